@@ -30,7 +30,7 @@ def test_a_cluster_is_added_with_the_kubeconfig_at_home_and_checked(terminal: Te
     first, second, found, hint = answer.out.splitlines()
     assert first == f"context main of {kubeconfig} leads to http://127.0.0.1:1"
     assert second == "added cluster one below platform"
-    assert found.startswith("problem  connection  the cluster does not answer")
+    assert found.startswith("problem  connection  the cluster is unreachable")
     assert hint.strip().startswith("-> ")
     shown = terminal.read("clusters", "show", "one")
     assert shown["details"] == {"namespace": "ai-{project}", "autoscaled": True, "storage_classes": ["fast"]}
@@ -88,12 +88,12 @@ def test_what_cannot_be_added_is_told_and_nothing_is_left(
     answer = terminal("clusters", "add", "five", *words)
     assert answer.code == 1
     assert said in answer.err
-    assert "there is no cluster/five" in terminal.fail("clusters", "show", "five")
+    assert "cluster/five does not exist" in terminal.fail("clusters", "show", "five")
 
 
 def test_a_name_that_is_taken_keeps_what_it_has(terminal: Terminal, kubeconfig: Path) -> None:
     terminal("clusters", "add", "six")
-    assert "there is already a cluster/six" in terminal("clusters", "add", "six").err
+    assert "cluster/six already exists" in terminal("clusters", "add", "six").err
     assert terminal.read("clusters", "show", "six")["name"] == "six"
     terminal.say("clusters", "rm", "six")
 
@@ -102,7 +102,7 @@ def test_a_server_in_the_cluster_needs_no_kubeconfig(terminal: Terminal, kubecon
     added = terminal("clusters", "add", "seven", "--in-cluster")
     assert "added cluster seven below platform" in added.out
     assert terminal.read("clusters", "show", "seven")["details"] == {"connection": "in_cluster"}
-    assert "connection: in_cluster, and needs no kubeconfig" in terminal("clusters", "connect", "seven").err
+    assert "connection: in_cluster and does not use a kubeconfig" in terminal("clusters", "connect", "seven").err
     terminal.say("clusters", "rm", "seven")
 
 
@@ -152,4 +152,4 @@ def test_permissions_are_those_of_the_cluster(terminal: Terminal, kubeconfig: Pa
     terminal.say("projects", "rm", "ninth")
     terminal.say("departments", "rm", "nines")
     terminal.say("clusters", "rm", "nine")
-    assert "there is no cluster/nine" in terminal.fail("clusters", "rbac", "nine")
+    assert "cluster/nine does not exist" in terminal.fail("clusters", "rbac", "nine")

@@ -85,10 +85,11 @@ class KubernetesBench:
 
     def close(self) -> None:
         """End all runs, and what looks after them."""
-        for run_id in self.executor.view.runs():
+        for run_id in self.executor.view.run_ids():
             self.executor.delete_run(run_id)
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: all(is_over(self.executor, run_id) for run_id in self.executor.view.runs()), seconds=20)
+            view = self.executor.view
+            wait_until(lambda: all(is_over(self.executor, run_id) for run_id in view.run_ids()), seconds=20)
         for executor in self.opened:
             executor.close()
 

@@ -73,7 +73,7 @@ def test_a_function_that_fails_is_tried_again_with_all_that_it_needs(platform: P
     platform.project.set_secret("TOKEN", "hunter2hunter2")
     run = platform.call(SECOND, retries=1, secrets=["TOKEN"], volumes=[DATA])
     waiting = platform.until(run, "Retrying", seconds=LONG)
-    assert waiting["message"] == "attempt 1 failed (ExitCode): ValueError: not yet; attempt 2 of 2 begins in 10 s"
+    assert waiting["message"] == "attempt 1 failed (ExitCode): ValueError: not yet; attempt 2 of 2 starts in 10 s"
     assert platform.until(run, "completed", "failed", seconds=LONG)["state"] == "completed"
     run.refresh()
     assert tries_of(run) == [(1, "failed", "ExitCode"), (2, "completed", "Completed")]

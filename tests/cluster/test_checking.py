@@ -70,7 +70,7 @@ def test_what_is_printed_is_enough(
         found = check_cluster(api, cluster, [project])
     assert [check for check in found if check.state != "ok" and check.name != "callbacks"] == []
     told = {check.name: check.message for check in found}
-    assert told["connection"].startswith("Kubernetes v1.")
+    assert told["connection"].startswith("connected to Kubernetes v1.")
     assert told["storage"] == "storage classes fast, standard; standard is the default"
     assert "8 nvidia.com/gpu on 1 of" in told["gpus"]
 
@@ -84,10 +84,10 @@ def test_each_permission_that_is_taken_away_is_missed(
     with reaching(control_plane, manifests) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         for permission in list_permissions(cluster):
-            role = _role_of(manifests, permission.where)
+            role = _role_of(manifests, permission.scope)
             for verb in permission.verbs:
                 admin.patch(path_of(role), {"rules": _without(role, permission.group, permission.resource, verb)})
-                missing = f"missing: {verb} {permission.called}"
+                missing = f"missing: {verb} {permission.qualified_name}"
                 missing += f" in {project}" if role["kind"] == "Role" else ""
                 _wait_for(api, cluster, project, missing)
                 admin.patch(path_of(role), {"rules": role["rules"]})
@@ -201,7 +201,7 @@ def _wait_for(api: ApiClient, cluster: Cluster, project: str, message: str) -> N
 def _role_of(manifests: list[Object], where: str) -> Object:
     """The role that has the permissions of a place."""
     roles = [manifest for manifest in manifests if manifest["kind"] in ("Role", "ClusterRole")]
-    return roles[0] if where == "everywhere" else roles[1]
+    return roles[0] if where == "cluster" else roles[1]
 
 
 def _without(role: Object, group: str, resource: str, verb: str) -> list[Object]:

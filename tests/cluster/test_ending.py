@@ -213,11 +213,11 @@ def measure(bench: KubernetesBench, run_id: str, *, most: int = 0) -> None:
     """Let what a run uses be asked for often, until something is known, and so much memory was seen."""
     executor = bench.executor
     sampler = PodMetricsSampler(executor.api, executor.view, executor.sampler.folder, lambda: datetime.now(UTC), 0.1)
-    thread = threading.Thread(target=sampler.live)
+    thread = threading.Thread(target=sampler.run)
     thread.start()
     wait_until(lambda: len(executor.read_usage(run_id)) > 2, seconds=60)
     wait_until(lambda: any(sample["mem"] > most for sample in executor.read_usage(run_id)), seconds=60)
-    sampler.end()
+    sampler.stop()
     thread.join()
 
 
@@ -248,7 +248,7 @@ def test_objects_go_after_a_while_and_what_they_told_stays(
     impatient = bench.open(objects=timedelta(0))
     impatient.clean_up("r1")
     wait_until(lambda: not left_of(admin, "r1"), seconds=30)
-    wait_until(lambda: impatient.view.of("r1") is None and bench.executor.view.of("r1") is None)
+    wait_until(lambda: impatient.view.find_run("r1") is None and bench.executor.view.find_run("r1") is None)
     for executor in (bench.executor, impatient, bench.open()):
         assert executor.observe("r1") == seen
         assert read_all(executor, "r1") == bench.said

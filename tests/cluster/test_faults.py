@@ -93,7 +93,7 @@ def test_a_run_waits_for_permissions_and_says_which_and_where_to_look(platform: 
         told = platform.until(run, "StartDelayed")
         assert told["state"] == "pending"
         assert FORBIDDEN in told["message"]
-        assert "`fairlead clusters check main` tells more; retrying" in told["message"]
+        assert "run `fairlead clusters check main`; retrying" in told["message"]
         assert trial.count_objects() == {"Job": 1, "PersistentVolumeClaim": 1}
         assert trial.find_orphans() == []
     trial.complete(run)
@@ -165,7 +165,7 @@ def test_a_cluster_that_does_not_answer_changes_no_state(platform: Platform, pro
         go.touch()
         told = platform.until(waiting, "StartDelayed")
         assert (told["state"], platform.show(running)["state"]) == ("pending", "running")
-        assert "does not answer" in told["message"]
+        assert "the cluster is unreachable" in told["message"]
     proxy.hang_up()
     for run in (running, waiting):
         assert platform.until(run, "completed", "failed")["state"] == "completed"

@@ -78,7 +78,7 @@ def test_as_many_run_as_the_quota_allows_and_the_next_says_what_it_waits_for(tea
     team.platform.until(first, "running")
     team.platform.until(second, "running")
     third = team.submit(name="third")
-    waits = f"waits in queue default, which leads to ClusterQueue {team.pool}"
+    waits = f"waiting in queue default of ClusterQueue {team.pool}"
     said = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
     assert (said["state"], said["reason"]) == ("pending", "Queued")
     one, other = sorted((team.job_name(first), team.job_name(second)))  # of those of one second
@@ -141,7 +141,7 @@ def test_of_those_that_wait_the_one_with_the_higher_priority_goes_first(team: Te
 
 def test_one_that_asks_for_more_than_there_ever_is_says_so(team: Team, kueue: Kueue) -> None:
     run = team.submit(16)
-    words = f"asks for 16 GPUs, and ClusterQueue {team.pool} has a quota of 8: it never goes on unless that grows"
+    words = f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota grows"
     said = wait_for(lambda: team.platform.show(run), lambda now: words in now["message"])
     assert (said["state"], said["reason"]) == ("pending", "Queued")
     (workload,) = kueue.workloads(team.namespace)
@@ -155,10 +155,10 @@ def test_one_that_asks_for_more_than_there_ever_is_says_so(team: Team, kueue: Ku
 def test_a_queue_that_is_not_there_is_named_and_waited_for(platform: Platform, kueue: Kueue) -> None:
     team = Team(platform, kueue, pool=f"late-{uuid.uuid4().hex[:6]}")
     run = team.submit()
-    missing = f"waits for queue default, which is not in namespace {team.namespace}: it goes on once an administrator"
+    missing = f"waiting for queue default: LocalQueue default does not exist in namespace {team.namespace}"
     wait_for(lambda: platform.show(run), lambda now: missing in now["message"])
     team.open_queue()
-    leads = f"waits in queue default, which leads to ClusterQueue {team.pool}, and that is not there"
+    leads = f"waiting in queue default: its ClusterQueue {team.pool} does not exist"
     wait_for(lambda: platform.show(run), lambda now: now["message"] == leads)
     kueue.add_queue(team.pool, GPUS)
     platform.until(run, "running")
@@ -172,7 +172,7 @@ def test_a_queue_that_is_held_lets_nothing_go_until_that_is_taken_back(team: Tea
     team.platform.until(first, "running")
     kueue.change_queue(team.pool, stopPolicy="Hold")
     second = team.submit()
-    words = f"ClusterQueue {team.pool} is stopped, and nothing goes on there until that is taken back"
+    words = f"ClusterQueue {team.pool} is stopped; no run starts there until it is resumed"
     wait_for(lambda: team.platform.show(second), lambda now: words in now["message"])
     checks = team.platform.api("POST", f"/clusters/{CLUSTER}/check")
     told = [check for check in checks if check["name"] == "queueing" and team.pool in check["message"]]
@@ -193,7 +193,7 @@ def test_one_that_has_to_leave_waits_again_and_is_the_same_job_all_along(team: T
     job = team.platform.job_of(run)["metadata"]["uid"]
     kueue.change_queue(team.pool, stopPolicy="HoldAndDrain")
     said = team.platform.until(run, "Evicted")
-    words = f"its queue was stopped; waits in queue default: ClusterQueue {team.pool} is stopped"
+    words = f"its queue was stopped; waiting in queue default: ClusterQueue {team.pool} is stopped"
     assert (said["state"], said["message"].startswith(words)) == ("pending", True)
     until(lambda: not team.platform.pods_of(run))
     kueue.change_queue(team.pool, stopPolicy="None")
@@ -210,7 +210,7 @@ def test_one_with_a_lower_priority_makes_room_and_comes_back(platform: Platform,
     platform.until(low, "running")
     high = team.submit(8, "high", priority_class=HIGH)
     said = platform.until(low, "Preempted")
-    words = "it made room for one with a higher priority; waits in queue default"
+    words = "preempted by a run with higher priority; waiting in queue default"
     assert (said["state"], said["message"].startswith(words)) == ("pending", True)
     platform.until(high, "running")
     team.until_told(low, f"who holds GPUs there: run {team.job_name(high)} (8)", FIRST)
@@ -296,7 +296,7 @@ def test_who_may_not_look_at_the_queues_is_told_so_and_its_runs_go_on(
     held = team.submit(8)
     platform.until(held, "running")
     waiting = team.submit(8)
-    wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waits in queue default of the cluster")
+    wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waiting in queue default of the cluster")
     (trouble,) = team.until_told(waiting, "what is in its queue cannot be seen: ")
     assert "cannot list resource" in trouble
     checks = {check["name"]: check for check in platform.api("POST", "/clusters/blind/check")}

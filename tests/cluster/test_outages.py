@@ -12,7 +12,7 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
 
 AWAY_SECONDS = 8.0
-UNSEEN = "cluster/main cannot be seen: the cluster does not answer: "
+UNSEEN = "the watch of cluster/main failed: the cluster is unreachable: "
 KEPT = ("state", "reason", "message", "revision")
 
 

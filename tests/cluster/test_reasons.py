@@ -66,7 +66,7 @@ def test_an_image_that_does_not_come(lost: Run, platform: Platform) -> None:
 
 def test_a_container_that_cannot_be_made(platform: Platform) -> None:
     said = platform.until(platform.run(function=image("config-error")), "CreateContainerConfigError")
-    words = "its container cannot be made: container has runAsNonRoot and image will run as root"
+    words = "its container cannot be created: container has runAsNonRoot and image will run as root"
     assert (said["state"], said["message"]) == ("starting", words)
 
 
@@ -76,8 +76,8 @@ def test_a_volume_of_a_class_that_is_not_there(platform: Platform) -> None:
     said = platform.until(run, "ProvisioningFailed")
     assert said["state"] == "pending"
     ours, _, theirs = said["message"].partition("; the scheduler says: ")
-    assert 'cannot be made: storageclass.storage.k8s.io "missing" not found; mounts claim ' in ours
-    assert ours.endswith("which has no volume, and whose storage class missing is not there")
+    assert 'cannot be provisioned: storageclass.storage.k8s.io "missing" not found; mounts claim ' in ours
+    assert ours.endswith("which has no volume, and its storage class missing does not exist")
     assert theirs.startswith("0/")
     run.stop()
 
@@ -92,8 +92,8 @@ def test_a_quota_of_the_namespace_is_waited_for(platform: Platform, admin: Clien
     run = platform.run(function=image("succeed"))
     said = platform.until(run, "FailedCreate")
     assert said["state"] == "pending"
-    assert said["message"].startswith("its pod cannot be made: exceeded quota: few, requested: pods=1, used: pods=")
-    assert said["message"].endswith(", limited: pods=0; it is tried again")
+    assert said["message"].startswith("its pod cannot be created: exceeded quota: few, requested: pods=1, used: pods=")
+    assert said["message"].endswith(", limited: pods=0; retrying")
     admin.patch(where, {"spec": {"hard": {"pods": "50", "count/jobs.batch": "0"}}})
     platform.until(run, "completed")
     assert history_of(platform, run) == [
@@ -117,7 +117,7 @@ def test_what_an_administrator_of_the_cluster_forbids_is_waited_for(platform: Pl
     said = platform.until(run, "FailedCreate")
     admin.patch(namespace, {"metadata": {"labels": {ENFORCE: None}}})
     assert said["state"] == "pending"
-    assert said["message"].startswith('its pod cannot be made: violates PodSecurity "restricted:latest": runAsNonRoot')
+    assert said["message"].startswith('its pod cannot be created: violates PodSecurity "restricted:latest": ')
     platform.until(run, "running")
     run.stop()
 
@@ -140,7 +140,7 @@ def test_a_manifest_that_the_cluster_can_never_take_fails_at_once(platform: Plat
     admin.delete(f"{policies}ybindings/wanted")
     admin.delete(f"{policies}ies/wanted")
     assert said["reason"] == "StartFailed"
-    assert said["message"].startswith("the cluster refuses it: ")
+    assert said["message"].startswith("the cluster rejected it: ")
     assert said["message"].endswith("no unwanted runs here")
 
 
@@ -164,9 +164,9 @@ def test_more_memory_than_its_limit(platform: Platform) -> None:
     really = platform.call(GREEDY, resources=limits)
     unlimited = platform.run(function=image("oom"))
     said = platform.until(really, "failed")
-    assert (said["reason"], said["message"]) == ("OOMKilled", "used more memory than its limit of 128Mi")
+    assert (said["reason"], said["message"]) == ("OOMKilled", "exceeded its memory limit of 128Mi")
     assert said["exit_code"] == 137
-    assert platform.until(unlimited, "failed")["message"] == "used more memory than its node could give"
+    assert platform.until(unlimited, "failed")["message"] == "exceeded the memory of its node"
 
 
 def test_an_exit_code_and_the_last_lines(platform: Platform, kubelet: FakeKubelet) -> None:
@@ -240,7 +240,7 @@ def test_one_that_makes_room_waits_and_runs_again(platform: Platform, kubelet: F
         platform.until(low, "running")
         high = platform.run("high", priority_class=HIGH, **asked)
         said = platform.until(low, "Preempted")
-        words = "it made room for one with a higher priority, and waits for another place"
+        words = "preempted by a pod with higher priority, waiting for another node"
         assert (said["state"], said["message"].startswith(words)) == ("pending", True)
         platform.until(high, "running")
         high.stop()
@@ -255,7 +255,7 @@ def test_one_that_makes_room_waits_and_runs_again(platform: Platform, kubelet: F
 def test_one_that_its_node_has_ended_waits_for_another_place(platform: Platform) -> None:
     run = platform.run(function=image("evicted"))
     said = platform.until(run, "Evicted")
-    words = "its node has ended it, and it waits for another place: The node was low on resource: ephemeral-storage."
+    words = "terminated by its node, waiting for another node: The node was low on resource: ephemeral-storage."
     assert (said["state"], said["message"].startswith(words)) == ("pending", True)
     run.stop()
 
@@ -266,7 +266,7 @@ def test_one_whose_node_is_silent_runs_until_more_is_known(platform: Platform, k
         platform.until(run, "running")
         kubelet.lose_node("quiet")
         said = platform.until(run, "NodeLost")
-        assert (said["state"], said["message"].startswith("its node quiet does not answer since ")) == ("running", True)
+        assert (said["state"], said["message"].startswith("its node quiet is not ready since ")) == ("running", True)
         (pod,) = platform.pods_of(run)
         until(lambda: "deletionTimestamp" in platform.pods_of(run)[0]["metadata"])  # it is told to leave
         assert platform.show(run)["reason"] == "NodeLost"
@@ -298,7 +298,7 @@ def test_a_job_that_is_suspended_goes_on_when_that_is_taken_back(platform: Platf
     path = f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}"
     admin.patch(path, {"spec": {"suspend": True}})
     said = platform.until(run, "Suspended")
-    words = f"somebody has suspended Job {name}: it goes on once that is taken back"
+    words = f"Job {name} was suspended; the run continues when it is resumed"
     assert (said["state"], said["message"]) == ("pending", words)
     admin.patch(path, {"spec": {"suspend": False}})
     platform.until(run, "running")
@@ -322,12 +322,12 @@ def test_a_pod_that_is_removed_ends_its_run(platform: Platform, admin: Client) -
     admin.delete(f"/api/v1/namespaces/{platform.namespace}/pods/{pod['metadata']['name']}")
     said = platform.until(run, "failed")
     assert said["reason"] == "PodRemoved"
-    assert said["message"].startswith("somebody or something has removed its pod: ")
+    assert said["message"].startswith("its pod was removed: ")
 
 
 def test_one_whose_node_was_taken_away_runs_on_another(platform: Platform, kubelet: FakeKubelet, lost: Run) -> None:
     said = platform.until(lost, "pending", seconds=120)
-    words = "its node went away, and it waits for another place"
+    words = "its node was lost, waiting for another node"
     assert (said["reason"], said["message"].startswith(words)) == ("NodeLost", True)
     assert "running NodeLost" in history_of(platform, lost)
     with adding(platform, kubelet, "weak"):

@@ -65,7 +65,7 @@ def test_a_cluster_is_added_checked_changed_and_removed(
     checked = until(lambda: _with(terminal("clusters", "check", "main"), "storage_classes allows gone"))
     assert checked.code == 1
     assert terminal.say("clusters", "rm", "main") == "deleted cluster main\n"
-    assert "there is no cluster/main" in terminal.fail("clusters", "check", "main")
+    assert "cluster/main does not exist" in terminal.fail("clusters", "check", "main")
 
 
 def test_a_token_that_is_not_good_is_told_and_another_connects(

@@ -248,7 +248,7 @@ def test_what_is_there_already_is_used_only_with_the_label_of_the_project(
     volumes = [{"name": "there", "mount_path": "/there", "volume_type": volume_type, "spec": {key: name}}]
     said = platform.until(platform.run(volumes=volumes), "failed")
     command = f"kubectl --namespace {platform.namespace} label {kind.lower()} {name} {PROJECT}=forest"
-    words = f"{kind} {name} is not labeled for project forest: whoever owns it can say `{command}`"
+    words = f"{kind} {name} is not labeled for project forest: its owner can run `{command}`"
     assert (said["reason"], said["message"]) == ("StartFailed", words)
     platform.plane.kubectl(*command.split()[1:])
     run = platform.run(volumes=volumes)
@@ -261,7 +261,7 @@ def test_what_is_there_already_is_used_only_with_the_label_of_the_project(
 def test_what_is_not_there_is_said(platform: Platform) -> None:
     volume = {"volume_type": "config_map", "name": "there", "mount_path": "/there", "spec": {"name": "nowhere"}}
     said = platform.until(platform.run(volumes=[volume]), "failed")
-    words = f"there is no ConfigMap nowhere in namespace {platform.namespace}: make it, and run again"
+    words = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it, and submit the run again"
     assert (said["reason"], said["message"]) == ("StartFailed", words)
 
 

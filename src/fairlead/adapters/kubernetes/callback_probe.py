@@ -1,4 +1,4 @@
-"""Whether pods reach the server: one is made that tries it, and is removed whatever comes of it."""
+"""Checks with a probe pod whether pods can reach the server."""
 
 import contextlib
 import secrets
@@ -12,14 +12,14 @@ from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
-PATIENCE_SECONDS = 35.0  # so that the whole check is answered within a minute
+PATIENCE_SECONDS = 35.0  # so that the whole check takes less than a minute
 POD_SECONDS = 60
 PAUSE_SECONDS = 0.25
 NAME = "callbacks"
-OVER = ("Succeeded", "Failed")
+ENDED = ("Succeeded", "Failed")
 LIMITS = (
-    "pods do not call back, because the cluster has no server_url: code up to 1 MB and results up to 4000 bytes work; "
-    "larger code, larger results and files of the output folder need it"
+    "pods cannot call the server because the cluster has no server_url: code is limited to 1 MB and results to "
+    "4000 bytes, and output files are not saved"
 )
 
 
@@ -31,84 +31,78 @@ def check_callbacks(
     patience: float = PATIENCE_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Check]:
-    """Whether a pod in the first of these namespaces that is there reaches the server."""
+    """Check with a pod in the first existing namespace whether pods reach the server."""
     if cluster.server_url is None:
-        hint = (
-            f"fairlead clusters edit {cluster.name} --server-url https://..., an address of this server that pods reach"
-        )
+        hint = f"fairlead clusters edit {cluster.name} --server-url https://..., with an address that pods can reach"
         yield Check(NAME, "warning", LIMITS, hint)
         return
-    namespace = next((name for name in namespaces if _is_there(api, name)), None)
+    namespace = next((name for name in namespaces if _exists(api, name)), None)
     if namespace is None:
-        message = f"whether pods reach {cluster.server_url} was not tried: there is no namespace for it yet"
-        yield Check(NAME, "warning", message, "make a project on the cluster, run something in it, then check again")
+        message = f"cannot check whether pods reach {cluster.server_url}: no project has a namespace yet"
+        yield Check(NAME, "warning", message, "create a project on the cluster, submit a run, then check again")
         return
     try:
-        yield from _try(api, cluster, namespace, patience, sleep)
-    except ApiError as refused:
-        message = f"no pod could be made in {namespace} to try it: {refused}"
-        yield Check(NAME, "problem", message, "mend what the cluster says; runs would be refused in the same way")
+        yield from _probe(api, cluster, namespace, patience, sleep)
+    except ApiError as error:
+        message = f"the probe pod could not be created in {namespace}: {error}"
+        yield Check(NAME, "problem", message, "fix the reported cause; it also affects runs")
 
 
-def _try(
+def _probe(
     api: ApiClient, cluster: Cluster, namespace: str, patience: float, sleep: Callable[[float], None]
 ) -> Iterator[Check]:
     name = f"fairlead-probe-{secrets.token_hex(4)}"
     path = path_of("v1", "pods", namespace)
-    _sweep(api, path)
-    made = api.create(path, render_probe(cluster, namespace, name, POD_SECONDS))
+    _delete_leftovers(api, path)
+    created = api.create(path, render_probe(cluster, namespace, name, POD_SECONDS))
     try:
-        pod = made
+        pod = created
         for _ in range(round(patience / PAUSE_SECONDS)):
-            if pod.get("status", {}).get("phase") in OVER:
+            if pod.get("status", {}).get("phase") in ENDED:
                 break
             sleep(PAUSE_SECONDS)
             pod = api.get(f"{path}/{name}")
-        yield _judge(pod, cluster, patience)
+        yield _evaluate(pod, cluster, patience)
     finally:
-        # Should this fail, the pod has ended by itself by then, and the next check removes it.
+        # If this fails, the pod ends by itself, and the next check deletes it.
         with contextlib.suppress(ApiError, Unavailable):
-            api.delete(f"{path}/{name}", uid=made["metadata"]["uid"])
+            api.delete(f"{path}/{name}", uid=created["metadata"]["uid"])
 
 
-def _is_there(api: ApiClient, namespace: str) -> bool:
-    found = find_object(api, path_of("v1", "namespaces", name=namespace))
-    return found is not None and "deletionTimestamp" not in found["metadata"]
+def _exists(api: ApiClient, namespace: str) -> bool:
+    raw = find_object(api, path_of("v1", "namespaces", name=namespace))
+    return raw is not None and "deletionTimestamp" not in raw["metadata"]
 
 
-def _sweep(api: ApiClient, path: str) -> None:
-    """Remove what a check left behind that was interrupted."""
+def _delete_leftovers(api: ApiClient, path: str) -> None:
+    """Delete the probe pods of interrupted checks."""
     for pod in api.list(path, labelSelector=f"{PROBE_LABEL}=true")["items"]:
-        if pod.get("status", {}).get("phase") in OVER:
+        if pod.get("status", {}).get("phase") in ENDED:
             api.delete(f"{path}/{pod['metadata']['name']}", uid=pod["metadata"]["uid"])
 
 
-def _judge(pod: JSON, cluster: Cluster, patience: float) -> Check:
+def _evaluate(pod: JSON, cluster: Cluster, patience: float) -> Check:
     status = pod.get("status", {})
     container: JSON = next(iter(status.get("containerStatuses", ())), {})
     state = container.get("state", {})
-    told = state.get("terminated", {}).get("message", "").strip()
-    if status.get("phase") == "Succeeded" and told == REACHED:
+    result = state.get("terminated", {}).get("message", "").strip()
+    if status.get("phase") == "Succeeded" and result == REACHED:
         return Check(NAME, "ok", f"pods reach the server at {cluster.server_url}")
-    if status.get("phase") == "Succeeded" and told:
-        message = f"pods do not reach the server at {cluster.server_url}: {told}"
-        hint = (
-            "see whether the server listens there, and what is in the way: a network policy, a firewall, a certificate"
-        )
+    if status.get("phase") == "Succeeded" and result:
+        message = f"pods do not reach the server at {cluster.server_url}: {result}"
+        hint = "check that the server listens there, and check network policies, firewalls and certificates"
         return Check(NAME, "problem", message, hint)
     waiting = state.get("waiting") or state.get("terminated") or {}
-    conditions = {said["type"]: said for said in status.get("conditions", ())}
+    conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
     scheduled = conditions.get("PodScheduled", {})
-    if status.get("phase") not in OVER and scheduled.get("status") == "False":
+    if status.get("phase") not in ENDED and scheduled.get("status") == "False":
         waiting = scheduled
     reason = ": ".join(filter(None, (waiting.get("reason", ""), waiting.get("message", ""))))
-    said = reason or status.get("message") or f"it is {status.get('phase', 'Pending')}"
-    if status.get("phase") in OVER:
-        message = f"the pod that tries {cluster.server_url} failed ({cluster.python_image}): {said}"
-        return Check(
-            NAME, "problem", message, "see whether python_image has python3 and may run as another user than root"
-        )
-    message = f"the pod that tries {cluster.server_url} did not run within {patience:.0f} s: {said}"
-    return Check(
-        NAME, "warning", message, f"mend what it says; while {cluster.python_image} is being fetched, check again"
-    )
+    detail = reason or status.get("message") or f"it is {status.get('phase', 'Pending')}"
+    if status.get("phase") in ENDED:
+        message = f"the probe pod for {cluster.server_url} failed ({cluster.python_image}): {detail}"
+        hint = "check that python_image contains python3 and can run as a non-root user"
+        return Check(NAME, "problem", message, hint)
+    message = f"the probe pod for {cluster.server_url} did not run within {patience:.0f} s: {detail}"
+    hint = f"fix the reported cause; if {cluster.python_image} is still being pulled, check again"
+    return Check(NAME, "warning", message, hint)

@@ -1,4 +1,4 @@
-"""Speaks to an API server of Kubernetes: plain objects in, plain objects out, and an error for each way to fail."""
+"""A client for the Kubernetes API that works with plain JSON objects."""
 
 import contextlib
 import os
@@ -17,20 +17,20 @@ from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.connections import Connection
 from fairlead.model.observations import JSON, Endpoint
 
-OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MANAGER = "fairlead"
-PASSING = (408, 429, 500, 502, 503, 504)  # the same request may succeed later
+RETRYABLE = (408, 429, 500, 502, 503, 504)  # the same request may succeed later
 READ_SECONDS, CONNECT_SECONDS = 15.0, 5.0
-SILENT_SECONDS = 100.0  # after so long without a word, not even a bookmark, a watch is lost
-LONGEST_LINE = 1 << 20  # what is longer comes in pieces
-TOKEN_SECONDS = 60.0
-LONGEST_WAIT_SECONDS = 60  # that a cluster may ask for, which has more to do than it can
-AT_ONCE = 500
+SILENT_SECONDS = 100.0  # a watch without any event, bookmarks included, is considered lost after this time
+LONGEST_LINE = 1 << 20  # longer lines are split
+TOKEN_SECONDS = 60.0  # how often a token file is read again
+LONGEST_WAIT_SECONDS = 60  # longest Retry-After that is honored
+PAGE_SIZE = 500
 MERGE = "application/merge-patch+json"
 
 
 class ApiError(FairleadError):
-    """The API server has understood, and says no."""
+    """The API server rejected a request."""
 
     code = "refused"
 
@@ -40,22 +40,22 @@ class ApiError(FairleadError):
 
 
 def path_of(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:
-    """Where objects of a kind are, or one of them."""
+    """The URL path of a resource, or of one object."""
     root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
     within = f"/namespaces/{namespace}" if namespace is not None else ""
     return f"{root}{within}/{plural}" + (f"/{name}" if name is not None else "")
 
 
 class ApiClient:
-    """One API server. Threads may share it."""
+    """A client for one API server. Thread-safe."""
 
     def __init__(self, connection: Connection) -> None:
         self._server, self._bearer = connection.server.rstrip("/"), _Bearer(connection)
-        with _telling():
-            self._trusted = _trust(connection)
+        with _raising_unavailable():
+            self._ssl_context = _create_ssl_context(connection)
             self._client = httpx2.Client(
                 base_url=connection.server,
-                verify=self._trusted,
+                verify=self._ssl_context,
                 auth=self._bearer,
                 headers={"User-Agent": MANAGER, "Accept": "application/json"},
                 timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
@@ -66,62 +66,62 @@ class ApiClient:
         self._extensions: JSON = {} if name is None else {"sni_hostname": name}
 
     def get(self, path: str, **params: Any) -> JSON:
-        """One object. Raise `Refused` with status 404 where there is none."""
+        """Get an object. Raise `ApiError` with status 404 if it does not exist."""
         return self._call("GET", path, params=params)
 
     def list(self, path: str, **params: Any) -> JSON:
-        """All objects of a kind, however many pages that takes, as one list."""
-        found = self._call("GET", path, params={"limit": AT_ONCE, **params})
-        items = found["items"]
-        while more := found["metadata"].get("continue"):
-            found = self._call("GET", path, params={"limit": AT_ONCE, **params, "continue": more})
-            items += found["items"]
-        return {**found, "items": items}
+        """List all objects of a resource, with the items of all pages."""
+        page = self._call("GET", path, params={"limit": PAGE_SIZE, **params})
+        items = page["items"]
+        while token := page["metadata"].get("continue"):
+            page = self._call("GET", path, params={"limit": PAGE_SIZE, **params, "continue": token})
+            items += page["items"]
+        return {**page, "items": items}
 
     def create(self, path: str, body: JSON, **params: Any) -> JSON:
-        """A new object. Nothing that it says is dropped: what the server does not know, it refuses."""
+        """Create an object. The server rejects unknown fields."""
         params = {"fieldManager": MANAGER, "fieldValidation": "Strict", **params}
         return self._call("POST", path, params=params, content=msgspec.json.encode(body))
 
     def patch(self, path: str, body: JSON, **params: Any) -> JSON:
-        """An object with some of its fields changed."""
+        """Change an object with a JSON merge patch."""
         params = {"fieldManager": MANAGER, "fieldValidation": "Strict", **params}
         return self._call("PATCH", path, params=params, content=msgspec.json.encode(body), kind=MERGE)
 
     def delete(self, path: str, *, uid: str | None = None, propagation: str = "Background") -> None:
-        """Remove an object and what it owns; one that is gone, or another of its name, is left alone."""
+        """Delete an object and its dependents. Does nothing if it is gone or has another uid."""
         body: JSON = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         try:
             self._call("DELETE", path, content=msgspec.json.encode(body))
-        except ApiError as refused:
-            if refused.status not in (404, 409):
+        except ApiError as error:
+            if error.status not in (404, 409):
                 raise
 
     @contextlib.contextmanager
     def watch(self, path: str, **params: Any) -> Iterator[Iterator[JSON]]:
-        """What happens to objects of a kind, until the server ends it. Raise `Refused` where it lost the thread."""
+        """Watch a resource until the server closes the watch. Raise `ApiError` if the resource version is too old."""
         params = {"watch": "true", "allowWatchBookmarks": "true", **params}
         with self._stream(path, params, SILENT_SECONDS) as response:
             yield _read_events(response)
 
     @contextlib.contextmanager
     def read(self, path: str, **params: Any) -> Iterator[Iterator[bytes]]:
-        """Text that comes line by line, such as a log."""
-        # What is followed may be silent for long; a connection that is dead is, too: whoever reads on begins anew.
+        """Stream text by lines, such as a log."""
+        # A followed log may be silent for long, but so is a dead connection. After a timeout the caller reconnects.
         with self._stream(path, params, SILENT_SECONDS if params.get("follow") else READ_SECONDS) as response:
             yield _split(response)
 
     def proxy_endpoint(self, path: str) -> Endpoint:
-        """How others speak to what is behind a path of the server, as who this is."""
-        with _telling():
+        """An endpoint for a proxy path of the API server, with the credentials of this client."""
+        with _raising_unavailable():
             token = self._bearer.read()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return Endpoint(
             self._server + path,
             headers=headers,
-            verify=self._trusted,
+            verify=self._ssl_context,
             server_name=self._extensions.get("sni_hostname"),
             prefix=urlsplit(self._server).path + path,
         )
@@ -130,7 +130,7 @@ class ApiClient:
     def _stream(self, path: str, params: JSON, silence: float | None) -> Iterator[httpx2.Response]:
         timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, read=silence)
         with (
-            _telling(),
+            _raising_unavailable(),
             self._client.stream("GET", path, params=params, timeout=timeout, extensions=self._extensions) as response,
         ):
             if not response.is_success:
@@ -141,7 +141,7 @@ class ApiClient:
         self, method: str, path: str, *, params: Any = None, content: bytes | None = None, kind: str = ""
     ) -> JSON:
         headers = {"Content-Type": kind or "application/json"} if content is not None else None
-        with _telling():
+        with _raising_unavailable():
             response = self._client.request(
                 method, path, params=params, content=content, headers=headers, extensions=self._extensions
             )
@@ -151,19 +151,19 @@ class ApiClient:
         except msgspec.DecodeError:
             answer = None
         if not isinstance(answer, dict):
-            raise Unavailable(f"{response.url} answers, and not as Kubernetes does")
+            raise Unavailable(f"{response.url} did not return a Kubernetes object")
         return answer
 
 
 class _Bearer(httpx2.Auth):
-    """The token of a connection; one from a file is read again from time to time."""
+    """Bearer authentication. A token from a file is read again every minute, because Kubernetes rotates it."""
 
     def __init__(self, connection: Connection) -> None:
         self._token, self._file = connection.token, connection.token_file
         self._read_at = 0.0
 
     def read(self) -> str:
-        """The token; empty where there is none."""
+        """The current token, or an empty string."""
         if self._file is not None and time.monotonic() - self._read_at > TOKEN_SECONDS:
             self._token, self._read_at = Path(self._file).read_text("utf-8").strip(), time.monotonic()
         return self._token
@@ -175,39 +175,40 @@ class _Bearer(httpx2.Auth):
 
 
 def connect_from_within() -> Connection:
-    """The cluster that this server is a pod of. Raise `Unavailable` where it is none."""
+    """The connection to the cluster that this server runs in. Raise `Unavailable` if it is not a pod."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    token = OF_A_POD / "token"
+    token = SERVICE_ACCOUNT / "token"
     if host is None or not token.exists():
-        message = "its connection is in_cluster, and this server is no pod of a cluster"
-        raise Unavailable(message, "run the server in the cluster, or give it a kubeconfig")
+        message = "the connection is in_cluster, but this server does not run in a cluster"
+        raise Unavailable(message, "run the server in the cluster, or connect it with a kubeconfig")
     shown = f"[{host}]" if ":" in host else host
-    return Connection(f"https://{shown}:{port}", ca=(OF_A_POD / "ca.crt").read_text("utf-8"), token_file=str(token))
+    return Connection(
+        f"https://{shown}:{port}", ca=(SERVICE_ACCOUNT / "ca.crt").read_text("utf-8"), token_file=str(token)
+    )
 
 
-def _trust(connection: Connection) -> ssl.SSLContext:
-    """Whom to believe to be the server, and how to show who we are."""
+def _create_ssl_context(connection: Connection) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=connection.ca)
         if connection.insecure:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if connection.certificate is not None and connection.key is not None:
-            with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # ssl reads them from files only
+            with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # ssl only reads files
                 pair.write(f"{connection.certificate}\n{connection.key}")
                 pair.flush()
-                context.load_cert_chain(pair.name, password="")  # or it would ask on the terminal
+                context.load_cert_chain(pair.name, password="")  # None would prompt on the terminal
     except (ssl.SSLError, ValueError) as error:
-        raise Unavailable(f"the certificates of {connection.server} cannot be used: {error}") from error
+        raise Unavailable(f"invalid certificates for {connection.server}: {error}") from error
     return context
 
 
 @contextlib.contextmanager
-def _telling() -> Iterator[None]:
-    """Turn what the network does into an error that says: not now."""
+def _raising_unavailable() -> Iterator[None]:
+    """Raise `Unavailable` for network errors."""
     try:
         yield
     except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError, UnicodeError, OSError) as error:
-        raise Unavailable(f"the cluster does not answer: {str(error) or type(error).__name__}") from error
+        raise Unavailable(f"the cluster is unreachable: {str(error) or type(error).__name__}") from error
 
 
 def _check(response: httpx2.Response, content: bytes) -> None:
@@ -218,14 +219,14 @@ def _check(response: httpx2.Response, content: bytes) -> None:
     except msgspec.DecodeError:
         status = {"message": content[:500].decode("utf-8", "replace").strip()}
     wait = response.headers.get("Retry-After", "")
-    raise _refusal(response.status_code, status if isinstance(status, dict) else {}, wait)
+    raise _api_error(response.status_code, status if isinstance(status, dict) else {}, wait)
 
 
-def _refusal(code: int, status: JSON, wait: str = "") -> FairleadError:
-    message = status.get("message") or f"answered {code}"
-    if code in PASSING:
+def _api_error(code: int, status: JSON, wait: str = "") -> FairleadError:
+    message = status.get("message") or f"HTTP status {code}"
+    if code in RETRYABLE:
         seconds = min(int(wait), LONGEST_WAIT_SECONDS) if wait.isdecimal() and len(wait) < 6 else 1
-        return Unavailable(f"the cluster cannot answer now: {message}", retry_after_seconds=seconds)
+        return Unavailable(f"the cluster is temporarily unavailable: {message}", retry_after_seconds=seconds)
     return ApiError(code, status.get("reason", ""), message)
 
 
@@ -235,14 +236,14 @@ def _read_events(response: httpx2.Response) -> Iterator[JSON]:
         for line in response.iter_lines():
             event: JSON = decode(line)
             if event["type"] == "ERROR":
-                raise _refusal(event["object"].get("code", 500), event["object"])
+                raise _api_error(event["object"].get("code", 500), event["object"])
             yield event
-    except httpx2.ReadTimeout:  # nothing has happened, or nobody is there any more: the next watch tells
+    except httpx2.ReadTimeout:  # no events, or a dead connection; the next watch shows which
         return
 
 
 def _split(response: httpx2.Response) -> Iterator[bytes]:
-    """Lines as bytes, with their ends: a log need not be text."""
+    """Lines as bytes with their line ends, because a log may contain any bytes."""
     left = b""
     for piece in response.iter_bytes():
         *lines, left = (left + piece).split(b"\n")

@@ -1,4 +1,4 @@
-"""How the server speaks to what a run serves on a cluster: directly from within it, else through the API server."""
+"""Endpoints of served runs: the Service inside the cluster, or the proxy of the API server."""
 
 from fairlead.adapters.kubernetes.clients import ApiClient
 from fairlead.adapters.kubernetes.views import RunView
@@ -8,13 +8,13 @@ from fairlead.model.scopes import Cluster
 
 
 def find_endpoint(api: ApiClient, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
-    """The Service of a run. Raise `Unavailable` where none of its pods is ready, `NotFound` where it has none."""
+    """The endpoint of a run. Raise `NotFound` if it serves nothing, `Unavailable` if no pod is ready."""
     main = None if view is None else view.main
     if view is None or main is None or main.deleting or main.port is None:
-        raise NotFound(f"run {run_id} serves nothing, or is not there any more")
+        raise NotFound(f"run {run_id} does not serve requests or no longer exists")
     if not any(pod.is_ready for pod in view.pods.values()):
-        raise Unavailable(f"run {run_id} does not answer yet")
+        raise Unavailable(f"run {run_id} is not ready yet")
     if cluster.connection == "in_cluster":
         return Endpoint(f"http://{main.name}.{main.namespace}.svc:{main.port}")
-    # Its scheme is said, or the API server would take what is before the first colon for one.
+    # Without "http:", the API server would take the name before the first colon for the scheme.
     return api.proxy_endpoint(f"/api/v1/namespaces/{main.namespace}/services/http:{main.name}:{main.port}/proxy")

@@ -1,4 +1,4 @@
-"""Runs as Jobs and Deployments of a Kubernetes cluster, seen through watches."""
+"""Executor for Kubernetes: runs are Jobs and Deployments, observed with watches."""
 
 import threading
 import time
@@ -39,25 +39,25 @@ from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
 
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
-LEFT = "somebody or something has removed it, and its pods are still there"
+REMOVED = "its Job or Deployment was removed, and its pods are still running"
 MOST_EXPLAINED = 1000
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 
 
 @dataclass(frozen=True)
 class ExecutorConfig:
-    """Where a server keeps what it knows of the runs of a cluster, and for how long their objects stay after them."""
+    """Storage, clock and retention of an executor. `objects`: how long objects stay after their run has ended."""
 
     store: Store
     folder: Path
     clock: Clock
     secrets_of: Callable[[str], Iterable[str]]
     objects: timedelta = timedelta(hours=1)
-    platform: str = ""  # what the objects of its runs are labeled with
+    platform: str = ""  # value of the label that marks the objects of this platform
 
 
 class KubernetesExecutor:
-    """One cluster."""
+    """Executes runs on one cluster."""
 
     has_scheduler = True
 
@@ -68,7 +68,7 @@ class KubernetesExecutor:
         self.outcomes = Outcomes(config.store, config.clock)
         self.logs = Logs(api, config.folder / "logs", config.store, self._secrets_of, config.clock)
         self.logs.on_end = self._notify_if_ended
-        self.view.on_pod_deleting = self._hear_out
+        self.view.on_pod_deleting = self._follow_log
         self.sampler = PodMetricsSampler(api, self.view, config.folder / "usage", config.clock)
         ours = {"labelSelector": f"{RUN_LABEL},{objects.PLATFORM_LABEL}={config.platform}"}
         self._mains: dict[str, Reflector[MainObject]] = {
@@ -90,292 +90,294 @@ class KubernetesExecutor:
                 api, path_of("v1", "events"), objects.read_warning, view.on_warning_change, fieldSelector="type=Warning"
             ),
         ]
-        self._needed = self._reflectors[:-1]  # without warnings a run can be told of, too
+        self._required = self._reflectors[:-1]  # runs can be observed without warnings
         self.context = SchedulingContextWatcher(api)
         self.queues = KueueQueues(api, view.notify_owner, view.main_of) if cluster.queueing == "kueue" else None
         self._reflectors += [*self.context.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
         self._stopping: set[str] = set()
-        self._forgotten: set[str] = set()  # those whose objects are on their suggestion
+        self._deleted: set[str] = set()  # deleted runs whose objects still exist
         self._secrets: dict[str, tuple[str, ...]] = {}
-        self._delayed: dict[str, tuple[float, float, str]] = {}  # when to try again, after which pause, and why
-        self._explained: dict[str, tuple[str, str]] = {}
-        for follow in (*(reflector.live for reflector in self._reflectors), self.sampler.live):
-            threading.Thread(target=follow, name=f"cluster {cluster.name}", daemon=True).start()
+        self._delayed: dict[str, tuple[float, float, str]] = {}  # by run: time of the next attempt, pause, error
+        self._explained: dict[str, tuple[str, str]] = {}  # by pod: the scheduler's message and our explanation
+        for target in (*(reflector.run for reflector in self._reflectors), self.sampler.run):
+            threading.Thread(target=target, name=f"cluster {cluster.name}", daemon=True).start()
 
     @property
     def is_ready(self) -> bool:
-        """Whether all that is there has been seen once."""
-        return all(reflector.ready.is_set() for reflector in self._needed)
+        """Whether all required objects have been listed once."""
+        return all(reflector.ready.is_set() for reflector in self._required)
 
     def close(self) -> None:
-        """Look after nothing any more. Runs go on.
-
-        Its connections are closed by whoever reads from them: a socket that is closed by somebody else may already be
-        another one when it is read again.
-        """
+        """Stop all watches. Runs continue."""
+        # The threads that read from connections close them. If another thread closed a socket, its descriptor could
+        # already belong to another connection at the next read.
         self._closed = True
         for reflector in self._reflectors:
-            reflector.end()
-        self.sampler.end()
+            reflector.stop()
+        self.sampler.stop()
         self.logs.close()
 
-    def start(self, work: LaunchSpec) -> None:
-        """See to it that a run executes, unless it does or did. What keeps it from starting is observed."""
-        self._need_ready()
-        view = self.view.of(work.run_id)
+    def start(self, launch: LaunchSpec) -> None:
+        """Start a run. Idempotent. A permanent failure is reported by `observe`."""
+        self._require_synced()
+        view = self.view.find_run(launch.run_id)
         released = view is not None and view.main is not None and view.main.released
-        if released or self.outcomes.load(work.run_id) is not None:
+        if released or self.outcomes.load(launch.run_id) is not None:
             return
-        self._wait_for_turn(work.run_id)
-        named = read_names(work.manifests)
-        self._secrets[work.run_id] = tuple(word for name, word in work.secrets.items() if name in named)
+        self._require_retry_time(launch.run_id)
+        secret_names = read_names(launch.manifests)
+        self._secrets[launch.run_id] = tuple(value for name, value in launch.secrets.items() if name in secret_names)
         try:
-            for main in self.starter.start(work):
+            for main in self.starter.start(launch):
                 self._mains[main["kind"]].put(main, self.view.update_main)
         except StartFailed as error:
-            self._fail(work.run_id, str(error))
+            self._fail(launch.run_id, str(error))
         except Unavailable as error:
-            self._delay(work.run_id, error)
+            self._delay(launch.run_id, error)
             raise
         else:
-            self._delayed.pop(work.run_id, None)
+            self._delayed.pop(launch.run_id, None)
 
     def stop(self, run_id: str) -> None:
-        """See to it that a run ends. One that is not there, or has ended, stays so."""
-        view = self.view.of(run_id)
+        """Stop a run. Does nothing if it does not exist or has ended."""
+        view = self.view.find_run(run_id)
         if view is None:
             return
-        if (seen := self.observe(run_id)) is None or seen.phase not in ENDED:
+        if (observation := self.observe(run_id)) is None or observation.phase not in ENDED:
             pods = list(view.pods.values())
-            self.logs.follow_all(pods)  # before they are gone, and their logs with them
+            self.logs.follow_all(pods)  # before the pods and their logs are deleted
             self._stopping.add(run_id)
             if view.main is None:
                 self._remove_all(view)
-            elif not view.main.deleting:  # by a server that was killed meanwhile, say
+            elif not view.main.deleting:  # another server may have requested it already
                 self._remove(view.main, "Foreground")
 
     def observe(self, run_id: str) -> Observation | None:
-        """What is seen of a run; None where nothing is there. Raise `Unavailable` where that cannot be told."""
-        self._need_ready()
+        """The state of a run, or None if it has no objects. Raise `Unavailable` if the cluster is not synced."""
+        self._require_synced()
         if (known := self.outcomes.get(run_id)) is not None:
             return known
-        view = self._look(run_id)
+        view = self._find_run(run_id)
         if view is None or view.main is None:
             return self._observe_gone(run_id, view)
         warnings = self.view.warnings_about(view)
-        seen = observing.observe(
+        observation = observing.observe(
             view, ObservationContext(warnings, self._explain, self._describe_node_loss, self.queues)
         )
-        if seen is None or seen.phase not in ENDED:
-            return seen
-        if (known := self.outcomes.load(run_id)) is not None:  # by a server that measured what it used
+        if observation is None or observation.phase not in ENDED:
+            return observation
+        if (known := self.outcomes.load(run_id)) is not None:  # saved by a server that also measured its usage
             return known
-        handed = observing.read_termination_message(list(view.pods.values())).get("handed")
-        seen = replace(seen, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.load_uploaded(run_id, handed))
-        return self.outcomes.record(run_id, self._mask(seen, run_id))
+        uploaded = observing.read_termination_message(list(view.pods.values())).get("handed")
+        observation = replace(
+            observation, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.load_uploaded(run_id, uploaded)
+        )
+        return self.outcomes.record(run_id, self._mask(observation, run_id))
 
     def clean_up(self, run_id: str) -> None:
-        """Save log and usage of a run that has ended; after a while, remove its objects and all that is theirs.
+        """Save the log and usage of an ended run, and delete its objects when their retention is over.
 
-        Raises `Unavailable` while some of the log is still being read: call it again.
+        Raises `Unavailable` while the log is still being read: call it again.
         """
-        view, seen = self._look(run_id), self.observe(run_id)
-        if seen is not None and seen.phase not in ENDED:
+        view, observation = self._find_run(run_id), self.observe(run_id)
+        if observation is not None and observation.phase not in ENDED:
             return
         pods = [] if view is None else list(view.pods.values())
-        if (seen is not None or self.logs.has_local_log(run_id)) and not self.logs.save(run_id, pods):
+        if (observation is not None or self.logs.has_local_log(run_id)) and not self.logs.save(run_id, pods):
             raise Unavailable(f"the log of run {run_id} is still being read")
-        if seen is not None:  # last, so that no server takes what it lacks for all there is
-            self.outcomes.save(run_id, seen, self.sampler.load(run_id))
+        if observation is not None:  # last, because other servers take a saved outcome as complete
+            self.outcomes.save(run_id, observation, self.sampler.load(run_id))
             self._secrets.pop(run_id, None)
         self.sampler.forget(run_id)
-        if view is not None and (seen is None or self._is_past(seen)):
+        if view is not None and (observation is None or self._is_retention_over(observation)):
             self._remove_all(view)
         if view is None:
-            self._let_go(run_id)
+            self._drop_state(run_id)
 
     def delete_run(self, run_id: str) -> None:
-        """Remove everything of a run."""
-        if (view := self.view.of(run_id)) is not None:
+        """Delete the objects, files and logs of a run."""
+        if (view := self.view.find_run(run_id)) is not None:
             self._remove_all(view)
-            self._forgotten.add(run_id)
+            self._deleted.add(run_id)
         with self.config.store.recording() as tx:
             remove_files(tx, run_id)
-        self._let_go(run_id)
+        self._drop_state(run_id)
         self.outcomes.forget(run_id)
         self.logs.forget(run_id)
         self.sampler.forget(run_id)
 
     def list_volumes(self) -> list[str]:
-        """The ids of shared volumes of which something is there."""
+        """The ids of shared volumes that have a claim."""
         return shared_volumes.list_volumes(self.api, self.config.platform)
 
     def remove_volume(self, volume_id: str) -> None:
-        """Remove a shared volume with all that is on it."""
+        """Delete a shared volume with its data."""
         shared_volumes.remove_volume(self.api, self.config.platform, volume_id)
 
     def list_runs(self) -> list[str]:
-        """The runs of which something is there."""
-        self._need_ready()
-        there = self.view.runs()
-        self._forgotten &= set(there)
-        return sorted({*there, *self.logs.list_local_logs()} - self._forgotten)
+        """The ids of runs that have objects or a local log."""
+        self._require_synced()
+        run_ids = self.view.run_ids()
+        self._deleted &= set(run_ids)
+        return sorted({*run_ids, *self.logs.list_local_logs()} - self._deleted)
 
     def nodes(self) -> NodeTable:
-        """The nodes of the cluster, with what is taken."""
-        self._need_ready()
-        self._need_sight(self._needed)
+        """The nodes of the cluster with their pods."""
+        self._require_synced()
+        self._require_watches(self._required)
         return self.view.nodes(self.context.current())
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """The log from a cursor on. Raise `NotFound` where it is not there any more."""
-        view, seen = self._look(run_id), self.observe(run_id)
+        """The log from a cursor on. Raise `NotFound` if it has been deleted."""
+        view, observation = self._find_run(run_id), self.observe(run_id)
         pods = [] if view is None else list(view.pods.values())
-        if seen is None and view is None:  # all that there will ever be is what was read before
+        if observation is None and view is None:  # without pods, the log cannot grow
             if not (self.logs.has_local_log(run_id) or self.logs.is_saved(run_id)):
-                raise NotFound(f"the log of run {run_id} is not kept any more")
+                raise NotFound(f"the log of run {run_id} has been deleted")
             return self.logs.read(run_id, pods, cursor, max_bytes, over=True)
-        return self.logs.read(run_id, pods, cursor, max_bytes, over=seen is not None and seen.phase in ENDED)
+        return self.logs.read(
+            run_id, pods, cursor, max_bytes, over=observation is not None and observation.phase in ENDED
+        )
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
-        """What a run used over time, the oldest sample first."""
+        """Usage samples of a run, oldest first."""
         return self.sampler.load(run_id) or self.outcomes.load_usage(run_id)
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """The files that a run left in its output folder."""
+        """The files in the output folder of a run."""
         with self.config.store.reading() as tx:
-            found = list_files(tx, run_id, OUTPUT)
-        return [OutputFile(file.path.removeprefix(OUTPUT), file.size, file.modified_at) for file in found]
+            files = list_files(tx, run_id, OUTPUT)
+        return [OutputFile(file.path.removeprefix(OUTPUT), file.size, file.modified_at) for file in files]
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
-        """One of those files. Raise `NotFound` where there is none."""
+        """Open an output file. Raise `NotFound` if it does not exist."""
         return open_file(self.config.store, run_id, f"{OUTPUT}{path}")
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """How to speak to what a run serves. Raise `Unavailable` where nothing is ready, `NotFound` where it is not."""
-        self._need_ready()
-        return find_endpoint(self.api, self.cluster, run_id, self.view.of(run_id))
+        """The endpoint of a served run. Raise `Unavailable` if no pod is ready, `NotFound` if it serves nothing."""
+        self._require_synced()
+        return find_endpoint(self.api, self.cluster, run_id, self.view.find_run(run_id))
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """Whether the cluster has what runs of these projects need, and what to do where not."""
+        """Check whether the cluster is set up for runs of these projects."""
         return check_cluster(self.api, self.cluster, projects)
 
-    def _need_ready(self) -> None:
-        """Raise `Unavailable` until all that is there has been seen once, and where nothing is looked at any more."""
+    def _require_synced(self) -> None:
+        """Raise `Unavailable` if the required objects have not been listed yet, or the executor is closed."""
         if self._closed:
-            raise Unavailable(f"cluster/{self.cluster.name} is reached in another way by now")
-        for reflector in self._needed:
+            raise Unavailable(f"the connection to cluster/{self.cluster.name} was replaced")
+        for reflector in self._required:
             if not reflector.ready.is_set():
-                why = f": {reflector.trouble}" if reflector.trouble else ""
-                raise Unavailable(f"cluster/{self.cluster.name} was not seen yet{why}")
+                error = f": {reflector.error}" if reflector.error else ""
+                raise Unavailable(f"cluster/{self.cluster.name} is not synced yet{error}")
 
-    def _look(self, run_id: str) -> RunView | None:
-        """What is there of a run: of one that has ended all of it, for Jobs may be told of sooner than pods."""
-        view = None if run_id in self._forgotten else self.view.of(run_id)
+    def _find_run(self, run_id: str) -> RunView | None:
+        """The objects of a run. The pods of an ended Job are listed if the watch of pods lags behind that of Jobs."""
+        view = None if run_id in self._deleted else self.view.find_run(run_id)
         if view is None or view.main is None or not observing.has_outdated_pods(view):
             return view
         path = path_of("v1", "pods", view.main.namespace)
         try:
-            found = self.api.list(path, labelSelector=f"{RUN_LABEL}={run_id}")["items"]
-        except ApiError as refused:
-            raise Unavailable(f"the pods of {view.main.name} cannot be seen: {refused}") from refused
-        pods = [pod for raw in found if (pod := objects.read_pod(self.config.platform, raw)) is not None]
+            items = self.api.list(path, labelSelector=f"{RUN_LABEL}={run_id}")["items"]
+        except ApiError as error:
+            raise Unavailable(f"the pods of {view.main.name} cannot be listed: {error}") from error
+        pods = [pod for raw in items if (pod := objects.read_pod(self.config.platform, raw)) is not None]
         return replace(view, pods={pod.uid: pod for pod in pods if belongs(pod, view.main)})
 
     def _observe_gone(self, run_id: str, view: RunView | None) -> Observation | None:
-        """What is known of a run whose main object is not there."""
+        """The state of a run without a Job or Deployment."""
         if (known := self.outcomes.load(run_id)) is not None:
             return known
         if view is not None and any(pod.deleting or not pod.is_over for pod in view.pods.values()):
-            return observing.observe_ending(list(view.pods.values()), LEFT)
+            return observing.observe_ending(list(view.pods.values()), REMOVED)
         if run_id in self._stopping and view is None:
             used, now = find_peaks(self.sampler.load(run_id)), self.config.clock()
-            seen = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
-            return self.outcomes.record(run_id, seen)
-        self._need_sight(self._mains.values())  # it may be there all the same
+            observation = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
+            return self.outcomes.record(run_id, observation)
+        self._require_watches(self._mains.values())  # while a watch is down, the object may exist unnoticed
         return None
 
     def _explain(self, pod: ObservedPod) -> str:
-        """Why a pod fits nowhere, in our words: worked out once for each time that the scheduler has tried."""
-        said = pod.conditions["PodScheduled"].message
+        """Why a pod fits no node, computed again only when the scheduler's message changes."""
+        message = pod.conditions["PodScheduled"].message
         known = self._explained.get(pod.uid)
-        if known is None or known[0] != said:
+        if known is None or known[0] != message:
             if len(self._explained) > MOST_EXPLAINED:
                 self._explained.clear()
             assert pod.pod_request is not None
-            nodes = self.view.nodes(self.context.current()).visible_to(
-                pod.project.__eq__
-            )  # all who see the run read this
-            known = self._explained[pod.uid] = said, explain_no_fit(NodeFilter(pod.pod_request, nodes))
+            # Everyone who sees the run reads this, so only runs of the same project are named.
+            nodes = self.view.nodes(self.context.current()).visible_to(pod.project.__eq__)
+            known = self._explained[pod.uid] = message, explain_no_fit(NodeFilter(pod.pod_request, nodes))
         return known[1]
 
-    def _need_sight(self, reflectors: Iterable[Reflector[Any]]) -> None:
-        """Raise `Unavailable` where something is not heard of at the moment."""
+    def _require_watches(self, reflectors: Iterable[Reflector[Any]]) -> None:
+        """Raise `Unavailable` if a watch is down."""
         for reflector in reflectors:
-            if reflector.trouble:
-                raise Unavailable(f"cluster/{self.cluster.name} cannot be seen: {reflector.trouble}")
+            if reflector.error:
+                raise Unavailable(f"the watch of cluster/{self.cluster.name} failed: {reflector.error}")
 
     def _describe_node_loss(self, pod: ObservedPod) -> str:
-        """What is wrong with the node of a pod: the same for as long as it is."""
+        """Why the node of a pod is lost; empty if it is not. The text does not change while the cause stays."""
         node = self.view.node(pod.node)
         if node is None:
-            return f"{pod.node} is gone"
+            return f"{pod.node} was removed"
         if node.ready:
             return ""
-        return f"{pod.node} does not answer" + (f" since {node.ready_since:%H:%M:%S} UTC" if node.ready_since else "")
+        since = f" since {node.ready_since:%H:%M:%S} UTC" if node.ready_since else ""
+        return f"{pod.node} is not ready{since}"
 
-    def _wait_for_turn(self, run_id: str) -> None:
-        """Raise `Unavailable` where it is too early to try again what did not work."""
-        again_at, _, why = self._delayed.get(run_id, (0.0, 0.0, ""))
-        if time.monotonic() < again_at:
-            raise Unavailable(why)
+    def _require_retry_time(self, run_id: str) -> None:
+        """Raise `Unavailable` if it is too early to repeat a failed start."""
+        retry_at, _, error = self._delayed.get(run_id, (0.0, 0.0, ""))
+        if time.monotonic() < retry_at:
+            raise Unavailable(error)
 
     def _delay(self, run_id: str, error: Unavailable) -> None:
         _, pause, _ = self._delayed.get(run_id, (0.0, FIRST_PAUSE / 2, ""))
         pause = min(max(pause * 2, error.retry_after_seconds), LONGEST_PAUSE)
         self._delayed[run_id] = time.monotonic() + pause, pause, str(error)
 
-    def _mask(self, seen: Observation, run_id: str) -> Observation:
-        """What is told of how a run ended, without its secrets, and as any database keeps it."""
+    def _mask(self, observation: Observation, run_id: str) -> Observation:
+        """The observation with secrets masked and without NUL characters, which PostgreSQL cannot store."""
         masker = Masker(self._secrets_of(run_id))
 
-        def notify(text: str) -> str:
+        def clean(text: str) -> str:
             return masker.mask(text).replace("\0", "\N{SYMBOL FOR NULL}")
 
-        error = None if seen.error is None else {name: notify(str(said)) for name, said in seen.error.items()}
-        return replace(seen, message=notify(seen.message), error=error)
+        error = observation.error and {name: clean(str(value)) for name, value in observation.error.items()}
+        return replace(observation, message=clean(observation.message), error=error)
 
     def _fail(self, run_id: str, message: str) -> None:
-        """Keep that a run can never start, and leave nothing of it behind."""
-        seen = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.config.clock())
-        self.outcomes.record(run_id, seen)
-        self.outcomes.save(run_id, seen, [])
-        if (view := self.view.of(run_id)) is not None:
+        """Record that a run cannot start, and delete its objects."""
+        observation = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.config.clock())
+        self.outcomes.record(run_id, observation)
+        self.outcomes.save(run_id, observation, [])
+        if (view := self.view.find_run(run_id)) is not None:
             self._remove_all(view)
         self.notify(run_id)
 
     def _notify_if_ended(self, run_id: str) -> None:
-        """Notify the controller that the whole log of an ended run has been read: it can call `tidy` again now."""
-        # Not tidied here: a request of this thread that fails would not be repeated.
+        """Notify the controller that the whole log of an ended run has been read: it can call `clean_up` again."""
+        # `clean_up` is not called here, because a failure in this thread would not be retried.
         if self.outcomes.get(run_id) is not None:
             self.notify(run_id)
 
-    def _hear_out(self, pod: ObservedPod) -> None:
-        """A pod is about to go, and its log with it: a deadline has passed, or something needs its place."""
-        view = self.view.of(pod.run_id)
+    def _follow_log(self, pod: ObservedPod) -> None:
+        """Read the rest of a pod's log, because the pod is being deleted: after a deadline or a preemption."""
+        view = self.view.find_run(pod.run_id)
         if view is not None and self.outcomes.get(pod.run_id) is None:
             self.logs.follow(pod, list(view.pods.values()))
 
-    def _is_past(self, seen: Observation) -> bool:
-        ended_at = seen.finished_at or self.config.clock()
+    def _is_retention_over(self, observation: Observation) -> bool:
+        ended_at = observation.finished_at or self.config.clock()
         return self.config.clock() - ended_at >= self.config.objects
 
     def _remove_all(self, view: RunView) -> None:
         if view.main is not None:
             self._remove(view.main, "Background")
             return
-        for pod in view.pods.values():  # whose owner somebody removed without them
+        for pod in view.pods.values():  # orphans: their owner was deleted without them
             self.api.delete(path_of("v1", "pods", pod.namespace, pod.name), uid=pod.uid)
 
     def _remove(self, main: MainObject, propagation: str) -> None:
@@ -385,7 +387,7 @@ class KubernetesExecutor:
     def _secrets_of(self, run_id: str) -> Iterable[str]:
         return self._secrets.get(run_id) or self.config.secrets_of(run_id)
 
-    def _let_go(self, run_id: str) -> None:
+    def _drop_state(self, run_id: str) -> None:
         self._stopping.discard(run_id)
         self._secrets.pop(run_id, None)
         self._delayed.pop(run_id, None)
@@ -394,6 +396,6 @@ class KubernetesExecutor:
 def open_executor(
     config: ExecutorConfig, notify: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
-    """The executor of a cluster, which keeps what it knows in a folder of its own."""
+    """Open the executor of a cluster, with its own folder."""
     own = replace(config, folder=config.folder / scope_id, platform=scope_id)
     return KubernetesExecutor(ApiClient(connection or connect_from_within()), cluster, own, notify)

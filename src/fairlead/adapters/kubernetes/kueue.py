@@ -1,4 +1,4 @@
-"""The queues of Kueue, as far as the cluster tells of them: what is in them, in which order, and who holds what."""
+"""Queues of Kueue, watched on the cluster: their order, their quota and what uses it."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,38 +15,38 @@ from fairlead.model.quantities import Quantity
 from fairlead.model.queues import QueuePosition, QueueWorkload, QuotaUsage
 
 GROUP = "kueue.x-k8s.io"
-ABSENT = "Kueue is not there"
+NOT_INSTALLED = "Kueue is not installed"
 RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE = (
     *("QuotaReserved", "Admitted", "Evicted", "Preempted", "Finished", "Active"),
 )
-TOLD = {RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE}
-BACK_OF_THE_LINE = ("PodsReadyTimeout", "AdmissionCheck")  # evicted so, it waits as if it had come then
+CONDITIONS = {RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE}
+REQUEUED_LAST = ("PodsReadyTimeout", "AdmissionCheck")  # after such an eviction, the queue time starts again
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
-ResourceFlavor = tuple[str, str]  # a resource, and a flavor of it
+ResourceFlavor = tuple[str, str]  # names of a resource and of one of its flavors
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What Kueue knows of a Job: what it asks for, and what it holds."""
+    """Kueue's Workload of a Job: its requests and its quota usage."""
 
     uid: str
     version: int
     namespace: str
     name: str
-    job: str  # the uid of its owner
+    job: str  # uid of its owner
     queue: str
     priority: int
     created_at: datetime
     active: bool
     conditions: Mapping[str, ObjectCondition]
-    asks: Mapping[str, int]
-    holds: Mapping[ResourceFlavor, int]
-    pool: str  # that it holds something of
-    checks: tuple[str, ...]  # that are still to be passed
+    requests: Mapping[str, int]
+    usage: Mapping[ResourceFlavor, int]
+    cluster_queue: str  # whose quota it uses; empty before admission
+    pending_checks: tuple[str, ...]
 
     def is_true(self, name: str) -> bool:
-        """Whether a condition is true of it."""
+        """Whether a condition has the status True."""
         return name in self.conditions and self.conditions[name].status == "True"
 
     @property
@@ -55,22 +55,21 @@ class Workload:
         return self.active and not self.is_true(RESERVED) and not self.is_true(FINISHED)
 
     @property
-    def is_holding(self) -> bool:
-        """Whether it has quota."""
+    def has_quota(self) -> bool:
         return self.is_true(RESERVED) and not self.is_true(FINISHED)
 
     @property
     def sort_key(self) -> tuple[int, datetime, str]:
-        """What puts it before others, as Kueue orders them: the smallest is the first."""
+        """Kueue's order within a queue, first to last."""
         evicted = self.conditions.get(EVICTED)
-        late = evicted is not None and self.is_true(EVICTED) and evicted.reason in BACK_OF_THE_LINE
-        since = evicted.since if late and evicted is not None else None
+        requeued = evicted is not None and self.is_true(EVICTED) and evicted.reason in REQUEUED_LAST
+        since = evicted.since if requeued and evicted is not None else None
         return -self.priority, since or self.created_at, self.uid
 
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """A queue in a namespace."""
+    """A queue in a namespace, which uses the quota of a ClusterQueue."""
 
     uid: str
     version: int
@@ -81,7 +80,7 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """A ClusterQueue: whose quota it is that queues of namespaces lead to."""
+    """A queue of the cluster, with its quota."""
 
     uid: str
     version: int
@@ -90,146 +89,161 @@ class ClusterQueue:
     quotas: Mapping[ResourceFlavor, int]
     stopped: bool
     strict: bool
-    trouble: str  # why it lets nothing go, though nobody has stopped it
+    inactive_message: str  # why it admits nothing although it is not stopped
 
 
 class QueueState(NamedTuple):
-    """A Job that Kueue holds, with what is known of its queue. None: it is not there, or was not seen yet."""
+    """A Job in Kueue with its queues. A field is None if the object does not exist or was not listed yet."""
 
     workload: Workload | None
-    local: LocalQueue | None
-    pool: ClusterQueue | None
-    seen: bool  # all queues have been seen
-    absent: bool  # Kueue itself is not there
+    local_queue: LocalQueue | None
+    cluster_queue: ClusterQueue | None
+    synced: bool  # all queues have been listed
+    not_installed: bool
 
 
 class KueueQueues:
-    """All of them, by watches that need not work: where something may not be seen, less is told."""
+    """All queues of Kueue on a cluster. If a watch is forbidden, positions contain less information."""
 
-    def __init__(self, api: ApiClient, notify: Callable[[str], None], who: Callable[[str], MainObject | None]) -> None:
-        self._notify, self._who = notify, who  # whoever has a Job of this uid is told, or named
+    def __init__(
+        self, api: ApiClient, notify: Callable[[str], None], find_main: Callable[[str], MainObject | None]
+    ) -> None:
+        self._notify, self._find_main = notify, find_main  # both take the uid of a Job
         self._lock = threading.RLock()
         self._workloads: dict[str, Workload] = {}
-        self._of_jobs: dict[str, Workload] = {}
-        self._locals: dict[tuple[str, str], LocalQueue] = {}
-        self._pools: dict[str, ClusterQueue] = {}
+        self._by_job: dict[str, Workload] = {}
+        self._local_queues: dict[tuple[str, str], LocalQueue] = {}
+        self._cluster_queues: dict[str, ClusterQueue] = {}
         watch: Any = partial(Reflector, api)
         self.reflectors: list[Reflector[Any]] = [
             watch(partial(find_path, api, "workloads"), read_workload, self.on_workload_change),
-            watch(partial(find_path, api, "localqueues"), read_local_queue, partial(self._hear, self._locals)),
-            watch(partial(find_path, api, "clusterqueues"), read_cluster_queue, partial(self._hear, self._pools)),
+            watch(
+                partial(find_path, api, "localqueues"),
+                read_local_queue,
+                partial(self._on_queue_change, self._local_queues),
+            ),
+            watch(
+                partial(find_path, api, "clusterqueues"),
+                read_cluster_queue,
+                partial(self._on_queue_change, self._cluster_queues),
+            ),
         ]
         for reflector in self.reflectors:
-            reflector.on_list = self._notify_waiting  # what was told before all was seen was not all there is to tell
+            reflector.on_list = self._notify_waiting  # messages before the first list were incomplete
 
     def find(self, main: MainObject) -> QueueState:
-        """What holds a Job, as far as it is known."""
+        """The state of a Job in Kueue."""
         with self._lock:
-            local = self._locals.get((main.namespace, main.queue))
-            pool = None if local is None else self._pools.get(local.cluster_queue)
-            workload = self._of_jobs.get(main.uid)
-        seen = all(each.ready.is_set() for each in self.reflectors)
-        return QueueState(workload, local, pool, seen, any(each.trouble == ABSENT for each in self.reflectors))
+            local_queue = self._local_queues.get((main.namespace, main.queue))
+            cluster_queue = None if local_queue is None else self._cluster_queues.get(local_queue.cluster_queue)
+            workload = self._by_job.get(main.uid)
+        synced = all(reflector.ready.is_set() for reflector in self.reflectors)
+        not_installed = any(reflector.error == NOT_INSTALLED for reflector in self.reflectors)
+        return QueueState(workload, local_queue, cluster_queue, synced, not_installed)
 
     def queue_position(self, main: MainObject) -> QueuePosition:
-        """Where a Job stands in its queue at this moment, with who is before it and who holds the quota."""
-        held = self.find(main)
-        blind = next((each.trouble for each in self.reflectors if each.trouble), "")
-        if held.local is None:
-            return QueuePosition(unavailable=blind)
-        named = f"ClusterQueue {held.local.cluster_queue}"
-        if held.pool is None:
-            return QueuePosition(named, unavailable=blind)
-        own, holding = held.workload, self._holding(held.pool.key)
-        waits = own is not None and own.is_pending
+        """The current queue position of a Job, with the workloads ahead and those that use the quota."""
+        state = self.find(main)
+        error = next((reflector.error for reflector in self.reflectors if reflector.error), "")
+        if state.local_queue is None:
+            return QueuePosition(unavailable=error)
+        name = f"ClusterQueue {state.local_queue.cluster_queue}"
+        if state.cluster_queue is None:
+            return QueuePosition(name, unavailable=error)
+        own, admitted = state.workload, self._list_admitted(state.cluster_queue.key)
+        pending = own is not None and own.is_pending
         ahead = [
-            each for each in self._waiting(held.pool.key) if own is not None and waits and each.sort_key < own.sort_key
+            each
+            for each in self._list_pending(state.cluster_queue.key)
+            if own is not None and pending and each.sort_key < own.sort_key
         ]
         reserved = None if own is None else own.conditions.get(RESERVED)
         return QueuePosition(
-            named,
-            held.pool.cohort,
-            held.pool.strict,
-            {} if own is None else own.asks,
+            name,
+            state.cluster_queue.cohort,
+            state.cluster_queue.strict,
+            {} if own is None else own.requests,
             tuple(
-                QuotaUsage(*kind, quota, sum(each.holds.get(kind, 0) for each in holding))
-                for kind, quota in held.pool.quotas.items()
+                QuotaUsage(*flavor, quota, sum(each.usage.get(flavor, 0) for each in admitted))
+                for flavor, quota in state.cluster_queue.quotas.items()
             ),
-            tuple(map(self._name, ahead)),
-            tuple(map(self._name, holding)),
-            pending=waits,
+            tuple(map(self._describe, ahead)),
+            tuple(map(self._describe, admitted)),
+            pending=pending,
             message=reserved.message if reserved is not None and reserved.status == "False" else "",
-            unavailable=blind,
+            unavailable=error,
         )
 
     def on_workload_change(self, before: Workload | None, after: Workload | None) -> None:
-        """A Workload is new, changed or gone."""
+        """Handle a new, changed or deleted Workload."""
         known = after or before
         assert known is not None
         with self._lock:
             if after is not None:
-                self._workloads[after.uid] = self._of_jobs[after.job] = after
+                self._workloads[after.uid] = self._by_job[after.job] = after
             else:
                 self._workloads.pop(known.uid, None)
-                if self._of_jobs.get(known.job) is before:  # not one that was made anew since
-                    del self._of_jobs[known.job]
+                if self._by_job.get(known.job) is before:  # it may have been created again
+                    del self._by_job[known.job]
         self._notify(known.job)
 
-    def _hear(self, kept: dict[Any, Any], before: Any, after: Any) -> None:
-        """A queue is new, changed or gone: whoever may wait in it is told."""
+    def _on_queue_change(self, by_key: dict[Any, Any], before: Any, after: Any) -> None:
+        """Handle a new, changed or deleted queue, and notify the Jobs that may wait in it."""
         known: Any = after or before
         with self._lock:
             if after is not None:
-                kept[known.key] = after
-            elif kept.get(known.key) is before:  # not one that was made anew since
-                del kept[known.key]
+                by_key[known.key] = after
+            elif by_key.get(known.key) is before:  # it may have been created again
+                del by_key[known.key]
         self._notify_waiting()
 
     def _notify_waiting(self) -> None:
         with self._lock:
-            waiting = [each.job for each in self._workloads.values() if each.is_pending or not each.active]
-        for job in waiting:
+            jobs = [each.job for each in self._workloads.values() if each.is_pending or not each.active]
+        for job in jobs:
             self._notify(job)
 
-    def _waiting(self, pool: str) -> list[Workload]:
-        """Those that wait for the quota of a pool, through whichever queue, the first in line first."""
+    def _list_pending(self, cluster_queue: str) -> list[Workload]:
+        """Workloads that wait for the quota of a ClusterQueue, in queue order."""
         with self._lock:
-            leading = {key for key, local in self._locals.items() if local.cluster_queue == pool}
-            found = [each for each in self._workloads.values() if (each.namespace, each.queue) in leading]
-        return sorted((each for each in found if each.is_pending), key=lambda each: each.sort_key)
+            keys = {key for key, local in self._local_queues.items() if local.cluster_queue == cluster_queue}
+            workloads = [each for each in self._workloads.values() if (each.namespace, each.queue) in keys]
+        return sorted((each for each in workloads if each.is_pending), key=lambda each: each.sort_key)
 
-    def _holding(self, pool: str) -> list[Workload]:
-        """Those that hold some of it, by name."""
+    def _list_admitted(self, cluster_queue: str) -> list[Workload]:
+        """Workloads that use the quota of a ClusterQueue, by name."""
         with self._lock:
-            found = [each for each in self._workloads.values() if each.pool == pool and each.is_holding]
-        return sorted(found, key=lambda each: (each.namespace, each.name))
+            workloads = [
+                each for each in self._workloads.values() if each.cluster_queue == cluster_queue and each.has_quota
+            ]
+        return sorted(workloads, key=lambda each: (each.namespace, each.name))
 
-    def _name(self, workload: Workload) -> QueueWorkload:
-        main, holds = self._who(workload.job), dict[str, int]()
-        for (resource, _), amount in workload.holds.items():
-            holds[resource] = holds.get(resource, 0) + amount
-        return QueueWorkload(usage=holds) if main is None else QueueWorkload(main.name, main.project, holds)
+    def _describe(self, workload: Workload) -> QueueWorkload:
+        main, usage = self._find_main(workload.job), dict[str, int]()
+        for (resource, _), amount in workload.usage.items():
+            usage[resource] = usage.get(resource, 0) + amount
+        return QueueWorkload(usage=usage) if main is None else QueueWorkload(main.name, main.project, usage)
 
 
 def find_path(api: ApiClient, plural: str) -> str:
-    """Where the objects of a kind are, in the version that the cluster prefers. Raise `Refused` where Kueue is not."""
+    """The path of a Kueue resource in the preferred API version. Raise `ApiError` if Kueue is not installed."""
     try:
         group = api.get(f"/apis/{GROUP}")
-    except ApiError as refused:
-        raise ApiError(404, refused.reason, ABSENT) if refused.status == 404 else refused from refused
+    except ApiError as error:
+        raise ApiError(404, error.reason, NOT_INSTALLED) if error.status == 404 else error from error
     return path_of(group["preferredVersion"]["groupVersion"], plural)
 
 
 def read_workload(raw: JSON) -> Workload:
-    """A Workload."""
+    """Read a Workload."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     admission = status.get("admission") or {}
     owners = [owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")]
-    holds: dict[ResourceFlavor, int] = {}
+    usage: dict[ResourceFlavor, int] = {}
     for part in admission.get("podSetAssignments", ()):
         for resource, amount in part.get("resourceUsage", {}).items():
-            kind = resource, part.get("flavors", {}).get(resource, "")
-            holds[kind] = holds.get(kind, 0) + Quantity.parse(str(amount)).nanos
+            flavor = resource, part.get("flavors", {}).get(resource, "")
+            usage[flavor] = usage.get(flavor, 0) + Quantity.parse(str(amount)).nanos
     return Workload(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
@@ -240,25 +254,27 @@ def read_workload(raw: JSON) -> Workload:
         priority=spec.get("priority") or 0,
         created_at=read_time(meta.get("creationTimestamp")) or EARLIEST,
         active=spec.get("active", True),
-        conditions=read_conditions(status, TOLD),
-        asks=_add_up(part.get("resources", {}) for part in status.get("resourceRequests", ())),
-        holds=holds,
-        pool=admission.get("clusterQueue", ""),
-        checks=tuple(check["name"] for check in status.get("admissionChecks", ()) if check.get("state") != "Ready"),
+        conditions=read_conditions(status, CONDITIONS),
+        requests=_add_up(part.get("resources", {}) for part in status.get("resourceRequests", ())),
+        usage=usage,
+        cluster_queue=admission.get("clusterQueue", ""),
+        pending_checks=tuple(
+            check["name"] for check in status.get("admissionChecks", ()) if check.get("state") != "Ready"
+        ),
     )
 
 
 def read_local_queue(raw: JSON) -> LocalQueue:
-    """A LocalQueue."""
+    """Read a LocalQueue."""
     meta, spec = raw["metadata"], raw["spec"]
     key = meta["namespace"], meta["name"]
     return LocalQueue(meta["uid"], int(meta["resourceVersion"]), key, spec.get("clusterQueue", ""), _is_stopped(spec))
 
 
 def read_cluster_queue(raw: JSON) -> ClusterQueue:
-    """A ClusterQueue."""
+    """Read a ClusterQueue."""
     meta, spec = raw["metadata"], raw["spec"]
-    active = read_conditions(raw.get("status", {}), TOLD).get(ACTIVE)
+    active = read_conditions(raw.get("status", {}), CONDITIONS).get(ACTIVE)
     flavors = [flavor for group in spec.get("resourceGroups", ()) for flavor in group["flavors"]]
     return ClusterQueue(
         uid=meta["uid"],
@@ -272,7 +288,7 @@ def read_cluster_queue(raw: JSON) -> ClusterQueue:
         },
         stopped=_is_stopped(spec),
         strict=spec.get("queueingStrategy") == "StrictFIFO",
-        trouble="" if active is None or active.status == "True" else active.message,
+        inactive_message="" if active is None or active.status == "True" else active.message,
     )
 
 

@@ -1,6 +1,6 @@
-"""Why Kueue holds a Job: a reason, and a sentence that stays the same for as long as the cause does.
+"""Reasons and messages for Jobs that Kueue has not admitted.
 
-What changes with each Job that comes or goes is told when somebody asks: `Queues.stand`.
+The messages only change with the cause. Details that change with every Job are in `KueueQueues.queue_position`.
 """
 
 from collections.abc import Iterator
@@ -18,78 +18,79 @@ from fairlead.adapters.kubernetes.objects import MainObject
 from fairlead.core.fitting.formatting import describe_amount, name_resource
 
 QUEUED = "Queued"
-HELD = "nothing goes on there until that is taken back"
-# Why it had to let go of its quota, as Kueue calls it.
+STOPPED = "no run starts there until it is resumed"
+# By Kueue's eviction reason.
 EVICTIONS = {
     "PodsReadyTimeout": "its pods were not ready in time",
-    "AdmissionCheck": "a check of its queue no longer lets it go on",
+    "AdmissionCheck": "an admission check of its queue rejected it",
     "ClusterQueueStopped": "its queue was stopped",
     "LocalQueueStopped": "its queue was stopped",
-    "NodeFailures": "its nodes have failed",
+    "NodeFailures": "its nodes failed",
 }
 PREEMPTIONS = {
-    "InClusterQueue": "it made room for one with a higher priority",
-    "InCohortReclamation": "another queue took back the quota that it had lent",
-    "InCohortFairSharing": "another queue of its cohort was due more",
-    "InCohortReclaimWhileBorrowing": "another queue took back the quota that it had lent",
+    "InClusterQueue": "preempted by a run with higher priority",
+    "InCohortReclamation": "preempted: another queue reclaimed its borrowed quota",
+    "InCohortFairSharing": "preempted: another queue of the cohort was entitled to the quota",
+    "InCohortReclaimWhileBorrowing": "preempted: another queue reclaimed its borrowed quota",
 }
 
 
-def describe_queued(main: MainObject, held: QueueState) -> tuple[str, str]:
-    """Why a Job is held. What it had to leave is told first, then what it waits for."""
-    evicted, why = _describe_evicted(held.workload)
-    return evicted or QUEUED, "; ".join([*why, next(_describe_wait(main, held))])
+def describe_queued(main: MainObject, state: QueueState) -> tuple[str, str]:
+    """The reason and message of a queued Job: why it was evicted, if it was, and what it waits for."""
+    reason, eviction = _describe_eviction(state.workload)
+    return reason or QUEUED, "; ".join([*eviction, next(_describe_wait(main, state))])
 
 
-def _describe_evicted(workload: Workload | None) -> tuple[str, list[str]]:
+def _describe_eviction(workload: Workload | None) -> tuple[str, list[str]]:
     if workload is None or not workload.active or not workload.is_true(EVICTED):
         return "", []
     reason, message = workload.conditions[EVICTED].reason, workload.conditions[EVICTED].message
     if reason == PREEMPTED:
         preempted = workload.conditions.get(PREEMPTED)
-        return PREEMPTED, [PREEMPTIONS.get("" if preempted is None else preempted.reason, "it made room for another")]
-    return EVICTED, [EVICTIONS.get(reason, f"Kueue has ended it ({message})")]
+        return PREEMPTED, [PREEMPTIONS.get("" if preempted is None else preempted.reason, "preempted by another run")]
+    return EVICTED, [EVICTIONS.get(reason, f"evicted by Kueue ({message})")]
 
 
-def _describe_wait(main: MainObject, held: QueueState) -> Iterator[str]:
-    """What it waits for: the first of these is nearest to its suggestion."""
-    queue, workload, local, pool = f"queue {main.queue}", held.workload, held.local, held.pool
-    if held.absent:
-        yield f"waits in {queue} of Kueue, which is not on the cluster: somebody has to install it"
-    if not held.seen:
-        yield f"waits in {queue} of the cluster"
-    if local is None:
-        mend = f"it goes on once an administrator makes LocalQueue {main.queue} there"
-        yield f"waits for {queue}, which is not in namespace {main.namespace}: {mend}"
+def _describe_wait(main: MainObject, state: QueueState) -> Iterator[str]:
+    """Messages about the causes of a wait. Only the first one is shown: it is the cause to resolve first."""
+    queue, workload, local_queue, cluster_queue = main.queue, state.workload, state.local_queue, state.cluster_queue
+    if state.not_installed:
+        yield f"waiting in queue {queue}, but Kueue is not installed on the cluster"
+    if not state.synced:
+        yield f"waiting in queue {queue} of the cluster"
+    if local_queue is None:
+        missing = f"LocalQueue {queue} does not exist in namespace {main.namespace}"
+        yield f"waiting for queue {queue}: {missing}; an administrator must create it"
         return
-    named = f"ClusterQueue {local.cluster_queue}"
-    if pool is None:
-        yield f"waits in {queue}, which leads to {named}, and that is not there"
+    name = f"ClusterQueue {local_queue.cluster_queue}"
+    if cluster_queue is None:
+        yield f"waiting in queue {queue}: its {name} does not exist"
         return
     if workload is not None and not workload.active:
-        yield f"waits in {queue}: Workload {workload.name} was deactivated, and goes on once it is active again"
-    if local.stopped:
-        yield f"waits in {queue}, which is stopped: {HELD}"
-    if pool.stopped:
-        yield f"waits in {queue}: {named} is stopped, and {HELD}"
-    if pool.trouble:
-        yield f"waits in {queue}: {named} lets nothing go: {pool.trouble}"
+        yield f"waiting in queue {queue}: Workload {workload.name} was deactivated; it continues when activated again"
+    if local_queue.stopped:
+        yield f"waiting in queue {queue}, which is stopped: {STOPPED}"
+    if cluster_queue.stopped:
+        yield f"waiting in queue {queue}: {name} is stopped; {STOPPED}"
+    if cluster_queue.inactive_message:
+        yield f"waiting in queue {queue}: {name} is inactive: {cluster_queue.inactive_message}"
     if workload is not None and workload.is_true(RESERVED) and not workload.is_true(EVICTED):
-        checks = f", and waits for {', '.join(workload.checks)}" if workload.checks else ", and is about to start"
-        yield f"has what it asks for in {named}{'' if workload.is_true(ADMITTED) else checks}"
+        checks = ", ".join(workload.pending_checks)
+        progress = f", waiting for {checks}" if checks else ", about to start"
+        yield f"quota reserved in {name}{'' if workload.is_true(ADMITTED) else progress}"
     if workload is not None:
-        yield from _describe_too_large(workload, pool)
-    yield f"waits in {queue}, which leads to {named}"
+        yield from _describe_too_large(workload, cluster_queue)
+    yield f"waiting in queue {queue} of {name}"
 
 
-def _describe_too_large(workload: Workload, pool: ClusterQueue) -> Iterator[str]:
-    """Whether it asks for more than there ever is. What others of a cohort could lend is not known here."""
-    for resource, asked in workload.asks.items():
-        quotas = [quota for (kind, _), quota in pool.quotas.items() if kind == resource]
-        if asked and not quotas:
-            mend = "it never goes on unless that is given one"
-            yield f"asks for {name_resource(resource, 0)}, of which ClusterQueue {pool.key} has no quota: {mend}"
-        elif asked > max(quotas, default=asked) and not pool.cohort:
-            asks = f"asks for {describe_amount(resource, asked)} {name_resource(resource, asked)}"
-            most = f"ClusterQueue {pool.key} has a quota of {describe_amount(resource, max(quotas))}"
-            yield f"{asks}, and {most}: it never goes on unless that grows, or it asks for less"
+def _describe_too_large(workload: Workload, cluster_queue: ClusterQueue) -> Iterator[str]:
+    """Requests that exceed the quota. In a cohort, other queues may lend quota, so their requests are not checked."""
+    for resource, requested in workload.requests.items():
+        quotas = [quota for (name, _), quota in cluster_queue.quotas.items() if name == resource]
+        if requested and not quotas:
+            name = name_resource(resource, 0)
+            yield f"needs {name}, but ClusterQueue {cluster_queue.key} has no quota for {name}: it cannot start"
+        elif requested > max(quotas, default=requested) and not cluster_queue.cohort:
+            needs = f"needs {describe_amount(resource, requested)} {name_resource(resource, requested)}"
+            quota = f"the quota of ClusterQueue {cluster_queue.key} is {describe_amount(resource, max(quotas))}"
+            yield f"{needs}, but {quota}: it cannot start unless the quota grows or it requests less"

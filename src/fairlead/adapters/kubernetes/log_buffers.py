@@ -1,6 +1,6 @@
-"""The log of a run on its way from the cluster: a file of this server, which knows up to where it has been read.
+"""Local buffer files for the logs of runs, with the position up to which each pod's log has been read.
 
-Each record is one line of one pod. Where a line is of another pod than the one before, a line of the platform says so.
+Each record is one line of one pod. A platform line marks where the lines of another pod begin.
 """
 
 import contextlib
@@ -20,36 +20,36 @@ POD = re.compile(rb"pod (\S+):\n")
 TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
 ALL = 1 << 62
 
-ReadPosition = tuple[int, int]  # the second of the last line, and how many lines were read since it began
+ReadPosition = tuple[int, int]  # second of the last line, and the number of lines read in that second
 
 
 class LogBuffer:
-    """One run's log. Threads may write at the same time."""
+    """The log of one run. Thread-safe."""
 
     def __init__(self, file: Path, secrets: Iterable[str], *, many: bool) -> None:
         self.file, self._many = file, many
         self._masker = Masker(secrets)
         self._lock = threading.Lock()
         self._closed = False
-        self._marks: dict[str, ReadPosition] = {}
+        self._positions: dict[str, ReadPosition] = {}
         self._pod = _read_first(file)
         end = 0
-        with contextlib.suppress(ValueError):  # something else wrote there
+        with contextlib.suppress(ValueError):  # the file contains other data
             for piece in read_records(file, 0, ALL):
                 self._remember(piece.stream, piece.data, piece.nanoseconds)
                 end = piece.end
         if file.exists():
-            os.truncate(file, end)  # a record that is half written is written anew
+            os.truncate(file, end)  # an incomplete record is written again
         self._writer = LogWriter(file, LARGEST)
 
     def read_position(self, pod: str) -> ReadPosition:
-        """Up to where the log of a pod has been read."""
+        """The position up to which the log of a pod has been read."""
         with self._lock:
-            return self._marks.get(pod, (0, 0))
+            return self._positions.get(pod, (0, 0))
 
     def add(self, pod: str, nanoseconds: int, line: bytes) -> None:
-        """Keep a line, without secrets."""
-        told = TOKEN.sub(MASK, self._masker.mask_bytes(line))
+        """Add a line, with secrets masked."""
+        masked = TOKEN.sub(MASK, self._masker.mask_bytes(line))
         with self._lock:
             if self._closed:
                 return
@@ -58,10 +58,10 @@ class LogBuffer:
             elif not self._pod:
                 first_pod_file(self.file).write_text(pod, "utf-8")
             self._pod = pod
-            self._write("stdout", told, nanoseconds)
+            self._write("stdout", masked, nanoseconds)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file; later lines are dropped."""
         with self._lock:
             self._closed = True
             self._writer.close()
@@ -72,20 +72,20 @@ class LogBuffer:
 
     def _remember(self, stream: str, data: bytes, nanoseconds: int) -> None:
         if stream == "platform":
-            if (found := POD.fullmatch(data)) is not None:
-                self._pod = found[1].decode()
+            if (match := POD.fullmatch(data)) is not None:
+                self._pod = match[1].decode()
             return
         if len(data) == MAX_RECORD_BYTES and not data.endswith(b"\n"):
-            return  # the line goes on in the next record
-        second, count = self._marks.get(self._pod, (0, 0))
+            return  # the line continues in the next record
+        second, count = self._positions.get(self._pod, (0, 0))
         if nanoseconds // SECOND > second:
-            self._marks[self._pod] = nanoseconds // SECOND, 1
+            self._positions[self._pod] = nanoseconds // SECOND, 1
         elif nanoseconds // SECOND == second:
-            self._marks[self._pod] = second, count + 1
+            self._positions[self._pod] = second, count + 1
 
 
 def first_pod_file(file: Path) -> Path:
-    """Where it is kept whose lines stand in a log before any line that says so."""
+    """The file with the name of the pod whose lines come first in a log, before any platform line."""
     return file.with_suffix(".pod")
 
 

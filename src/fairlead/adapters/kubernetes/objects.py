@@ -1,4 +1,4 @@
-"""What is kept of the objects of a cluster: little, for there may be very many."""
+"""The parts of Kubernetes objects that the executor stores; few, because a cluster may have many objects."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import JSON
 
-PLATFORM_LABEL = f"{PREFIX}/platform"  # whose it is: several platforms may share a cluster
+PLATFORM_LABEL = f"{PREFIX}/platform"  # several platforms may share a cluster
 RELEASED = f"{PREFIX}/released"
 QUEUE = f"{PREFIX}/queue"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VOLUME_LABEL = f"{PREFIX}/volume"
 PROJECT_LABEL = f"{PREFIX}/project"
-PROJECT_NAME = f"{PREFIX}/project-name"  # in full, where a label could not hold it
+PROJECT_NAME = f"{PREFIX}/project-name"  # annotation with the full name, if it is too long for a label
 INDEX = "batch.kubernetes.io/job-completion-index"
-# The conditions of interest.
-TOLD = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "PodScheduled", "DisruptionTarget", "Ready"}
+# Conditions that are stored.
+CONDITIONS = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "PodScheduled", "DisruptionTarget", "Ready"}
 ENDED = ("Succeeded", "Failed")
 
 
 class ObjectCondition(NamedTuple):
-    """What is said of an object, and since when."""
+    """A condition in the status of an object."""
 
     status: str
     reason: str
@@ -34,7 +34,7 @@ class ObjectCondition(NamedTuple):
 
 
 class ContainerTermination(NamedTuple):
-    """How a container ended."""
+    """The terminated state of a container."""
 
     code: int
     reason: str
@@ -45,7 +45,7 @@ class ContainerTermination(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MainObject:
-    """The Job or Deployment of a run."""
+    """The Job or Deployment of a run. `wanted`: its number of pods."""
 
     uid: str
     version: int
@@ -60,13 +60,13 @@ class MainObject:
     wanted: int
     conditions: Mapping[str, ObjectCondition]
     deadline: int | None = None
-    queue: str = ""  # of Kueue, which then says when it goes on
-    port: int | None = None  # where its pods listen
+    queue: str = ""  # LocalQueue of Kueue, if Kueue admits it
+    port: int | None = None  # on which its pods listen
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """A pod: of a run, or of something else that takes room on a node."""
+    """A pod of a run, or any other pod, which only uses resources of its node."""
 
     uid: str
     version: int
@@ -77,7 +77,7 @@ class ObservedPod:
     owner: str
     node: str
     phase: str
-    holding: ScheduledPod
+    scheduled_pod: ScheduledPod
     deleting: bool = False
     index: int = 0
     created_at: datetime | None = None
@@ -85,27 +85,27 @@ class ObservedPod:
     message: str = ""
     conditions: Mapping[str, ObjectCondition] = field(default_factory=dict)
     waiting: tuple[str, str] = ("", "")
-    began: bool = False  # its container has run, or runs
+    began: bool = False  # its container has started
     restarts: int = 0
     running_since: datetime | None = None
     ended: ContainerTermination | None = None
     pod_request: PodRequest | None = None  # only while it waits for a node
-    memory: str = ""  # the limit
+    memory: str = ""  # memory limit
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether it has ended."""
         return self.phase in ENDED
 
     @property
     def is_ready(self) -> bool:
-        """Whether it answers, as far as its node can tell."""
+        """Whether its readiness probe succeeds."""
         return not self.deleting and (ready := self.conditions.get("Ready")) is not None and ready.status == "True"
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedNode:
-    """A node as the cluster tells of it."""
+    """A node with its Ready condition."""
 
     uid: str
     version: int
@@ -116,11 +116,11 @@ class ObservedNode:
 
 @dataclass(frozen=True, slots=True)
 class WarningEvent:
-    """A warning about an object."""
+    """An event of type Warning about an object."""
 
     uid: str
     version: int
-    about: str  # the uid of the object
+    about: str  # uid of the object
     about_name: str
     namespace: str
     reason: str
@@ -129,7 +129,7 @@ class WarningEvent:
 
 
 def read_main(platform: str, raw: JSON) -> MainObject | None:
-    """A Job or a Deployment of a platform's run."""
+    """Read a Job or Deployment, or return None if it is not of a run of this platform."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     run_id = _run_of(meta, platform)
     if not run_id:
@@ -147,12 +147,12 @@ def read_main(platform: str, raw: JSON) -> MainObject | None:
         conditions=read_conditions(status),
         deadline=spec["template"]["spec"].get("activeDeadlineSeconds"),
         queue=meta["labels"].get(QUEUE_LABEL, ""),
-        port=next((said["containerPort"] for said in spec["template"]["spec"]["containers"][0].get("ports", ())), None),
+        port=next((port["containerPort"] for port in spec["template"]["spec"]["containers"][0].get("ports", ())), None),
     )
 
 
 def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
-    """A pod, with more about it where it is of a platform's run."""
+    """Read a pod, with all fields if it belongs to a run of this platform."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     run_id = _run_of(meta, platform)
     base = {
@@ -161,7 +161,7 @@ def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
         "project": _project_of(meta) if run_id else "",
         "node": spec.get("nodeName", ""),
         "phase": status.get("phase", "Pending"),
-        "holding": reading_nodes.read_scheduled_pod(raw),
+        "scheduled_pod": reading_nodes.read_scheduled_pod(raw),
         "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
     }
     if not run_id:
@@ -182,14 +182,14 @@ def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
         began="running" in state or ended is not None,
         restarts=container.get("restartCount", 0),
         running_since=read_time(state.get("running", {}).get("startedAt")),
-        ended=None if ended is None else _read_ended(ended),
+        ended=None if ended is None else _read_termination(ended),
         pod_request=None if base["node"] else pod_requests.read_pod(spec, meta),
         memory=spec["containers"][0].get("resources", {}).get("limits", {}).get("memory", ""),
     )
 
 
 def read_node(raw: JSON) -> ObservedNode:
-    """A node."""
+    """Read a node."""
     meta = raw["metadata"]
     ready = read_conditions(raw.get("status", {})).get("Ready")
     return ObservedNode(
@@ -202,7 +202,7 @@ def read_node(raw: JSON) -> ObservedNode:
 
 
 def read_warning(raw: JSON) -> WarningEvent:
-    """A warning."""
+    """Read an event."""
     meta, about = raw["metadata"], raw["involvedObject"]
     when = raw.get("series", {}).get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime")
     return WarningEvent(
@@ -218,18 +218,18 @@ def read_warning(raw: JSON) -> WarningEvent:
 
 
 def read_time(text: str | None) -> datetime | None:
-    """A moment as Kubernetes writes it."""
+    """Parse a Kubernetes timestamp."""
     return None if not text else datetime.fromisoformat(text)
 
 
-def read_conditions(status: JSON, told: Collection[str] = TOLD) -> dict[str, ObjectCondition]:
-    """What is said of an object, of what is of interest."""
+def read_conditions(status: JSON, types: Collection[str] = CONDITIONS) -> dict[str, ObjectCondition]:
+    """The conditions of a status by type, of the given types."""
     return {
-        said["type"]: ObjectCondition(
-            said["status"], said.get("reason", ""), said.get("message", ""), read_time(said.get("lastTransitionTime"))
+        raw["type"]: ObjectCondition(
+            raw["status"], raw.get("reason", ""), raw.get("message", ""), read_time(raw.get("lastTransitionTime"))
         )
-        for said in status.get("conditions", ())
-        if said["type"] in told
+        for raw in status.get("conditions", ())
+        if raw["type"] in types
     }
 
 
@@ -248,15 +248,15 @@ def _run_of(meta: JSON, platform: str) -> str:
 
 
 def _project_of(meta: JSON) -> str:
-    in_full = meta.get("annotations", {}).get(PROJECT_NAME)
-    return str(in_full or meta.get("labels", {}).get(PROJECT_LABEL, ""))
+    full_name = meta.get("annotations", {}).get(PROJECT_NAME)
+    return str(full_name or meta.get("labels", {}).get(PROJECT_LABEL, ""))
 
 
-def _read_ended(said: JSON) -> ContainerTermination:
+def _read_termination(raw: JSON) -> ContainerTermination:
     return ContainerTermination(
-        said["exitCode"],
-        said.get("reason", ""),
-        said.get("message", "").replace("\0", "\N{SYMBOL FOR NULL}"),
-        read_time(said.get("startedAt")),
-        read_time(said.get("finishedAt")),
+        raw["exitCode"],
+        raw.get("reason", ""),
+        raw.get("message", "").replace("\0", "\N{SYMBOL FOR NULL}"),  # PostgreSQL cannot store NUL
+        read_time(raw.get("startedAt")),
+        read_time(raw.get("finishedAt")),
     )

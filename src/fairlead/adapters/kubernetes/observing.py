@@ -1,4 +1,4 @@
-"""From what a cluster tells of a run's objects to what is observed of the run: a phase, a reason, and a sentence."""
+"""Derives the state of a run from its Kubernetes objects: phase, reason and message."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from fairlead.adapters.kubernetes.kueue import KueueQueues
 from fairlead.adapters.kubernetes.kueue_messages import describe_queued
 from fairlead.adapters.kubernetes.objects import ContainerTermination, MainObject, ObservedPod, WarningEvent
 from fairlead.adapters.kubernetes.readiness import (
+    OTHERS,
     PodProblem,
     crash_reason,
     find_readiness_problem,
@@ -24,34 +25,32 @@ from fairlead.model.observations import JSON, Observation, Phase
 TAIL_LINES, LONGEST_TAIL = 3, 600
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
-# Why a container waits, as the kubelet calls it: that it is on its way, and that its image does not come.
-ON_ITS_WAY = ("", "ContainerCreating", "PodInitializing")
-NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
-ENDED_BY_NODE = "TerminationByKubelet"
+# Reasons of waiting containers: normal progress, and images that cannot be pulled.
+IN_PROGRESS = ("", "ContainerCreating", "PodInitializing")
+IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+KUBELET_TERMINATION = "TerminationByKubelet"
 DISRUPTIONS = {
-    "PreemptionByScheduler": ("Preempted", "it made room for one with a higher priority, and waits for another place"),
-    "DeletionByTaintManager": ("NodeLost", "its node went away, and it waits for another place"),
-    "DeletionByPodGC": ("NodeLost", "its node went away, and it waits for another place"),
-    "EvictionByEvictionAPI": ("Evicted", "it had to leave its node, and waits for another place"),
-    ENDED_BY_NODE: ("Evicted", "its node has ended it, and it waits for another place"),
+    "PreemptionByScheduler": ("Preempted", "preempted by a pod with higher priority, waiting for another node"),
+    "DeletionByTaintManager": ("NodeLost", "its node was lost, waiting for another node"),
+    "DeletionByPodGC": ("NodeLost", "its node was lost, waiting for another node"),
+    "EvictionByEvictionAPI": ("Evicted", "evicted from its node, waiting for another node"),
+    KUBELET_TERMINATION: ("Evicted", "terminated by its node, waiting for another node"),
 }
-NOT_STARTED = ("StartError", "ContainerCannotRun")
-FORGOTTEN = "ContainerStatusUnknown"  # the kubelet does not find again what it had started
-IN_THE_WAY = ("FailedCreate", "FailedMount", "FailedAttachVolume")
-NO_VOLUME, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
-PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # which stands before what was said at first
-OF_OTHERS = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
-NEW_NAME = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')  # another one with each try
-OVER = ("Complete", "Failed")
-ABOUT_TO_END = ("FailureTarget", "SuccessCriteriaMet")
+START_ERRORS = ("StartError", "ContainerCannotRun")
+STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the container, as after a reboot
+BLOCKING_EVENTS = ("FailedCreate", "FailedMount", "FailedAttachVolume")
+PROVISIONING_FAILED, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
+PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # hides the original error
+PREEMPTION = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
+# Removed from messages, because it contains a new pod name with each attempt.
+CREATION_ERROR = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')
+FINISHED = ("Complete", "Failed")
+ENDING = ("FailureTarget", "SuccessCriteriaMet")
 
 
 @dataclass(frozen=True)
 class ObservationContext:
-    """What else is known while a run is observed: warnings, why a pod fits nowhere, whether its node is there.
-
-    `queues`: those of Kueue, where it decides who goes on.
-    """
+    """Warnings and explanations for the pods of a run. `queues` is set if Kueue admits Jobs."""
 
     warnings: Sequence[WarningEvent] = ()
     explain: Callable[[ObservedPod], str] = lambda _pod: ""
@@ -60,63 +59,65 @@ class ObservationContext:
 
 
 def observe(view: RunView, context: ObservationContext) -> Observation | None:
-    """What is seen of a run; None where it was not released, so that nothing of it has begun."""
+    """The state of a run, or None if it was not released yet."""
     main = view.main
     if main is None or not main.released:
         return None
     pods = sorted(view.pods.values(), key=lambda pod: (pod.index, pod.created_at or EARLIEST))
     if main.deleting:
-        return observe_ending(pods, "is being ended")
-    for name, tell in zip(OVER, (_succeed, _fail), strict=True):
-        if main.kind == "Job" and _holds(main, name):
-            seen, since = tell(main, pods), main.conditions[name].since
-            return replace(seen, started_at=_started_at(pods), finished_at=_finished_at(pods) or since)
-    return replace(_go_on(view, main, pods, context), started_at=_started_at(pods))
+        return observe_ending(pods, "stopping")
+    for name, observe_end in zip(FINISHED, (_observe_success, _observe_failure), strict=True):
+        if main.kind == "Job" and _is_true(main, name):
+            observation, since = observe_end(main, pods), main.conditions[name].since
+            return replace(observation, started_at=_started_at(pods), finished_at=_finished_at(pods) or since)
+    return replace(_observe_active(view, main, pods, context), started_at=_started_at(pods))
 
 
 def has_outdated_pods(view: RunView) -> bool:
-    """Whether a Job has ended, and what is known of its pods is older than that."""
-    main, over = view.main, [pod for pod in view.pods.values() if pod.is_over]
-    if main is None or main.kind != "Job" or main.deleting or not any(_holds(main, name) for name in OVER):
+    """Whether a Job has ended, but the watch has not reported the end of its pods yet."""
+    main, ended = view.main, [pod for pod in view.pods.values() if pod.is_over]
+    if main is None or main.kind != "Job" or main.deleting or not any(_is_true(main, name) for name in FINISHED):
         return False
-    enough = len(over) >= main.wanted if _holds(main, OVER[0]) else any(pod.phase == "Failed" for pod in over)
-    return not enough or len(over) < len(view.pods)
+    enough = len(ended) >= main.wanted if _is_true(main, FINISHED[0]) else any(pod.phase == "Failed" for pod in ended)
+    return not enough or len(ended) < len(view.pods)
 
 
 def observe_ending(pods: Sequence[ObservedPod], message: str) -> Observation:
-    """What is seen of a run that is being removed, for as long as something of it is there."""
+    """The state of a run whose objects are being deleted."""
     phase = Phase.RUNNING if any(pod.began for pod in pods) else Phase.STARTING
     return Observation(phase, "Ending", message, started_at=_started_at(pods))
 
 
 def read_termination_message(pods: Sequence[ObservedPod]) -> JSON:
-    """What the first pod left in its termination message: a result or an error, and what was lost.
+    """The termination message of the first pod: its result or error, and files that could not be uploaded.
 
-    Of several that took each other's place, the last one counts.
+    If the pod was replaced, the message of the latest one.
     """
-    left = [pod for pod in pods if pod.ended is not None and pod.ended.message.startswith("{")]
-    first = min((pod.index for pod in left), default=0)
-    last = max((pod for pod in left if pod.index == first), key=lambda pod: pod.created_at or EARLIEST, default=None)
+    written = [pod for pod in pods if pod.ended is not None and pod.ended.message.startswith("{")]
+    first = min((pod.index for pod in written), default=0)
+    last = max((pod for pod in written if pod.index == first), key=lambda pod: pod.created_at or EARLIEST, default=None)
     return {} if last is None or last.ended is None else parse_outcome(last.ended.message.encode()) or {}
 
 
-def _go_on(view: RunView, main: MainObject, pods: list[ObservedPod], context: ObservationContext) -> Observation:
+def _observe_active(
+    view: RunView, main: MainObject, pods: list[ObservedPod], context: ObservationContext
+) -> Observation:
     alive = [pod for pod in pods if not pod.is_over]
     if main.suspended:
         return _observe_suspended(main, context.queues)
     if main.kind == "Deployment":
         return _observe_served(view, main, alive, context)
-    if (not alive and pods and view.disrupted is None) or any(_holds(main, name) for name in ABOUT_TO_END):
-        return Observation(Phase.RUNNING)  # its pods have ended, and the Job is about to say what came of it
+    if (not alive and pods and view.disrupted is None) or any(_is_true(main, name) for name in ENDING):
+        return Observation(Phase.RUNNING)  # its pods have ended; the Job will report the result shortly
     if not alive:
         return Observation(Phase.PENDING, *_describe_missing(view, context))
-    troubles = [trouble for pod in alive if (trouble := _find_trouble(pod, view, context)) is not None]
-    if not troubles:
+    problems = [problem for pod in alive if (problem := _find_problem(pod, view, context)) is not None]
+    if not problems:
         return Observation(Phase.RUNNING)
-    worst, running = most_severe(troubles), len(alive) - len(troubles)
+    worst, running = most_severe(problems), len(alive) - len(problems)
     if running:
-        told = f"{running} of {main.wanted} pods run; {worst.message or 'the others are being started'}"
-        return Observation(Phase.RUNNING, worst.reason, told)
+        message = f"{running} of {main.wanted} pods are running; {worst.message or OTHERS}"
+        return Observation(Phase.RUNNING, worst.reason, message)
     return Observation(*worst)
 
 
@@ -126,132 +127,134 @@ def _observe_served(
     pods = [pod for pod in alive if not pod.deleting]
     if not pods:
         return Observation(Phase.PENDING, *_describe_missing(view, context))
-    found = [_find_silence(pod, main, view, context) for pod in pods]
-    return observe_readiness(main, found.count(None), [trouble for trouble in found if trouble is not None])
+    problems = [_find_served_problem(pod, main, view, context) for pod in pods]
+    return observe_readiness(main, problems.count(None), [problem for problem in problems if problem is not None])
 
 
-def _find_silence(pod: ObservedPod, main: MainObject, view: RunView, context: ObservationContext) -> PodProblem | None:
-    """What keeps a pod from answering; None where it answers."""
-    trouble = _find_trouble(pod, view, context)
-    if trouble is not None and (trouble.reason or not pod.began):
-        return trouble._replace(phase=Phase.DEGRADED) if trouble.phase is Phase.RUNNING else trouble
+def _find_served_problem(
+    pod: ObservedPod, main: MainObject, view: RunView, context: ObservationContext
+) -> PodProblem | None:
+    """Why a pod is not ready to serve requests, or None if it is."""
+    problem = _find_problem(pod, view, context)
+    if problem is not None and (problem.reason or not pod.began):
+        return problem._replace(phase=Phase.DEGRADED) if problem.phase is Phase.RUNNING else problem
     return find_readiness_problem(main, pod, _explain_end(pod, pod.ended)[1] if pod.ended is not None else "")
 
 
-def _find_trouble(pod: ObservedPod, view: RunView, context: ObservationContext) -> PodProblem | None:
-    """What keeps a pod from running; None where it runs."""
+def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) -> PodProblem | None:
+    """Why a pod is not running, or None if it is."""
     if pod.running_since is not None:
         if not (lost := context.describe_node_loss(pod)):
             return None
-        message = f"its node {lost}: what has become of it is known once the node is back, or was removed"
+        message = f"its node {lost}; its state is unknown until the node is back or removed"
         return PodProblem(Phase.RUNNING, "NodeLost", message)
-    reason, words = pod.waiting
+    reason, detail = pod.waiting
     scheduled = pod.conditions.get("PodScheduled")
     if not pod.node:
         if scheduled is None or scheduled.status == "True":
             return PodProblem(Phase.PENDING, "", "")
-        why, disruption = _describe_disruption(view)
-        missing, volume = _describe_volume(scheduled.message, context.warnings)
-        ours = "; ".join(filter(None, [disruption, volume, context.explain(pod)]))
-        theirs = OF_OTHERS.sub("", scheduled.message)
-        told = f"{ours}; the scheduler says: {theirs}" if ours else theirs
-        return PodProblem(Phase.PENDING, why or missing or scheduled.reason, told)
+        disruption_reason, disruption = _describe_disruption(view)
+        volume_reason, volume = _describe_volume(scheduled.message, context.warnings)
+        explanation = "; ".join(filter(None, [disruption, volume, context.explain(pod)]))
+        scheduler_message = PREEMPTION.sub("", scheduled.message)
+        message = f"{explanation}; the scheduler says: {scheduler_message}" if explanation else scheduler_message
+        return PodProblem(Phase.PENDING, disruption_reason or volume_reason or scheduled.reason, message)
     if reason == "CrashLoopBackOff":
-        told = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
-        message = f"{told}it has ended {describe_times(pod.restarts + 1)}, and is started again after a pause"
+        end = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
+        message = f"{end}it has exited {describe_times(pod.restarts + 1)} and restarts after a pause"
         return PodProblem(Phase.DEGRADED, crash_reason(pod), message)
-    if reason in NO_IMAGE:
+    if reason in IMAGE_ERRORS:
         return PodProblem(
-            Phase.STARTING, "ImagePullBackOff", f"its image cannot be pulled: {PULLING.sub('', words) or reason}"
+            Phase.STARTING, "ImagePullBackOff", f"its image cannot be pulled: {PULLING.sub('', detail) or reason}"
         )
-    if reason not in ON_ITS_WAY:
-        return PodProblem(Phase.STARTING, reason, f"its container cannot be made: {words or reason}")
-    for warned in context.warnings:
-        if warned.reason in IN_THE_WAY and warned.about == pod.uid:
-            return PodProblem(Phase.STARTING, warned.reason, warned.message)
+    if reason not in IN_PROGRESS:
+        return PodProblem(Phase.STARTING, reason, f"its container cannot be created: {detail or reason}")
+    for event in context.warnings:
+        if event.reason in BLOCKING_EVENTS and event.about == pod.uid:
+            return PodProblem(Phase.STARTING, event.reason, event.message)
     return PodProblem(Phase.STARTING, "", "")
 
 
 def _observe_suspended(main: MainObject, queues: KueueQueues | None) -> Observation:
-    """A Job that is held: by Kueue, which is to let it go, or by somebody."""
     if not main.queue:
-        message = f"somebody has suspended {main.kind} {main.name}: it goes on once that is taken back"
+        message = f"{main.kind} {main.name} was suspended; the run continues when it is resumed"
         return Observation(Phase.PENDING, "Suspended", message)
     if queues is None:
-        return Observation(Phase.PENDING, "Queued", f"waits in queue {main.queue} of the cluster")
+        return Observation(Phase.PENDING, "Queued", f"waiting in queue {main.queue} of the cluster")
     return Observation(
         Phase.PENDING, *describe_queued(main, queues.find(main)), queue_position=partial(queues.queue_position, main)
     )
 
 
 def _describe_missing(view: RunView, context: ObservationContext) -> tuple[str, str]:
-    """Why there is no pod that could run."""
+    """The reason and message for a run without pods."""
     since = EARLIEST if view.disrupted is None else view.disrupted.since or EARLIEST
-    for warned in context.warnings:
-        if warned.reason in IN_THE_WAY and (warned.at is None or warned.at > since):
-            return warned.reason, f"its pod cannot be made: {NEW_NAME.sub('', warned.message)}; it is tried again"
+    for event in context.warnings:
+        if event.reason in BLOCKING_EVENTS and (event.at is None or event.at > since):
+            return event.reason, f"its pod cannot be created: {CREATION_ERROR.sub('', event.message)}; retrying"
     return _describe_disruption(view)
 
 
 def _describe_disruption(view: RunView) -> tuple[str, str]:
-    """Why its last pod had to leave, where it had to."""
-    found = None if view.disrupted is None else DISRUPTIONS.get(view.disrupted.reason)
-    if found is None or view.disrupted is None:
+    """The reason and message if the last pod was disrupted, else empty."""
+    known = None if view.disrupted is None else DISRUPTIONS.get(view.disrupted.reason)
+    if known is None or view.disrupted is None:
         return "", ""
-    words = view.disrupted.message.strip() if view.disrupted.reason == ENDED_BY_NODE else ""
-    return found[0], f"{found[1]}: {words}" if words else found[1]
+    reason, message = known
+    detail = view.disrupted.message.strip() if view.disrupted.reason == KUBELET_TERMINATION else ""
+    return reason, f"{message}: {detail}" if detail else message
 
 
-def _describe_volume(said: str, warnings: Sequence[WarningEvent]) -> tuple[str, str]:
-    """Why there is no volume that the scheduler waits for."""
-    for warned in warnings:
-        if warned.reason == NO_VOLUME and CLAIM in said:
-            return warned.reason, f"its volume {warned.about_name} cannot be made: {warned.message}"
+def _describe_volume(scheduler_message: str, warnings: Sequence[WarningEvent]) -> tuple[str, str]:
+    """The reason and message if provisioning of a volume failed that the scheduler waits for, else empty."""
+    for event in warnings:
+        if event.reason == PROVISIONING_FAILED and CLAIM in scheduler_message:
+            return event.reason, f"its volume {event.about_name} cannot be provisioned: {event.message}"
     return "", ""
 
 
-def _succeed(_main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
-    handed = read_termination_message(pods)
+def _observe_success(_main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
+    report = read_termination_message(pods)
     message = ""
-    if isinstance(lost := handed.get("lost"), dict):
-        message = f"has completed; {lost.get('files')} of its files could not be handed over: {lost.get('why')}"
-    result = handed.get("result")
+    if isinstance(lost := report.get("lost"), dict):
+        message = f"completed; {lost.get('files')} of its files could not be uploaded: {lost.get('why')}"
+    result = report.get("result")
     result = read_result(result) if isinstance(result, dict) else None
     return Observation(Phase.SUCCEEDED, "", message, exit_code=0, result=result)
 
 
-def _fail(main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
+def _observe_failure(main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
     failed = main.conditions["Failed"]
     ended = [pod for pod in pods if pod.phase == "Failed"]
     pod = min(ended, key=lambda pod: (pod.ended and pod.ended.finished_at) or EARLIEST, default=None)
     if pod is None:
-        message = f"somebody or something has removed its pod: {failed.message}"
+        message = f"its pod was removed: {failed.message}"
         return Observation(Phase.FAILED, "PodRemoved", message)
     reason, message = _explain_end(pod, pod.ended)
     if reason == "DeadlineExceeded":
-        message = f"ran longer than its deadline of {main.deadline} seconds"
-    which = f"pod {pod.index}: " if main.wanted > 1 else ""
+        message = f"exceeded its deadline of {main.deadline} s"
+    prefix = f"pod {pod.index}: " if main.wanted > 1 else ""
     error = read_termination_message([pod]).get("error")
     return Observation(
         Phase.FAILED,
         reason,
-        which + message,
+        prefix + message,
         exit_code=None if pod.ended is None else pod.ended.code,
         error=error if isinstance(error, dict) else None,
     )
 
 
 def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[str, str]:
-    """Why a pod failed: a reason to match, and a sentence."""
+    """The reason and message of a failed pod."""
     if pod.reason in ("Evicted", "DeadlineExceeded") or ended is None:
-        return pod.reason or "Failed", pod.message.strip() or "failed, and nothing tells why"
+        return pod.reason or "Failed", pod.message.strip() or "failed for an unknown reason"
     if ended.reason == "OOMKilled":
-        limit = f"its limit of {pod.memory}" if pod.memory else "its node could give"
-        return "OOMKilled", f"used more memory than {limit}"
-    if ended.reason in NOT_STARTED:
+        limit = f"its memory limit of {pod.memory}" if pod.memory else "the memory of its node"
+        return "OOMKilled", f"exceeded {limit}"
+    if ended.reason in START_ERRORS:
         return "StartFailed", f"its container could not be started: {ended.message or ended.reason}"
-    if ended.reason == FORGOTTEN:
-        return "NodeLost", f"its node {pod.node} was started anew while it ran"
+    if ended.reason == STATUS_UNKNOWN:
+        return "NodeLost", f"its node {pod.node} restarted while it was running"
     error = read_termination_message([pod]).get("error")
     if isinstance(error, dict) and error.get("message"):
         return "ExitCode", f"{error.get('type', 'error')}: {error['message']}"
@@ -259,7 +262,7 @@ def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[
     return "ExitCode", describe_exit(ended.code) + (f": {tail}" if tail else "")
 
 
-def _holds(main: MainObject, name: str) -> bool:
+def _is_true(main: MainObject, name: str) -> bool:
     condition = main.conditions.get(name)
     return condition is not None and condition.status == "True"
 

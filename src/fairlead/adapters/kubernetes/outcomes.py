@@ -1,4 +1,4 @@
-"""How runs of a cluster ended: known from their objects while those are there, kept among their files afterwards."""
+"""Outcomes of runs: derived from their objects while those exist, then stored with the files of the run."""
 
 import threading
 import time
@@ -16,86 +16,86 @@ from fairlead.run_files import load_file, load_size, save_file
 
 OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
 MOST_REMEMBERED = 5000
-ASKED_SECONDS = 1.0
+RECHECK_SECONDS = 1.0
 
 
 class Outcomes:
-    """The outcomes of one cluster's runs. What was told of one stays what is told."""
+    """The outcomes of the runs of one cluster. An outcome never changes once it is recorded."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.clock = store, clock
         self._lock = threading.Lock()
         self._known: OrderedDict[str, Observation] = OrderedDict()
-        self._asked: dict[str, float] = {}  # when the store was last asked in vain
+        self._missing: dict[str, float] = {}  # when the store last had no outcome
 
     def get(self, run_id: str) -> Observation | None:
-        """How a run ended; None where it did not, as far as is known here."""
+        """The outcome of a run if this process knows it."""
         with self._lock:
             return self._known.get(run_id)
 
     def load(self, run_id: str) -> Observation | None:
-        """The same, also where another server has kept it."""
+        """The outcome of a run, also if another server stored it."""
         if (known := self.get(run_id)) is not None:
             return known
-        if time.monotonic() - self._asked.get(run_id, -ASKED_SECONDS) < ASKED_SECONDS:
+        if time.monotonic() - self._missing.get(run_id, -RECHECK_SECONDS) < RECHECK_SECONDS:
             return None
         with self.store.reading() as tx:
             content = load_file(tx, run_id, OUTCOME)
         if content is not None:
             return self._remember(run_id, _read(content))
-        if len(self._asked) > MOST_REMEMBERED:
-            self._asked.clear()
-        self._asked[run_id] = time.monotonic()
+        if len(self._missing) > MOST_REMEMBERED:
+            self._missing.clear()
+        self._missing[run_id] = time.monotonic()
         return None
 
-    def record(self, run_id: str, seen: Observation) -> Observation:
-        """Say how a run ended, unless that was said before."""
-        return self.get(run_id) or self._remember(run_id, seen)
+    def record(self, run_id: str, observation: Observation) -> Observation:
+        """Record the outcome of a run, or return the one that is already recorded."""
+        return self.get(run_id) or self._remember(run_id, observation)
 
-    def save(self, run_id: str, seen: Observation, usage: list[JSON]) -> None:
-        """Keep how a run ended and what it used, among its files; once, for each sweep asks for it again."""
+    def save(self, run_id: str, observation: Observation, usage: list[JSON]) -> None:
+        """Store the outcome and usage of a run with its files. Does nothing if they are already stored."""
         with self.store.reading() as tx:
             if load_size(tx, run_id, OUTCOME) is not None:
                 return
         try:
             with self.store.recording() as tx:
                 if load_file(tx, run_id, OUTCOME) is None:
-                    save_file(tx, run_id, OUTCOME, msgspec.json.encode(vars(seen)), self.clock())
+                    save_file(tx, run_id, OUTCOME, msgspec.json.encode(vars(observation)), self.clock())
                     save_file(tx, run_id, USAGE, msgspec.json.encode(usage), self.clock())
-        except Conflict:  # the run is not there any more
+        except Conflict:  # the run was deleted
             return
 
     def load_usage(self, run_id: str) -> list[JSON]:
-        """What was kept of what a run used."""
+        """The stored usage samples of a run."""
         with self.store.reading() as tx:
             content = load_file(tx, run_id, USAGE)
         samples: list[JSON] = [] if content is None else msgspec.json.decode(content)
         return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in samples]
 
     def load_uploaded(self, run_id: str, name: Any) -> JSON:
-        """The result or error that a run has handed over, for it was too long for a message: that of a name."""
+        """The result or error that the sidecar uploaded because it was too long for the termination message."""
         if name not in (RESULT, ERROR):
             return {}
         with self.store.reading() as tx:
             content = load_file(tx, run_id, name)
-        found = None if content is None else parse_outcome(content)
-        return {"result": read_result(found)} if name == RESULT else {"error": found}
+        value = None if content is None else parse_outcome(content)
+        return {"result": read_result(value)} if name == RESULT else {"error": value}
 
     def forget(self, run_id: str) -> None:
-        """Remember nothing of a run."""
+        """Remove a run from the cache."""
         with self._lock:
             self._known.pop(run_id, None)
 
-    def _remember(self, run_id: str, seen: Observation) -> Observation:
+    def _remember(self, run_id: str, observation: Observation) -> Observation:
         with self._lock:
-            known = self._known.setdefault(run_id, seen)
+            known = self._known.setdefault(run_id, observation)
             if len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)
             return known
 
 
 def _read(content: bytes) -> Observation:
-    said = msgspec.json.decode(content)
+    fields = msgspec.json.decode(content)
     for name in ("started_at", "finished_at"):
-        said[name] = None if said[name] is None else datetime.fromisoformat(said[name])
-    return Observation(**{**said, "phase": Phase(said["phase"])})
+        fields[name] = None if fields[name] is None else datetime.fromisoformat(fields[name])
+    return Observation(**{**fields, "phase": Phase(fields["phase"])})

@@ -1,4 +1,4 @@
-"""Whether the pods of a run that serves answer, and what follows from that for the run."""
+"""Readiness of the pods of a served run."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,51 +7,54 @@ from fairlead.adapters.exits import describe_times
 from fairlead.adapters.kubernetes.objects import MainObject, ObservedPod
 from fairlead.model.observations import Observation, Phase
 
-SEVERITY = (Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.DEGRADED)  # the worst last
-OTHERS = "the others are being started"
+SEVERITY = (Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.DEGRADED)  # most severe last
+OTHERS = "the others are starting"
 OUT_OF_MEMORY = "OOMKilled"
 
 
 class PodProblem(NamedTuple):
-    """What keeps a pod from running, or from answering."""
+    """Why a pod is not running or not ready."""
 
     phase: Phase
     reason: str
     message: str
 
 
-def most_severe(troubles: Sequence[PodProblem]) -> PodProblem:
-    """The one that is told of several."""
-    return max(troubles, key=lambda trouble: SEVERITY.index(trouble.phase) if trouble.reason else -1)
+def most_severe(problems: Sequence[PodProblem]) -> PodProblem:
+    """The most severe of several problems."""
+    return max(problems, key=lambda problem: SEVERITY.index(problem.phase) if problem.reason else -1)
 
 
-def observe_readiness(main: MainObject, ready: int, troubles: Sequence[PodProblem]) -> Observation:
-    """How a run is that serves, of whose pods so many answer, and the others have troubles."""
+def observe_readiness(main: MainObject, ready: int, problems: Sequence[PodProblem]) -> Observation:
+    """The state of a served run with this number of ready pods and the problems of the others."""
     wanted = main.wanted
     if ready >= wanted:
-        return Observation(Phase.RUNNING, "Ready", "answers" if wanted == 1 else f"all {wanted} replicas answer")
-    worst = most_severe(troubles) if troubles else PodProblem(Phase.PENDING, "", "")
+        message = "ready to serve requests" if wanted == 1 else f"all {wanted} replicas are ready"
+        return Observation(Phase.RUNNING, "Ready", message)
+    worst = most_severe(problems) if problems else PodProblem(Phase.PENDING, "", "")
     if not ready:
         return Observation(*worst)
-    told = f"{ready} of {wanted} replicas answer; {(worst.reason and worst.message) or OTHERS}"
-    return Observation(Phase.RUNNING, worst.reason or "Ready", told)
+    message = f"{ready} of {wanted} replicas are ready; {(worst.reason and worst.message) or OTHERS}"
+    return Observation(Phase.RUNNING, worst.reason or "Ready", message)
 
 
 def find_readiness_problem(main: MainObject, pod: ObservedPod, ended: str) -> PodProblem | None:
-    """Why a pod does not answer whose container was started; None where it does. `ended`: how it ended before."""
+    """Why a started pod is not ready, or None if it is. `ended`: the message of its previous exit."""
     if pod.is_ready:
         return None
+    not_yet = f"not accepting connections on port {main.port} yet"
     if pod.ended is not None:
-        going = pod.running_since is not None
-        times = describe_times(pod.restarts if going else pod.restarts + 1)
-        on = f"was started again: nothing listens on port {main.port} yet" if going else "is started again"
-        return PodProblem(Phase.DEGRADED, crash_reason(pod), f"{ended}; it has ended {times}, and {on}")
+        running = pod.running_since is not None
+        times = describe_times(pod.restarts if running else pod.restarts + 1)
+        restart = f"was restarted: {not_yet}" if running else "restarts"
+        return PodProblem(Phase.DEGRADED, crash_reason(pod), f"{ended}; it has exited {times} and {restart}")
     ready = pod.conditions.get("Ready")
     if ready is None or ready.since is None or pod.running_since is None or ready.since <= pod.running_since:
-        return PodProblem(Phase.STARTING, "", f"is being started: nothing listens on port {main.port} yet")
-    return PodProblem(Phase.DEGRADED, "NotReady", f"its process runs, and nothing answers on port {main.port} any more")
+        return PodProblem(Phase.STARTING, "", f"starting: {not_yet}")
+    message = f"running, but no longer accepting connections on port {main.port}"
+    return PodProblem(Phase.DEGRADED, "NotReady", message)
 
 
 def crash_reason(pod: ObservedPod) -> str:
-    """The reason that is told of a pod that ends, and is started again."""
+    """The run reason for a pod that exits and restarts."""
     return OUT_OF_MEMORY if pod.ended is not None and pod.ended.reason == OUT_OF_MEMORY else "CrashLoopBackOff"

@@ -1,4 +1,4 @@
-"""A copy of all objects of a kind, kept up to date by a watch: nobody asks about one object again and again."""
+"""Reflectors: local copies of all objects of a resource, kept up to date by a watch."""
 
 import random
 import threading
@@ -16,25 +16,25 @@ from fairlead.model.observations import JSON
 
 log = structlog.get_logger()
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # so long after a cluster is back, runs may still wait for that
-WATCH_SECONDS = (240, 480)  # how long one watch lasts; not all of them end at once
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # the longest pause is also the longest delay after an outage
+WATCH_SECONDS = (240, 480)  # random duration of a watch, so that watches do not end at the same time
 MOST_REMEMBERED = 1000
-# The server no longer knows what happened since, or the kind of object: only a new list tells.
+# The resource version has expired, or the resource does not exist: a new list is required.
 GONE = (404, 410)
 
 
 class WatchedObject(Protocol):
-    """What is kept of an object, as a dataclass."""
+    """The parts of an object that are stored, as a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def uid(self) -> str:
-        """Which object it is."""
+        """The uid of the object."""
 
     @property
     def version(self) -> int:
-        """Which of two is the later one."""
+        """The resource version; a later state has a larger one."""
 
 
 Watched = TypeVar("Watched", bound=WatchedObject)
@@ -42,7 +42,7 @@ ChangeHandler = Callable[[Watched | None, Watched | None], None]
 
 
 class Reflector(Generic[Watched]):
-    """Lists once, then watches. After a gap it resumes where it was; where it cannot, it lists again and compares."""
+    """Lists a resource, then watches it. After an interruption it resumes, or lists again if the version expired."""
 
     def __init__(
         self,
@@ -53,75 +53,75 @@ class Reflector(Generic[Watched]):
         **params: Any,
     ) -> None:
         self.api, self.read, self.on_change, self.params = api, read, on_change, params
-        # Where they are, or how that is found before each list: a kind may come later, or in another version.
+        # A callable is called before each list, because a custom resource may be installed or upgraded later.
         self._find_path = path if callable(path) else None
         self.path = "" if callable(path) else path
-        self.ready = threading.Event()  # all that was there has been seen
-        self.on_list: Callable[[], None] = lambda: None  # told each time that it has
-        self.trouble = ""  # why nothing is heard at the moment
-        self._version = ""  # up to where all has been seen
-        self._kept: dict[str, Watched] = {}
-        self._gone: deque[str] = deque(maxlen=MOST_REMEMBERED)
+        self.ready = threading.Event()  # set after the first list
+        self.on_list: Callable[[], None] = lambda: None  # called after each list
+        self.error = ""  # why the watch is down, if it is
+        self._version = ""  # resource version to resume from; empty: list first
+        self._objects: dict[str, Watched] = {}
+        self._deleted: deque[str] = deque(maxlen=MOST_REMEMBERED)  # uids
         self._lock = threading.RLock()
-        self._ended = threading.Event()
-        self._opened_at: float | None = None  # when the watch began that is open
+        self._stopped = threading.Event()
+        self._opened_at: float | None = None  # when the current watch was opened
 
-    def live(self) -> None:
-        """Follow until told to end."""
+    def run(self) -> None:
+        """List and watch until `stop` is called."""
         pause = SHORTEST_PAUSE
-        while not self._ended.is_set():
+        while not self._stopped.is_set():
             resumes = bool(self._version)
             self._follow()
-            # A watch that was open for longer than the last pause has done its work, however it ended. One that cannot
-            # be resumed, as after an outage, has had its answer: only a new list is missing.
+            # No backoff after a watch that was open longer than the last pause, however it ended, nor when the version
+            # to resume from has expired, as after an outage: the server is up, and a new list is all that is missing.
             lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
-            answered = lasted > pause or (resumes and not self._version)
-            pause = SHORTEST_PAUSE if answered else min(pause * 2, LONGEST_PAUSE)
-            self._ended.wait(pause * random.uniform(0.5, 1.5))
+            responsive = lasted > pause or (resumes and not self._version)
+            pause = SHORTEST_PAUSE if responsive else min(pause * 2, LONGEST_PAUSE)
+            self._stopped.wait(pause * random.uniform(0.5, 1.5))
 
-    def end(self) -> None:
-        """Follow no more."""
-        self._ended.set()
+    def stop(self) -> None:
+        """Make `run` return after the next event."""
+        self._stopped.set()
 
     def put(self, raw: JSON, on_change: ChangeHandler[Watched] | None = None) -> None:
-        """Take in an object that the server has just answered with: the watch may be slower, or already further."""
+        """Store an object from a response of the server, unless the watch has already reported a later state."""
         with self._lock:
-            if raw["metadata"]["uid"] not in self._gone:
-                self._take(raw, on_change)
+            if raw["metadata"]["uid"] not in self._deleted:
+                self._update(raw, on_change)
 
     def _follow(self) -> None:
-        """List where that is needed, and watch until that ends."""
+        """List if required, and watch until the watch ends."""
         self._opened_at = None
         try:
             if not self._version:
                 self._list()
             self._watch()
-        except ApiError as refused:
-            if refused.status in GONE:
+        except ApiError as error:
+            if error.status in GONE:
                 self._version = ""
-            self._note(str(refused))
+            self._set_error(str(error))
         except Unavailable as error:
-            self._note(str(error))
-        except Exception as error:  # an object that is not what it should be: the next list tells more
+            self._set_error(str(error))
+        except Exception as error:  # an event that cannot be handled; list again
             log.error("watch failed", path=self.path, problem=str(error), exc_info=error)
-            self._note(str(error))
+            self._set_error(str(error))
             self._version = ""
 
     def _list(self) -> None:
         if self._find_path is not None:
             self.path = self._find_path()
-        found = self.api.list(self.path, **self.params)
-        self._note("")  # before anybody is told: what is not in it is not there
-        seen = {raw["metadata"]["uid"] for raw in found["items"]}
-        for raw in found["items"]:
-            self._take(raw)
-        at = found["metadata"]["resourceVersion"]
+        listed = self.api.list(self.path, **self.params)
+        self._set_error("")  # before callbacks run, which may rely on missing objects being deleted
+        uids = {raw["metadata"]["uid"] for raw in listed["items"]}
+        for raw in listed["items"]:
+            self._update(raw)
+        version = listed["metadata"]["resourceVersion"]
         with self._lock:
-            # What was put in after the list was made is not in it, and not gone.
-            gone = [uid for uid, kept in self._kept.items() if uid not in seen and kept.version <= int(at)]
-        for uid in gone:
-            self._drop(uid)
-        self._version = at
+            # An object that was put after the list is newer than the list and not deleted.
+            deleted = [uid for uid, each in self._objects.items() if uid not in uids and each.version <= int(version)]
+        for uid in deleted:
+            self._delete(uid)
+        self._version = version
         self.ready.set()
         self.on_list()
 
@@ -130,45 +130,45 @@ class Reflector(Generic[Watched]):
         params = {**self.params, "resourceVersion": self._version, "timeoutSeconds": seconds}
         with self.api.watch(self.path, **params) as events:
             self._opened_at = time.monotonic()
-            self._note("")
+            self._set_error("")
             for event in events:
                 raw = event["object"]
                 if event["type"] == "DELETED":
-                    self._drop(raw["metadata"]["uid"])
+                    self._delete(raw["metadata"]["uid"])
                 elif event["type"] != "BOOKMARK":
-                    self._take(raw)
+                    self._update(raw)
                 self._version = raw["metadata"]["resourceVersion"]
-                if self._ended.is_set():
+                if self._stopped.is_set():
                     return
 
-    def _take(self, raw: JSON, on_change: ChangeHandler[Watched] | None = None) -> None:
+    def _update(self, raw: JSON, on_change: ChangeHandler[Watched] | None = None) -> None:
         try:
-            kept = self.read(raw)
-        except Exception as error:  # one odd object must not hide all others
-            log.error("object not understood", path=self.path, name=raw["metadata"].get("name"), exc_info=error)
+            after = self.read(raw)
+        except Exception as error:  # one invalid object must not hide the others
+            log.error("invalid object", path=self.path, name=raw["metadata"].get("name"), exc_info=error)
             return
-        if kept is None:
+        if after is None:
             return
         with self._lock:
-            before = self._kept.get(kept.uid)
-            if before is not None and kept.version <= before.version:
+            before = self._objects.get(after.uid)
+            if before is not None and after.version <= before.version:
                 return
-            self._kept[kept.uid] = kept
-            if before is None or replace(before, version=kept.version) != kept:  # else nothing that anybody looks at
-                (on_change or self.on_change)(before, kept)
+            self._objects[after.uid] = after
+            if before is None or replace(before, version=after.version) != after:  # ignore changes of other fields
+                (on_change or self.on_change)(before, after)
 
-    def _drop(self, uid: str) -> None:
+    def _delete(self, uid: str) -> None:
         with self._lock:
-            before = self._kept.pop(uid, None)
-            self._gone.append(uid)
+            before = self._objects.pop(uid, None)
+            self._deleted.append(uid)
             if before is not None:
                 self.on_change(before, None)
 
-    def _note(self, trouble: str) -> None:
-        if self._ended.is_set():
+    def _set_error(self, error: str) -> None:
+        if self._stopped.is_set():
             return
-        if trouble and not self.trouble:
-            log.warning("watch lost", path=self.path, problem=trouble)
-        elif self.trouble and not trouble:
-            log.info("watch goes on", path=self.path)
-        self.trouble = trouble
+        if error and not self.error:
+            log.warning("watch lost", path=self.path, problem=error)
+        elif self.error and not error:
+            log.info("watch resumed", path=self.path)
+        self.error = error

@@ -1,4 +1,4 @@
-"""What the runs of a cluster use, where it measures that: one request for all of them, every few seconds."""
+"""Samples the CPU and memory usage of runs with the metrics API, all pods with one request."""
 
 import json
 import threading
@@ -20,72 +20,72 @@ from fairlead.ports import Clock
 log = structlog.get_logger()
 
 SECONDS = 15.0
-SECONDS_WITHOUT = 600.0  # between two looks whether a cluster that measures nothing has begun to
+SECONDS_WITHOUT = 600.0  # between checks whether the metrics API has been installed
 MOST_SAMPLES = 2000
 PATH = path_of("metrics.k8s.io/v1beta1", "pods")
 
 
 class PodMetricsSampler:
-    """Asks for what is used, and keeps it for each run until that is saved."""
+    """Samples usage and stores it in one file per run until the outcome is saved."""
 
     def __init__(self, api: ApiClient, view: ClusterView, folder: Path, clock: Clock, seconds: float = SECONDS) -> None:
         self.api, self.view, self.folder, self.clock, self.seconds = api, view, folder, clock, seconds
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
 
-    def live(self) -> None:
-        """Sample until told to end."""
-        while not self._ended.wait(self.seconds if self._sample() else SECONDS_WITHOUT):
+    def run(self) -> None:
+        """Sample until `stop` is called."""
+        while not self._stopped.wait(self.seconds if self._sample() else SECONDS_WITHOUT):
             pass
 
-    def end(self) -> None:
-        """Sample no more."""
-        self._ended.set()
+    def stop(self) -> None:
+        """Stop sampling."""
+        self._stopped.set()
 
     def load(self, run_id: str) -> list[JSON]:
-        """What was kept of a run, the oldest first."""
+        """The samples of a run, oldest first, thinned to MOST_SAMPLES."""
         try:
             lines = self._file(run_id).read_text("utf-8").splitlines(keepends=True)
         except FileNotFoundError:
             return []
         samples = [sample for line in lines if (sample := _read_sample(line)) is not None]
-        thin = samples[:: -(-len(samples) // MOST_SAMPLES)] if samples else []
-        return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in thin]
+        thinned = samples[:: -(-len(samples) // MOST_SAMPLES)] if samples else []
+        return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in thinned]
 
     def forget(self, run_id: str) -> None:
-        """Keep nothing of a run."""
+        """Delete the samples of a run."""
         self._file(run_id).unlink(missing_ok=True)
 
     def _sample(self) -> bool:
-        """Ask once, where something runs; False where nothing is measured."""
+        """Sample once if pods are running; False if the metrics API is missing or forbidden."""
         pods = self.view.running_pods()
         if not pods:
             return True
         try:
-            found = self.api.list(PATH, labelSelector=RUN_LABEL)
-            self._keep(pods, found["items"])
-        except ApiError as refused:
-            log.info("usage is not measured", problem=str(refused))
-            return refused.status not in (403, 404)
+            metrics = self.api.list(PATH, labelSelector=RUN_LABEL)
+            self._store(pods, metrics["items"])
+        except ApiError as error:
+            log.info("metrics API not available", problem=str(error))
+            return error.status not in (403, 404)
         except Unavailable as error:
-            log.info("usage is not told", problem=str(error))
-        except Exception as error:  # one odd answer must not end it
+            log.info("sampling failed", problem=str(error))
+        except Exception as error:  # an invalid response must not end the thread
             log.error("sampling failed", problem=str(error), exc_info=error)
         return True
 
-    def _keep(self, pods: Sequence[ObservedPod], items: list[JSON]) -> None:
+    def _store(self, pods: Sequence[ObservedPod], items: list[JSON]) -> None:
         runs = {(pod.namespace, pod.name): pod.run_id for pod in pods}
-        used: dict[str, JSON] = {}
+        samples: dict[str, JSON] = {}
         for item in items:
             run_id = runs.get((item["metadata"]["namespace"], item["metadata"]["name"]))
             if run_id is None:
                 continue
-            sample = used.setdefault(run_id, {"at": self.clock().isoformat(), "cpu": 0.0, "mem": 0})
+            sample = samples.setdefault(run_id, {"at": self.clock().isoformat(), "cpu": 0.0, "mem": 0})
             for container in item["containers"]:
                 usage = container["usage"]
                 sample["cpu"] += Quantity.parse(usage.get("cpu", "0")).nanos / NANOS
                 sample["mem"] += Quantity.parse(usage.get("memory", "0")).nanos // NANOS
-        for run_id, sample in used.items():
+        for run_id, sample in samples.items():
             with self._file(run_id).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(sample) + "\n")
 
@@ -94,7 +94,7 @@ class PodMetricsSampler:
 
 
 def _read_sample(line: str) -> JSON | None:
-    """A sample; None where it was not written as a whole."""
+    """Parse a sample; None if it was written incompletely."""
     try:
         sample = json.loads(line)
     except ValueError:

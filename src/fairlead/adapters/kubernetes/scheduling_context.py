@@ -1,4 +1,4 @@
-"""What else decides where pods go: claims, volumes, storage classes and namespaces, as far as the cluster tells."""
+"""Watches the claims, volumes, storage classes and namespaces that affect scheduling."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from fairlead.core.fitting import reading_volumes
 from fairlead.model.nodes import SchedulingContext
 from fairlead.model.observations import JSON
 
-KINDS: dict[str, tuple[str, Callable[[JSON], Any]]] = {
+RESOURCES: dict[str, tuple[str, Callable[[JSON], Any]]] = {
     "persistentvolumeclaims": ("v1", reading_volumes.read_claim),
     "persistentvolumes": ("v1", reading_volumes.read_volume),
     "storageclasses": ("storage.k8s.io/v1", reading_volumes.read_class),
@@ -23,7 +23,7 @@ STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
 
 @dataclass(frozen=True, slots=True)
 class WatchedEntry:
-    """One of them, as the fit of a run looks at it."""
+    """A watched object: its key and the value that fitting uses."""
 
     uid: str
     version: int
@@ -32,34 +32,36 @@ class WatchedEntry:
 
 
 class SchedulingContextWatcher:
-    """All of them. Where storage may not be watched, nothing is held against a run for its claims."""
+    """Keeps a `SchedulingContext` up to date. If storage cannot be watched, claims do not exclude any node."""
 
     def __init__(self, api: ApiClient) -> None:
-        self._found: dict[str, dict[Any, Any]] = {kind: {} for kind in KINDS}
+        self._values: dict[str, dict[Any, Any]] = {resource: {} for resource in RESOURCES}
         self._lock = threading.Lock()
-        self._watching = {
-            kind: Reflector(api, path_of(version, kind), partial(_read, read), partial(self._hear, kind))
-            for kind, (version, read) in KINDS.items()
+        self._reflectors = {
+            resource: Reflector(
+                api, path_of(version, resource), partial(_read, read), partial(self._on_change, resource)
+            )
+            for resource, (version, read) in RESOURCES.items()
         }
 
     @property
     def reflectors(self) -> list[Reflector[WatchedEntry]]:
-        """What watches them."""
-        return list(self._watching.values())
+        return list(self._reflectors.values())
 
     def current(self) -> SchedulingContext:
-        """What there is now."""
+        """The current scheduling context."""
         with self._lock:
-            claims, volumes, classes, namespaces = (found.copy() for found in self._found.values())
-        told = all(self._watching[kind].ready.is_set() for kind in STORAGE)
-        return SchedulingContext(namespaces, claims if told else None, volumes, classes)
+            claims, volumes, classes, namespaces = (values.copy() for values in self._values.values())
+        synced = all(self._reflectors[resource].ready.is_set() for resource in STORAGE)
+        return SchedulingContext(namespaces, claims if synced else None, volumes, classes)
 
-    def _hear(self, kind: str, before: WatchedEntry | None, after: WatchedEntry | None) -> None:
+    def _on_change(self, resource: str, before: WatchedEntry | None, after: WatchedEntry | None) -> None:
         with self._lock:
             if after is not None:
-                self._found[kind][after.key] = after.value
-            elif before is not None and self._found[kind].get(before.key) is before.value:  # not one made anew since
-                del self._found[kind][before.key]
+                self._values[resource][after.key] = after.value
+            # A deleted object may already have been replaced by one with the same name.
+            elif before is not None and self._values[resource].get(before.key) is before.value:
+                del self._values[resource][before.key]
 
 
 def _read(read: Callable[[JSON], Any], raw: JSON) -> WatchedEntry:

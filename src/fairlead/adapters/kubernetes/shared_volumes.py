@@ -1,4 +1,4 @@
-"""The claims of volumes that the runs of a project share: they stay when a run ends."""
+"""PersistentVolumeClaims of shared volumes, which outlive the runs that use them."""
 
 from fairlead.adapters.kubernetes.clients import ApiClient, path_of
 from fairlead.adapters.kubernetes.objects import PLATFORM_LABEL, VOLUME_LABEL
@@ -10,18 +10,18 @@ CLAIMS = PLURALS["PersistentVolumeClaim"]
 
 def list_volumes(api: ApiClient, platform: str) -> list[str]:
     """The ids of a platform's shared volumes that have a claim."""
-    there = [claim["metadata"] for claim in _list_claims(api, platform)]
-    return sorted(meta["labels"][VOLUME_LABEL] for meta in there if "deletionTimestamp" not in meta)
+    metadata = [claim["metadata"] for claim in _list_claims(api, platform)]
+    return sorted(meta["labels"][VOLUME_LABEL] for meta in metadata if "deletionTimestamp" not in meta)
 
 
 def remove_volume(api: ApiClient, platform: str, volume_id: str) -> None:
-    """Remove the claims of a shared volume."""
+    """Delete the claims of a shared volume."""
     for claim in _list_claims(api, platform, f"={volume_id}"):
         meta = claim["metadata"]
         api.delete(path_of("v1", CLAIMS, meta["namespace"], meta["name"]), uid=meta["uid"])
 
 
-def _list_claims(api: ApiClient, platform: str, which: str = "") -> list[JSON]:
-    selector = f"{VOLUME_LABEL}{which},{PLATFORM_LABEL}={platform}"
-    found: list[JSON] = api.list(path_of("v1", CLAIMS), labelSelector=selector)["items"]
-    return found
+def _list_claims(api: ApiClient, platform: str, condition: str = "") -> list[JSON]:
+    selector = f"{VOLUME_LABEL}{condition},{PLATFORM_LABEL}={platform}"
+    claims: list[JSON] = api.list(path_of("v1", CLAIMS), labelSelector=selector)["items"]
+    return claims

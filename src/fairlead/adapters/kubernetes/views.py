@@ -1,4 +1,4 @@
-"""What is known of a cluster at this moment: the objects of each run, the warnings about them, and the nodes."""
+"""The current state of a cluster: the objects of each run, warnings about them, and the nodes."""
 
 import threading
 from collections import OrderedDict
@@ -16,7 +16,7 @@ DISRUPTED = "DisruptionTarget"
 
 @dataclass
 class RunView:
-    """What is there of one run. `disrupted`: why its last pod had to make room, until another one runs."""
+    """The objects of one run. `disrupted`: why its last pod was disrupted, until another pod runs."""
 
     main: MainObject | None = None
     pods: dict[str, ObservedPod] = field(default_factory=dict)
@@ -24,65 +24,62 @@ class RunView:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is there any more."""
         return self.main is None and not self.pods
 
 
 class ClusterView:
-    """All of it. Reflectors write, everybody reads; whoever is told of a change hears it after it can be seen."""
+    """The objects of a cluster. Reflectors update it. Notifications are sent after a change is visible."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.notify = notify
-        self.on_pod_deleting: Callable[[ObservedPod], None] = lambda _pod: (
-            None
-        )  # told of a run's pod that is about to go
+        self.on_pod_deleting: Callable[[ObservedPod], None] = lambda _pod: None
         self._lock = threading.RLock()
         self._runs: dict[str, RunView] = {}
         self._nodes: dict[str, ObservedNode] = {}
-        self._placed: dict[str, dict[str, ObservedPod]] = {}  # by node
-        self._table = NodeTable()  # nodes with what is taken of them, as of the last look
-        self._stale: set[str] = set()  # those that changed since
-        self._owners: dict[str, str] = {}  # the run of each object
-        self._warnings: OrderedDict[tuple[str, str], WarningEvent] = OrderedDict()  # the last one about each object
+        self._pods_by_node: dict[str, dict[str, ObservedPod]] = {}
+        self._table = NodeTable()  # as of the last call of `nodes`
+        self._stale: set[str] = set()  # names of nodes that changed since then
+        self._owners: dict[str, str] = {}  # run id by object uid
+        self._warnings: OrderedDict[tuple[str, str], WarningEvent] = OrderedDict()  # latest warning by object
 
-    def of(self, run_id: str) -> RunView | None:
-        """What is there of a run; None where nothing is."""
+    def find_run(self, run_id: str) -> RunView | None:
+        """The objects of a run, or None if it has none."""
         with self._lock:
-            found = self._runs.get(run_id)
-            if found is None:
+            run = self._runs.get(run_id)
+            if run is None:
                 return None
-            of_it = {uid: pod for uid, pod in found.pods.items() if found.main is None or belongs(pod, found.main)}
-            return RunView(found.main, of_it, found.disrupted)
+            pods = {uid: pod for uid, pod in run.pods.items() if run.main is None or belongs(pod, run.main)}
+            return RunView(run.main, pods, run.disrupted)
 
-    def runs(self) -> list[str]:
-        """The runs of which something is there."""
+    def run_ids(self) -> list[str]:
+        """The ids of all runs that have objects."""
         with self._lock:
             return sorted(self._runs)
 
     def running_pods(self) -> list[ObservedPod]:
-        """The pods of runs that are running."""
+        """The pods of runs that are in phase Running."""
         with self._lock:
             return [pod for run in self._runs.values() for pod in run.pods.values() if pod.phase == "Running"]
 
     def warnings_about(self, view: RunView) -> list[WarningEvent]:
-        """The last warning about each object of a run, the latest first."""
+        """The latest warning about each object of a run, newest first."""
         objects: list[MainObject | ObservedPod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
         about = {(known.namespace, known.name) for known in objects}
-        about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in pod.holding.claims}
+        about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in pod.scheduled_pod.claims}
         with self._lock:
-            found = [self._warnings[name] for name in about if name in self._warnings]
-        return sorted(found, key=lambda warned: warned.version, reverse=True)
+            warnings = [self._warnings[name] for name in about if name in self._warnings]
+        return sorted(warnings, key=lambda warning: warning.version, reverse=True)
 
     def node(self, name: str) -> ObservedNode | None:
-        """A node as the cluster tells of it."""
+        """A node by its name, or None."""
         return self._nodes.get(name)
 
     def nodes(self, context: SchedulingContext | None = None) -> NodeTable:
-        """All nodes, with what is taken of each and by whom. Only those that changed are worked out anew."""
+        """All nodes with their pods. Only nodes that changed since the last call are rebuilt."""
         with self._lock:
             for name in self._stale:
                 if name in self._nodes:
-                    self._table.put(self._show(self._nodes[name].node))
+                    self._table.put(self._with_pods(self._nodes[name].node))
                 else:
                     self._table.remove(name)
             self._stale.clear()
@@ -97,42 +94,42 @@ class ClusterView:
             return None if run is None or run.main is None or run.main.uid != uid else run.main
 
     def notify_owner(self, uid: str) -> None:
-        """Something happened that concerns an object: its run is told, where it is of one."""
+        """Notify the run that an object belongs to, if any."""
         with self._lock:
             owner = self._owners.get(uid)
         if owner is not None:
             self.notify(owner)
 
     def on_main_change(self, before: MainObject | None, after: MainObject | None) -> None:
-        """A Job or Deployment is new, changed or gone."""
+        """Handle a new, changed or deleted Job or Deployment, and notify its run."""
         self.update_main(before, after)
         known = after or before
         assert known is not None
         self.notify(known.run_id)
 
     def update_main(self, before: MainObject | None, after: MainObject | None) -> None:
-        """The same, where whoever does it knows."""
+        """Store a new, changed or deleted Job or Deployment without a notification."""
         known = after or before
         assert known is not None
         with self._lock:
             run = self._runs.setdefault(known.run_id, RunView())
-            if run.main is None or run.main.uid == known.uid:  # another one of that label is none of ours
+            if run.main is None or run.main.uid == known.uid:  # users can label other objects with the run's label
                 run.main = after
             for pod in run.pods.values():
-                self._stale.add(pod.node)  # whose pod it is may be known from now on
-            self._settle(known.run_id, known.uid, there=after is not None)
+                self._stale.add(pod.node)  # its name and project come from the main object
+            self._update_owner(known.run_id, known.uid, exists=after is not None)
 
     def on_pod_change(self, before: ObservedPod | None, after: ObservedPod | None) -> None:
-        """A pod is new, changed or gone."""
+        """Handle a new, changed or deleted pod."""
         known = after or before
         assert known is not None
         with self._lock:
             for pod in (before, after):
                 if pod is not None and pod.node:
                     self._stale.add(pod.node)
-                    self._placed.setdefault(pod.node, {}).pop(pod.uid, None)
+                    self._pods_by_node.setdefault(pod.node, {}).pop(pod.uid, None)
             if after is not None and after.node and not after.is_over:
-                self._placed[after.node][after.uid] = after
+                self._pods_by_node[after.node][after.uid] = after
             if not known.run_id:
                 return
             run = self._runs.setdefault(known.run_id, RunView())
@@ -145,15 +142,15 @@ class ClusterView:
                     run.disrupted = disruption._replace(message=disruption.message or after.message)
                 elif after.running_since is not None:
                     run.disrupted = None
-            self._settle(known.run_id, known.uid, there=after is not None)
+            self._update_owner(known.run_id, known.uid, exists=after is not None)
         if after is not None and after.deleting and not after.is_over and not (before is not None and before.deleting):
             self.on_pod_deleting(after)
         if before is None and after is not None and not after.node and "PodScheduled" not in after.conditions:
-            return  # that a pod is there, and nobody has looked at it yet, says nothing of its run
+            return  # a new pod that the scheduler has not considered yet does not change the state of its run
         self.notify(known.run_id)
 
     def on_node_change(self, before: ObservedNode | None, after: ObservedNode | None) -> None:
-        """A node is new, changed or gone."""
+        """Handle a new, changed or deleted node."""
         known = after or before
         assert known is not None
         with self._lock:
@@ -161,16 +158,16 @@ class ClusterView:
             self._stale.add(name)
             if after is not None:
                 self._nodes[name] = after
-            elif name in self._nodes and self._nodes[name].uid == known.uid:  # not one of that name that was made since
+            elif name in self._nodes and self._nodes[name].uid == known.uid:  # a new node may have the same name
                 del self._nodes[name]
-            gone = after is None or not after.ready
-            touched = {pod.run_id for pod in self._placed.get(name, {}).values() if pod.run_id}
-        if gone != (before is None or not before.ready):
-            for run_id in touched:
+            lost = after is None or not after.ready
+            run_ids = {pod.run_id for pod in self._pods_by_node.get(name, {}).values() if pod.run_id}
+        if lost != (before is None or not before.ready):
+            for run_id in run_ids:
                 self.notify(run_id)
 
     def on_warning_change(self, _before: WarningEvent | None, after: WarningEvent | None) -> None:
-        """Something is wrong with an object."""
+        """Store a warning, and notify the run of its object."""
         if after is None:
             return
         with self._lock:
@@ -181,27 +178,26 @@ class ClusterView:
                 self._warnings.popitem(last=False)
         self.notify_owner(after.about)
 
-    def _settle(self, run_id: str, uid: str, *, there: bool) -> None:
-        """Know whose object it is, for as long as it is there."""
-        if there:
+    def _update_owner(self, run_id: str, uid: str, *, exists: bool) -> None:
+        if exists:
             self._owners[uid] = run_id
         else:
             self._owners.pop(uid, None)
         if self._runs[run_id].is_empty:
             del self._runs[run_id]
 
-    def _show(self, node: Node) -> Node:
-        return replace(node, pods=tuple(map(self._hold, self._placed.get(node.name, {}).values())))
+    def _with_pods(self, node: Node) -> Node:
+        return replace(node, pods=tuple(map(self._scheduled_pod, self._pods_by_node.get(node.name, {}).values())))
 
-    def _hold(self, pod: ObservedPod) -> ScheduledPod:
+    def _scheduled_pod(self, pod: ObservedPod) -> ScheduledPod:
         run = self._runs.get(pod.run_id)
         main = None if run is None else run.main
         if not pod.run_id:
-            return pod.holding
+            return pod.scheduled_pod
         name, project = (None, pod.project) if main is None else (main.name, main.project)
-        return replace(pod.holding, run_id=run_id_of(pod.run_id), name=name, project=project)
+        return replace(pod.scheduled_pod, run_id=run_id_of(pod.run_id), name=name, project=project)
 
 
 def belongs(pod: ObservedPod, main: MainObject) -> bool:
-    """Whether a pod is what a Job has made, or may be one of a Deployment: labels can be set by anybody."""
+    """Whether a pod belongs to the main object. Labels are not enough, because users can set them on any pod."""
     return pod.namespace == main.namespace and (main.kind != "Job" or pod.owner == main.uid)
