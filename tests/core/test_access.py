@@ -29,7 +29,7 @@ def needed(cluster: Cluster, where: str, namespace: str = "") -> set[tuple[str, 
     return {
         (namespace, permission.group, permission.resource, verb)
         for permission in list_permissions(cluster)
-        if permission.where == where
+        if permission.scope == where
         for verb in permission.verbs
     }
 
@@ -46,7 +46,7 @@ CLUSTERS = [
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_roles_give_what_is_needed_and_no_more(cluster: Cluster) -> None:
     manifests = render_access(cluster, ["forest", "lake"])
-    everywhere, in_projects = needed(cluster, "everywhere"), needed(cluster, "projects")
+    everywhere, in_projects = needed(cluster, "cluster"), needed(cluster, "projects")
     if cluster.create_namespaces:
         assert given(manifests, "ClusterRole") == everywhere | in_projects
         assert given(manifests, "Role") == set()
@@ -65,13 +65,13 @@ def test_secrets_are_made_and_never_read(cluster: Cluster) -> None:
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_outside_of_projects_only_namespaces_are_made(cluster: Cluster) -> None:
     for permission in list_permissions(cluster):
-        if permission.where == "everywhere":
+        if permission.scope == "cluster":
             changing = set(permission.verbs) - READING
             assert not changing or (permission.resource == "namespaces" and cluster.create_namespaces), permission
 
 
 def test_every_permission_says_why() -> None:
-    assert [permission for permission in list_permissions(CLUSTERS[2]) if len(permission.why) < 4] == []
+    assert [permission for permission in list_permissions(CLUSTERS[2]) if len(permission.purpose) < 4] == []
 
 
 def test_queues_are_looked_at_where_they_are_used() -> None:
@@ -79,8 +79,8 @@ def test_queues_are_looked_at_where_they_are_used() -> None:
         return {permission.group for permission in list_permissions(cluster)}
 
     kueue = [each for each in list_permissions(Cluster(name="main", queueing="kueue")) if "kueue" in each.group]
-    assert {each.resource: (set(each.verbs), each.where) for each in kueue} == dict.fromkeys(
-        ("workloads", "localqueues", "clusterqueues"), ({"get", "list", "watch"}, "everywhere")
+    assert {each.resource: (set(each.verbs), each.scope) for each in kueue} == dict.fromkeys(
+        ("workloads", "localqueues", "clusterqueues"), ({"get", "list", "watch"}, "cluster")
     )
     assert "scheduling.run.ai" in groups(Cluster(name="main", gpu_sharing="kai"))
     assert {"kueue.x-k8s.io", "scheduling.run.ai"} & groups(Cluster(name="main")) == set()

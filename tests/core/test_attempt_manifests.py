@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.attempts import manifests_of, render_attempt
-from fairlead.core.manifests.names import LONGEST_RUN, RUN_LABEL
+from fairlead.core.manifests.names import MAX_RUN_LENGTH, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
 from tests.contracts.samples import make
@@ -98,7 +98,7 @@ def test_a_pod_names_what_is_made_for_its_try_and_what_was_there_before() -> Non
 @pytest.mark.parametrize("function", ["a" * 128, "1.2_3+4", "Train"])
 def test_a_name_has_room_for_the_index_of_a_pod_however_long_it_is(function: str) -> None:
     asked = {"function": {**CONTAINER, "name": function}, "replicas": 10_000}
-    assert len(render(asked, 41)[0]["metadata"]["name"]) <= LONGEST_RUN
+    assert len(render(asked, 41)[0]["metadata"]["name"]) <= MAX_RUN_LENGTH
 
 
 def test_the_program_is_told_which_run_and_which_try_it_is() -> None:

@@ -102,7 +102,7 @@ def test_pauses_after_what_a_program_did_grow_and_end_growing() -> None:
 @pytest.mark.parametrize("reason", ["OOMKilled", "Evicted", "NodeLost", "PodRemoved", "SupervisorLost"])
 def test_what_was_lost_begins_at_once(reason: str) -> None:
     after = decide_next(make_run(), reason, AttemptHistory(terms({"retries": 1})))
-    assert after == NextAttempt(0, 0, "attempt 2 of 2 begins at once")
+    assert after == NextAttempt(0, 0, "attempt 2 of 2 starts now")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_was_lost_begins_at_once(reason: str) -> None:
 )
 def test_other_failures_would_only_come_again(reason: str) -> None:
     after = decide_next(make_run(), reason, AttemptHistory(terms({"retries": 3})))
-    assert after == NoRetry(f"it is not tried again after {reason}")
+    assert after == NoRetry(f"not retried after {reason}")
 
 
 def test_a_function_says_after_which_failures_it_is_tried_again() -> None:
@@ -118,7 +118,7 @@ def test_a_function_says_after_which_failures_it_is_tried_again() -> None:
     said = terms({"retries": 1, "function": function})
     assert isinstance(decide_next(make_run(), "NodeLost", AttemptHistory(said)), NextAttempt)
     after = decide_next(make_run(), "ExitCode", AttemptHistory(said))
-    assert after == NoRetry("it is not tried again after ExitCode, which retry_on does not name")
+    assert after == NoRetry("not retried after ExitCode (not in retry_on)")
 
 
 def test_the_last_of_several_says_that_it_was() -> None:
@@ -128,7 +128,7 @@ def test_the_last_of_several_says_that_it_was() -> None:
 
 def test_the_next_one_says_when_it_begins() -> None:
     after = decide_next(make_run(2), "ExitCode", AttemptHistory(terms({"retries": 2}), [0]))
-    assert after == NextAttempt(0, 20, "attempt 3 of 3 begins in 20 s")
+    assert after == NextAttempt(0, 20, "attempt 3 of 3 starts in 20 s")
 
 
 # Memory
@@ -157,7 +157,7 @@ def test_request_and_limit_grow_alike_and_the_most_is_of_the_limit() -> None:
     assert said.limit_with(5 * GI) == 10 * GI
     assert said.grow_from(5 * GI) is None
     told = decide_next(make_run(mem=4 * GI), "OOMKilled", AttemptHistory(said))
-    assert told == NextAttempt(5 * GI, 0, "attempt 2 begins at once, with 10Gi of memory")
+    assert told == NextAttempt(5 * GI, 0, "attempt 2 starts now with 10 GiB of memory")
 
 
 def test_without_a_limit_the_request_grows() -> None:
@@ -198,8 +198,8 @@ def test_memory_grows_no_further_than_rules_allow() -> None:
 def test_memory_grows_only_so_often_however_little_that_is() -> None:
     asked = {"resources": {"mem": "1Gi"}, "on_oom": {"grow": "1.0000001"}}
     found = follow(asked, *["OOMKilled"] * 99)
-    assert len(found) == attempts.MOST_GROWN
-    assert found[-1] == (GI + attempts.MOST_GROWN * 2**20, 0)
+    assert len(found) == attempts.MAX_GROWTHS
+    assert found[-1] == (GI + attempts.MAX_GROWTHS * 2**20, 0)
 
 
 def test_memory_never_grows_beyond_what_can_be_said() -> None:
@@ -214,7 +214,7 @@ def test_memory_never_grows_beyond_what_can_be_said() -> None:
 def test_the_last_that_ran_out_of_memory_says_how_much_it_had() -> None:
     said = terms({"resources": {"mem": "8Gi"}, "on_oom": {"grow": 2, "max": "8Gi"}})
     told = decide_next(make_run(mem=8 * GI), "OOMKilled", AttemptHistory(said))
-    assert told == NoRetry("it is given no more than 8Gi of memory")
+    assert told == NoRetry("its memory cannot grow beyond 8 GiB")
 
 
 @pytest.mark.parametrize(("seconds", "paused"), [(-1, True), (0, False), (1, False)])

@@ -9,9 +9,9 @@ from tests.making import SERVED, broken, make_compute_resource, make_policy, mak
 CHOICES: list[tuple[dict[str, str], str, str]] = [
     ({}, "absent", ""),
     ({"platform": "a"}, "a", "platform default"),
-    ({"platform": "a", "policy": "b"}, "b", "policy of platform"),
-    ({"policy": "a", "nearer": "b"}, "b", "policy of project/forest"),
-    ({"policy": "a"}, "a", "policy of platform"),
+    ({"platform": "a", "policy": "b"}, "b", "platform policy"),
+    ({"policy": "a", "nearer": "b"}, "b", "project/forest policy"),
+    ({"policy": "a"}, "a", "platform policy"),
     ({"nearer": "a", "template": "b"}, "b", "template start"),
     ({"template": "a", "user": "b"}, "b", "request"),
     ({"platform": "a", "policy": "b", "nearer": "c", "template": "d", "user": "e"}, "e", "request"),
@@ -74,7 +74,7 @@ def test_an_unknown_name_is_a_violation_that_lists_the_nearest_names(
 def test_an_unknown_name_where_there_are_none_says_so() -> None:
     planned = plan({"profile": "big"})
     assert broken(planned) == [("profile", "unknown_profile")]
-    assert "there is none yet" in str(planned.violations[0].hint)
+    assert "there are none yet" in str(planned.violations[0].hint)
 
 
 def test_nothing_falls_back_from_an_unknown_name() -> None:

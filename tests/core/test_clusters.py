@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.drafts import Code
-from fairlead.core.manifests.functions import LARGEST_CONFIG_MAP
+from fairlead.core.manifests.functions import MAX_CONFIG_MAP_BYTES
 from tests.making import (
     CODE,
     CONTAINER,
@@ -23,7 +23,7 @@ from tests.validity import check_manifests
 
 URL = "https://fairlead.example.org"
 CALLED = make_cluster(server_url=URL)
-LARGE = Code("print()\n", b"x" * LARGEST_CONFIG_MAP, "sha256:1234")
+LARGE = Code("print()\n", b"x" * MAX_CONFIG_MAP_BYTES, "sha256:1234")
 PULLED = {**CONTAINER, "pull_policy": "Never", "pull_secrets": ["B", "A", "B"]}
 
 
@@ -94,7 +94,7 @@ def test_large_code_is_fetched_where_the_server_is_known_and_refused_where_it_is
 
 
 def test_large_inputs_are_never_fetched() -> None:
-    asked = {"function": PYTHON, "inputs": {"text": "x" * LARGEST_CONFIG_MAP}}
+    asked = {"function": PYTHON, "inputs": {"text": "x" * MAX_CONFIG_MAP_BYTES}}
     assert broken(plan(asked, CALLED)) == [("function.source", "size")]
 
 
@@ -156,7 +156,7 @@ def test_a_storage_class_that_the_cluster_does_not_allow_is_refused_with_the_nea
     cluster = make_cluster(storage_classes=["bulk", "fast", "fast-ssd"])
     (violation,) = plan({"volumes": claim(kind, storage_class="fst")}, cluster).violations
     assert (violation.path, violation.rule) == ("volumes.data.spec.storage_class", "storage_classes")
-    assert violation.message == "asks for storage class fst; cluster main allows fast, fast-ssd, bulk"
+    assert violation.message == "storage class fst requested; cluster main allows fast, fast-ssd, bulk"
     assert violation.hint == "set it to fast"
     assert plan({"volumes": claim(kind, storage_class="bulk")}, cluster).violations == ()
     assert plan({"volumes": claim(kind, storage_class="fst")}).violations == ()
@@ -173,7 +173,7 @@ def test_a_runtime_class_that_the_cluster_does_not_allow_is_refused_whoever_name
     asked = plan({"profile": "big"}, cluster, make_compute_resource(runtime_class="nvidea"))
     (violation,) = asked.violations
     assert (violation.path, violation.rule) == ("runtime_class", "runtime_classes")
-    assert violation.message == "asks for runtime class nvidea; cluster main allows nvidia, gvisor"
+    assert violation.message == "runtime class nvidea requested; cluster main allows nvidia, gvisor"
     assert str(violation.source) == "compute resource big"
     assert plan({"runtime_class": "nvidia"}, cluster).violations == ()
     assert plan({}, cluster).violations == ()
@@ -182,6 +182,6 @@ def test_a_runtime_class_that_the_cluster_does_not_allow_is_refused_whoever_name
 def test_where_no_class_is_allowed_the_suggestion_is_to_name_none() -> None:
     (violation,) = plan({"runtime_class": "nvidia"}, make_cluster(runtime_classes=[])).violations
     assert (violation.message, violation.hint) == (
-        "asks for runtime class nvidia; cluster main allows none",
-        "leave it out",
+        "runtime class nvidia requested; cluster main allows none",
+        "remove it",
     )

@@ -259,7 +259,7 @@ def test_what_cannot_be_used_is_told_with_a_suggestion(
 
 @pytest.mark.parametrize("document", [None, [], "x", 5, {"kind": "List"}])
 def test_what_is_no_kubeconfig_is_told(document: Any) -> None:
-    with pytest.raises(RequestRejected, match="is no kubeconfig"):
+    with pytest.raises(RequestRejected, match="must be a mapping of kind Config"):
         parse(document)
 
 

@@ -43,17 +43,17 @@ def test_what_is_asked_for_stays_where_nothing_bounds_it() -> None:
 def test_the_most_is_lowered_to_what_is_allowed_and_that_is_told(said: dict[str, Any], allowed: str) -> None:
     planned = plan(ASKED, make_policy("department/vision", **said))
     found = setting(planned, "on_oom.max")
-    assert (value(planned, "on_oom.max"), str(found.source)) == (allowed, "policy of department/vision")
+    assert (value(planned, "on_oom.max"), str(found.source)) == (allowed, "department/vision policy")
     assert lost(planned, "on_oom.max") == [("64Gi", "request")]
     told = [warning for warning in planned.warnings if warning.path == "on_oom.max"]
-    message = f"the request asks for 64Gi; the policy of department/vision allows at most {allowed}"
-    assert [(warning.message, warning.hint) for warning in told] == [(message, f"ask for {allowed}, or leave it out")]
+    message = f"the request sets 64Gi; the department/vision policy allows at most {allowed}"
+    assert [(warning.message, warning.hint) for warning in told] == [(message, f"request {allowed}, or remove it")]
 
 
 def test_who_asks_for_no_most_gets_what_is_allowed_without_a_warning() -> None:
     planned = plan({**ASKED, "on_oom": {}}, make_policy(rules={"resources.mem.limits": {"max": "32Gi"}}))
     assert (value(planned, "on_oom.max"), planned.warnings) == ("32Gi", ())
-    assert setting(planned, "on_oom.max").reason == "the policy of platform allows no more memory"
+    assert setting(planned, "on_oom.max").reason == "limited by the platform policy"
 
 
 def test_who_asks_for_less_than_is_allowed_gets_that() -> None:
@@ -101,23 +101,23 @@ def test_a_quota_counts_all_pods() -> None:
         (
             {"profile": "big", "on_oom": {}},
             (make_compute_resource("big", resources={"mem": "8Gi"}),),
-            "the compute resource big owns the memory, which stays as it is",
+            "the memory is set by the compute resource big",
         ),
-        ({"on_oom": {}}, (), "no memory is asked for that could grow"),
+        ({"on_oom": {}}, (), "no memory is requested"),
         (
             {"resources": {"mem": "8Gi"}, "on_oom": {"max": "8Gi"}},
             (),
-            "the run has 8Gi of memory from the start, and no more than 8Gi is allowed",
+            "the run starts with 8Gi of memory, and at most 8Gi is allowed",
         ),
         (
             {"on_oom": {}},
             (LOCKED,),
-            "the run has 4Gi of memory from the start, and no more than 4Gi is allowed",
+            "the run starts with 4Gi of memory, and at most 4Gi is allowed",
         ),
         (
             {"resources": {"mem": "8Gi"}, "on_oom": {}, "action": "serve", "function": PYTHON},
             (),
-            "serve is started anew where its memory runs out, with as much as before",
+            "action serve restarts with the same memory",
         ),
     ],
     ids=["a compute resource", "no memory", "the most", "locked", "serve"],

@@ -65,4 +65,4 @@ def test_what_is_used_is_never_idle_however_little_it_does() -> None:
 
 @pytest.mark.parametrize(("seconds", "told"), [(1800, "30m"), (5400, "1h30m"), (45, "45s")])
 def test_why_it_was_stopped_is_told(seconds: int, told: str) -> None:
-    assert describe_idle(seconds) == f"nobody used it for {told}"
+    assert describe_idle(seconds) == f"stopped after {told} without use"

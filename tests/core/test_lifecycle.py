@@ -76,7 +76,7 @@ def test_what_has_ended_stays_as_it_is(state: State, seen: Phase | None) -> None
 def test_what_is_stopped_before_anything_was_there_is_stopped() -> None:
     decision = decide(State.STOPPING, None)
     assert (decision.state, decision.reason) == (State.STOPPED, "Stopped")
-    assert decision.message == "stopped by mia, before it had started"
+    assert decision.message == "stopped by mia before it started"
     assert (
         decision.action is ExecutorAction.STOP
     )  # or what is there of it, and was not seen to begin, could begin afterwards
@@ -92,17 +92,17 @@ def test_what_ended_because_it_was_asked_to_is_stopped(state: State) -> None:
 def test_what_nobody_here_has_stopped_was_terminated() -> None:
     decision = decide(State.RUNNING, Phase.FAILED, stopped=True)
     assert (decision.state, decision.reason) == (State.FAILED, "Terminated")
-    assert "nobody had asked for that here" in decision.message
+    assert "terminated from outside Fairlead" in decision.message
 
 
 @pytest.mark.parametrize(
     ("phase", "state", "said"),
-    [(Phase.SUCCEEDED, State.COMPLETED, "has completed"), (Phase.FAILED, State.FAILED, "has failed")],
+    [(Phase.SUCCEEDED, State.COMPLETED, "completed"), (Phase.FAILED, State.FAILED, "failed")],
 )
 def test_what_ended_before_the_stop_arrived_is_told_as_it_was(phase: Phase, state: State, said: str) -> None:
     decision = decide(State.STOPPING, phase)
     assert decision.state is state
-    assert decision.message == f"{said}; it had ended before mia stopped it"
+    assert decision.message == f"{said}; it ended before mia stopped it"
 
 
 def test_how_a_run_failed_is_told_in_the_words_of_its_executor() -> None:
@@ -150,7 +150,7 @@ def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
     seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad", exit_code=1)
     decision = lifecycle.decide(make_run(State.RUNNING), seen, RETRIES)
     assert (decision.state, decision.action, decision.reason) == (State.QUEUED, ExecutorAction.NONE, "Retrying")
-    assert decision.message == "attempt 1 failed (ExitCode): ValueError: bad; attempt 2 of 3 begins in 10 s"
+    assert decision.message == "attempt 1 failed (ExitCode): ValueError: bad; attempt 2 of 3 starts in 10 s"
     failure = decision.failure
     assert failure is not None
     assert (failure.reason, failure.message, failure.retry.pause_seconds) == ("ExitCode", "ValueError: bad", 10)
@@ -172,7 +172,7 @@ def test_what_has_completed_or_is_lost_is_not_tried_again(seen: Observation | No
 def test_what_failed_before_its_stop_arrived_is_not_tried_again() -> None:
     seen = Observation(Phase.FAILED, reason="ExitCode", message="exited with 1")
     decision = lifecycle.decide(make_run(State.STOPPING), seen, RETRIES)
-    message = "exited with 1; it had ended before mia stopped it"
+    message = "exited with 1; it ended before mia stopped it"
     assert decision == Decision(State.FAILED, ExecutorAction.NONE, "ExitCode", message)
 
 
@@ -180,9 +180,9 @@ def test_what_failed_before_its_stop_arrived_is_not_tried_again() -> None:
 def test_what_is_stopped_while_it_waits_says_what_had_not_started(attempt: int, it: str) -> None:
     waiting = make_run(State.QUEUED, attempt=attempt)
     decision = lifecycle.decide_stop(waiting, "mia")
-    assert (decision.state, decision.message) == (State.STOPPED, f"stopped by mia, before {it} had started")
+    assert (decision.state, decision.message) == (State.STOPPED, f"stopped by mia before {it} started")
     gone = lifecycle.decide(make_run(State.STOPPING, attempt=attempt), None, RETRIES)
-    assert (gone.state, gone.message) == (State.STOPPED, f"stopped by mia, before {it} had started")
+    assert (gone.state, gone.message) == (State.STOPPED, f"stopped by mia before {it} started")
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])

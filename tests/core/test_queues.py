@@ -26,41 +26,41 @@ def test_of_what_is_lacking_it_says_how_much_is_taken_and_who_holds_it() -> None
         POOL, requests=ASKS, quotas=FULL, admitted=(holds(4, "a", "forest"), holds(2, "b", "lake"))
     )
     assert told(queue_position, "forest", "lake") == [
-        "asks for 4 GPUs; 6 of 8 are taken in ClusterQueue shared",
-        "who holds GPUs there: run a (4) and run b (2)",
+        "needs 4 GPUs; 6 of 8 in use in ClusterQueue shared",
+        "GPUs in use by run a (4) and run b (2)",
     ]
 
 
 def test_whom_the_reader_may_not_see_is_only_counted() -> None:
     holders = (holds(4, "a", "forest"), holds(2, "b", "lake"), holds(2))
     queue_position = QueuePosition(POOL, requests=ASKS, quotas=FULL, admitted=holders)
-    assert told(queue_position, "forest")[1] == "who holds GPUs there: run a (4) and 2 others (4)"
-    assert told(queue_position, "lake")[1] == "who holds GPUs there: run b (2) and 2 others (6)"
-    assert told(queue_position)[1] == "who holds GPUs there: 3 of others (8)"
-    assert told(queue_position, "")[1] == "who holds GPUs there: 3 of others (8)"  # what is no run has no project
+    assert told(queue_position, "forest")[1] == "GPUs in use by run a (4) and 2 more (4)"
+    assert told(queue_position, "lake")[1] == "GPUs in use by run b (2) and 2 more (6)"
+    assert told(queue_position)[1] == "GPUs in use by 3 other workloads (8)"
+    assert told(queue_position, "")[1] == "GPUs in use by 3 other workloads (8)"  # what is no run has no project
 
 
 def test_of_many_the_first_are_named() -> None:
     ahead = tuple(QueueWorkload(f"run-{number}", "forest") for number in range(9))
     (line,) = told(QueuePosition(POOL, ahead=ahead, pending=True, strict=True), "forest")
     named = ", ".join(f"run run-{number}" for number in range(5))
-    assert line == f"it is number 10 in ClusterQueue shared, behind {named} and 4 others"
+    assert line == f"position 10 in ClusterQueue shared, behind {named} and 4 more"
 
 
 @pytest.mark.parametrize(
     ("queue_position", "line"),
     [
-        (QueuePosition(POOL, pending=True), "it is number 1 in ClusterQueue shared"),
+        (QueuePosition(POOL, pending=True), "position 1 in ClusterQueue shared"),
         (
             QueuePosition(POOL, pending=True, ahead=(QueueWorkload("a", "forest"),)),
-            "it is number 2 in ClusterQueue shared, behind run a; what fits may go before what does not",
+            "position 2 in ClusterQueue shared, behind run a; workloads that fit may start earlier",
         ),
         (
             QueuePosition(POOL, pending=True, ahead=(QueueWorkload(), QueueWorkload()), strict=True),
-            "it is number 3 in ClusterQueue shared, behind 2 of others",
+            "position 3 in ClusterQueue shared, behind 2 other workloads",
         ),
-        (QueuePosition(message="4 more needed"), "Kueue says: 4 more needed"),
-        (QueuePosition(unavailable="it is forbidden"), "what is in its queue cannot be seen: it is forbidden"),
+        (QueuePosition(message="4 more needed"), "Kueue reports: 4 more needed"),
+        (QueuePosition(unavailable="it is forbidden"), "the queue cannot be read: it is forbidden"),
     ],
 )
 def test_its_place_and_what_else_is_known(queue_position: QueuePosition, line: str) -> None:
@@ -69,8 +69,8 @@ def test_its_place_and_what_else_is_known(queue_position: QueuePosition, line: s
 
 def test_of_several_flavors_each_is_told_where_none_has_enough() -> None:
     flavors = (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS), QuotaUsage(GPU, "small", 4 * NANOS, NANOS))
-    shown = "8 of 8 of flavor large, 1 of 4 of flavor small are taken in ClusterQueue shared"
-    lent = "others of cohort all share what is left"
-    assert told(QueuePosition(POOL, "all", requests=ASKS, quotas=flavors)) == [f"asks for 4 GPUs; {shown}; {lent}"]
+    shown = "8 of 8 (flavor large), 1 of 4 (flavor small) in use in ClusterQueue shared"
+    lent = "the rest is shared with cohort all"
+    assert told(QueuePosition(POOL, "all", requests=ASKS, quotas=flavors)) == [f"needs 4 GPUs; {shown}; {lent}"]
     roomy = (*flavors, QuotaUsage(GPU, "other", 16 * NANOS, 0))
     assert told(QueuePosition(POOL, requests=ASKS, quotas=roomy)) == []

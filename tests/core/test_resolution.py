@@ -63,8 +63,8 @@ def test_every_layer_wins_over_all_weaker_ones_and_remembers_them_strongest_firs
     assert lost(planned, "resources.mem.requests") == [
         ("4Gi", "request"),
         ("3500Mi", "template start"),
-        ("3Gi", "policy of department/vision"),
-        ("2Gi", "policy of platform"),
+        ("3Gi", "department/vision policy"),
+        ("2Gi", "platform policy"),
         ("1Gi", "platform default"),
     ]
 
@@ -73,8 +73,8 @@ def test_every_layer_wins_over_all_weaker_ones_and_remembers_them_strongest_firs
     ("layers", "winner"),
     [
         ({"platform": "a"}, "platform default"),
-        ({"platform": "a", "policy": "b"}, "policy of platform"),
-        ({"policy": "a", "nearer": "b"}, "policy of project/forest"),
+        ({"platform": "a", "policy": "b"}, "platform policy"),
+        ({"policy": "a", "nearer": "b"}, "project/forest policy"),
         ({"nearer": "a", "template": "b"}, "template start"),
         ({"template": "a", "user": "b"}, "request"),
         ({"user": "a", "resource": "b"}, "compute resource big"),
@@ -109,7 +109,7 @@ def test_a_default_limit_never_clashes_with_a_larger_request() -> None:
     planned = plan({"resources": {"mem": "8Gi"}}, policy)
     assert container(planned)["resources"] == {"requests": {"memory": "8Gi"}}
     assert value(planned, "resources.mem.limits") is None
-    assert lost(planned, "resources.mem.limits") == [("2Gi", "policy of platform")]
+    assert lost(planned, "resources.mem.limits") == [("2Gi", "platform policy")]
     assert planned.warnings == ()
 
 
@@ -151,7 +151,7 @@ def test_a_limit_factor_multiplies_the_request_and_rounds_up(
 ) -> None:
     planned = plan({"resources": {resource: asked}}, make_policy(limit_factor={resource: factor}))
     assert value(planned, f"resources.{resource}.limits") == limit
-    assert str(setting(planned, f"resources.{resource}.limits").source) == "policy of platform"
+    assert str(setting(planned, f"resources.{resource}.limits").source) == "platform policy"
 
 
 def test_the_nearest_scopes_limit_factor_wins() -> None:
@@ -162,7 +162,7 @@ def test_the_nearest_scopes_limit_factor_wins() -> None:
     )
     planned = plan({"resources": {"mem": "1Gi", "cpu": 1}}, *policies)
     assert value(planned, "resources.mem.limits") == "3Gi"
-    assert str(setting(planned, "resources.mem.limits").source) == "policy of department/a"
+    assert str(setting(planned, "resources.mem.limits").source) == "department/a policy"
     assert value(planned, "resources.cpu.limits") == "2"
 
 
@@ -170,7 +170,7 @@ def test_unlimited_refuses_the_limit_factor_and_wins_like_any_value() -> None:
     factor = make_policy(limit_factor={"mem": 2}, defaults={"resources": {"mem": {"requests": "1Gi", "limits": "4Gi"}}})
     planned = plan({"resources": {"mem": {"requests": "2Gi", "limits": "unlimited"}}}, factor)
     assert value(planned, "resources.mem.limits") == "unlimited"
-    assert lost(planned, "resources.mem.limits") == [("4Gi", "policy of platform")]
+    assert lost(planned, "resources.mem.limits") == [("4Gi", "platform policy")]
     assert container(planned)["resources"] == {"requests": {"memory": "2Gi"}}
 
 
@@ -377,4 +377,6 @@ def test_a_limit_that_a_factor_gives_is_not_said_to_beat_the_user() -> None:
     resource, policy = make_compute_resource(resources={"mem": "8Gi"}), make_policy(limit_factor={"mem": 2})
     planned = plan({"profile": "big", "resources": {"mem": {"limits": "9Gi"}}}, resource, policy)
     [message] = [found.message for found in planned.warnings if found.path == "resources.mem.limits"]
-    assert message == "the request asks for 9Gi; its owner says no limit, and the policy of platform sets 16Gi"
+    assert (
+        message == "the request sets 9Gi; the layer that overrides it has no limit, and the platform policy sets 16Gi"
+    )

@@ -31,51 +31,51 @@ TAINT = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
 REST: list[tuple[dict[str, Any], str, str]] = [
     ({"node_selector": {"pool": "a100"}}, "note", "Only on nodes with pool=a100."),
     ({"node_selector": {"pool": ""}}, "note", 'Only on nodes with pool="".'),
-    ({"tolerations": [TAINT]}, "note", "It may also run on nodes tainted gpu (NoSchedule)."),
-    ({"tolerations": [{"key": "gpu", "value": "a"}]}, "note", "It may also run on nodes tainted gpu=a."),
-    ({"tolerations": [{"operator": "Exists"}]}, "note", "It may also run on nodes with any taint."),
+    ({"tolerations": [TAINT]}, "note", "Tolerates taint gpu (NoSchedule)."),
+    ({"tolerations": [{"key": "gpu", "value": "a"}]}, "note", "Tolerates taint gpu=a."),
+    ({"tolerations": [{"operator": "Exists"}]}, "note", "Tolerates any taint."),
     (
         {"tolerations": [{**TAINT, "effect": "NoExecute", "tolerationSeconds": 60}]},
         "risk",
-        "On a node tainted gpu (NoExecute) it is evicted after 60 seconds.",
+        "Evicted after 60 seconds from nodes with taint gpu (NoExecute).",
     ),
     (
         {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [conditions(ZONE, BIG), conditions(BIG)]}}}},
         "note",
-        "Only on nodes where zone is a or b and cores is over 8, or where cores is over 8.",
+        "Only on nodes with zone = a or b and cores above 8, or with cores above 8.",
     ),
     *(
         (
             {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [conditions(condition)]}}}},
             "note",
-            f"Only on nodes where {text}.",
+            f"Only on nodes with {text}.",
         )
         for condition, text in (
-            ({"key": "zone", "operator": "NotIn", "values": ["a", "b"]}, "zone is not a or b"),
-            ({"key": "gpu", "operator": "Exists"}, "gpu is there"),
-            ({"key": "spot", "operator": "DoesNotExist"}, "spot is not there"),
-            ({"key": "cores", "operator": "Lt", "values": ["8"]}, "cores is under 8"),
+            ({"key": "zone", "operator": "NotIn", "values": ["a", "b"]}, "zone other than a or b"),
+            ({"key": "gpu", "operator": "Exists"}, "label gpu"),
+            ({"key": "spot", "operator": "DoesNotExist"}, "no label spot"),
+            ({"key": "cores", "operator": "Lt", "values": ["8"]}, "cores below 8"),
         )
     ),
     (
         {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [conditions(ZONE)] * 4}}}},
         "note",
-        "Only on nodes where one of 4 sets of conditions holds.",
+        "Only on nodes that match one of 4 sets of conditions.",
     ),
     (
         {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}},
         "note",
-        "No node suits: its affinity has no condition.",
+        "Matches no node: the node affinity has no conditions.",
     ),
     (
         {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": conditions(ZONE)}]}}},
         "note",
-        "Rather on nodes where zone is a or b.",
+        "Preferably on nodes with zone = a or b.",
     ),
     (
         {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "host", "labelSelector": {}}]}}},
         "note",
-        "Never beside any pod (same host).",
+        "Never near any pod (same host).",
     ),
     (
         {
@@ -88,16 +88,16 @@ REST: list[tuple[dict[str, Any], str, str]] = [
             }
         },
         "note",
-        "Only beside pods with app=x of other (same host).",
+        "Only near pods with app=x in other (same host).",
     ),
-    ({"secrets": ["HF_TOKEN"]}, "gets", "Secret HF_TOKEN of the project becomes a variable of that name."),
-    ({"secrets": ["A", "B"]}, "gets", "Secrets A and B of the project become variables of that name."),
-    ({"envs": {"A": "1", "B": "2", "C": ""}}, "gets", "Variables A, B and C are set."),
-    ({"runtime_class": "nvidia"}, "note", "It runs under the runtime class nvidia, which its cluster must have."),
-    ({"priority_class": "high"}, "note", "It has the priority class high of its cluster"),
-    ({"run_as_user": 0}, "note", "The program runs as user 0 (root)."),
-    ({"run_as_group": 5}, "note", "The program runs in group 5."),
-    ({"fs_group": 5}, "note", "Mounted volumes belong to group 5."),
+    ({"secrets": ["HF_TOKEN"]}, "gets", "Provides secret HF_TOKEN of the project as variable (must exist)."),
+    ({"secrets": ["A", "B"]}, "gets", "Provides secrets A and B of the project as variables (must exist)."),
+    ({"envs": {"A": "1", "B": "2", "C": ""}}, "gets", "Sets variables A, B and C."),
+    ({"runtime_class": "nvidia"}, "note", "Runtime class nvidia (must exist in the cluster)."),
+    ({"priority_class": "high"}, "note", "Priority class high of the cluster"),
+    ({"run_as_user": 0}, "note", "Runs as user 0 (root)."),
+    ({"run_as_group": 5}, "note", "Runs as group 5."),
+    ({"fs_group": 5}, "note", "Volumes belong to group 5."),
 ]
 
 
@@ -115,32 +115,32 @@ def volume(kind: str, spec: dict[str, Any] | None = None, **more: Any) -> dict[s
 VOLUMES: list[tuple[dict[str, Any], list[str]]] = [
     (
         volume("persistent_volume_claim", {"size": "10Gi", "storage_class": "fast"}),
-        ["A volume of 10Gi (storage class fast), made for the run and removed with it, is at /data."],
+        ["New volume of 10 GiB (storage class fast) at /data, deleted with the run."],
     ),
     (
         volume("ephemeral", {"size": "10Gi"}),
-        ["A volume of 10Gi for each pod, made for it and removed with it, is at /data."],
+        ["New volume of 10 GiB per pod at /data, deleted with the pod."],
     ),
     (
         volume("empty_dir", {"size": "1Gi"}),
         [
-            "An empty folder, up to 1Gi, removed with the pod, is at /data.",
-            "A pod that writes more than 1Gi there is evicted: its run ends.",
+            "Empty folder of up to 1 GiB at /data, deleted with the pod.",
+            "Evicted above 1 GiB in this folder: the run ends.",
         ],
     ),
     (
         volume("empty_dir", {"medium": "Memory"}),
         [
-            "An empty folder in memory, removed with the pod, is at /data.",
-            "What is in it counts as memory of the pod.",
+            "Empty folder in memory at /data, deleted with the pod.",
+            "Its content counts as memory of the pod.",
         ],
     ),
-    (volume("secret", {"name": "TOKEN"}), ["Secret TOKEN of the project, which must have it, is at /data/TOKEN."]),
+    (volume("secret", {"name": "TOKEN"}), ["Secret TOKEN of the project at /data/TOKEN (must exist)."]),
     (
         volume("shared_volume", {"claim_name": "lake"}, read_only=True, sub_path="models"),
-        ["Volume lake of the project, which other runs share, is at /data (its folder models), read-only."],
+        ["Shared volume lake of the project at /data (folder models), read-only."],
     ),
-    (volume("config_map"), ["Config map data, which must be there, is at /data."]),
+    (volume("config_map"), ["ConfigMap data at /data (must exist)."]),
 ]
 
 
@@ -152,8 +152,8 @@ def test_a_volume_says_who_made_it_where_it_is_and_when_it_goes(said: dict[str, 
 def test_one_machine_has_folders_in_place_of_volumes() -> None:
     claim = volume("persistent_volume_claim", {"size": "10Gi", "storage_class": "fast"})
     assert [text for _, text in tell("volumes", [LOCAL], volumes=[claim])] == [
-        "A folder of the machine, made for the run and removed with it, is at /data.",
-        "The cluster does not hold it to 10Gi.",
+        "New folder on the machine at /data, deleted with the run.",
+        "The cluster does not enforce the size of 10 GiB.",
     ]
     assert tell("volumes", [LOCAL], volumes=[volume("config_map")])[1][0] == "risk"
 
@@ -162,4 +162,4 @@ def test_what_means_nothing_on_one_machine_is_not_told_there() -> None:
     beside = {"podAffinity": {REQUIRED: [{"topologyKey": "host", "labelSelector": {}}]}}
     said: dict[str, Any] = {"runtime_class": "nvidia", "affinity": beside}
     assert tell("affinity", [LOCAL], **said) == tell("runtime_class", [LOCAL], **said) == []
-    assert tell("runtime_class", [LOCAL, PLAIN], **said)[0][1].startswith("On cluster east: it runs under")
+    assert tell("runtime_class", [LOCAL, PLAIN], **said)[0][1].startswith("On cluster east: runtime class nvidia")

@@ -214,7 +214,7 @@ def _check(server: ApiClient, name: str, as_json: bool, **before: Any) -> int:
 
 def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
     parents = {place["scope"]: place["parent"] for place in server.list("/scopes", limit="500") if place["parent"]}
-    return ScopeTree(parents).projects_below(cluster.scope)
+    return ScopeTree(parents).projects_in(cluster.scope)
 
 
 clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect_, check, rbac, CLUSTERS.rm)

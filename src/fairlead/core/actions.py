@@ -1,80 +1,82 @@
-"""What each action needs of a function: where it listens, what it is called with, how its code travels."""
+"""Checks of each action: replicas, timeouts, ports, inputs and the size of code."""
 
 from collections.abc import Iterator, Sequence
 
 from fairlead.core.drafts import Draft
-from fairlead.core.idle_culling import LEAST_IDLE
+from fairlead.core.idle_culling import MIN_IDLE_TIMEOUT
 from fairlead.core.manifests import functions
-from fairlead.core.manifests.functions import LARGEST_CONFIG_MAP
+from fairlead.core.manifests.functions import MAX_CONFIG_MAP_BYTES
 from fairlead.model.plans import Manifest, Violation
 from fairlead.model.scopes import Cluster
 
 
 def check_action(draft: Draft) -> Iterator[Violation]:
-    """What each action needs: a workspace is one pod, a deadline is for a job."""
+    """Check fields that only some actions support."""
     action, replicas = draft.request.action, draft.resolution.value("replicas")
     if action == "workspace" and replicas > 1:
-        yield Violation("replicas", "workspace", f"a workspace is one pod, found {replicas} replicas", "leave it out")
+        yield Violation(
+            "replicas", "workspace", f"a workspace has only one pod, found {replicas} replicas", "remove it"
+        )
     if action != "job" and draft.request.deadline is not None:
-        message = f"a deadline ends a job, found {draft.request.deadline}; {action} runs until it is stopped"
-        yield Violation("deadline", "action", message, "leave it out")
+        message = f"only jobs can have a deadline, found {draft.request.deadline} for action {action}"
+        yield Violation("deadline", "action", message, "remove it")
     if action != "workspace" and draft.request.idle_timeout is not None:
-        message = f"idle_timeout stops a workspace that nobody uses, found {draft.request.idle_timeout} for {action}"
-        yield Violation("idle_timeout", "action", message, "leave it out, or submit a workspace")
+        message = f"only workspaces can have an idle timeout, found {draft.request.idle_timeout} for action {action}"
+        yield Violation("idle_timeout", "action", message, "remove it, or submit a workspace")
     idle = draft.resolution.value("idle_timeout")
-    if action == "workspace" and idle is not None and idle < LEAST_IDLE:
-        message = f"use is noted to the minute, so a workspace is idle after {LEAST_IDLE} at the soonest, found {idle}"
-        yield Violation("idle_timeout", "minimum", message, f"say {LEAST_IDLE} or more")
+    if action == "workspace" and idle is not None and idle < MIN_IDLE_TIMEOUT:
+        message = f"must be at least {MIN_IDLE_TIMEOUT}, found {idle}"
+        yield Violation("idle_timeout", "minimum", message, f"use {MIN_IDLE_TIMEOUT} or more")
 
 
 def check_serving(draft: Draft) -> Iterator[Violation]:
-    """What answers requests, and where it listens."""
+    """A served run needs a port or a handler."""
     function = draft.function
     if draft.request.action == "job":
         return
     if draft.port is None and function.kind == "container":
-        message = f"{draft.request.action} of a container needs the port it listens on, found none for {function.name}"
-        yield Violation("function.port", "required", message, "say port, such as 8080")
+        message = f"action {draft.request.action} needs the port of the container, found none for {function.name}"
+        yield Violation("function.port", "required", message, "set port, for example 8080")
     if draft.request.action == "serve" and function.source and not (function.handler or function.command):
         message = f"a served Python function needs a handler, found none for {function.source}"
-        yield Violation("function.handler", "required", message, "say the function that answers a request")
+        yield Violation("function.handler", "required", message, "set handler to the function that handles requests")
 
 
 def check_inputs(draft: Draft) -> Iterator[Violation]:
-    """Inputs are a handler's arguments: whatever has none would never see them."""
+    """Inputs are the arguments of a handler, so runs without a handler cannot have them."""
     function, action = draft.function, draft.request.action
     if not draft.request.inputs:
         return
-    who = None
+    kind = None
     if function.kind == "container":
-        who = "a container"
+        kind = "a container"
     elif action == "workspace":
-        who = "a workspace"
+        kind = "a workspace"
     elif function.command or (function.source and not function.handler):
-        who = "a program without a handler"
-    if who is not None:
-        message = f"{who} is not called with inputs, found {', '.join(map(str, draft.request.inputs))}"
+        kind = "a program without a handler"
+    if kind is not None:
+        message = f"{kind} cannot have inputs, found {', '.join(map(str, draft.request.inputs))}"
         yield Violation("inputs", "contradiction", message, "use args or envs, or a Python function with a handler")
 
 
 def check_code_size(draft: Draft) -> Iterator[Violation]:
-    """Code and inputs travel in a ConfigMap, which holds a megabyte. Pods that know the server fetch larger code."""
+    """Code and inputs must fit a ConfigMap, unless pods can download larger code from the server."""
     code = draft.snapshot.code
     if draft.function.kind != "python":
         return
     size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
-    if size > LARGEST_CONFIG_MAP:
-        message = f"code and inputs take {size} bytes; at most {LARGEST_CONFIG_MAP} reach a run"
-        yield Violation("function.source", "size", message, "keep data out of the code: use a volume")
+    if size > MAX_CONFIG_MAP_BYTES:
+        message = f"code and inputs have {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"
+        yield Violation("function.source", "size", message, "move data from the code to a volume")
 
 
-def check_kept_code(manifests: Sequence[Manifest], cluster: Cluster, size: int) -> Iterator[Violation]:
-    """Code that is kept on the server reaches a pod with its ConfigMap, or is fetched by those that know the server."""
+def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int) -> Iterator[Violation]:
+    """Stored code must fit the ConfigMap of a run, unless pods can download it from the server."""
     program = next((manifest for manifest in manifests if manifest["kind"] == "ConfigMap"), None)
     if program is None or cluster.executor == "local" or cluster.server_url is not None:
         return
-    room = functions.find_room(program)
-    if size > room:
-        message = f"the code has {size} bytes, and {room} travel with a run on cluster/{cluster.name}"
-        hint = "keep data out of it: use a volume; or ask an administrator to set server_url of the cluster"
+    available = functions.available_bytes(program)
+    if size > available:
+        message = f"the code has {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
+        hint = "move data from the code to a volume, or ask an administrator to set server_url of the cluster"
         yield Violation("function.source", "size", message, hint)

@@ -1,4 +1,4 @@
-"""Tries of a run: how an executor knows each of them, and whether another one is due."""
+"""Attempts of a run: their execution IDs, and the decision whether to retry."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,54 +8,55 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, get_args
 
+from fairlead.core.fitting.formatting import describe_amount
 from fairlead.model.oom_retries import RetryReason
 from fairlead.model.plans import Layer
-from fairlead.model.quantities import MAXIMUM, NANOS, Quantity, QuantityFormat
+from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
 
-LATER = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)  # how the ids of all tries but the first end
+ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)  # of the execution IDs of all attempts but the first
 OUT_OF_MEMORY = "OOMKilled"
-FAILED_BY_ITSELF = "ExitCode"  # after which a pause may help; after the others, what was wrong is gone
-FIRST_PAUSE, LONGEST_PAUSE = 10, 300  # in seconds
-MOST_GROWN = 20  # how often memory grows at most: a factor may be next to nothing
-STEP = 2**20  # what memory grows by is a multiple of this many bytes
+PROGRAM_FAILURE = "ExitCode"  # a pause may help; other failures are over when they are reported
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10, 300
+MAX_GROWTHS = 20  # a factor close to 1 would otherwise cause many retries
+STEP = 2**20  # memory grows to a multiple of this many bytes
 
 
 def execution_of(run_id: str, attempt: int) -> str:
-    """The id by which an executor knows a try of a run: the first has the run's own."""
+    """The execution ID of an attempt. That of the first attempt is the run ID."""
     return run_id if attempt == 1 else f"{run_id}-{attempt}"
 
 
 def run_id_of(execution_id: str) -> str:
-    """The run that is tried."""
-    return LATER.sub("", execution_id)
+    """The run ID of an execution."""
+    return ATTEMPT_SUFFIX.sub("", execution_id)
 
 
 def attempt_of(execution_id: str) -> int:
-    """Which try of its run it is."""
-    found = LATER.search(execution_id)
-    return int(found[1]) if found else 1
+    """The attempt number of an execution."""
+    match = ATTEMPT_SUFFIX.search(execution_id)
+    return int(match[1]) if match else 1
 
 
 def describe_execution(execution_id: str) -> str:
-    """How a try is called in a sentence."""
+    """The name of an execution in messages."""
     run, number = f"run {run_id_of(execution_id)}", attempt_of(execution_id)
     return run if number == 1 else f"attempt {number} of {run}"
 
 
 def last_started_attempt(run: RunRecord) -> int:
-    """The last try that was given a place: while a run waits to be tried again, the one before."""
+    """The number of the last attempt that was started: the previous one while a run waits for a retry."""
     return run.attempt if run.server_id is not None else max(run.attempt - 1, 1)
 
 
 def is_paused(run: RunRecord, now: datetime) -> bool:
-    """Whether a run waits for the moment at which it is tried again."""
+    """Whether a run waits for the time of its next attempt."""
     return run.retry_at is not None and run.retry_at > now
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """On which terms a run is tried again, as it was planned. Amounts are those of one pod, in bytes."""
+    """The planned retries of a run. Amounts are per pod, in bytes."""
 
     retries: int = 0
     retry_on: tuple[str, ...] = get_args(RetryReason)
@@ -63,50 +64,50 @@ class RetryPolicy:
     pods: int = 1
     request: int = 0
     limit: int | None = None
-    most: int = MAXIMUM  # of the limit, or of the request where there is no limit
+    max_memory: int = MAXIMUM  # of the limit, or of the request if there is no limit
 
     @classmethod
-    def of(cls, kept: PlanRecord) -> "RetryPolicy":
-        """Those of a plan. What a compute resource owns does not grow."""
-        settings: Mapping[str, Any] = {setting["path"]: setting for setting in kept.plan["settings"]}
-        said = {path: setting["value"] for path, setting in settings.items() if setting["value"] is not None}
+    def of(cls, plan: PlanRecord) -> "RetryPolicy":
+        """The retry policy of a plan. Memory that a compute resource sets does not grow."""
+        settings: Mapping[str, Any] = {setting["path"]: setting for setting in plan.plan["settings"]}
+        values = {path: setting["value"] for path, setting in settings.items() if setting["value"] is not None}
         owner = settings.get("resources.mem.requests", {}).get("source", {}).get("layer")
-        grow = said.get("on_oom.grow")
-        retry_on = kept.request.get("function", {}).get("retry_on")
+        grow = values.get("on_oom.grow")
+        retry_on = plan.request.get("function", {}).get("retry_on")
         return cls(
-            retries=said.get("retries", 0),
+            retries=values.get("retries", 0),
             retry_on=cls.retry_on if retry_on is None else tuple(retry_on),
             grow=None if grow is None or owner == Layer.COMPUTE_RESOURCE else Fraction(str(grow)),
-            pods=said.get("replicas", 1),
-            request=_read_bytes(said.get("resources.mem.requests")) or 0,
-            limit=_read_bytes(said.get("resources.mem.limits")),
-            most=_read_bytes(said.get("on_oom.max")) or MAXIMUM,
+            pods=values.get("replicas", 1),
+            request=_read_bytes(values.get("resources.mem.requests")) or 0,
+            limit=_read_bytes(values.get("resources.mem.limits")),
+            max_memory=_read_bytes(values.get("on_oom.max")) or MAXIMUM,
         )
 
     def memory_of(self, run: RunRecord) -> int:
-        """What one pod of a run requests at its present try."""
+        """The memory request of one pod in the current attempt."""
         return self.request if run.mem_bytes == self.request * self.pods else run.mem_bytes // self.pods
 
     def limit_with(self, request: int) -> int | None:
-        """The limit that goes with a request: it grows as much as that did."""
+        """The memory limit for a request: it grows in proportion."""
         return None if self.limit is None else -(-self.limit * request // self.request)
 
     def grow_from(self, request: int) -> int | None:
-        """What one pod requests next; None where it may not be more."""
+        """The memory request of the next attempt; None if it cannot grow."""
         if self.grow is None or not self.request:
             return None
-        asked = -(-(request * self.grow) // STEP) * STEP
-        most = self.most * self.request // (self.limit or self.request)
-        more = min(asked, most, MAXIMUM // self.pods)
-        return more if more > request else None
+        grown = -(-(request * self.grow) // STEP) * STEP
+        maximum = self.max_memory * self.request // (self.limit or self.request)
+        increased = min(grown, maximum, MAXIMUM // self.pods)
+        return increased if increased > request else None
 
 
 @dataclass(frozen=True)
 class AttemptHistory:
-    """On which terms a run is tried again, and what each try before the present one held of memory."""
+    """The retry policy of a run, and the memory of each previous attempt."""
 
-    terms: RetryPolicy = field(default_factory=RetryPolicy)
-    before: Sequence[int] = ()
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    previous_memory: Sequence[int] = ()
 
 
 NO_HISTORY = AttemptHistory()
@@ -114,60 +115,60 @@ NO_HISTORY = AttemptHistory()
 
 @dataclass(frozen=True)
 class NextAttempt:
-    """Another try of a run: what it holds of memory, after which pause it begins, and how that is told."""
+    """The next attempt of a run: its memory, the pause before it, and a message."""
 
     mem_bytes: int
     pause_seconds: int
-    told: str
+    message: str
 
 
 @dataclass(frozen=True)
 class NoRetry:
-    """That there is no other try, and why; nothing where none was asked for."""
+    """No further attempt. The message is empty if no retries were requested."""
 
-    told: str = ""
+    message: str = ""
 
 
-def decide_next(run: RunRecord, reason: str, tried: AttemptHistory) -> NextAttempt | NoRetry:
-    """What comes after a try that failed for a reason. Tries with more memory are no retries."""
-    terms = tried.terms
-    grown = sum(less < more for less, more in pairwise([*tried.before, run.mem_bytes]))
-    left = terms.retries - (run.attempt - 1 - grown)
-    request, number = terms.memory_of(run), run.attempt + 1
-    more = terms.grow_from(request) if grown < MOST_GROWN else None
-    if reason == OUT_OF_MEMORY and more is not None:
-        shown = format_memory(terms.limit_with(more) or more)
-        return NextAttempt(more * terms.pods, 0, f"attempt {number} begins at once, with {shown} of memory")
-    total = 1 + terms.retries + grown
-    if left > 0 and reason in terms.retry_on:
-        pause = _pause_after(reason, terms.retries - left)
-        begins = f"begins in {pause} s" if pause else "begins at once"
-        return NextAttempt(run.mem_bytes, pause, f"attempt {number} of {total} {begins}")
-    return NoRetry("; ".join(_describe_end(run, reason, terms, total, left)))
+def decide_next(run: RunRecord, reason: str, history: AttemptHistory) -> NextAttempt | NoRetry:
+    """Decide what follows a failed attempt. Attempts with more memory do not count as retries."""
+    policy = history.policy
+    growths = sum(before < after for before, after in pairwise([*history.previous_memory, run.mem_bytes]))
+    retries_left = policy.retries - (run.attempt - 1 - growths)
+    request, number = policy.memory_of(run), run.attempt + 1
+    increased = policy.grow_from(request) if growths < MAX_GROWTHS else None
+    if reason == OUT_OF_MEMORY and increased is not None:
+        memory = format_memory(policy.limit_with(increased) or increased)
+        return NextAttempt(increased * policy.pods, 0, f"attempt {number} starts now with {memory} of memory")
+    total = 1 + policy.retries + growths
+    if retries_left > 0 and reason in policy.retry_on:
+        pause = _pause_after(reason, policy.retries - retries_left)
+        starts = f"starts in {pause} s" if pause else "starts now"
+        return NextAttempt(run.mem_bytes, pause, f"attempt {number} of {total} {starts}")
+    return NoRetry("; ".join(_describe_end(run, reason, policy, total, retries_left)))
 
 
 def format_memory(amount: int) -> str:
-    """An amount of memory in a sentence."""
-    return str(Quantity(amount * NANOS, QuantityFormat.BINARY))
+    """An amount of memory for messages, such as 1.5 GiB."""
+    return describe_amount("memory", amount * NANOS)
 
 
-def _describe_end(run: RunRecord, reason: str, terms: RetryPolicy, total: int, left: int) -> list[str]:
-    told = []
-    if reason == OUT_OF_MEMORY and terms.grow is not None:
-        request = terms.memory_of(run)
-        told.append(f"it is given no more than {format_memory(terms.limit_with(request) or request)} of memory")
-    if left > 0:
-        named = ", which retry_on does not name" if reason in get_args(RetryReason) else ""
-        told.append(f"it is not tried again after {reason}{named}")
+def _describe_end(run: RunRecord, reason: str, policy: RetryPolicy, total: int, retries_left: int) -> list[str]:
+    messages = []
+    if reason == OUT_OF_MEMORY and policy.grow is not None:
+        request = policy.memory_of(run)
+        messages.append(f"its memory cannot grow beyond {format_memory(policy.limit_with(request) or request)}")
+    if retries_left > 0:
+        excluded = " (not in retry_on)" if reason in get_args(RetryReason) else ""
+        messages.append(f"not retried after {reason}{excluded}")
     elif total > 1:
-        told.append(f"that was attempt {run.attempt} of {total}")
-    return told
+        messages.append(f"that was attempt {run.attempt} of {total}")
+    return messages
 
 
 def _pause_after(reason: str, used: int) -> int:
-    return min(FIRST_PAUSE * 2**used, LONGEST_PAUSE) if reason == FAILED_BY_ITSELF else 0
+    return min(FIRST_PAUSE_SECONDS * 2**used, MAX_PAUSE_SECONDS) if reason == PROGRAM_FAILURE else 0
 
 
 def _read_bytes(text: str | None) -> int | None:
-    """An amount in a plan; None where none is said, or it is unlimited."""
+    """An amount of a plan in bytes; None if unset or unlimited."""
     return None if text is None or text == "unlimited" else Quantity.parse(text).whole

@@ -1,5 +1,5 @@
-"""Folders of a run's container that belong to the platform."""
+"""Folders in the container of a run that are reserved for the platform."""
 
-HOME = "/fairlead"  # writable, and the home of whoever the run runs as
+HOME = "/fairlead"  # writable home folder
 BOOTSTRAP = "/etc/fairlead"
 SHARED_MEMORY = "/dev/shm"

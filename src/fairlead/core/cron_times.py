@@ -1,4 +1,4 @@
-"""When a schedule is due: lines of cron in a time zone, and what becomes of the times that were missed."""
+"""Due times of schedules: cron expressions in a time zone, with missed times."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,83 +23,83 @@ ALIASES = {
     "@yearly": "0 0 1 1 *",
 }
 FIELDS = 5  # a sixth would be seconds
-LATE = timedelta(minutes=1)  # after that, a time was missed
-MOST_MISSED = 100
-FOLD = timedelta(hours=3)  # where clocks go back, what follows on them may be before what precedes
+GRACE_PERIOD = timedelta(minutes=1)  # later than this, a time counts as missed
+MAX_MISSED = 100
+FOLD = timedelta(hours=3)  # more than any daylight saving shift: local times repeat when clocks go back
 EXAMPLE = "0 6 * * *"
 
 
 @dataclass(frozen=True)
 class DueTimes:
-    """The times at which a run is submitted now, the oldest first, and when it is due next."""
+    """The times that are due now, oldest first, and the next time."""
 
     times: tuple[datetime, ...]
     next_at: datetime | None
 
 
 def check_schedule(draft: Draft) -> Iterator[Violation]:
-    """A schedule must say times that come."""
+    """The schedule of a request must be valid."""
     if draft.request.schedule is not None:
         yield from find_mistakes(draft.request.schedule)
 
 
 def find_mistakes(schedule: Schedule) -> Iterator[Violation]:
-    """What is wrong with a schedule."""
+    """All violations of a schedule."""
     known = schedule.timezone in _load_zones()
     if not known:
-        hint = suggest_names(schedule.timezone, sorted(_load_zones()), "write one such as Europe/Rome or UTC")
-        yield Violation("schedule.timezone", "timezone", f"there is no time zone {short_repr(schedule.timezone)}", hint)
+        hint = suggest_names(schedule.timezone, sorted(_load_zones()), "use a name such as Europe/Rome or UTC")
+        yield Violation("schedule.timezone", "timezone", f"unknown time zone {short_repr(schedule.timezone)}", hint)
     try:
-        _open(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC))
+        _iterate(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC))
     except CronSimError as error:
-        hint = f"write minute, hour, day, month and weekday, such as {EXAMPLE}, or @daily"
-        message = f"is no line of cron: {short_repr(schedule.cron)} ({str(error).lower()})"
+        hint = f"use minute, hour, day, month and weekday, for example {EXAMPLE}, or @daily"
+        message = f"invalid cron expression {short_repr(schedule.cron)} ({str(error).lower()})"
         yield Violation("schedule.cron", "cron", message, hint)
         return
     if known and next_after(schedule.cron, schedule.timezone, datetime(2024, 1, 1, tzinfo=UTC)) is None:
         yield Violation(
-            "schedule.cron", "cron", f"{short_repr(schedule.cron)} never comes", f"write one such as {EXAMPLE}"
+            "schedule.cron", "cron", f"{short_repr(schedule.cron)} never occurs", f"use an expression such as {EXAMPLE}"
         )
 
 
 def next_after(cron: str, timezone: str, moment: datetime) -> datetime | None:
-    """The first time after a moment; None where none comes."""
+    """The first time after a moment, or None."""
     return next((time for time in _times(cron, timezone, moment) if time > moment), None)
 
 
 def find_due(schedule: ScheduleRecord, now: datetime) -> DueTimes:
-    """What is due by now. Of what was missed: nothing, the last time alone, or all of it as far as that is sensible."""
+    """The times that are due by now, with missed times according to the schedule (at most MAX_MISSED)."""
     cron, timezone, last_at = schedule.cron, schedule.timezone, schedule.last_at
-    # A clock that is corrected by some seconds comes to the same time twice.
-    since = last_at if last_at is not None and now < last_at <= now + LATE else now
+    # If the clock is set back by a few seconds, the same time must not be due twice.
+    since = last_at if last_at is not None and now < last_at <= now + GRACE_PERIOD else now
     next_at = next_after(cron, timezone, since)
     if schedule.paused or schedule.next_at is None:
         return DueTimes((), schedule.next_at)
-    if schedule.next_at > now:  # far away where the clock was set back
+    if schedule.next_at > now:  # may be far away if the clock was set back
         return DueTimes((), next_at)
     first = schedule.next_at
     back = (time for time in _times(cron, timezone, now + FOLD, reverse=True) if time <= now)
-    most = MOST_MISSED if schedule.missed == "all" and schedule.overlap == "allow" else 1
+    most = MAX_MISSED if schedule.missed == "all" and schedule.overlap == "allow" else 1
     times = tuple(reversed(list(islice(takewhile(lambda time: time >= first, back), most))))
     if schedule.missed == "skip":
-        times = tuple(time for time in times if now - time <= LATE)
+        times = tuple(time for time in times if now - time <= GRACE_PERIOD)
     return DueTimes(times, next_at)
 
 
 def _times(cron: str, timezone: str, moment: datetime, *, reverse: bool = False) -> Iterator[datetime]:
-    """The times after a moment, or before it, in the time zone of their clocks."""
-    there = _open(cron, moment.astimezone(ZoneInfo(timezone)), reverse=reverse)
-    return (time.astimezone(UTC) for time in there)
+    """The times after (or before) a moment, computed in the time zone and returned in UTC."""
+    local_times = _iterate(cron, moment.astimezone(ZoneInfo(timezone)), reverse=reverse)
+    return (time.astimezone(UTC) for time in local_times)
 
 
-def _open(cron: str, moment: datetime, *, reverse: bool = False) -> CronSim:
-    line = ALIASES.get(cron.strip().lower(), cron)
-    if len(line.split()) != FIELDS:
-        raise CronSimError(f"it has {len(line.split())} fields of {FIELDS}")
-    return CronSim(line.upper(), moment, reverse=reverse)
+def _iterate(cron: str, moment: datetime, *, reverse: bool = False) -> CronSim:
+    expression = ALIASES.get(cron.strip().lower(), cron)
+    if len(expression.split()) != FIELDS:
+        raise CronSimError(f"expected {FIELDS} fields, found {len(expression.split())}")
+    return CronSim(expression.upper(), moment, reverse=reverse)
 
 
 @cache
 def _load_zones() -> frozenset[str]:
-    """Those that have the same name on every machine."""
+    """All time zone names except `localtime`, which differs between machines."""
     return frozenset(available_timezones() - {"localtime"})

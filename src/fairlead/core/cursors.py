@@ -1,13 +1,13 @@
-"""Cursors of logs: each is a place in the log of one try of a run, and those of later tries are greater."""
+"""Log cursors: a position in the log of one attempt. Cursors of later attempts are greater."""
 
-POSITIONS = 2**40  # more than a log has bytes; thousands of it are still whole numbers in JavaScript
+POSITIONS = 2**40  # larger than any log, and 8,000 times this is still an exact integer in JavaScript
 
 
 def join(attempt: int, position: int) -> int:
-    """The cursor of a place in the log of a try. Those of the first try are the places themselves."""
+    """The cursor of a position in the log of an attempt. For the first attempt it equals the position."""
     return (attempt - 1) * POSITIONS + position
 
 
 def split(cursor: int) -> tuple[int, int]:
-    """The try, and the place in its log."""
+    """The attempt and the position in its log."""
     return cursor // POSITIONS + 1, cursor % POSITIONS

@@ -1,4 +1,4 @@
-"""What is different between two versions of the same data."""
+"""Differences between two versions of the same data."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Difference:
-    """A path that has another value, or none, before and after."""
+    """A path whose value was changed, added or removed."""
 
     path: str
     before: Any
@@ -15,12 +15,12 @@ class Difference:
 
 
 def compare(before: Any, after: Any) -> list[Difference]:
-    """Every path that differs, in order. Entries of lists that have a name are compared by it."""
+    """All differences, sorted by path. List entries with a name are matched by name."""
     return sorted(_walk("", before, after), key=lambda difference: difference.path)
 
 
 def _walk(path: str, before: Any, after: Any) -> Iterator[Difference]:
-    old, new = _named(before), _named(after)
+    old, new = _by_name(before), _by_name(after)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in {**old, **new}:
             yield from _walk(f"{path}.{key}" if path else str(key), old.get(key), new.get(key))
@@ -32,10 +32,10 @@ def _walk(path: str, before: Any, after: Any) -> Iterator[Difference]:
         yield Difference(path, before, after)
 
 
-def _named(value: Any) -> Any:
-    """A list of entries with names as a mapping by name."""
+def _by_name(value: Any) -> Any:
+    """A list of named entries as a mapping by name; other values unchanged."""
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         for key in ("name", "key"):
             if all(isinstance(item.get(key), str) for item in value):
-                return {item[key]: {name: said for name, said in item.items() if name != key} for item in value}
+                return {item[key]: {name: part for name, part in item.items() if name != key} for item in value}
     return value

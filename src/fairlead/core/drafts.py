@@ -134,12 +134,12 @@ class Draft:
     @cached_property
     def required_nodes(self) -> list[Term] | None:
         """The required node affinity terms (a node must match one), combined with the products of the GPU type."""
-        asked: list[Term] | None = self.resolution.value("affinity", REQUIRED_NODES)
+        requested: list[Term] | None = self.resolution.value("affinity", REQUIRED_NODES)
         if self.gpu_type is None:
-            return asked
+            return requested
         products = list(self.cluster.gpu_types.get(self.gpu_type, (self.gpu_type,)))
         term = {"matchExpressions": [{"key": self.cluster.gpu_product_label, "operator": "In", "values": products}]}
-        return [term] if asked is None else cross_terms(asked, [term])
+        return [term] if requested is None else cross_terms(requested, [term])
 
     @property
     def mig(self) -> str | None:
@@ -150,11 +150,11 @@ class Draft:
     @cached_property
     def secrets(self) -> dict[str, str]:
         """The secrets of the run, each with the path that requests it."""
-        asked = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
+        secrets = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
         for volume, parts in self.resolution.named("volumes").items():
             if parts["volume_type"] == "secret":
-                asked.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
-        return dict(sorted(asked.items()))
+                secrets.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
+        return dict(sorted(secrets.items()))
 
     @property
     def pull_secrets(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the platform always sets, whoever asked for what: security, labels, and the run's own variables."""
+"""Enforced settings of the platform: security, labels and variables of the run."""
 
 from collections.abc import Iterator
 
@@ -17,9 +17,9 @@ DEFAULT_ID = 1000
 
 
 def resolve_enforced(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run_id: str) -> LayerValues:
-    """The strongest layer. What it says depends on what the others left open."""
+    """The layer with the highest precedence. Some of its values depend on the other layers."""
     groups = (
-        *_unless_said(resolution),
+        *_defaults(resolution),
         *_always(resolution),
         *_labels(resolution, request, snapshot, run_id),
         *_server(request, snapshot.cluster),
@@ -28,8 +28,8 @@ def resolve_enforced(resolution: Resolution, request: RunRequest, snapshot: Snap
     return LayerValues(ENFORCED, groups)
 
 
-def _unless_said(resolution: Resolution) -> Iterator[SettingGroup]:
-    """A user that is not root, and a home that it can write to: official images say root and have neither."""
+def _defaults(resolution: Resolution) -> Iterator[SettingGroup]:
+    """A non-root user and a writable home. Most official images run as root and have neither."""
     user = resolution.value("run_as_user")
     group = resolution.value("run_as_group")
     if user is None:
@@ -67,13 +67,13 @@ def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run
 
 
 def _server(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
-    """Where the pods of a Python function find the server, to fetch code from it and hand over what they leave."""
+    """The server URL for pods of Python functions, which download code and upload results."""
     if request.function.kind == "python" and cluster.executor == "kubernetes" and cluster.server_url is not None:
         yield single_setting("envs", "FAIRLEAD_SERVER", cluster.server_url)
 
 
 def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
-    """Where a program is to listen. A Python handler on one machine listens on no port."""
+    """The port to listen on. Local Python handlers use a Unix socket instead."""
     port = resolution.value("function", "port")
     if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
         yield single_setting("envs", "PORT", str(port))

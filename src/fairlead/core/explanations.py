@@ -1,4 +1,4 @@
-"""A plan for people and for programs: each value, who set it and whom it overrode, each rule that is broken."""
+"""Formatting of plans as text and as JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,15 +9,15 @@ from typing import Any
 from fairlead.model.plans import Finding, Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue
 from fairlead.model.quantities import Duration, Percent, Quantity, Unlimited
 
-WIDEST_PATH = 44
-WIDEST_VALUE = 40
+MAX_PATH_WIDTH = 44
+MAX_VALUE_WIDTH = 40
 
 
 def explain(plan: Plan, title: str) -> str:
-    """The whole plan as a text: what it will be, why, and what to mind."""
+    """The plan as text: all settings with their sources, then warnings."""
     requested = [setting for setting in plan.settings if not _is_enforced(setting)]
     always = [setting for setting in plan.settings if _is_enforced(setting)]
-    parts = [title + _in_all(plan), "", *_table(requested)]
+    parts = [title + _describe_total(plan), "", *_table(requested)]
     if always:
         parts += ["", "Set by the platform", *_table(always)]
     if plan.warnings:
@@ -26,12 +26,12 @@ def explain(plan: Plan, title: str) -> str:
 
 
 def format_finding(found: Finding) -> list[str]:
-    """A violation or warning as two lines: what is wrong, what to do."""
+    """A violation or warning as lines of text: the message, then the hint."""
     return [str(found)] if found.hint is None else [str(found), f"  -> {found.hint}"]
 
 
 def to_data(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON, everywhere the same."""
+    """The plan as JSON, as in the API, the CLI and the SDK."""
     return {
         "settings": [_setting_data(setting) for setting in plan.settings],
         "warnings": [finding_data(warning) for warning in plan.warnings],
@@ -44,11 +44,11 @@ def to_data(plan: Plan) -> dict[str, Any]:
 def fit_data(fit: Fit) -> dict[str, Any]:
     """A fit as JSON."""
     data = {field.name: to_json(getattr(fit, field.name)) for field in fields(fit)}
-    return {**data, "counts": dict(fit.counts), "suggestions": [asdict(way) for way in fit.suggestions]}
+    return {**data, "counts": dict(fit.counts), "suggestions": [asdict(suggestion) for suggestion in fit.suggestions]}
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON has it: amounts as text in their canonical form."""
+    """A value as JSON. Quantities become text in canonical form."""
     match value:
         case Quantity() | Percent() | Unlimited():
             return str(value)
@@ -67,7 +67,7 @@ def finding_data(found: Finding) -> dict[str, Any]:
     data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
     data["source"] = _source_data(found.source)
     if isinstance(found, PlanWarning) and found.requested is not None:
-        data["requested"] = _said_data(found.requested)
+        data["requested"] = _sourced_data(found.requested)
     if found.location is not None:
         data["location"] = found.location
     return data
@@ -77,21 +77,21 @@ def _is_enforced(setting: Setting) -> bool:
     return setting.source.layer is Layer.ENFORCED and not setting.overridden
 
 
-def _in_all(plan: Plan) -> str:
-    """What several pods take together."""
+def _describe_total(plan: Plan) -> str:
+    """The number of pods and GPUs, if there are several pods."""
     values = {setting.path: setting.value for setting in plan.settings}
     replicas, devices = values.get("replicas") or 1, values.get("resources.gpu.devices") or 0
     if replicas == 1:
         return ""
-    return f": {replicas} pods" + (f", {replicas * devices} GPUs in all" if devices else "")
+    return f": {replicas} pods" + (f", {replicas * devices} GPUs in total" if devices else "")
 
 
 def _table(settings: Sequence[Setting]) -> Iterator[str]:
-    """One line for each setting, and one for each thing to say about it; a path that is too long has its own line."""
-    shown = [(setting, _show(setting)) for setting in settings]
-    path_width = min(WIDEST_PATH, max((len(setting.path) for setting, _ in shown), default=0))
-    value_width = max((len(value) for _, value in shown), default=0)
-    for setting, value in shown:
+    """One line for each setting and each note. A path that is too long has its own line."""
+    rows = [(setting, _format_setting(setting)) for setting in settings]
+    path_width = min(MAX_PATH_WIDTH, max((len(setting.path) for setting, _ in rows), default=0))
+    value_width = max((len(value) for _, value in rows), default=0)
+    for setting, value in rows:
         path = setting.path
         if len(path) > path_width:
             yield f"  {path}"
@@ -107,13 +107,13 @@ def _notes(setting: Setting) -> Iterator[str]:
     if setting.path.startswith("affinity."):
         yield from (json.dumps(term) for term in setting.value)
     if setting.combined:
-        yield f"what {' and '.join(str(said.source) for said in setting.combined)} say must all hold"
-    for said in setting.overridden:
-        if said.value != setting.value:
-            yield f"instead of {_clip(_text(said.value))} ({said.source})"
+        yield f"combines {' and '.join(str(combined.source) for combined in setting.combined)}"
+    for overridden in setting.overridden:
+        if overridden.value != setting.value:
+            yield f"overrides {_clip(_text(overridden.value))} ({overridden.source})"
 
 
-def _show(setting: Setting) -> str:
+def _format_setting(setting: Setting) -> str:
     if isinstance(setting.value, Duration):
         return str(setting.value)
     if setting.path.startswith("affinity."):
@@ -131,7 +131,7 @@ def _text(value: Any) -> str:
 
 
 def _clip(text: str) -> str:
-    return text if len(text) <= WIDEST_VALUE else f"{text[: WIDEST_VALUE - 3]}..."
+    return text if len(text) <= MAX_VALUE_WIDTH else f"{text[: MAX_VALUE_WIDTH - 3]}..."
 
 
 def _setting_data(setting: Setting) -> dict[str, Any]:
@@ -139,21 +139,21 @@ def _setting_data(setting: Setting) -> dict[str, Any]:
         "path": setting.path,
         "value": to_json(setting.value),
         "source": _source_data(setting.source),
-        "overridden": [_said_data(said) for said in setting.overridden],
+        "overridden": [_sourced_data(value) for value in setting.overridden],
     }
     if setting.combined:
-        data["combined"] = [_said_data(said) for said in setting.combined]
+        data["combined"] = [_sourced_data(value) for value in setting.combined]
     if setting.reason is not None:
         data["reason"] = setting.reason
     return data
 
 
-def _said_data(said: SourcedValue) -> dict[str, Any]:
-    return {"value": to_json(said.value), "source": _source_data(said.source)}
+def _sourced_data(sourced: SourcedValue) -> dict[str, Any]:
+    return {"value": to_json(sourced.value), "source": _source_data(sourced.source)}
 
 
 def _source_data(source: Source | None) -> dict[str, Any] | None:
-    # Field by field: a plan has seventy of them, and asking a dataclass for its fields takes ten times as long.
+    # Explicit fields: a plan has about seventy sources, and dataclasses.asdict takes ten times as long.
     if source is None:
         return None
     return {"layer": source.layer, "name": source.name, "scope": source.scope, "revision": source.revision}

@@ -1,4 +1,4 @@
-"""What the platform needs to be allowed on a Kubernetes cluster: the least of it, for printing and for checking."""
+"""The minimal RBAC rules that Fairlead needs on a Kubernetes cluster, as manifests and for checks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any, Literal
 from fairlead.model.plans import Manifest
 from fairlead.model.scopes import Cluster
 
-ACCOUNT, SYSTEM = "fairlead", "fairlead-system"  # the service account, and the namespace that it is in
-OF_PROJECTS = "fairlead-projects"
+ACCOUNT, SYSTEM = "fairlead", "fairlead-system"  # the service account and its namespace
+PROJECTS_ROLE = "fairlead-projects"
 RBAC = "rbac.authorization.k8s.io"
 ROLE_VERSION = f"{RBAC}/v1"
 LABELS = {"app.kubernetes.io/managed-by": "fairlead"}
@@ -16,95 +16,94 @@ LABELS = {"app.kubernetes.io/managed-by": "fairlead"}
 
 @dataclass(frozen=True)
 class RbacRule:
-    """What may be done to a kind of object: everywhere, or in the namespaces of projects."""
+    """Verbs on a resource, in the whole cluster or in the namespaces of projects."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
-    why: str
-    where: Literal["everywhere", "projects"] = "projects"
+    purpose: str
+    scope: Literal["cluster", "projects"] = "projects"
 
     @property
-    def called(self) -> str:
-        """The resource as RBAC is asked about it: `jobs.batch`."""
+    def qualified_name(self) -> str:
+        """The resource with its API group, such as `jobs.batch`."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-WATCHED = "where runs are, what is free, and why something does not start"
-# Everywhere: reading alone, and nothing that can hold a secret.
-EVERYWHERE = (
-    RbacRule("", "nodes", ("list", "watch"), WATCHED, "everywhere"),
-    RbacRule("", "pods", ("list", "watch"), WATCHED, "everywhere"),
-    RbacRule("batch", "jobs", ("list", "watch"), WATCHED, "everywhere"),
-    RbacRule("apps", "deployments", ("list", "watch"), WATCHED, "everywhere"),
-    RbacRule("", "events", ("list", "watch"), WATCHED, "everywhere"),
-    RbacRule("storage.k8s.io", "storageclasses", ("get", "list", "watch"), "which storage there is", "everywhere"),
-    RbacRule("", "persistentvolumes", ("list", "watch"), "which nodes reach a volume", "everywhere"),
-    RbacRule("node.k8s.io", "runtimeclasses", ("get", "list"), "which runtimes there are", "everywhere"),
-    RbacRule("scheduling.k8s.io", "priorityclasses", ("get", "list"), "which priorities there are", "everywhere"),
-    RbacRule("", "persistentvolumeclaims", ("list", "watch"), "which volumes of projects are left", "everywhere"),
-    RbacRule("metrics.k8s.io", "pods", ("list",), "what runs use", "everywhere"),
-    RbacRule("", "namespaces", ("get", "list", "watch"), "whether the namespace of a project is there", "everywhere"),
+SCHEDULING = "placement of runs, free capacity, and reasons why a run does not start"
+# In the whole cluster: read-only, and nothing that may contain secrets.
+IN_CLUSTER = (
+    RbacRule("", "nodes", ("list", "watch"), SCHEDULING, "cluster"),
+    RbacRule("", "pods", ("list", "watch"), SCHEDULING, "cluster"),
+    RbacRule("batch", "jobs", ("list", "watch"), SCHEDULING, "cluster"),
+    RbacRule("apps", "deployments", ("list", "watch"), SCHEDULING, "cluster"),
+    RbacRule("", "events", ("list", "watch"), SCHEDULING, "cluster"),
+    RbacRule("storage.k8s.io", "storageclasses", ("get", "list", "watch"), "available storage classes", "cluster"),
+    RbacRule("", "persistentvolumes", ("list", "watch"), "nodes that can access a volume", "cluster"),
+    RbacRule("node.k8s.io", "runtimeclasses", ("get", "list"), "available runtime classes", "cluster"),
+    RbacRule("scheduling.k8s.io", "priorityclasses", ("get", "list"), "available priority classes", "cluster"),
+    RbacRule("", "persistentvolumeclaims", ("list", "watch"), "remaining volumes of projects", "cluster"),
+    RbacRule("metrics.k8s.io", "pods", ("list",), "resource usage of runs", "cluster"),
+    RbacRule("", "namespaces", ("get", "list", "watch"), "existing namespaces of projects", "cluster"),
 )
-CREATE_NAMESPACES = RbacRule("", "namespaces", ("create",), "a namespace for each project", "everywhere")
-KAI_QUEUES = RbacRule("scheduling.run.ai", "queues", ("get",), "whether the queue of KAI is there", "everywhere")
-KUEUE_VERBS, QUEUES_OF_KUEUE = ("get", "list", "watch"), "which queues of Kueue there are, and what they have"
+CREATE_NAMESPACES = RbacRule("", "namespaces", ("create",), "a namespace for each project", "cluster")
+KAI_QUEUES = RbacRule("scheduling.run.ai", "queues", ("get",), "existing queues of KAI", "cluster")
+KUEUE_VERBS, KUEUE_QUEUES = ("get", "list", "watch"), "queues of Kueue and their quotas"
 KUEUE = (
-    RbacRule("kueue.x-k8s.io", "workloads", KUEUE_VERBS, "why Kueue holds a run, and what is before it", "everywhere"),
-    RbacRule("kueue.x-k8s.io", "localqueues", KUEUE_VERBS, QUEUES_OF_KUEUE, "everywhere"),
-    RbacRule("kueue.x-k8s.io", "clusterqueues", KUEUE_VERBS, QUEUES_OF_KUEUE, "everywhere"),
+    RbacRule("kueue.x-k8s.io", "workloads", KUEUE_VERBS, "position of a run in the queue, and why it waits", "cluster"),
+    RbacRule("kueue.x-k8s.io", "localqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),
+    RbacRule("kueue.x-k8s.io", "clusterqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),
 )
-# In the namespaces of projects. Secrets are only ever made: they go with the run that owns them.
+# In the namespaces of projects. Secrets are only created: Kubernetes deletes them with the run that owns them.
 IN_PROJECTS = (
-    RbacRule("batch", "jobs", ("create", "delete", "get", "patch"), "runs that end"),
-    RbacRule("apps", "deployments", ("create", "delete", "get", "patch"), "runs that serve"),
-    RbacRule("", "services", ("create",), "addresses of runs that serve"),
-    RbacRule("", "configmaps", ("create", "get"), "code of runs; those of the project that they mount"),
-    RbacRule("", "secrets", ("create",), "the secrets that a run names"),
+    RbacRule("batch", "jobs", ("create", "delete", "get", "patch"), "jobs"),
+    RbacRule("apps", "deployments", ("create", "delete", "get", "patch"), "served runs and workspaces"),
+    RbacRule("", "services", ("create",), "addresses of served runs"),
+    RbacRule("", "configmaps", ("create", "get"), "code of runs, and ConfigMaps that they mount"),
+    RbacRule("", "secrets", ("create",), "secrets of runs"),
     RbacRule("", "persistentvolumeclaims", ("create", "delete", "get"), "volumes"),
-    RbacRule("", "pods", ("create", "delete", "get"), "the pod with which `fairlead clusters check` looks around"),
+    RbacRule("", "pods", ("create", "delete", "get"), "the test pod of `fairlead clusters check`"),
     RbacRule("", "pods/log", ("get",), "logs"),
 )
-ALL_METHODS = ("create", "delete", "get", "patch", "update")  # as Kubernetes calls those of HTTP
-SERVED = RbacRule("", "services/proxy", ALL_METHODS, "calls of runs that serve, from outside the cluster")
+ALL_METHODS = ("create", "delete", "get", "patch", "update")  # the verbs of all HTTP methods
+SERVICE_PROXY = RbacRule("", "services/proxy", ALL_METHODS, "requests to served runs from outside the cluster")
 
 
 def list_permissions(cluster: Cluster) -> list[RbacRule]:
-    """All that is needed on a cluster, as it is set up."""
+    """All rules that a cluster needs with its configuration."""
     needs_kai = "kai" in (cluster.gpu_sharing, cluster.queueing)
     return [
-        *EVERYWHERE,
+        *IN_CLUSTER,
         *([CREATE_NAMESPACES] if cluster.create_namespaces else []),
         *([KAI_QUEUES] if needs_kai else []),
         *(KUEUE if cluster.queueing == "kueue" else []),
         *IN_PROJECTS,
-        *([SERVED] if cluster.connection == "kubeconfig" else []),
+        *([SERVICE_PROXY] if cluster.connection == "kubeconfig" else []),
     ]
 
 
 def render_access(cluster: Cluster, namespaces: Sequence[str]) -> list[Manifest]:
-    """A service account and the roles that it needs.
+    """Manifests of a service account and its roles.
 
-    Where the cluster makes namespaces, nobody knows which there will be, and the role of projects holds everywhere.
-    Where it does not, it holds in these namespaces alone.
+    If Fairlead creates namespaces, their names are not known in advance, so the role for projects applies to the whole
+    cluster. Otherwise it applies only to the given namespaces.
     """
     permissions = list_permissions(cluster)
-    everywhere = _rules(permission for permission in permissions if permission.where == "everywhere")
-    in_projects = _rules(permission for permission in permissions if permission.where == "projects")
+    in_cluster = _rules(permission for permission in permissions if permission.scope == "cluster")
+    in_projects = _rules(permission for permission in permissions if permission.scope == "projects")
     manifests = [
         _object("v1", "Namespace", SYSTEM),
         _object("v1", "ServiceAccount", ACCOUNT, SYSTEM),
-        *_bound("ClusterRole", ACCOUNT, everywhere),
+        *_role_with_binding("ClusterRole", ACCOUNT, in_cluster),
     ]
     if cluster.create_namespaces:
-        return [*manifests, *_bound("ClusterRole", OF_PROJECTS, in_projects)]
+        return [*manifests, *_role_with_binding("ClusterRole", PROJECTS_ROLE, in_projects)]
     return manifests + [
-        manifest for namespace in namespaces for manifest in _bound("Role", ACCOUNT, in_projects, namespace)
+        manifest for namespace in namespaces for manifest in _role_with_binding("Role", ACCOUNT, in_projects, namespace)
     ]
 
 
-def _bound(kind: str, name: str, rules: list[Any], namespace: str | None = None) -> Iterator[Manifest]:
-    """A role, and that the service account has it."""
+def _role_with_binding(kind: str, name: str, rules: list[Any], namespace: str | None = None) -> Iterator[Manifest]:
     yield {**_object(ROLE_VERSION, kind, name, namespace), "rules": rules}
     yield {
         **_object(ROLE_VERSION, f"{kind}Binding", name, namespace),
@@ -114,16 +113,16 @@ def _bound(kind: str, name: str, rules: list[Any], namespace: str | None = None)
 
 
 def _rules(permissions: Iterator[RbacRule]) -> list[dict[str, list[str]]]:
-    """The rules of a role: resources of one group that need the same share one."""
+    """The rules of a role. Resources of the same group with the same verbs share one rule."""
     verbs_of: dict[tuple[str, str], set[str]] = {}
     for permission in permissions:
         verbs_of.setdefault((permission.group, permission.resource), set()).update(permission.verbs)
-    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, resource), needed in verbs_of.items():
-        together.setdefault((group, tuple(sorted(needed))), []).append(resource)
+    resources_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), verbs_needed in verbs_of.items():
+        resources_of.setdefault((group, tuple(sorted(verbs_needed))), []).append(resource)
     return [
         {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
-        for (group, verbs), resources in together.items()
+        for (group, verbs), resources in resources_of.items()
     ]
 
 

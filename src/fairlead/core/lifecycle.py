@@ -1,4 +1,4 @@
-"""What happens next to a run: decided from what is kept, what its executor sees, and nothing else."""
+"""The state machine of runs: decides the next state from the stored run and the observation of its executor."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,17 +11,17 @@ from fairlead.model.states import FINAL, State
 
 FINAL_STATES = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
 RETRYING = "Retrying"
-UNSTARTED = "stopped by {by}, before {it} had started"
+STOPPED_BEFORE_START = "stopped by {by} before {it} started"
 STOPPED = "stopped by {by}"
-LOST = "it is gone without a trace: somebody or something has removed it"
-CLAIMED = "has a place, and is about to start"
+LOST = "disappeared: it was removed by something other than Fairlead"
+CLAIMED = "scheduled, starting"
 DEFAULT_REASONS = {
     Phase.PENDING: ("Claimed", CLAIMED),
-    Phase.STARTING: ("Starting", "is being started"),
-    Phase.RUNNING: ("Running", "is running"),
-    Phase.DEGRADED: ("Degraded", "does not answer as it should"),
-    Phase.SUCCEEDED: ("Completed", "has completed"),
-    Phase.FAILED: ("Failed", "has failed"),
+    Phase.STARTING: ("Starting", "starting"),
+    Phase.RUNNING: ("Running", "running"),
+    Phase.DEGRADED: ("Degraded", "not responding correctly"),
+    Phase.SUCCEEDED: ("Completed", "completed"),
+    Phase.FAILED: ("Failed", "failed"),
 }
 ACTIVE_STATES = {
     Phase.PENDING: State.PENDING,
@@ -32,7 +32,7 @@ ACTIVE_STATES = {
 
 
 class ExecutorAction(StrEnum):
-    """What an executor is asked to do."""
+    """An action for the executor of a run."""
 
     NONE = "none"
     START = "start"
@@ -41,7 +41,7 @@ class ExecutorAction(StrEnum):
 
 @dataclass(frozen=True)
 class Failure:
-    """How a try failed that another one follows."""
+    """The failure of an attempt that is followed by another attempt."""
 
     reason: str
     message: str
@@ -50,27 +50,27 @@ class Failure:
 
 @dataclass(frozen=True)
 class Decision:
-    """The state that a run comes to, with a reason to match and a sentence to read, and what is to be done."""
+    """The next state of a run with its reason and message, and the action for its executor."""
 
     state: State
-    act: ExecutorAction
+    action: ExecutorAction
     reason: str
     message: str
-    failure: Failure | None = None  # of the try that is over, where the run goes on with another one
+    failure: Failure | None = None  # of the attempt that ended, if another one follows
 
 
-def decide(run: RunRecord, seen: Observation | None, tried: AttemptHistory = NO_HISTORY) -> Decision:
-    """What to do next about a run, given what its executor sees of its present try (None: nothing is there)."""
+def decide(run: RunRecord, observation: Observation | None, history: AttemptHistory = NO_HISTORY) -> Decision:
+    """Decide the next state of a run. `observation` is None if its executor does not know the current attempt."""
     state = State(run.state)
     if state in FINAL:
         return Decision(state, ExecutorAction.NONE, run.reason, run.message)
-    if seen is not None and seen.phase in FINAL_STATES:
-        return _try_again(run, _end(run, seen), tried)
-    match state, seen:
+    if observation is not None and observation.phase in FINAL_STATES:
+        return _retry(run, _end(run, observation), history)
+    match state, observation:
         case State.STOPPING, None:
             if run.started_at is not None:
                 return _describe_stopped(run)
-            # What is there of it and was not seen to begin is removed first: afterwards nobody can begin it any more.
+            # Its objects may exist without having started. Stopping removes them, so that they cannot start later.
             return Decision(
                 State.STOPPED, ExecutorAction.STOP, "Stopped", _describe_unstarted(run, run.stopped_by or "")
             )
@@ -79,68 +79,70 @@ def decide(run: RunRecord, seen: Observation | None, tried: AttemptHistory = NO_
         case State.QUEUED, None:
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
         case State.PENDING | State.STARTING, None if run.started_at is None:
-            # The server ended between claiming and starting: nothing has begun, so starting is safe.
+            # The server ended between claiming and starting. Nothing has started yet, so starting is safe.
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
         case _, None:
             return Decision(State.FAILED, ExecutorAction.NONE, "Lost", LOST)
         case State.RUNNING | State.DEGRADED, Observation(phase=Phase.STARTING) if run.action != "job":
-            message = f"nothing of it answers any more: {seen.message or 'it is being started anew'}"
-            return Decision(State.DEGRADED, ExecutorAction.NONE, seen.reason or "NotReady", message)
+            message = f"no longer responding: {observation.message or 'restarting'}"
+            return Decision(State.DEGRADED, ExecutorAction.NONE, observation.reason or "NotReady", message)
         case State.RUNNING, Observation(phase=Phase.STARTING) | Observation(phase=Phase.PENDING, reason=""):
             return Decision(State.RUNNING, ExecutorAction.NONE, run.reason, run.message)
         case _, _:
-            assert seen is not None
-            reason, message = (
-                seen.reason or DEFAULT_REASONS[seen.phase][0],
-                seen.message or DEFAULT_REASONS[seen.phase][1],
-            )
-            return Decision(ACTIVE_STATES[seen.phase], ExecutorAction.NONE, reason, message)
+            assert observation is not None
+            reason, message = _reason_of(observation)
+            return Decision(ACTIVE_STATES[observation.phase], ExecutorAction.NONE, reason, message)
 
 
 def decide_stop(run: RunRecord, by: str) -> Decision:
-    """What becomes of a run that somebody stops: one that no server holds was not started, and will not be."""
+    """Decide the next state of a run that a user stops. A run without a server has not started."""
     if run.server_id is None:
         return Decision(State.STOPPED, ExecutorAction.NONE, "Stopped", _describe_unstarted(run, by))
-    return Decision(State.STOPPING, ExecutorAction.STOP, "StopRequested", f"{by} stops it")
+    return Decision(State.STOPPING, ExecutorAction.STOP, "StopRequested", f"being stopped by {by}")
 
 
 def decide_idle_stop(run: RunRecord) -> Decision:
-    """What becomes of a run that nobody uses."""
+    """Decide the next state of an idle run."""
     return Decision(
         State.STOPPING, ExecutorAction.STOP, idle_culling.REASON, idle_culling.describe_idle(run.idle_seconds or 0)
     )
 
 
 def _describe_stopped(run: RunRecord) -> Decision:
-    if run.stopped_by == idle_culling.BY and run.idle_seconds is not None:
+    if run.stopped_by == idle_culling.STOPPED_BY and run.idle_seconds is not None:
         return Decision(
             State.STOPPED, ExecutorAction.NONE, idle_culling.REASON, idle_culling.describe_idle(run.idle_seconds)
         )
     return Decision(State.STOPPED, ExecutorAction.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
 
 
-def _end(run: RunRecord, seen: Observation) -> Decision:
-    if seen.stopped and run.stopped_by:
+def _end(run: RunRecord, observation: Observation) -> Decision:
+    if observation.stopped and run.stopped_by:
         return _describe_stopped(run)
-    if seen.stopped and seen.phase is Phase.FAILED:
-        message = "it was told to end, and nobody had asked for that here: perhaps the machine was shut down"
+    if observation.stopped and observation.phase is Phase.FAILED:
+        message = "terminated from outside Fairlead; perhaps the machine was shut down"
         return Decision(State.FAILED, ExecutorAction.NONE, "Terminated", message)
-    late = f"; it had ended before {run.stopped_by} stopped it" if run.stopped_by else ""
-    reason, message = seen.reason or DEFAULT_REASONS[seen.phase][0], seen.message or DEFAULT_REASONS[seen.phase][1]
-    return Decision(FINAL_STATES[seen.phase], ExecutorAction.NONE, reason, message + late)
+    late = f"; it ended before {run.stopped_by} stopped it" if run.stopped_by else ""
+    reason, message = _reason_of(observation)
+    return Decision(FINAL_STATES[observation.phase], ExecutorAction.NONE, reason, message + late)
 
 
-def _try_again(run: RunRecord, ended: Decision, tried: AttemptHistory) -> Decision:
-    """The end of a run, or of one try of it where another one follows. What somebody has stopped is not tried again."""
+def _reason_of(observation: Observation) -> tuple[str, str]:
+    reason, message = DEFAULT_REASONS[observation.phase]
+    return observation.reason or reason, observation.message or message
+
+
+def _retry(run: RunRecord, ended: Decision, history: AttemptHistory) -> Decision:
+    """The end of a run, or the queued state if another attempt follows. Stopped runs are not retried."""
     if ended.state is not State.FAILED or run.stopped_by:
         return ended
-    after = decide_next(run, ended.reason, tried)
-    if isinstance(after, NextAttempt):
-        message = f"attempt {run.attempt} failed ({ended.reason}): {ended.message}; {after.told}"
-        failure = Failure(ended.reason, ended.message, after)
+    following = decide_next(run, ended.reason, history)
+    if isinstance(following, NextAttempt):
+        message = f"attempt {run.attempt} failed ({ended.reason}): {ended.message}; {following.message}"
+        failure = Failure(ended.reason, ended.message, following)
         return Decision(State.QUEUED, ExecutorAction.NONE, RETRYING, message, failure)
-    return replace(ended, message=f"{ended.message}; {after.told}") if after.told else ended
+    return replace(ended, message=f"{ended.message}; {following.message}") if following.message else ended
 
 
 def _describe_unstarted(run: RunRecord, by: str) -> str:
-    return UNSTARTED.format(by=by, it="it" if run.attempt == 1 else f"attempt {run.attempt}")
+    return STOPPED_BEFORE_START.format(by=by, it="it" if run.attempt == 1 else f"attempt {run.attempt}")

@@ -1,4 +1,4 @@
-"""Checking what administrators offer before they ship it: each is planned as if somebody used it."""
+"""Linting of compute resources and templates: each is planned as part of a minimal request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,48 +13,48 @@ from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import Cluster
 
-# A program in name only: a plan needs one, and nothing about it is looked at.
-PROGRAM = {"name": "lint", "kind": "container", "image": "lint", "port": 80}
-# Where no cluster is described, one that can do anything: what it lacks is not the compute resource's mistake.
+# A plan needs a function, but findings about it are ignored.
+PLACEHOLDER_FUNCTION = {"name": "lint", "kind": "container", "image": "lint", "port": 80}
+# Used if no cluster is known. It supports everything, so that no finding is about the cluster.
 PERMISSIVE_CLUSTER = Cluster(name="any", gpu_sharing="kai")
-NOTHING = Requirements()
-ABOUT_PROGRAMS = ("function", "action", "replicas", "deadline")
-ABOUT_CLUSTERS = ("not_enforced", "unlisted_gpu_type")
+NO_DEFAULTS = Requirements()
+FUNCTION_PATHS = ("function", "action", "replicas", "deadline")
+CLUSTER_RULES = ("not_enforced", "unlisted_gpu_type")
 
 
 @dataclass(frozen=True)
 class LintResult:
-    """What is offered, planned for each cluster as if somebody used it: a plan for each action that it is for.
+    """The plans of a compute resource or template: for each cluster, one plan per allowed action.
 
-    Firm: the policies are all there are, so what they leave switched off is refused.
+    `strict`: the policies are complete, so a feature that they do not allow is a violation.
     """
 
     snapshot: Snapshot
     layer: Layer
-    plans: Sequence[tuple[Cluster | None, tuple[Plan, ...]]]  # no cluster: where none is described
-    firm: bool
+    plans: Sequence[tuple[Cluster | None, tuple[Plan, ...]]]  # None: no cluster is known
+    strict: bool
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What keeps it from being used, and what may surprise its users."""
-        looks = [tuple(self._look(plans)) for _, plans in self.plans]
-        # What only some clusters refuse is for those who choose the cluster to know, not a mistake of the definition.
-        everywhere = set.intersection(*({(found.path, found.rule) for found in look} for look in looks))
-        told = [found for found in looks[0] if (found.path, found.rule) in everywhere]
+        """Violations and warnings that apply on all clusters."""
+        by_cluster = [tuple(self._find(plans)) for _, plans in self.plans]
+        # A finding on only some clusters is not a mistake in the definition: users can choose another cluster.
+        common = set.intersection(*({(found.path, found.rule) for found in findings} for findings in by_cluster))
+        findings = [found for found in by_cluster[0] if (found.path, found.rule) in common]
         known = self.plans[0][0] is not None
-        return tuple(dict.fromkeys(found for found in told if known or found.rule not in ABOUT_CLUSTERS))
+        return tuple(dict.fromkeys(found for found in findings if known or found.rule not in CLUSTER_RULES))
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
-        """What a pod that uses it will get, and what may end it."""
-        # What a pod is given does not depend on the action.
+        """A description of what each pod gets and what may end it."""
+        # The resources of a pod do not depend on the action, so one plan per cluster is enough.
         first = [(cluster, plans[0]) for cluster, plans in self.plans]
         return sentences.describe_plans(first, self.layer, self.snapshot.rules)
 
-    def _look(self, plans: Sequence[Plan]) -> Iterator[Finding]:
+    def _find(self, plans: Sequence[Plan]) -> Iterator[Finding]:
         for plan in plans:
-            broken = (found for found in plan.violations if not found.path.startswith(ABOUT_PROGRAMS))
-            yield from (_soften(found, self.firm) for found in broken)
+            violations = (found for found in plan.violations if not found.path.startswith(FUNCTION_PATHS))
+            yield from (_weaken(violation, self.strict) for violation in violations)
             yield from plan.warnings
 
 
@@ -63,29 +63,33 @@ def lint_compute_resource(
     policies: Sequence[Policy],
     clusters: Sequence[Cluster],
     *,
-    platform: Requirements = NOTHING,
-    firm: bool = False,
+    platform: Requirements = NO_DEFAULTS,
+    strict: bool = False,
 ) -> LintResult:
-    """A compute resource, as if somebody used it among policies, the platform's defaults, and clusters."""
+    """Lint a compute resource with policies, platform defaults and clusters."""
     known = {resource.name: resource}
     snapshot = Snapshot("lint", PERMISSIVE_CLUSTER, platform, policies=tuple(policies), compute_resources=known)
     plans = _plan_all(snapshot, clusters, {"profile": resource.name}, resource.workload_types)
-    return LintResult(snapshot, Layer.COMPUTE_RESOURCE, plans, firm)
+    return LintResult(snapshot, Layer.COMPUTE_RESOURCE, plans, strict)
 
 
 def lint_template(template: Template, snapshot: Snapshot, clusters: Sequence[Cluster]) -> LintResult:
-    """A template, as if somebody used it where a snapshot knows the policies and what the template names."""
+    """Lint a template. The snapshot has the policies and the compute resource that the template uses."""
     known = replace(snapshot, templates={template.name: template})
     named = known.compute_resources.get(template.requirements.profile or "")
     types = None if named is None else named.workload_types
-    return LintResult(known, Layer.TEMPLATE, _plan_all(known, clusters, {"template": template.name}, types), firm=True)
+    return LintResult(
+        known, Layer.TEMPLATE, _plan_all(known, clusters, {"template": template.name}, types), strict=True
+    )
 
 
 def _plan_all(
-    snapshot: Snapshot, clusters: Sequence[Cluster], asked: Mapping[str, str], types: Sequence[str] | None
+    snapshot: Snapshot, clusters: Sequence[Cluster], fields: Mapping[str, str], types: Sequence[str] | None
 ) -> list[tuple[Cluster | None, tuple[Plan, ...]]]:
     actions = [action for action, kind in WORKLOAD_TYPES.items() if types is None or kind in types]
-    requests = [RunRequest.model_validate({"action": action, "function": PROGRAM, **asked}) for action in actions]
+    requests = [
+        RunRequest.model_validate({"action": action, "function": PLACEHOLDER_FUNCTION, **fields}) for action in actions
+    ]
     return [
         (
             cluster,
@@ -99,10 +103,11 @@ def _plan(request: RunRequest, snapshot: Snapshot) -> Plan:
     return plan_run(request, snapshot, "lint", render=False)
 
 
-def _soften(found: Violation, firm: bool) -> Finding:
-    """What others may still settle is only a warning: switches by the policies that will hold, the rest by users."""
-    open_switch = found.source is not None and found.source.layer is Layer.PLATFORM and not firm
-    asked_of_users = found.source is not None and found.rule == "required"
-    if not open_switch and not asked_of_users:
-        return found
-    return PlanWarning(found.path, found.rule, found.message, found.hint, found.source)
+def _weaken(violation: Violation, strict: bool) -> Finding:
+    """The violation, or a warning if other policies may allow the feature or users can set the missing value."""
+    source = violation.source
+    open_switch = source is not None and source.layer is Layer.PLATFORM and not strict
+    users_decide = source is not None and violation.rule == "required"
+    if not open_switch and not users_decide:
+        return violation
+    return PlanWarning(violation.path, violation.rule, violation.message, violation.hint, source)

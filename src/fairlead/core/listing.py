@@ -1,4 +1,4 @@
-"""What an address asks of a list: filters and an order, read strictly."""
+"""Parsing of list parameters in URLs: filters and sort order."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,26 +14,26 @@ from fairlead.model.queries import Condition, Operator
 OPERATORS: Mapping[str, Operator] = {">=": ">=", "<=": "<=", ">": ">", "<": "<", "!": "!=", "=": "="}
 
 
-def parse_conditions(columns: Mapping[str, Column], asked: Iterable[tuple[str, str]]) -> list[Condition]:
-    """Filters as they stand in an address: `name=a100`, `mem_request=>=32Gi`. Raises with every mistake."""
+def parse_conditions(columns: Mapping[str, Column], params: Iterable[tuple[str, str]]) -> list[Condition]:
+    """Parse filters such as `name=a100` or `mem_request=>=32Gi`. Raises `RequestRejected` with all mistakes."""
     conditions: list[Condition] = []
     mistakes: list[Mistake] = []
-    for name, text in asked:
+    for name, text in params:
         try:
             conditions.append(_parse_condition(columns[name], text))
         except PydanticCustomError as error:
-            mistakes += mistakes_of(error, below=name)
+            mistakes += mistakes_of(error, prefix=name)
     if mistakes:
         raise RequestRejected(Violation(*mistake) for mistake in mistakes)
     return conditions
 
 
 def parse_sort(columns: Mapping[str, Column], text: str) -> tuple[str, bool]:
-    """A column and whether it is sorted downwards: `name` or `-created_at`."""
+    """Parse a sort order such as `name` or `-created_at` (descending)."""
     name = text.removeprefix("-")
     if name not in columns:
-        hint = suggest_names(name, columns, "there are {known}")
-        raise RequestRejected([Violation("sort", "unknown_column", f"there is no column {short_repr(name)}", hint)])
+        hint = suggest_names(name, columns, "known columns: {known}")
+        raise RequestRejected([Violation("sort", "unknown_column", f"unknown column {short_repr(name)}", hint)])
     return name, text.startswith("-")
 
 
@@ -41,13 +41,13 @@ def _parse_condition(column: Column, text: str) -> Condition:
     sign, rest = re.fullmatch(r"(>=|<=|>|<|!|=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     operator: Operator = OPERATORS.get(sign or "=", "=")
     if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "word", "flag"):
-        raise field_error("operator", f"{column.name} has no order, found {sign}", "leave the sign out")
+        raise field_error("operator", f"{column.name} has no order, found {sign}", "remove the operator")
     if column.kind == "flag" and text == "any":
         return Condition(column.name, "!=", None)
     if rest == "none" and (column.kind != "text" or sign is not None):
         if operator not in ("=", "!=") or column.kind == "flag":
             raise field_error(
-                "operator", f"nothing is neither more nor less: {short_repr(text)}", "write none, or !none"
+                "operator", f"none cannot be compared with {sign}, found {short_repr(text)}", "use none or !none"
             )
         return Condition(column.name, operator, None)
     if column.kind == "text" and sign is None:

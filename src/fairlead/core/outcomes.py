@@ -1,40 +1,43 @@
-"""What a run leaves of its outcome: small JSON files, which anybody may have written.
+"""Parsing of the outcome of a run: small JSON files, which are untrusted input.
 
-Standard library only: the process beside each local run reads them too.
+Uses only the standard library, because the supervisor process of local runs imports it too.
 """
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-LARGEST_LEFT = 512 * 1024
-KNOWN = {"json": {"kind", "value"}, "file": {"kind", "path", "type", "size"}}  # what the bootstrap leaves as a result
+MAX_OUTCOME_BYTES = 512 * 1024
+RESULT_FIELDS = {
+    "json": {"kind", "value"},
+    "file": {"kind", "path", "type", "size"},
+}  # of each kind of result that the bootstrap writes
 
 
 def parse_outcome(text: bytes) -> dict[str, Any] | None:
-    """A JSON object that a run left; None where it is none, or is too large."""
-    if len(text) > LARGEST_LEFT:
+    """Parse a JSON object from a run; None if it is invalid or too large."""
+    if len(text) > MAX_OUTCOME_BYTES:
         return None
     try:
-        found = json.loads(text, parse_constant=_refuse_number)
-        # What is no text is not kept by any database.
-        found = json.loads(json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+        data = json.loads(text, parse_constant=_reject_constant)
+        # Databases do not store text with lone surrogates.
+        data = json.loads(json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return data if isinstance(data, dict) else None
 
 
-def read_result(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A result, where what was found is one that the bootstrap leaves."""
-    known = found is not None and KNOWN.get(str(found.get("kind"))) == set(found)
-    return found if known else None
+def read_result(data: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The result, or None if the data does not have the format of the bootstrap."""
+    known = data is not None and RESULT_FIELDS.get(str(data.get("kind"))) == set(data)
+    return data if known else None
 
 
 def find_peaks(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The most that was used of each resource."""
+    """The peak usage of each resource."""
     names = sorted({name for sample in samples for name in sample} - {"at"})
     return {name: max(sample.get(name, 0) for sample in samples) for name in names}
 
 
-def _refuse_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+def _reject_constant(text: str) -> None:
+    raise ValueError(f"invalid number {text}")

@@ -34,7 +34,7 @@ class Permissions:
         if PLATFORM in self.roles:
             return None
         return frozenset(
-            related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.below(scope))
+            related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.descendants(scope))
         )
 
     def reach(self, permission: Permission) -> frozenset[str] | None:
@@ -44,7 +44,7 @@ class Permissions:
         ]
         if PLATFORM in granted:
             return None
-        return frozenset(inner for scope in granted for inner in (scope, *self.tree.below(scope)))
+        return frozenset(inner for scope in granted for inner in (scope, *self.tree.descendants(scope)))
 
 
 def permissions_of(

@@ -1,4 +1,4 @@
-"""Where a run may be placed: taking affinity apart and putting it together, and seeing that it contradicts itself."""
+"""Affinity: splitting it into parts, merging the parts of several layers, and detecting contradictions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,42 +8,42 @@ from fairlead.model.placement import Affinity
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 REQUIRED_NODES = f"nodeAffinity.{REQUIRED}"
 
-MOST_CROSSED = 256
+MAX_TERMS = 256
 
 Term = Mapping[str, Any]
 
 
 def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
-    """The lists of terms of an affinity, by path: nodes, pods and pods to avoid, required and preferred."""
+    """The lists of terms of an affinity, by path such as `podAffinity.requiredDuring...`."""
     for kind, group in affinity.manifest.items():
         for name, terms in group.items():
-            listed = terms["nodeSelectorTerms"] if f"{kind}.{name}" == REQUIRED_NODES else terms
-            if listed:
-                yield f"{kind}.{name}", list(listed)
+            term_list = terms["nodeSelectorTerms"] if f"{kind}.{name}" == REQUIRED_NODES else terms
+            if term_list:
+                yield f"{kind}.{name}", list(term_list)
 
 
 def combine(part: str, weaker: Sequence[Term], stronger: Sequence[Term]) -> list[Term]:
-    """The terms of two layers together: required nodes must suit both, everything else adds up."""
+    """Merge the terms of two layers: required nodes must match both, other terms are added."""
     if part == REQUIRED_NODES:
-        # Where there would be too many, the plan is refused by a check: the product is never made.
-        return cross_terms(weaker, stronger) if len(weaker) * len(stronger) <= MOST_CROSSED else list(weaker)
+        # A check rejects plans with too many terms, so the large product is never needed.
+        return cross_terms(weaker, stronger) if len(weaker) * len(stronger) <= MAX_TERMS else list(weaker)
     return [*weaker, *(term for term in stronger if term not in weaker)]
 
 
 def cross_terms(one: Sequence[Term], other: Sequence[Term]) -> list[Term]:
-    """Node terms that hold where a term of each side holds: (a or b) and (c or d) is ac or ad or bc or bd."""
-    # A term without conditions matches no node, so nothing that is crossed with it may match one either.
+    """The conjunction of two node selectors: (a or b) and (c or d) is ac or ad or bc or bd."""
+    # A term without conditions matches no node, and neither does its conjunction with another term.
     crossed = [_join(left, right) for left in one if any(left.values()) for right in other if any(right.values())]
     return _distinct(crossed) or [{}]
 
 
 def is_impossible(selector: Mapping[str, str], terms: Sequence[Term] | None) -> bool:
-    """Whether no node could suit the selector and any of the terms, whatever its labels are."""
+    """Whether no labels can match the selector and one of the terms."""
     return terms is not None and all(_contradicts(selector, term) for term in terms)
 
 
 def render_affinity(parts: Mapping[str, Sequence[Term]]) -> dict[str, Any]:
-    """The affinity of a pod, from its lists of terms by path."""
+    """The affinity of a pod manifest, from its lists of terms by path."""
     affinity: dict[str, Any] = {}
     for path, terms in sorted(parts.items()):
         kind, _, name = path.partition(".")
@@ -66,7 +66,7 @@ def _distinct(items: Sequence[Any]) -> list[Any]:
 
 
 def _contradicts(selector: Mapping[str, str], term: Term) -> bool:
-    """Whether a term's conditions exclude each other, or what the selector asks for."""
+    """Whether the conditions of a term contradict each other or the selector."""
     if not any(term.values()):
         return True
     allowed: dict[str, set[str]] = {key: {value} for key, value in selector.items()}

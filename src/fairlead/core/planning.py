@@ -51,7 +51,7 @@ def plan_run(
     overridden = plan_warnings.warn_overridden(resolution)
     # A user who overrides a value of a template does so on purpose; `strict` is about values of the user that were
     # overridden by others.
-    strict = [found for found in overridden if request.strict and found.source != USER]
+    strict = [warning for warning in overridden if request.strict and warning.source != USER]
     violations = (
         *_as_violations(strict),
         *request_checks.check(draft),
@@ -65,15 +65,15 @@ def plan_run(
         pod_request = read_pod_request(manifests)
         fit = evaluation.evaluate(pod_request, nodes, autoscaled=snapshot.cluster.autoscaled)
         never = tuple(evaluation.explain_never_fits(pod_request, nodes)) if fit.verdict == evaluation.NEVER else ()
-    refusing = snapshot.switches["never_fits"]
-    if never and refusing.value == "refuse":
-        violations, manifests, never = tuple(replace(found, source=refusing.source) for found in never), (), ()
+    switch = snapshot.switches["never_fits"]
+    if never and switch.value == "refuse":
+        violations, manifests, never = tuple(replace(violation, source=switch.source) for violation in never), (), ()
     return Plan(
         settings=resolution.flat,
         warnings=(
-            *(found for found in overridden if found not in strict),
+            *(warning for warning in overridden if warning not in strict),
             *plan_warnings.warn(draft),
-            *(PlanWarning(found.path, found.rule, found.message, found.hint) for found in never),
+            *(PlanWarning(reason.path, reason.rule, reason.message, reason.hint) for reason in never),
         ),
         violations=tuple(sorted(violations, key=lambda violation: violation.path)),
         manifests=manifests,
@@ -84,13 +84,13 @@ def plan_run(
 def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
     """All layers up to the user's, in ascending precedence."""
     layers = [LayerValues(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
-    asked = request.template or ""
-    if (template := snapshot.templates.get(snapshot.archived.get(("template", asked)) or asked)) is not None:
+    name = request.template or ""
+    if (template := snapshot.templates.get(snapshot.archived.get(("template", name)) or name)) is not None:
         layers.append(snapshot.layer_of(Layer.TEMPLATE, template))
-    return [*layers, layer_values(USER, request, *_asked(request))]
+    return [*layers, layer_values(USER, request, *_request_settings(request))]
 
 
-def _asked(request: RunRequest) -> Iterator[SettingGroup]:
+def _request_settings(request: RunRequest) -> Iterator[SettingGroup]:
     """The settings of a request that are not requirements."""
     if "action" in request.model_fields_set:
         yield single_setting("action", "", request.action)
@@ -170,11 +170,11 @@ def _complete_amount(name: str, requests: Setting, limits: Setting, factor: Sour
         requests = requests._replace(value=limits.value, reason="default request: equal to the limit")
     if limits.value is None and requests.value is not None and requests.value.nanos and factor is not None:
         limit = requests.value.times(factor.value, step_nanos=STEPS[name])
-        reason = f"default limit: {float(factor.value):g} x the request"
+        reason = f"default limit: {float(factor.value):g}x request"
         limits = limits._replace(value=limit, source=factor.source, reason=reason)
     return {"requests": requests, "limits": limits}
 
 
 def _as_violations(warnings: Sequence[PlanWarning]) -> Iterator[Violation]:
-    for found in warnings:
-        yield Violation(found.path, "strict", found.message, f"{found.hint}, or leave strict out", found.source)
+    for warning in warnings:
+        yield Violation(warning.path, "strict", warning.message, f"{warning.hint}, or remove strict", warning.source)

@@ -63,8 +63,8 @@ class QuotaLimits:
         """Conditions that select the runs in these scopes and everything below them."""
         if PLATFORM in scopes:
             return ()
-        below = {child for scope in scopes for child in self.tree.below(scope)}
-        return (Condition("scope", "in", tuple({*scopes, *below})),)
+        descendants = {child for scope in scopes for child in self.tree.descendants(scope)}
+        return (Condition("scope", "in", tuple({*scopes, *descendants})),)
 
     def allowances(self, tallies: Tallies) -> dict[str, Allowance]:
         """Each quota with its current usage, by scope."""

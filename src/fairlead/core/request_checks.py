@@ -1,4 +1,4 @@
-"""The rules of the language itself: what no policy needs to say, because it could not work."""
+"""Checks of requests that do not depend on policies: combinations that cannot work."""
 
 import marshal
 import math
@@ -14,30 +14,30 @@ from fairlead.model.plans import Layer, Manifest, Setting, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
 
-RESERVED = "FAIRLEAD_"
-LARGEST_OBJECT = 1_200_000
-LARGEST = Quantity.of(MAXIMUM)
+RESERVED = "FAIRLEAD_"  # the prefix of variables of the platform
+MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
+MAX_AMOUNT = Quantity.of(MAXIMUM)
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
 
 Check = Callable[[Draft], Iterator[Violation]]
 
 
 def check(draft: Draft) -> tuple[Violation, ...]:
-    """Everything that keeps the draft from running, apart from the rules of policies."""
+    """All violations of a draft except those of policy rules."""
     return tuple(violation for rule in CHECKS for violation in rule(draft))
 
 
 def check_size(manifest: Manifest) -> Iterator[Violation]:
-    """The main object must fit what a cluster stores; the others of a run are smaller, or bounded on their own."""
-    # Much faster than JSON, and never smaller by more than the quotes and commas.
+    """The main object must fit into etcd. The other objects of a run are smaller, or checked separately."""
+    # Much faster than JSON, and smaller only by the quotes and commas.
     size = len(marshal.dumps(manifest, 2))
-    if size > LARGEST_OBJECT:
-        message = f"the {manifest['kind']} takes {size:,} bytes, at most {LARGEST_OBJECT:,} can be stored"
-        yield Violation("", "size", message, "ask for less in envs, args and affinity")
+    if size > MAX_OBJECT_BYTES:
+        message = f"the {manifest['kind']} has {size:,} bytes; at most {MAX_OBJECT_BYTES:,} can be stored"
+        yield Violation("", "size", message, "shorten envs, args or affinity")
 
 
 def check_names(draft: Draft) -> Iterator[Violation]:
-    """A compute resource or a template that is named must be there: nothing falls back."""
+    """The compute resource and the template must exist. There is no fallback."""
     snapshot = draft.snapshot
     for field, noun, known in (
         ("profile", "compute resource", snapshot.compute_resources),
@@ -52,72 +52,73 @@ def check_names(draft: Draft) -> Iterator[Violation]:
                 )
                 yield Violation(field, "archived", message, hint, named.source)
                 continue
-            message = f"there is no {noun} {named.value!r}"
+            message = f"{noun} {named.value!r} does not exist"
             hint = (
-                suggest_names(named.value, known, "choose one: {known}") if known else "there is none yet: leave it out"
+                suggest_names(named.value, known, "choose one: {known}") if known else "remove it; there are none yet"
             )
             yield Violation(field, f"unknown_{field}", message, hint, named.source)
 
 
 def check_plan_token(draft: Draft) -> Iterator[Violation]:
-    """Whoever submits with a token takes it off first: here it would mean nothing."""
+    """Submitting removes the token before planning, so a token here was sent to a preview."""
     if draft.request.plan_token is not None:
-        yield Violation("plan_token", "plan_token", "is for submitting, not for a preview", "leave it out")
+        yield Violation("plan_token", "plan_token", "can only be used to submit a run", "remove it")
 
 
 def check_mounts(draft: Draft) -> Iterator[Violation]:
-    """Two volumes cannot share a mount path, nor take the platform's own folders."""
+    """Mount paths must be unique and must not be folders of the platform."""
     taken: dict[str, str] = {}
     if draft.resolution.value("resources", "shm"):
         taken[SHARED_MEMORY] = f"shared memory ({_source(draft.resolution.setting('resources', 'shm'))})"
     for name, parts in draft.resolution.named("volumes").items():
-        path, where = parts["mount_path"], f"volumes.{name}.mount_path"
+        path, setting_path = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
             if path == folder or path.startswith(folder + "/"):
-                hint = "mount it elsewhere, such as /data"
-                yield Violation(where, "reserved", f"{path} belongs to the platform", hint)
+                hint = "use another path, for example /data"
+                yield Violation(setting_path, "reserved", f"{path} is reserved for the platform", hint)
         mine = f"volume {name} ({_source(draft.resolution.setting('volumes', name, 'mount_path'))})"
         other = taken.setdefault(path, mine)
         if other != mine:
             message = f"{other} and {mine} are both mounted at {path}"
-            yield Violation(where, "mount_path", message, "mount one of them elsewhere")
+            yield Violation(setting_path, "mount_path", message, "mount one of them at another path")
 
 
 def check_variables(draft: Draft) -> Iterator[Violation]:
-    """An env and a secret of one name would hide each other."""
+    """A variable cannot be both an env and a secret."""
     for name in sorted(draft.resolution.named("envs").keys() & draft.resolution.named("secrets").keys()):
         env, secret = draft.resolution.setting("envs", name), draft.resolution.setting("secrets", name)
-        message = f"{name} is an env ({_source(env)}) and a secret ({_source(secret)})"
-        yield Violation(f"envs.{name}", "env_and_secret", message, "keep the secret, or rename the env")
+        message = f"{name} is set as env ({_source(env)}) and as secret ({_source(secret)})"
+        yield Violation(f"envs.{name}", "env_and_secret", message, "remove or rename one of them")
 
 
 def check_reserved(draft: Draft) -> Iterator[Violation]:
-    """Variables with the platform's prefix steer the program that starts the run."""
+    """Variables with the reserved prefix control the bootstrap of the run."""
     for section in ("envs", "secrets"):
         for name in draft.resolution.named(section):
-            said = draft.resolution.setting(section, name)
-            if name.startswith(RESERVED) and said is not None and said.source.layer is not Layer.ENFORCED:
-                message = f"names with {RESERVED} are the platform's, found {name}"
-                yield Violation(f"{section}.{name}", "reserved", message, "rename it", said.source)
+            setting = draft.resolution.setting(section, name)
+            if name.startswith(RESERVED) and setting is not None and setting.source.layer is not Layer.ENFORCED:
+                message = f"{name} starts with {RESERVED}, which is reserved for the platform"
+                yield Violation(f"{section}.{name}", "reserved", message, "rename it", setting.source)
     for name, path in draft.secrets.items():
         if name.startswith(RESERVED) and path.startswith("volumes."):
-            yield Violation(path, "reserved", f"names with {RESERVED} are the platform's, found {name}", "rename it")
+            message = f"{name} starts with {RESERVED}, which is reserved for the platform"
+            yield Violation(path, "reserved", message, "rename it")
 
 
 def check_secrets(draft: Draft) -> Iterator[Violation]:
-    """Only secrets that are stored in the project can be given to a run."""
+    """Secrets must exist in the project."""
     known = draft.snapshot.secrets
     if known is None:
         return
     for name, path in (*draft.secrets.items(), *draft.pull_secrets.items()):
         if name not in known:
             message = f"project {draft.snapshot.project} has no secret {name}"
-            hint = suggest_names(name, known, "store it first, or use one of {known}") if known else "store it first"
+            hint = suggest_names(name, known, "add it first, or use one of {known}") if known else "add it first"
             yield Violation(path, "unknown_secret", message, hint)
 
 
 def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
-    """A shared volume is one of the project's."""
+    """Shared volumes must exist in the project."""
     known = draft.snapshot.volumes
     for name, parts in draft.resolution.named("volumes").items():
         claim = parts.get("spec.claim_name")
@@ -127,59 +128,62 @@ def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
 
 
 def check_claims(draft: Draft) -> Iterator[Violation]:
-    """A claim that one node mounts cannot serve several pods."""
+    """A ReadWriteOnce claim cannot be used by several pods."""
     replicas = draft.resolution.value("replicas")
     for name, parts in draft.resolution.named("volumes").items():
         if parts["volume_type"] == "persistent_volume_claim" and replicas > 1:
-            message = f"volume {name} can be mounted by one node only (ReadWriteOnce), found {replicas} replicas"
-            hint = "set replicas to 1, or use ephemeral (one for each pod) or shared_volume"
+            message = f"volume {name} can be mounted on one node only (ReadWriteOnce), found {replicas} replicas"
+            hint = "set replicas to 1, or use volume type ephemeral (one per pod) or shared_volume"
             yield Violation(f"volumes.{name}.volume_type", "replicas", message, hint)
 
 
 def check_workload_type(draft: Draft) -> Iterator[Violation]:
-    """A compute resource may be for certain kinds of runs only."""
+    """A compute resource may allow only some workload types."""
     resource, kind = draft.compute_resource, WORKLOAD_TYPES[draft.request.action]
     if resource is not None and resource.workload_types is not None and kind not in resource.workload_types:
         allowed = ", ".join(resource.workload_types)
-        message = f"compute resource {resource.name} is for {allowed}; action {draft.request.action} is {kind}"
+        message = (
+            f"compute resource {resource.name} allows {allowed}; the type of action {draft.request.action} is {kind}"
+        )
         source = draft.resolution.setting("profile")
         hint = f"choose a compute resource for {kind}"
         yield Violation("profile", "workload_types", message, hint, source.source if source else None)
 
 
 def check_extended(draft: Draft) -> Iterator[Violation]:
-    """GPUs are asked for by their own name, where rules and quotas see them."""
+    """GPUs must be requested with resources.gpu, which rules and quotas check."""
     for name in draft.resolution.named("resources"):
         resource = name.removeprefix("extended.")
         if name != resource and (resource == draft.cluster.gpu_resource or resource.startswith(GPU_RESOURCES)):
-            message = f"{resource} is a GPU resource; policies and quotas look at resources.gpu"
-            yield Violation(f"resources.{name}", "gpu_as_extended", message, "ask with resources.gpu")
+            message = f"{resource} is a GPU resource, but policies and quotas check resources.gpu"
+            yield Violation(f"resources.{name}", "gpu_as_extended", message, "use resources.gpu")
 
 
 def check_placement(draft: Draft) -> Iterator[Violation]:
-    """A selector, an affinity and a type of GPU that exclude each other fit no node, now or later."""
+    """Node selector, node affinity and GPU type must not contradict each other."""
     required = draft.resolution.setting("affinity", placement.REQUIRED_NODES)
-    crossed = math.prod(len(said.value) for said in required.combined) if required else 0
+    count = math.prod(len(layer.value) for layer in required.combined) if required else 0
     path = f"affinity.{placement.REQUIRED_NODES}"
-    if crossed > placement.MOST_CROSSED:
-        message = f"the terms of all layers make {crossed} together, at most {placement.MOST_CROSSED} are allowed"
-        yield Violation(path, "length", message, "ask for fewer alternatives")
+    if count > placement.MAX_TERMS:
+        message = f"the layers together have {count} terms; at most {placement.MAX_TERMS} are allowed"
+        yield Violation(path, "length", message, "use fewer alternatives")
     elif placement.is_impossible(draft.resolution.values("node_selector"), draft.required_nodes):
-        said = dict.fromkeys(str(said.source) for said in (required.combined or (required,) if required else ()))
-        who = f"required node affinity (of {', '.join(said)})" if said else "the type of GPU"
-        message = f"node selector and {who} exclude each other: no node can suit them"
-        yield Violation(path if said else "resources.gpu.type", "contradiction", message, "drop or change one of them")
+        sources = dict.fromkeys(str(term.source) for term in (required.combined or (required,) if required else ()))
+        other = f"node affinity (from {', '.join(sources)})" if sources else "GPU type"
+        message = f"node selector and {other} contradict each other, so no node can match"
+        violating_path = path if sources else "resources.gpu.type"
+        yield Violation(violating_path, "contradiction", message, "remove or change one of them")
 
 
 def check_amounts(draft: Draft) -> Iterator[Violation]:
-    """A limit that a factor made of a request may be more than there can be."""
+    """A limit computed with a factor may exceed the largest possible amount."""
     for name in AMOUNTS:
         limit = draft.amount(name, "limits")
-        if isinstance(limit, Quantity) and limit > LARGEST:
+        if isinstance(limit, Quantity) and limit > MAX_AMOUNT:
             setting = draft.resolution.setting("resources", name, "limits")
-            message = f"is {limit}, more than the largest amount, {LARGEST}"
+            message = f"must be at most {MAX_AMOUNT}, found {limit}"
             source = setting.source if setting else None
-            yield Violation(f"resources.{name}.limits", "range", message, "ask for less", source)
+            yield Violation(f"resources.{name}.limits", "range", message, "request less", source)
 
 
 def _source(setting: Setting | None) -> str:

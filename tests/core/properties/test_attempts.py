@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.core import lifecycle
-from fairlead.core.attempts import LONGEST_PAUSE, MOST_GROWN, AttemptHistory, RetryPolicy
+from fairlead.core.attempts import MAX_GROWTHS, MAX_PAUSE_SECONDS, AttemptHistory, RetryPolicy
 from fairlead.core.lifecycle import RETRYING, Decision, ExecutorAction
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.oom_retries import RetryReason
@@ -70,7 +70,7 @@ def test_there_are_never_more_tries_than_allowed(said: RetryPolicy, ends: list[O
     grown = sum(
         decision.failure is not None and decision.failure.retry.mem_bytes > run.mem_bytes for run, decision in lived
     )
-    assert grown <= (MOST_GROWN if said.grow is not None and said.request else 0)
+    assert grown <= (MAX_GROWTHS if said.grow is not None and said.request else 0)
     assert len(lived) <= 1 + said.retries + grown
     assert lived[-1][1].state is State.FAILED
 
@@ -120,4 +120,4 @@ def test_every_end_of_a_try_says_how_it_failed_and_what_comes_next(said: RetryPo
         if decision.failure is not None:
             assert f"attempt {run.attempt} failed ({decision.failure.reason}): " in decision.message
             assert f"attempt {run.attempt + 1}" in decision.failure.retry.message
-            assert 0 <= timedelta(seconds=decision.failure.retry.pause_seconds).total_seconds() <= LONGEST_PAUSE
+            assert 0 <= timedelta(seconds=decision.failure.retry.pause_seconds).total_seconds() <= MAX_PAUSE_SECONDS

@@ -13,7 +13,7 @@ from typing import Any
 from fairlead.adapters.exits import describe_exit
 from fairlead.adapters.log_files import read_records
 from fairlead.adapters.masking import Masker
-from fairlead.core.outcomes import LARGEST_LEFT, parse_outcome, read_result
+from fairlead.core.outcomes import MAX_OUTCOME_BYTES, parse_outcome, read_result
 
 TAIL_BYTES = 1 << 16
 MAX_LINE_LENGTH = 300
@@ -89,7 +89,7 @@ def read_result_file(file: Path) -> dict[str, Any] | None:
     """Read a small JSON file written by a run; None if there is none. A symbolic link is not followed."""
     try:
         with open(file, "rb", opener=_open_without_links) as content:
-            return parse_outcome(content.read(LARGEST_LEFT + 1) or b"")  # None for an empty named pipe
+            return parse_outcome(content.read(MAX_OUTCOME_BYTES + 1) or b"")  # None for an empty named pipe
     except OSError:
         return None
 

@@ -1,4 +1,4 @@
-"""What sentences are made of: the settings of a plan by path, where it would run, and the rules that hold there."""
+"""The input of descriptions: the settings of a plan, its cluster and the rules that apply."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,25 +11,25 @@ from fairlead.model.scopes import Cluster
 
 @dataclass(frozen=True)
 class Facts:
-    """One plan. No cluster: where it will run is not known."""
+    """The facts about one plan. `cluster` is None if the run has no cluster yet."""
 
     settings: Mapping[str, Setting]
     cluster: Cluster | None
-    own: Layer  # of the thing that is told about: what it says itself needs no source
+    own: Layer  # the layer of the described object, whose values need no source
     rules: Mapping[str, EffectiveRule] = field(default_factory=dict)
 
     @property
     def is_local(self) -> bool:
-        """Whether one machine executes it, without Kubernetes."""
+        """Whether the local executor runs it, without Kubernetes."""
         return self.cluster is not None and self.cluster.executor == "local"
 
     def value(self, path: str) -> Any:
-        """A resolved value, None where there is none."""
+        """The resolved value at a path, or None."""
         setting = self.settings.get(path)
         return None if setting is None else setting.value
 
-    def below(self, section: str) -> dict[str, Setting]:
-        """What was said below a section, by the rest of its path; without what the platform itself sets."""
+    def section(self, section: str) -> dict[str, Setting]:
+        """The settings of a section by the rest of their paths, without enforced settings."""
         return {
             path.removeprefix(f"{section}."): setting
             for path, setting in self.settings.items()
@@ -37,31 +37,31 @@ class Facts:
         }
 
     def locked_by(self, *paths: str) -> Source | None:
-        """Whose rule keeps those who submit a run from saying anything at one of these paths."""
+        """The source of a rule that locks one of the paths, or None."""
         rules = (self.rules.get(path) for path in paths)
         return next((rule.locked for rule in rules if rule is not None and rule.locked is not None), None)
 
 
 def is_set(setting: Setting | None) -> bool:
-    """Whether somebody asked for it: it has a value, and not only because every pod has one."""
+    """Whether a setting has a value that is not enforced by the platform."""
     return setting is not None and setting.value is not None and setting.source.layer is not Layer.ENFORCED
 
 
 def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterator[Sentence]:
-    """Whose it is, where it is not said by the thing that is told about."""
+    """A note with the source of a value, unless the described object sets it."""
     if setting is None or setting.source.layer in (facts.own, Layer.USER, Layer.ENFORCED):
         return
     source = setting.source
     if source.layer is Layer.COMPUTE_RESOURCE:
-        yield Sentence(path, "note", f"Set by {source}, which wins.")
+        yield Sentence(path, "note", f"(set by {source})")
     elif source.layer is Layer.POLICY:
-        yield Sentence(path, "note", f"That is the default of the {source}.")
+        yield Sentence(path, "note", f"({source} default)")
     else:
-        yield Sentence(path, "note", f"That is the {source}.")
+        yield Sentence(path, "note", f"({source})")
 
 
 def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
-    """Words in a sentence: `a, b and c`; of many, the first few and how many more."""
+    """Words for a sentence, such as `a, b and c`. Long lists end with the number of further words."""
     if len(words) > most:
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]
         last = "and"

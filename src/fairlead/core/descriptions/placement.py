@@ -1,4 +1,4 @@
-"""On which nodes a pod may run, and under which classes."""
+"""Descriptions of node selectors, tolerations, affinity, runtime class and priority class."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,48 +7,48 @@ from fairlead.core.descriptions.facts import Facts, describe_source, format_list
 from fairlead.core.placement import REQUIRED, REQUIRED_NODES
 from fairlead.model.plans import Sentence
 
-MOST_TERMS = 3
-BESIDE: Mapping[tuple[str, bool], str] = {
-    ("podAffinity", True): "Only beside",
-    ("podAffinity", False): "Rather beside",
-    ("podAntiAffinity", True): "Never beside",
-    ("podAntiAffinity", False): "Rather not beside",
+MAX_TERMS = 3
+AFFINITY_PHRASES: Mapping[tuple[str, bool], str] = {
+    ("podAffinity", True): "Only near",
+    ("podAffinity", False): "Preferably near",
+    ("podAntiAffinity", True): "Never near",
+    ("podAntiAffinity", False): "Preferably not near",
 }
 CLASSES: Mapping[str, str] = {
-    "runtime_class": "It runs under the runtime class {}, which its cluster must have.",
-    "priority_class": "It has the priority class {} of its cluster, which says who is placed first and who gives way.",
+    "runtime_class": "Runtime class {} (must exist in the cluster).",
+    "priority_class": "Priority class {} of the cluster, which decides scheduling order and preemption.",
 }
 
 Json = Mapping[str, Any]
 
 
 def describe_nodes(facts: Facts) -> Iterator[Sentence]:
-    """Labels and taints of nodes."""
-    for key, setting in facts.below("node_selector").items():
+    """Node selectors and tolerations."""
+    for key, setting in facts.section("node_selector").items():
         yield Sentence(setting.path, "note", f"Only on nodes with {key}={_quote(setting.value)}.")
         yield from describe_source(facts, setting.path, setting)
-    for setting in facts.below("tolerations").values():
+    for setting in facts.section("tolerations").values():
         yield _describe_toleration(setting.path, setting.value)
         yield from describe_source(facts, setting.path, setting)
 
 
 def describe_affinity(facts: Facts) -> Iterator[Sentence]:
-    """What the nodes must be like, and which pods must be there or not."""
-    for name, setting in facts.below("affinity").items():
+    """Node affinity and inter-pod affinity."""
+    for name, setting in facts.section("affinity").items():
         kind, _, strength = name.partition(".")
         if kind == "nodeAffinity":
             yield Sentence(setting.path, "note", _describe_node_terms(setting.value, required=name == REQUIRED_NODES))
-        elif not facts.is_local:  # one machine has nothing to be beside
+        elif not facts.is_local:  # has no effect on a single machine
             required = strength == REQUIRED
             pods = [term if required else term["podAffinityTerm"] for term in setting.value]
-            text = f"{BESIDE[kind, required]} {format_list(list(map(_name_pods, pods)), most=MOST_TERMS)}."
+            text = f"{AFFINITY_PHRASES[kind, required]} {format_list(list(map(_describe_pods, pods)), most=MAX_TERMS)}."
             yield Sentence(setting.path, "note", text)
         if not setting.combined:
             yield from describe_source(facts, setting.path, setting)
 
 
 def describe_classes(facts: Facts) -> Iterator[Sentence]:
-    """Classes of the cluster, which mean nothing on one machine."""
+    """Runtime class and priority class, which have no effect on a local cluster."""
     for field, text in CLASSES.items():
         setting = facts.settings.get(field)
         if setting is not None and is_set(setting) and not facts.is_local:
@@ -57,25 +57,25 @@ def describe_classes(facts: Facts) -> Iterator[Sentence]:
 
 
 def _describe_toleration(path: str, taint: Json) -> Sentence:
-    named = f"tainted {taint['key']}" if taint.get("key") else "with any taint"
+    description = f"taint {taint['key']}" if taint.get("key") else "any taint"
     if taint.get("operator", "Equal") == "Equal":
-        named += f"={_quote(taint.get('value') or '')}"
+        description += f"={_quote(taint.get('value') or '')}"
     effect = f" ({taint['effect']})" if taint.get("effect") else ""
     seconds = taint.get("tolerationSeconds")
     if seconds is None:
-        return Sentence(path, "note", f"It may also run on nodes {named}{effect}.")
-    return Sentence(path, "risk", f"On a node {named}{effect} it is evicted after {max(seconds, 0)} seconds.")
+        return Sentence(path, "note", f"Tolerates {description}{effect}.")
+    return Sentence(path, "risk", f"Evicted after {max(seconds, 0)} seconds from nodes with {description}{effect}.")
 
 
 def _describe_node_terms(terms: Sequence[Json], *, required: bool) -> str:
-    said = [_describe_conditions(term if required else term["preference"]) for term in terms]
-    said = [text for text in said if text]
-    if not said:
-        return "No node suits: its affinity has no condition." if required else "It prefers no node to another."
-    verb = "Only on nodes where" if required else "Rather on nodes where"
-    if len(said) > MOST_TERMS:
-        return f"{verb} one of {len(said)} sets of conditions holds."
-    return f"{verb} {', or where '.join(said)}."
+    descriptions = [_describe_conditions(term if required else term["preference"]) for term in terms]
+    descriptions = [text for text in descriptions if text]
+    if not descriptions:
+        return "Matches no node: the node affinity has no conditions." if required else "No node preference."
+    start = "Only on nodes" if required else "Preferably on nodes"
+    if len(descriptions) > MAX_TERMS:
+        return f"{start} that match one of {len(descriptions)} sets of conditions."
+    return f"{start} with {', or with '.join(descriptions)}."
 
 
 def _describe_conditions(term: Json) -> str:
@@ -87,27 +87,27 @@ def _describe_condition(condition: Json) -> str:
     key, values = condition["key"], [_quote(value) for value in condition.get("values") or ()]
     match condition["operator"]:
         case "In":
-            return f"{key} is {format_list(values, 'or')}"
+            return f"{key} = {format_list(values, 'or')}"
         case "NotIn":
-            return f"{key} is not {format_list(values, 'or')}"
+            return f"{key} other than {format_list(values, 'or')}"
         case "Exists":
-            return f"{key} is there"
+            return f"label {key}"
         case "DoesNotExist":
-            return f"{key} is not there"
+            return f"no label {key}"
         case operator:
-            return f"{key} is {'over' if operator == 'Gt' else 'under'} {format_list(values)}"
+            return f"{key} {'above' if operator == 'Gt' else 'below'} {format_list(values)}"
 
 
-def _name_pods(term: Json) -> str:
+def _describe_pods(term: Json) -> str:
     selector = term.get("labelSelector")
     labels = [f"{key}={_quote(value)}" for key, value in ((selector or {}).get("matchLabels") or {}).items()]
     labels += [_describe_condition(condition) for condition in (selector or {}).get("matchExpressions") or ()]
-    who = "no pod" if selector is None else f"pods with {format_list(labels)}" if labels else "any pod"
+    pods = "no pod" if selector is None else f"pods with {format_list(labels)}" if labels else "any pod"
     if term.get("namespaces"):
-        who += f" of {format_list(list(term['namespaces']))}"
+        pods += f" in {format_list(list(term['namespaces']))}"
     elif term.get("namespaceSelector") is not None:
-        who += " of certain namespaces"
-    return f"{who} (same {term['topologyKey']})"
+        pods += " in selected namespaces"
+    return f"{pods} (same {term['topologyKey']})"
 
 
 def _quote(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A plan in plain sentences: what a pod will get and what may end it, field by field, on every cluster in question."""
+"""Descriptions of plans in sentences: what each pod gets and what may end it, on each cluster."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,31 +15,31 @@ Describer = Callable[[Facts], Iterator[Sentence]]
 def describe_plans(
     plans: Sequence[tuple[Cluster | None, Plan]], own: Layer, rules: Mapping[str, EffectiveRule]
 ) -> tuple[Sentence, ...]:
-    """What plans of one thing mean, each for its cluster. What they do not all say is told with the clusters' names.
+    """Describe the plans of one object on several clusters. Sentences that differ start with the cluster names.
 
-    Own: the layer of the thing itself, whose name is said nowhere.
+    `own` is the layer of the described object, whose values need no source.
     """
-    every = [
+    facts_of_clusters = [
         Facts({setting.path: setting for setting in plan.settings}, cluster, own, rules) for cluster, plan in plans
     ]
-    return tuple(sentence for teller in DESCRIBERS for sentence in _join(every, teller))
+    return tuple(sentence for describe in DESCRIBERS for sentence in _merge(facts_of_clusters, describe))
 
 
-def _join(every: Sequence[Facts], teller: Describer) -> Iterator[Sentence]:
-    told: dict[Sentence, list[str]] = {}
-    for facts in every:
-        for sentence in dict.fromkeys(teller(facts)):
-            told.setdefault(sentence, []).append("" if facts.cluster is None else facts.cluster.name)
-    for sentence, clusters in told.items():
-        if len(clusters) == len(every):
+def _merge(facts_of_clusters: Sequence[Facts], describe: Describer) -> Iterator[Sentence]:
+    clusters_of: dict[Sentence, list[str]] = {}
+    for facts in facts_of_clusters:
+        for sentence in dict.fromkeys(describe(facts)):
+            clusters_of.setdefault(sentence, []).append("" if facts.cluster is None else facts.cluster.name)
+    for sentence, clusters in clusters_of.items():
+        if len(clusters) == len(facts_of_clusters):
             yield sentence
         else:
-            where = f"cluster{'s' if len(clusters) > 1 else ''} {format_list(clusters)}"
-            yield replace(sentence, text=f"On {where}: {_continue(sentence.text)}")
+            names = f"cluster{'s' if len(clusters) > 1 else ''} {format_list(clusters)}"
+            yield replace(sentence, text=f"On {names}: {_uncapitalize(sentence.text)}")
 
 
-def _continue(text: str) -> str:
-    """A sentence after a colon."""
+def _uncapitalize(text: str) -> str:
+    """The sentence with a lower-case first word, unless that is an acronym."""
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 

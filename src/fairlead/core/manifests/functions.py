@@ -1,4 +1,4 @@
-"""What a container executes: an image's own program, or Python code that a bootstrap unpacks and calls."""
+"""Manifests for the function of a run: command, environment, code and secrets."""
 
 import base64
 import json
@@ -12,20 +12,22 @@ from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.model.plans import Manifest
 
 COMMAND = ("python3", "-u", f"{BOOTSTRAP}/bootstrap.py")
-RUN_TOKEN = "FAIRLEAD_RUN_TOKEN"  # by which a pod is known to the server; made at the start, and no project's secret
+RUN_TOKEN = (
+    "FAIRLEAD_RUN_TOKEN"  # authenticates the pod at the server; created at the start, not a secret of the project
+)
 PULL_KEY = ".dockerconfigjson"
-LARGEST_CONFIG_MAP = 1_000_000
+MAX_CONFIG_MAP_BYTES = 1_000_000
 
 
 def render_image(draft: Draft) -> dict[str, Any]:
-    """The image and when it is pulled."""
+    """The image and its pull policy."""
     image, policy = draft.resolution.value("function", "image"), draft.resolution.value("function", "pull_policy")
-    pulled = policy is not None and draft.cluster.executor == "kubernetes"
-    return {**({} if image is None else {"image": image}), **({"imagePullPolicy": policy} if pulled else {})}
+    has_policy = policy is not None and draft.cluster.executor == "kubernetes"
+    return {**({} if image is None else {"image": image}), **({"imagePullPolicy": policy} if has_policy else {})}
 
 
 def render_command(draft: Draft) -> dict[str, Any]:
-    """The command and arguments of the container; none where the image knows its own."""
+    """The command and arguments of the container, unless the image defines them."""
     function = draft.function
     args = function.args if draft.request.args is None else draft.request.args
     parts = {"command": COMMAND if function.kind == "python" else function.command, "args": args}
@@ -33,19 +35,19 @@ def render_command(draft: Draft) -> dict[str, Any]:
 
 
 def render_envs(draft: Draft) -> list[dict[str, Any]]:
-    """Variables, and the secrets among them by reference."""
+    """Environment variables. Secrets are references to the Secret of the run."""
     envs = draft.resolution.values("envs")
     secrets = draft.resolution.named("secrets")
     source = name_of(draft, "secrets")
-    referred = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]
+    secret_names = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]
     return [
         *({"name": name, "value": escape(value)} for name, value in envs.items()),
-        *({"name": name, "valueFrom": {"secretKeyRef": {"name": source, "key": name}}} for name in referred),
+        *({"name": name, "valueFrom": {"secretKeyRef": {"name": source, "key": name}}} for name in secret_names),
     ]
 
 
 def render_code(draft: Draft) -> Iterator[Manifest]:
-    """The ConfigMap with a Python function's bootstrap, what to call, and the code."""
+    """The ConfigMap of a Python function, with the bootstrap, the call and the code."""
     code = draft.snapshot.code
     if draft.function.kind != "python":
         return
@@ -55,32 +57,36 @@ def render_code(draft: Draft) -> Iterator[Manifest]:
         "metadata": render_metadata(draft, "code"),
         "data": _render_program(draft),
     }
-    # What is too large for it is fetched from the server; where it cannot be, the plan is refused.
-    if code and code.archive and measure_code(draft) <= LARGEST_CONFIG_MAP:
+    # Larger code is downloaded from the server. A check rejects plans where that is not possible.
+    if code and code.archive and measure_code(draft) <= MAX_CONFIG_MAP_BYTES:
         manifest["binaryData"] = {"code.tar.gz": base64.b64encode(code.archive).decode()}
     yield manifest
 
 
 def measure_code(draft: Draft) -> int:
-    """The bytes that the program of a Python function takes, with what it is called with and the code."""
+    """The size of the bootstrap, the call and the code of a Python function, in bytes."""
     code = draft.snapshot.code
     return sum(map(len, _render_program(draft).values())) + (len(code.archive) if code else 0)
 
 
 def read_names(manifests: Sequence[Manifest]) -> set[str]:
-    """The secrets of the project that the program of a run is given; not those that its image is pulled with."""
-    given = [manifest for manifest in manifests if manifest["kind"] == "Secret"]
-    own = [said["data"] for said in given if SECRET_NAME not in said["metadata"].get("annotations", {})]
+    """The names of the secrets that a run uses, except image pull secrets."""
+    manifests_of_secrets = [manifest for manifest in manifests if manifest["kind"] == "Secret"]
+    own = [
+        manifest["data"]
+        for manifest in manifests_of_secrets
+        if SECRET_NAME not in manifest["metadata"].get("annotations", {})
+    ]
     return {name for data in own for name in data} - {RUN_TOKEN}
 
 
-def find_room(program: Manifest) -> int:
-    """The bytes that a ConfigMap with a program has left for the code."""
-    return LARGEST_CONFIG_MAP - sum(len(text.encode()) for text in program["data"].values())
+def available_bytes(program: Manifest) -> int:
+    """The bytes that are available for code in the ConfigMap of a run."""
+    return MAX_CONFIG_MAP_BYTES - sum(len(text.encode()) for text in program["data"].values())
 
 
 def render_call(draft: Draft) -> str:
-    """What the bootstrap is to call, as JSON."""
+    """The call for the bootstrap as JSON: function, inputs and port."""
     function, code = draft.function, draft.snapshot.code
     call = {
         "action": draft.request.action,
@@ -95,7 +101,7 @@ def render_call(draft: Draft) -> str:
 
 
 def render_secret(draft: Draft) -> Iterator[Manifest]:
-    """The Secret with exactly the secrets that were named. Values are no part of a plan: the start puts them in."""
+    """The Secret with the requested secrets. Values are not part of a plan; they are set at the start."""
     names = [*([RUN_TOKEN] if draft.calls_back else []), *draft.secrets]
     if names:
         yield {
@@ -108,7 +114,7 @@ def render_secret(draft: Draft) -> Iterator[Manifest]:
 
 
 def render_pull_secrets(draft: Draft) -> Iterator[Manifest]:
-    """A Secret for each of the project's that an image is pulled with, which an annotation names."""
+    """One Secret for each image pull secret. An annotation has the name of the secret in the project."""
     if draft.cluster.executor != "kubernetes":
         return
     for number, name in enumerate(draft.pull_secrets, start=1):
@@ -122,12 +128,11 @@ def render_pull_secrets(draft: Draft) -> Iterator[Manifest]:
 
 
 def render_pull_references(draft: Draft) -> list[dict[str, str]]:
-    """How a pod names them."""
+    """The `imagePullSecrets` of a pod."""
     return [{"name": manifest["metadata"]["name"]} for manifest in render_pull_secrets(draft)]
 
 
 def _render_program(draft: Draft) -> dict[str, str]:
-    """What a Python function is called by, and with."""
     code = draft.snapshot.code
     program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
     if code and code.sidecar and draft.cluster.executor == "kubernetes":
@@ -138,5 +143,5 @@ def _render_program(draft: Draft) -> dict[str, str]:
 
 
 def escape(text: str) -> str:
-    """Text that Kubernetes hands over as it is, without expanding $(NAME) in it."""
+    """Escape text, so that Kubernetes does not expand $(NAME) in it."""
     return text.replace("$", "$$") if "$(" in text or "$$" in text else text

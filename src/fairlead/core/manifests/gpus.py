@@ -1,4 +1,4 @@
-"""How each kind of cluster is asked for GPUs: whole devices, MIG slices, and shares of memory; and by whom it is."""
+"""GPU requests in pods: whole devices, MIG slices and shares of memory, and the scheduler for them."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ SCHEDULERS = {"kai": "kai-scheduler", "hami": "hami-scheduler"}
 
 @dataclass(frozen=True)
 class GpuParts:
-    """What a pod says to get its GPUs."""
+    """The parts of a pod manifest that request GPUs."""
 
     resources: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -21,9 +21,9 @@ class GpuParts:
 
 
 def render_gpus(draft: Draft) -> GpuParts:
-    """The parts of a pod that concern GPUs, and its scheduler, which they choose where the queue does not."""
+    """The GPU parts of a pod. GPU sharing also selects the scheduler, unless queueing does."""
     cluster, sharing = draft.cluster, draft.cluster.gpu_sharing if draft.devices else "none"
-    # One scheduler decides about the GPUs of a cluster, whole ones included, or two would give the same one away.
+    # A single scheduler must assign all GPUs of a cluster, or two of them could assign the same GPU.
     chosen = "kai" if cluster.queueing == "kai" else sharing
     return GpuParts(
         resources=_render_resources(draft) if draft.devices else {},
@@ -40,7 +40,7 @@ def _render_resources(draft: Draft) -> dict[str, str]:
     if memory is None:
         return {cluster.gpu_resource: str(draft.devices)}
     if cluster.gpu_sharing == "kai":
-        return {}  # KAI refuses a share beside a device
+        return {}  # KAI rejects pods that request a device and a share
     if isinstance(memory, Percent):
         return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem-percentage": str(memory.value)}
     return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem": _mebibytes(memory)}

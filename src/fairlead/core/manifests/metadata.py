@@ -1,4 +1,4 @@
-"""What all objects of a run have in common: name, namespace, labels."""
+"""Metadata of the objects of a run: name, namespace, labels and annotations."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from fairlead.core.manifests import names
 
 
 def name_of(draft: Draft, suffix: str = "") -> str:
-    """The name of the run's main object, or of one that belongs to it."""
+    """The name of the main object of a run, or of another object with a suffix."""
     return names.run_name(draft.function.name, draft.run_id) + (f"-{suffix}" if suffix else "")
 
 
-def render_metadata(draft: Draft, suffix: str = "", **noted: str) -> dict[str, Any]:
-    """Name, namespace and labels, and annotations of ours where there is something to note."""
-    annotations = render_names(draft) | {f"{names.PREFIX}/{name}": text for name, text in noted.items()}
+def render_metadata(draft: Draft, suffix: str = "", **annotated: str) -> dict[str, Any]:
+    """Name, namespace, labels and annotations of an object."""
+    annotations = render_names(draft) | {f"{names.PREFIX}/{name}": text for name, text in annotated.items()}
     metadata = {
         "name": name_of(draft, suffix),
         "namespace": names.namespace(draft.snapshot.project, draft.cluster.namespace),
@@ -23,11 +23,11 @@ def render_metadata(draft: Draft, suffix: str = "", **noted: str) -> dict[str, A
 
 
 def render_names(draft: Draft) -> dict[str, str]:
-    """The names in full where the labels could not hold them, as annotations."""
+    """Annotations with the full names that are not valid as labels."""
     originals = {"project": draft.snapshot.project, "function": draft.function.name}
     return {f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name}
 
 
 def render_labels(draft: Draft) -> dict[str, str]:
-    """The labels by which everything of a run is found."""
+    """The labels of all objects of a run."""
     return draft.resolution.values("labels")

@@ -1,4 +1,4 @@
-"""The pod of a run: one container, with what was resolved and nothing else."""
+"""The pod template of a run: one container with the resolved settings."""
 
 import marshal
 from typing import Any
@@ -15,7 +15,7 @@ RESOURCES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
 
 
 def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
-    """The template from which a Job or a Deployment makes its pods."""
+    """The pod template of a Job or Deployment."""
     gpu = gpus.render_gpus(draft)
     metadata: dict[str, Any] = {"labels": render_labels(draft) | gpu.labels}
     if annotations := render_names(draft) | gpu.annotations:
@@ -47,7 +47,7 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
         "env": functions.render_envs(draft),
         **_render_resources(draft, gpu_resources),
         "volumeMounts": volumes.render_mounts(draft),
-        # A program that says nothing of its end is asked what it wrote last.
+        # If the program writes no termination message, Kubernetes uses the end of its log.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": draft.resolution.value("security", "allow_privilege_escalation"),
@@ -56,7 +56,7 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     }
     if draft.request.action != "job" and draft.port is not None:
         container["ports"] = [{"name": "http", "containerPort": draft.port}]
-        # That it takes connections, and no answer: a model that is busy for long is not to lose its only address.
+        # Only checks that the port accepts connections: a busy model must not lose its only endpoint.
         container["readinessProbe"] = {"tcpSocket": {"port": draft.port}, "periodSeconds": 2, "failureThreshold": 5}
     return container
 
@@ -80,8 +80,8 @@ def _render_affinity(draft: Draft) -> dict[str, Any]:
     parts = draft.resolution.values("affinity")
     if draft.required_nodes is not None:
         parts[REQUIRED_NODES] = draft.required_nodes
-    # A copy for this run alone, at a tenth of deepcopy's time: whoever changes a manifest must not change the compute
-    # resource that its terms came from.
+    # Copied (ten times faster than with deepcopy), because changing a manifest must not change the compute resource
+    # that defines the terms.
     affinity: dict[str, Any] = marshal.loads(marshal.dumps(render_affinity(parts)))
     return affinity
 
@@ -92,7 +92,7 @@ def _render_pod_security(draft: Draft) -> dict[str, Any]:
         "runAsUser": draft.resolution.value("run_as_user"),
         "runAsGroup": draft.resolution.value("run_as_group"),
         "fsGroup": draft.resolution.value("fs_group"),
-        # Otherwise a mount of a volume with a million files takes minutes, every time.
+        # Otherwise mounting a volume with a million files takes minutes each time.
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": draft.resolution.value("security", "seccomp_profile")},
     }

@@ -1,4 +1,4 @@
-"""The pod with which a cluster is tried out: what it may do is what pods of runs may do."""
+"""The test pod of `fairlead clusters check`, with the same permissions as pods of runs."""
 
 from fairlead.core.enforced_settings import DEFAULT_ID
 from fairlead.core.manifests.names import PREFIX
@@ -9,22 +9,22 @@ PROBE_LABEL = f"{PREFIX}/probe"
 TERMINATION = "/dev/termination-log"
 REACHED = "reached"
 CALL_SECONDS = 10
-LONGEST_TOLD = 500
-# Says in the pod's own message whether the server answered, or what went wrong.
+MAX_MESSAGE_LENGTH = 500
+# Writes to the termination message whether the server responded, or the error.
 SCRIPT = f"""\
 import sys, urllib.request
 try:
-    with urllib.request.urlopen(sys.argv[1], timeout={CALL_SECONDS}) as answer:
-        told = {REACHED!r} if answer.status == 200 else f"it answered {{answer.status}}"
+    with urllib.request.urlopen(sys.argv[1], timeout={CALL_SECONDS}) as response:
+        message = {REACHED!r} if response.status == 200 else f"HTTP status {{response.status}}"
 except Exception as error:
-    told = f"{{type(error).__name__}}: {{error}}"
+    message = f"{{type(error).__name__}}: {{error}}"
 with open({TERMINATION!r}, "w") as file:
-    file.write(told[:{LONGEST_TOLD}])
+    file.write(message[:{MAX_MESSAGE_LENGTH}])
 """
 
 
 def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> Manifest:
-    """A pod that calls the server of the cluster, and ends by itself."""
+    """A pod that sends one request to the server and exits."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

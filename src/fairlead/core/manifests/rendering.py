@@ -1,4 +1,4 @@
-"""All manifests of a run: the main object first, then what belongs to it and is removed with it."""
+"""All manifests of a run: the main object first, then the objects that are deleted with it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
 
 
 def render_manifests(draft: Draft) -> tuple[Manifest, ...]:
-    """The objects that execute a draft that has no violations."""
+    """The manifests of a draft without violations."""
     serves = draft.request.action != "job"
     return (
         render_deployment(draft) if serves else render_job(draft),
@@ -28,11 +28,11 @@ def render_job(draft: Draft) -> Manifest:
     """The Job that executes a batch run."""
     replicas = draft.resolution.value("replicas")
     spec: dict[str, Any] = {
-        # Retries are ours, not the Job's: a pod that Kubernetes replaces takes its logs with it.
+        # Fairlead does the retries: logs are lost when Kubernetes replaces a pod.
         "backoffLimit": 0,
-        # What the cluster itself took away did not fail: the pod is made again, and waits for a place.
+        # A pod that was evicted by the cluster did not fail: it is created again and waits for a node.
         "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [DISRUPTED]}]},
-        # Released when everything it needs is there, so that an interrupted start leaves nothing running.
+        # Resumed when all other objects exist, so that an interrupted start leaves nothing running.
         "suspend": True,
         "parallelism": replicas,
         "completions": replicas,
@@ -41,11 +41,11 @@ def render_job(draft: Draft) -> Manifest:
         spec["completionMode"] = "Indexed"
     spec["template"] = pods.render_pod_template(draft, "Never")
     if (deadline := draft.resolution.value("deadline")) is not None:
-        # Of the pod, whose time begins with a place on a node; that of a Job goes by while it waits for one.
+        # Set on the pod, whose time starts on a node. The deadline of a Job would include the time in the queue.
         spec["template"]["spec"]["activeDeadlineSeconds"] = int(deadline)
-    # Its label is added when the Job is released: from then on Kueue says when it goes on.
-    noted = {"queue": draft.cluster.kueue_queue} if draft.cluster.queueing == "kueue" else {}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft, **noted), "spec": spec}
+    # The queue label is added when the Job is released. From then on Kueue decides when it runs.
+    annotations = {"queue": draft.cluster.kueue_queue} if draft.cluster.queueing == "kueue" else {}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": render_metadata(draft, **annotations), "spec": spec}
 
 
 def render_deployment(draft: Draft) -> Manifest:
@@ -62,7 +62,7 @@ def render_deployment(draft: Draft) -> Manifest:
 
 
 def render_service(draft: Draft) -> Manifest:
-    """The address inside the cluster of a served model or a workspace."""
+    """The Service of a served model or a workspace."""
     port = {"name": "http", "port": draft.port, "targetPort": "http"}
     spec = {"type": "ClusterIP", "selector": _selector(draft), "ports": [port]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": render_metadata(draft), "spec": spec}

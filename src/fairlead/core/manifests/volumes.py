@@ -1,4 +1,4 @@
-"""Volumes of a pod, where they are mounted, and the claims that the platform makes for them."""
+"""Volumes of a pod, their mounts, and the claims that the platform creates for them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,19 +16,22 @@ Json = dict[str, Any]
 
 
 def render_volumes(draft: Draft) -> list[Json]:
-    """The volumes of the pod: those asked for, and the platform's own."""
-    asked = [{"name": name, **_render_source(draft, name, parts)} for name, parts in _asked(draft)]
-    return [*asked, *(volume for volume, _ in _own(draft))]
+    """The requested volumes of the pod, and those of the platform."""
+    requested = [{"name": name, **_render_source(draft, name, parts)} for name, parts in _requested(draft)]
+    return [*requested, *(volume for volume, _ in _platform_volumes(draft))]
 
 
 def render_mounts(draft: Draft) -> list[Json]:
-    """Where the container finds them."""
-    return [*(_render_mount(name, parts) for name, parts in _asked(draft)), *(mount for _, mount in _own(draft))]
+    """The volume mounts of the container."""
+    return [
+        *(_render_mount(name, parts) for name, parts in _requested(draft)),
+        *(mount for _, mount in _platform_volumes(draft)),
+    ]
 
 
 def render_claims(draft: Draft) -> Iterator[Manifest]:
-    """The claims that are made for this run and go with it."""
-    for name, parts in _asked(draft):
+    """The claims that are created for this run and deleted with it."""
+    for name, parts in _requested(draft):
         if parts["volume_type"] == "persistent_volume_claim":
             yield {
                 "apiVersion": "v1",
@@ -38,12 +41,12 @@ def render_claims(draft: Draft) -> Iterator[Manifest]:
             }
 
 
-def _asked(draft: Draft) -> Iterable[tuple[str, Parts]]:
+def _requested(draft: Draft) -> Iterable[tuple[str, Parts]]:
     return draft.resolution.named("volumes").items()
 
 
-def _own(draft: Draft) -> Iterator[tuple[Json, Json]]:
-    """A home to write to, the code of a Python function, and shared memory where it is asked for."""
+def _platform_volumes(draft: Draft) -> Iterator[tuple[Json, Json]]:
+    """The home folder, the code of a Python function, and shared memory, each with its mount."""
     yield {"name": "fairlead-home", "emptyDir": {}}, {"name": "fairlead-home", "mountPath": HOME}
     if draft.function.kind == "python":
         code = {"name": "fairlead-code", "configMap": {"name": name_of(draft, "code")}}

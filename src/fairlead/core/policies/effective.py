@@ -1,4 +1,4 @@
-"""What holds at a scope, for people and programs: each rule, switch, factor, default and quota with its source."""
+"""The effective policy of a scope: each rule, switch, factor, default and quota with its source."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class EffectiveValue:
-    """A value, and who said it."""
+    """A value as JSON, with its source."""
 
     value: Any
     source: Source
 
     @classmethod
-    def of(cls, said: SourcedValue) -> "EffectiveValue":
-        """The same, with the value as JSON has it."""
-        return cls(explanations.to_json(said.value), said.source)
+    def of(cls, sourced: SourcedValue) -> "EffectiveValue":
+        """Convert the value to JSON."""
+        return cls(explanations.to_json(sourced.value), sourced.source)
 
 
 @dataclass(frozen=True)
 class ScopeDefaults:
-    """The defaults of one scope. Those of a nearer scope win."""
+    """The defaults of one scope. Defaults of lower scopes override them."""
 
     scope: str
     requirements: Json
@@ -37,9 +37,9 @@ class ScopeDefaults:
 
 @dataclass(frozen=True)
 class EffectivePolicy:
-    """The policies from the platform down to a scope as one, and what is used there.
+    """The merged policies from the platform down to a scope, and the usage of the scope.
 
-    A rule has the bounds that are said, a quota the amounts: the others are left out.
+    Rules and quotas contain only the fields that are set.
     """
 
     scope: str
@@ -52,29 +52,29 @@ class EffectivePolicy:
 
 
 def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], ScopeUsage]) -> EffectivePolicy:
-    """Policies from the platform down as one, and what is used at and below a scope."""
+    """Merge policies, given from the platform down. `used` returns the usage of a scope."""
     rules = ((path, _describe_rule(rule)) for path, rule in sorted(merging.merge_rules(policies).items()))
     defaults = (ScopeDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)
     quotas = ((policy.scope, policy.quota.model_dump(exclude_none=True)) for policy in policies)
     return EffectivePolicy(
         scope=scope,
         rules={path: rule for path, rule in rules if rule},
-        switches={name: EffectiveValue.of(said) for name, said in merging.merge_switches(policies).items()},
+        switches={name: EffectiveValue.of(switch) for name, switch in merging.merge_switches(policies).items()},
         limit_factor={
-            name: EffectiveValue(float(said.value), said.source)
-            for name, said in merging.merge_limit_factors(policies).items()
+            name: EffectiveValue(float(factor.value), factor.source)
+            for name, factor in merging.merge_limit_factors(policies).items()
         },
         defaults=[item for item in defaults if item.requirements],
-        quotas=[{"scope": place, **quota, "used": used(place)} for place, quota in quotas if quota],
+        quotas=[{"scope": owner, **quota, "used": used(owner)} for owner, quota in quotas if quota],
         used=used(scope),
     )
 
 
 def _describe_rule(rule: EffectiveRule) -> Json:
     bounds = {
-        "min": [EffectiveValue.of(said) for said in rule.min.values()],
-        "max": [EffectiveValue.of(said) for said in rule.max.values()],
-        "options": [EffectiveValue.of(said) for said in rule.options],
+        "min": [EffectiveValue.of(bound) for bound in rule.min.values()],
+        "max": [EffectiveValue.of(bound) for bound in rule.max.values()],
+        "options": [EffectiveValue.of(bound) for bound in rule.options],
         "required": None if rule.required is None else EffectiveValue(True, rule.required),
         "locked": None if rule.locked is None else EffectiveValue(True, rule.locked),
     }

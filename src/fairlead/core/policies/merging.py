@@ -1,4 +1,4 @@
-"""The policies of several scopes as one: each bound, switch and factor with the scope that it comes from."""
+"""Merging of the policies of several scopes. Each bound, switch and factor keeps its source."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from fairlead.model import fields
 from fairlead.model.plans import Layer, Source, SourcedValue
 from fairlead.model.policies import LimitFactor, Policy, Switches
 
-# The stricter value of each switch that has two; a list of names gets stricter by what is left out.
+# The stricter value of switches with two values. Lists of names are intersected instead.
 STRICTER: Mapping[str, Any] = {
     "existing_volumes": "block",
     "compute_resource": "required",
@@ -17,8 +17,8 @@ STRICTER: Mapping[str, Any] = {
     "gpu_memory_limits": False,
     "never_fits": "refuse",
 }
-# What holds where no scope says anything.
-SHIPPED: Mapping[str, Any] = {
+# The values of switches that no policy sets.
+DEFAULT_SWITCHES: Mapping[str, Any] = {
     "existing_volumes": "block",
     "compute_resource": "optional",
     "allow_root": False,
@@ -31,7 +31,7 @@ SHIPPED: Mapping[str, Any] = {
 
 @dataclass
 class EffectiveRule:
-    """What holds at a path: the tightest bounds and who set them."""
+    """The effective rule for a path: the tightest bounds, with their sources."""
 
     min: dict[type, SourcedValue] = field(default_factory=dict)
     max: dict[type, SourcedValue] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class EffectiveRule:
 
 
 def source_of(policy: Policy) -> Source:
-    """How a policy is named as a source."""
+    """The source of values that a policy sets."""
     return Source(Layer.POLICY, scope=policy.scope)
 
 
 def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
-    """Rules of all scopes, from the platform down: they add up and cannot be loosened below."""
+    """Merge the rules of all scopes, from the platform down. Lower scopes can tighten rules, not loosen them."""
     merged: dict[str, EffectiveRule] = {}
     for policy in policies:
         source = source_of(policy)
@@ -63,7 +63,7 @@ def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
 
 
 def merge_switches(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
-    """Each switch as the strictest scope has it; the shipped value where none says anything."""
+    """Merge the switches of all scopes: the strictest value, or the default."""
     merged: dict[str, SourcedValue] = {}
     for policy in policies:
         for name in Switches.model_fields:
@@ -74,11 +74,11 @@ def merge_switches(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
                 merged[name] = SourcedValue(value, source_of(policy))
             elif name not in STRICTER:
                 merged[name] = SourcedValue(_common(old.value, value), source_of(policy))
-    return {name: SourcedValue(value, Source(Layer.PLATFORM)) for name, value in SHIPPED.items()} | merged
+    return {name: SourcedValue(value, Source(Layer.PLATFORM)) for name, value in DEFAULT_SWITCHES.items()} | merged
 
 
 def merge_limit_factors(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
-    """The factor for the limit of each resource, as the nearest scope that has one says it."""
+    """The limit factor of each resource, from the nearest scope that sets one."""
     return {
         resource: SourcedValue(factor, source_of(policy))
         for policy in policies
@@ -88,7 +88,7 @@ def merge_limit_factors(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
-    """What two lists of names both allow. A registry covers all that is below it."""
+    """The names that both lists allow. A registry also allows everything inside it."""
     return tuple(dict.fromkeys(name for name in (*one, *other) if _covers(one, name) and _covers(other, name)))
 
 
@@ -99,7 +99,7 @@ def _covers(allowed: Sequence[str], name: str) -> bool:
 def _tighten(
     bounds: dict[type, SourcedValue], value: Any, source: Source, *, tighter: Callable[[Any, Any], bool]
 ) -> None:
-    # Bounds of different kinds, a share and an amount of GPU memory, stand beside each other.
+    # Percentages and amounts of GPU memory cannot be compared, so there is one bound per type.
     old = bounds.get(type(value))
     if value is not None and (old is None or tighter(value, old.value)):
         bounds[type(value)] = SourcedValue(value, source)

@@ -1,4 +1,4 @@
-"""Checking what was resolved against the rules of the policies."""
+"""Checks of resolved settings against the rules of policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,44 +11,46 @@ from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, format
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import WHOLE_DEVICE
 
-OWNED = "choose another compute resource, or ask its administrator"
-# Where a missing value is no small value but the largest: without a limit a run takes what it finds.
-LIMITS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.limits")
+SET_BY_COMPUTE_RESOURCE = "choose another compute resource, or ask an administrator"
+# A missing limit means unlimited, so it violates every maximum.
+LIMIT_PATHS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.limits")
 
 
 def check_rules(
     rules: Mapping[str, EffectiveRule], resolution: Resolution, layers: Sequence[LayerValues]
 ) -> Iterator[Violation]:
-    """Every rule that the result breaks; `locked` is checked on what template and user say."""
+    """All violated rules. `locked` applies to the values of templates and users."""
     settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
     for path, rule in rules.items():
         yield from _check_flags(path, rule, settings, layers)
-        for found in _paths_at(path, settings):
-            value = _measure(found, settings)
-            if broken := list(_find_broken(found, value, rule)):
-                owner = next((setting for setting in resolution.flat if setting.path == found), None)
-                said = _say(value, owner)
+        for setting_path in _matching_paths(path, settings):
+            value = _effective_value(setting_path, settings)
+            if violations := list(_check_bounds(setting_path, value, rule)):
+                owner = next((setting for setting in resolution.flat if setting.path == setting_path), None)
+                description = _describe_value(value, owner)
                 owned = owner is not None and owner.source.layer is Layer.COMPUTE_RESOURCE
-                for violation in broken:
-                    hint = OWNED if owned else violation.hint
-                    yield replace(violation, message=f"{said}; {violation.message}", hint=hint)
+                for violation in violations:
+                    hint = SET_BY_COMPUTE_RESOURCE if owned else violation.hint
+                    yield replace(violation, message=f"{description}; {violation.message}", hint=hint)
 
 
 def _check_flags(
     path: str, rule: EffectiveRule, settings: Mapping[str, Setting], layers: Sequence[LayerValues]
 ) -> Iterator[Violation]:
-    for place in _required_at(path, settings) if rule.required else ():
-        if not any(_is_at(place, setting) for setting in settings):
-            message = f"is required by the {rule.required} and nobody says it"
-            yield Violation(place, "required", message, f"say {fields.value_path(place)}", rule.required)
+    for required_path in _required_paths(path, settings) if rule.required else ():
+        if not any(_is_at(required_path, setting) for setting in settings):
+            message = f"is required by the {rule.required}"
+            yield Violation(
+                required_path, "required", message, f"set {fields.value_path(required_path)}", rule.required
+            )
     if rule.locked:
-        for said, value, layer in _said_below(path, layers):
-            message = f"the {layer.source} says {format_value(value)}; it is locked by the {rule.locked}"
-            yield Violation(said, "locked", message, "leave it out", rule.locked)
+        for setting_path, value, layer in _requested_values(path, layers):
+            message = f"locked by the {rule.locked}; the {layer.source} sets {format_value(value)}"
+            yield Violation(setting_path, "locked", message, "remove it", rule.locked)
 
 
-def _required_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
-    """Where something must stand: with `*` for a name, in each thing that is there."""
+def _required_paths(path: str, settings: Mapping[str, Setting]) -> list[str]:
+    """The paths that must have a value. A `*` stands for each existing name."""
     section, star, rest = path.partition("*")
     if not star:
         return [path]
@@ -56,60 +58,60 @@ def _required_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
     return [f"{section}{name}{rest}" for name in dict.fromkeys(names)] if rest else []
 
 
-def _find_broken(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
-    """The bounds and options that a value breaks; each message begins after what was asked for."""
+def _check_bounds(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
+    """The bounds and options that a value violates. Messages continue after a description of the value."""
     for bound in rule.max.values():
-        endless, most = value is UNLIMITED or (value is None and path in LIMITS), format_value(bound.value)
-        if endless or (_is_comparable(value, bound) and value > bound.value):
-            hint = f"set {path} to {most} or less" if most != "0" else f"leave {path} out"
-            yield Violation(path, "max", f"the {bound.source} allows at most {most}", hint, bound.source)
+        unlimited, maximum = value is UNLIMITED or (value is None and path in LIMIT_PATHS), format_value(bound.value)
+        if unlimited or (_is_comparable(value, bound) and value > bound.value):
+            hint = f"set {path} to {maximum} or less" if maximum != "0" else f"remove {path}"
+            yield Violation(path, "max", f"the {bound.source} allows at most {maximum}", hint, bound.source)
     for bound in rule.min.values():
         if _is_comparable(value, bound) and value < bound.value:
-            least = format_value(bound.value)
-            hint = f"set {path} to {least} or more"
-            yield Violation(path, "min", f"the {bound.source} asks for at least {least}", hint, bound.source)
+            minimum = format_value(bound.value)
+            hint = f"set {path} to {minimum} or more"
+            yield Violation(path, "min", f"the {bound.source} requires at least {minimum}", hint, bound.source)
     for bound in (*rule.max.values(), *rule.min.values()):
         if value is not None and value is not UNLIMITED and not _is_comparable(value, bound):
-            message = f"the {bound.source} bounds it by {bound.value}, and the two cannot be compared"
-            yield Violation(path, "unit", message, f"write it in the kind of unit of {bound.value}", bound.source)
+            message = f"the {bound.source} has the bound {bound.value}, which has another unit"
+            yield Violation(path, "unit", message, f"use the same unit as {bound.value}", bound.source)
     yield from _check_options(path, value, rule.options)
 
 
 def _check_options(path: str, value: Any, options: Sequence[SourcedValue]) -> Iterator[Violation]:
-    """A value must be among the options of every scope; the suggestion is what they have in common."""
-    broken = [bound for bound in options if value is not None and value not in bound.value]
-    if not broken:
+    """A value must be an option in every scope. The hint lists the common options."""
+    violated = [bound for bound in options if value is not None and value not in bound.value]
+    if not violated:
         return
-    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(format_value, bound.value))}" for bound in broken)
+    allowed = "; ".join(f"the {bound.source} allows {', '.join(map(format_value, bound.value))}" for bound in violated)
     common = [format_value(option) for option in options[0].value if all(option in bound.value for bound in options)]
-    hint = f"set it to {' or '.join(common)}" if common else "nothing suits all scopes: ask an administrator"
-    yield Violation(path, "options", allowed, hint, broken[0].source)
+    hint = f"set it to {' or '.join(common)}" if common else "no value is allowed in all scopes; ask an administrator"
+    yield Violation(path, "options", allowed, hint, violated[0].source)
 
 
 def _is_comparable(value: Any, bound: SourcedValue) -> bool:
-    """Whether both are of one kind: a share of a GPU's memory has no order among amounts of it."""
+    """Whether both have the same unit: percentages and amounts of GPU memory cannot be compared."""
     return type(value) is type(bound.value)
 
 
-def _paths_at(path: str, settings: Mapping[str, Setting]) -> list[str]:
+def _matching_paths(path: str, settings: Mapping[str, Setting]) -> list[str]:
     if "*" not in path:
         return [path]
     pattern = fields.pattern_of(path)
     return [name for name in settings if pattern.fullmatch(name)]
 
 
-def _say(value: Any, setting: Setting | None) -> str:
-    """A value as a message begins with it, and whose it is where it is not the user's own."""
+def _describe_value(value: Any, setting: Setting | None) -> str:
+    """The value, with its source unless the user set it."""
     if value is None or value is UNLIMITED:
-        whose = f" (from the {setting.source})" if setting and setting.source.layer is not Layer.USER else ""
-        return ("has no limit" if value is None else "is unlimited") + whose
+        source = f" (from the {setting.source})" if setting and setting.source.layer is not Layer.USER else ""
+        return ("has no limit" if value is None else "is unlimited") + source
     if setting is None or setting.source.layer is Layer.USER:
-        return f"asks for {format_value(value)}" + (f" ({setting.reason})" if setting and setting.reason else "")
-    return f"is {format_value(value)} (from the {setting.source})"
+        return f"{format_value(value)} requested" + (f" ({setting.reason})" if setting and setting.reason else "")
+    return f"{format_value(value)} (from the {setting.source})"
 
 
-def _measure(path: str, settings: Mapping[str, Setting]) -> Any:
-    """The value at a path. Shared memory without a size reaches up to the memory limit."""
+def _effective_value(path: str, settings: Mapping[str, Setting]) -> Any:
+    """The value at a path. Shared memory without a size is limited by the memory limit."""
     value = settings[path].value if path in settings else None
     if path != "resources.shm" or not isinstance(value, bool):
         return value
@@ -117,18 +119,18 @@ def _measure(path: str, settings: Mapping[str, Setting]) -> Any:
     return (limit.value if limit else UNLIMITED) if value else None
 
 
-def _said_below(path: str, layers: Sequence[LayerValues]) -> Iterator[tuple[str, Any, LayerValues]]:
+def _requested_values(path: str, layers: Sequence[LayerValues]) -> Iterator[tuple[str, Any, LayerValues]]:
     for layer in layers:
         if layer.source.layer in (Layer.USER, Layer.TEMPLATE):
             for group in layer.groups:
                 for part, value in group.values.items():
-                    said = path_of(group.section, group.name, part)
-                    # A whole device is what one gets who says nothing of its memory.
-                    if value is not None and value != WHOLE_DEVICE and _is_at(path, said):
-                        yield said, value, layer
+                    setting_path = path_of(group.section, group.name, part)
+                    # A whole device is the default, so users did not set it explicitly.
+                    if value is not None and value != WHOLE_DEVICE and _is_at(path, setting_path):
+                        yield setting_path, value, layer
 
 
-def _is_at(path: str, said: str) -> bool:
+def _is_at(path: str, setting_path: str) -> bool:
     if "*" in path:
-        return fields.pattern_of(path).match(said) is not None
-    return said == path or said.startswith(path + ".")
+        return fields.pattern_of(path).match(setting_path) is not None
+    return setting_path == path or setting_path.startswith(path + ".")
