@@ -68,7 +68,7 @@ class Quantity:
         shift += NANO - len(part)
         nanos = nanos * 10**shift if shift >= 0 else -(-nanos // 10**-shift)
         if nanos > MAXIMUM * NANOS:
-            raise ValueError(f"larger than the largest amount, {MAXIMUM}")
+            raise ValueError(f"exceeds the maximum of {MAXIMUM}")
         return cls(-nanos if match["sign"] == "-" else nanos, notation)
 
     @classmethod

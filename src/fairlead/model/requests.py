@@ -63,7 +63,7 @@ def parse_priority(value: Any) -> int:
     """Parse the priority of a run, which may be negative."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,4}", value, re.ASCII):
         value = int(value)
-    hint = f"use a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher runs first"
+    hint = f"use a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher values run first"
     if isinstance(value, bool) or not isinstance(value, int):
         raise field_error("whole_number", f"must be a whole number, found {short_repr(value)}", hint)
     if abs(value) > MAX_PRIORITY:
