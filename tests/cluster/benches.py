@@ -48,7 +48,7 @@ class KubernetesBench:
         self.executor: KubernetesExecutor = self.open()
 
     def plan(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
-        """What is to be started, of a run that the store knows."""
+        """The launch spec of a stored run."""
         work = make_work(run_id, program, cluster=self.cluster, **asked)
         with self.store.recording() as tx:
             if tx.get(RunRecord, id=run_id) is None:

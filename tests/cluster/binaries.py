@@ -1,9 +1,7 @@
-"""The programs of a Kubernetes control plane: those that KUBEBUILDER_ASSETS names, the others built from Go modules.
+"""The binaries of a Kubernetes control plane, from KUBEBUILDER_ASSETS or built from Go modules, and of Kueue.
 
-Beside them Kueue, which is always built.
-
-A build takes minutes, so what was built is kept in the user's cache, under a name that says what it was built from.
-As a program: builds what is missing, and says so.
+A build takes minutes, so binaries are cached in the home folder under a name with the version and digest of the source.
+Run as a program, this module builds what is missing and prints the duration.
 """
 
 import hashlib
@@ -27,11 +25,11 @@ Commands = Mapping[str, tuple[str, ...]]  # how each part is started: its progra
 
 
 class Missing(Exception):
-    """There is no control plane to be had. Says what to do about it."""
+    """The binaries cannot be found or built. The message says what to do."""
 
 
 class Program(NamedTuple):
-    """What is built of a Go module: a package of it, called after the version of the source that it is made from."""
+    """A binary built from a package of a Go module."""
 
     title: str
     module: Path
@@ -53,7 +51,7 @@ def find(variables: Mapping[str, str] = os.environ) -> Commands:
 
 
 def build(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
-    """A program, built where it is not there yet. That of Kubernetes is every part in one."""
+    """The path of a binary, which is built if it is missing. Kubernetes is built as one binary for all components."""
     kept = cached(variables, program)
     if kept.exists():
         return kept
@@ -78,7 +76,7 @@ def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]
 
 
 def source_of(program: Program, variables: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the source that a program is built from, fetched where it is not there yet."""
+    """The folder with the source of a binary, which is downloaded if it is missing."""
     go = _find_go(variables, program)
     fetched = _run([go, "mod", "download", "-json", program.source], cwd=program.module, env=variables)
     if fetched.returncode:
@@ -89,7 +87,7 @@ def source_of(program: Program, variables: Mapping[str, str] = os.environ) -> Pa
 
 
 def cached(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
-    """Where the program is kept that is built from what the module says now."""
+    """The cache path of the binary for the current source."""
     digest, module = hashlib.sha256(), program.module
     for file in sorted([*module.glob("*.go"), module / "go.mod", module / "go.sum"]):
         digest.update(f"{file.name}\0".encode() + file.read_bytes() + b"\0")
@@ -99,7 +97,7 @@ def cached(variables: Mapping[str, str] = os.environ, program: Program = KUBERNE
 
 
 def version(program: Program = KUBERNETES) -> str:
-    """What is built, such as v1.35.8."""
+    """The version, such as v1.35.8."""
     return _said(program, rf"^require {re.escape(program.source)} (v\S+)")
 
 
@@ -112,7 +110,7 @@ def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
     missing = [part for part in ASKED_OF_ASSETS if part not in found]
     if missing:
         suggestion = "name the folder that `setup-envtest use -p path` prints, or none to build from source"
-        raise Missing(f"KUBEBUILDER_ASSETS is {named}, where there is no {' and no '.join(missing)}: {suggestion}")
+        raise Missing(f"KUBEBUILDER_ASSETS is {named}, which lacks {' and '.join(missing)}: {suggestion}")
     return found
 
 
@@ -121,7 +119,7 @@ def _find_go(variables: Mapping[str, str], program: Program) -> str:
     suggestion = f"install Go {needed} or newer, or name a folder of ready programs in KUBEBUILDER_ASSETS"
     go = shutil.which("go", path=variables.get("PATH"))
     if go is None:
-        raise Missing(f"there is no Go to build {title} with: {suggestion}")
+        raise Missing(f"Go is required to build {title}: {suggestion}")
     asked = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
     found = asked.stdout.strip().removeprefix("go")
     if _numbers(found) < _numbers(needed):

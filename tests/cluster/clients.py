@@ -1,4 +1,4 @@
-"""Whoever administers the cluster of a test: asks the real API server, and fails where it refuses."""
+"""A client of the real API server for tests. It raises on error responses."""
 
 import json
 import ssl
@@ -57,7 +57,7 @@ class Client:
         return self._ask("GET", path, params=params).json()
 
     def find(self, path: str) -> Object | None:
-        """An object, where it is there."""
+        """Get an object, or None if it does not exist."""
         answer = self.http.get(path)
         return None if answer.status_code == 404 else _checked(answer).json()
 
@@ -67,12 +67,12 @@ class Client:
         return found
 
     def create(self, body: Object, namespace: str | None = None, **params: Any) -> Object:
-        """Create an object, in the namespace that it names unless one is said."""
+        """Create an object, by default in the namespace of its metadata."""
         made: Object = self._ask("POST", path_of(body, namespace, named=False), params=params, json=body).json()
         return made
 
     def post(self, path: str, body: Object, **params: Any) -> Any:
-        """What comes of a POST."""
+        """Send a POST request and return the response."""
         return self._ask("POST", path, params=params, json=body).json()
 
     def patch(self, path: str, body: Object, kind: str = MERGE, **params: Any) -> Object:
@@ -88,7 +88,7 @@ class Client:
             _checked(answer)
 
     def text(self, path: str, **params: Any) -> str:
-        """What is no JSON, such as a log."""
+        """Read a plain-text response, such as a log."""
         return self._ask("GET", path, params=params).text
 
     def lines(self, path: str, **params: Any) -> Iterator[str]:
@@ -112,7 +112,7 @@ def path_of(body: Object, namespace: str | None = None, *, named: bool = True) -
 
 
 def make_context(authority: Path) -> ssl.SSLContext:
-    """What trusts the servers of one authority."""
+    """A TLS context that trusts one certificate authority."""
     return ssl.create_default_context(cafile=authority)
 
 

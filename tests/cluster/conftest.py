@@ -60,14 +60,14 @@ def kubelet(control_plane: ControlPlane) -> Iterator[FakeKubelet]:
 
 @pytest.fixture(scope="session")
 def admin(control_plane: ControlPlane) -> Iterator[Client]:
-    """Somebody who may do everything."""
+    """A client with cluster-admin permissions."""
     with control_plane.client() as admin:
         yield admin
 
 
 @pytest.fixture
 def namespace(admin: Client) -> Iterator[str]:
-    """A namespace of this test alone, in which pods can be created. What is in it goes with it."""
+    """A namespace for one test, ready for pods. It is deleted with everything in it."""
     name = f"test-{uuid.uuid4().hex[:10]}"
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     until(lambda: admin.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"))
@@ -91,7 +91,7 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
 
 @pytest.fixture(scope="module")
 def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
-    """What can stand between servers and the cluster."""
+    """A proxy between servers and the API server."""
     with Proxy(control_plane) as proxy:
         yield proxy
 

@@ -4,8 +4,8 @@
         with plane.client() as admin:
             admin.get("/version")
 
-It lives in a folder of its own, listens on this machine only, and is ended by its process ids; where whoever started it
-is killed, Linux ends it. Start it from a thread that lives as long as it should.
+It has its own folder, listens on the loopback address, and is stopped by process id. Linux kills it if the thread that
+started it dies, so start it from a thread that lives long enough.
 """
 
 import base64
@@ -32,12 +32,12 @@ from tests.cluster.clients import PATIENCE, Client, Object, Refused, path_of
 ADMIN, KUBELET, MANAGER, SCHEDULER = "admin", "fake-kubelet", "system:kube-controller-manager", "system:kube-scheduler"
 ISSUER = "https://kubernetes.default.svc"
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
-# Pods leave a node that is not ready after so many seconds, unless they say more: five minutes elsewhere.
+# Seconds until pods are evicted from a node that is not ready; the default of Kubernetes is five minutes.
 LEAVING_SECONDS = 3
 POLITE_SECONDS = 5  # an API server that is asked to end waits a minute for those who watch
 # Ports below those that Linux gives to clients: an API server that stopped finds its own still free.
 PORTS = range(20000, 32000)
-# Ends a program where whoever started it ends, in whatever way.
+# Kills a program when its parent dies for any reason.
 GUARD = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
@@ -53,7 +53,7 @@ class ControlPlane:
         self.url = f"https://127.0.0.1:{port}"
         self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, KUBELET, MANAGER, SCHEDULER)}
 
-    # What it is made of
+    # Components
 
     @property
     def authority(self) -> Path:
@@ -75,7 +75,7 @@ class ControlPlane:
         return self._tokens[user]
 
     def client(self, token: str | None = None) -> Client:
-        """Somebody who asks the API server: an administrator unless a token is said."""
+        """A client of the API server, with administrator permissions unless a token is given."""
         return Client(self.url, self.authority, token or self.token)
 
     # Starting and stopping
@@ -119,13 +119,13 @@ class ControlPlane:
         self._end("kube-apiserver", number)
 
     def log_of(self, part: str) -> str:
-        """What a part has printed."""
+        """The output of a component."""
         return (self.folder / f"{part}.log").read_text("utf-8", "replace")
 
-    # Who may do what
+    # Authentication
 
     def write_kubeconfig(self, file: Path, token: str) -> Path:
-        """A kubeconfig for whoever has a token."""
+        """A kubeconfig with a token."""
         authority = base64.b64encode(self.authority.read_bytes()).decode()
         context = {"cluster": "test", "user": "test"}
         config = {
@@ -153,10 +153,10 @@ class ControlPlane:
             asked = {"spec": {"expirationSeconds": 24 * 3600}}
             return str(admin.post(f"{path_of(account)}/token", asked)["status"]["token"])
 
-    # What was asked of it
+    # Requests
 
     def requests(self, user: str | None = None) -> list[Object]:
-        """The requests so far, as the audit log has them when they are done; of one user where one is named."""
+        """The completed requests from the audit log, optionally of one user."""
         lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
         events = (json.loads(line) for line in lines)
         done = (event for event in events if event["stage"] == "ResponseComplete")
@@ -176,13 +176,13 @@ class ControlPlane:
         )
 
     def read_measures(self) -> str:
-        """What the scheduler has measured of itself, as Prometheus is told of it."""
+        """The Prometheus metrics of the scheduler."""
         answer = httpx2.get(f"https://127.0.0.1:{self._measures}/metrics", verify=False, timeout=PATIENCE)
         answer.raise_for_status()
         return answer.text
 
     def kubectl(self, *words: str) -> str:
-        """What kubectl prints."""
+        """Run kubectl and return its output."""
         command = [*self._commands["kubectl"], "--kubeconfig", str(self.kubeconfig), *words]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
 
@@ -287,7 +287,7 @@ class ControlPlane:
             process.wait()
 
     def _wait(self, check: Callable[[], object]) -> None:
-        """Return as soon as something is true; what goes wrong until then is no matter, unless a part has ended."""
+        """Wait for a condition. Ignores errors until then, unless a component has exited."""
         end = time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(Refused, httpx2.TransportError):
@@ -315,7 +315,7 @@ def running(*, audit: bool = False, measured: bool = False) -> Iterator[ControlP
 
 
 def take_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on."""
+    """Free TCP ports of this machine."""
     with contextlib.ExitStack() as held:
         taken: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):

@@ -1,6 +1,6 @@
-"""Images for a real node, made by hand of Debian's packages: one with Python, and one that pods stand on.
+"""Container images for a real node, built from Debian packages: one with Python, and the pause image.
 
-They are kept in the user's cache as one archive, in the form in which containerd imports images.
+They are cached as one archive that containerd can import.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build() -> Path:
-    """The archive of both images, made where it is not there yet."""
+    """The archive of both images, which is built if it is missing."""
     return packages.keep("images", __file__, _write)
 
 
@@ -69,7 +69,7 @@ def _manifest(archive: tarfile.TarFile, layer: Mapping[str, Any], entrypoint: li
 
 
 def _add(archive: tarfile.TarFile, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Add a document under its digest; what is said where it is referred to."""
+    """Add a blob under its digest, and return its descriptor."""
     data = json.dumps(content).encode()
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     _add_file(archive, _place(digest), content)

@@ -77,7 +77,7 @@ class FakeKubelet:
         self._do(self._begin())
 
     def stop(self) -> None:
-        """End every process, say nothing of it to anybody, and leave nothing behind."""
+        """Kill all processes and delete all files, without reporting anything."""
         self._do(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -96,13 +96,13 @@ class FakeKubelet:
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Object] = (),
     ) -> None:
-        """Add a node that is ready, with plenty of room unless some is said."""
+        """Add a ready node, by default with large capacity."""
         found = nodes.ROOM | dict(room or {}) | ({nodes.GPU: str(gpus)} if gpus else {})
         self._names.add(name)
         nodes.add_node(self._admin, nodes.make_node(name, labels=labels or {}, taints=taints), found, self.port)
 
     def lose_node(self, name: str, ready: str = "Unknown") -> None:
-        """The machine is switched off: its processes end, and nobody says anything of its pods any more."""
+        """Simulate a power failure: processes end, and pods are no longer reported."""
         self._silent.add(name)
         self._do(self._forget(name))
         nodes.set_ready(self._admin, name, ready)
@@ -121,7 +121,7 @@ class FakeKubelet:
         self._do(self._forget(name))
         self._admin.delete(f"/api/v1/nodes/{name}")
 
-    # What tests ask for
+    # For tests
 
     def start_measuring(self, seconds: float = SECONDS_BETWEEN_MEASURES) -> None:
         """Let metrics.k8s.io say what pods use."""
@@ -229,7 +229,7 @@ class FakeKubelet:
 
 
 def lost_status(pod: Object) -> Object:
-    """What is said of a pod that ran on a machine which was switched off and on."""
+    """The status of a pod after a restart of its machine."""
     ended = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
     said = [
         {**status, "ready": False, "started": False, "state": {"terminated": ended}}
@@ -239,7 +239,7 @@ def lost_status(pod: Object) -> Object:
 
 
 def own_address() -> str:
-    """An address of this machine that is no loopback, which Kubernetes would not take for a pod."""
+    """An address of this machine that is not loopback, because Kubernetes rejects loopback for pods."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, contextlib.suppress(OSError):
         asked.connect(("192.0.2.1", 9))  # sends nothing
         return str(asked.getsockname()[0])

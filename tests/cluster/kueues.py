@@ -32,7 +32,7 @@ QUEUES, FLAVORS = f"{PATH}/clusterqueues", f"{PATH}/resourceflavors"
 FLAVOR = "default"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKED = (GROUP, "batch")  # the groups whose objects it looks at here
-# Of what there is plenty, so that nobody waits for it.
+# Large quotas, so that runs do not wait for these resources.
 PLENTY = {"cpu": "1000", "memory": "10Ti", "ephemeral-storage": "10Ti"}
 GPU = "nvidia.com/gpu"
 # It reads the certificates of its measures below /etc, and nowhere else: it gets an /etc of its own.
@@ -81,7 +81,7 @@ class Kueue:
         self._hook_in()
 
     def stop(self) -> None:
-        """End it. What it held stays held, and nobody else is kept waiting for it."""
+        """Stop Kueue and its webhooks, so that other tests are not blocked. Admitted workloads stay admitted."""
         self._unhook()
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
@@ -93,10 +93,10 @@ class Kueue:
             self._process = None
 
     def log(self) -> str:
-        """What it has printed."""
+        """The output of Kueue."""
         return (self.folder / "kueue.log").read_text("utf-8", "replace")
 
-    # What an administrator does
+    # Administration
 
     def add_queue(self, name: str, gpus: int, **spec: Any) -> None:
         """A ClusterQueue with a quota of GPUs, and plenty of everything else; ready when this returns."""
@@ -161,7 +161,7 @@ class Kueue:
             self.admin.delete(_path_of_hooks(body))
 
     def _hooks(self) -> list[Object]:
-        """Its webhooks as its source has them, at the address where it answers."""
+        """The webhook configurations of the source, with the actual address."""
         trust = base64.b64encode(self.plane.authority.read_bytes()).decode()
         found = yaml.safe_load_all((self._source / "config/components/webhook/manifests.yaml").read_text("utf-8"))
         return [

@@ -1,4 +1,4 @@
-"""What must be true once all is well again, whatever befell a platform: nothing lost, nothing twice, nothing left."""
+"""Invariants after recovery from any fault: nothing is lost, nothing runs twice, no objects remain."""
 
 import os
 import re
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Vitals:
-    """What a server takes of its machine."""
+    """The resource usage of a server process."""
 
     threads: int
     files: int

@@ -7,7 +7,7 @@ from tests.cluster.clients import Client, Object, until
 
 
 def make_pod(namespace: str, name: str, image: str, command: Sequence[str] = (), **spec: Any) -> Object:
-    """A pod with one container; what begins with `main_` is said of that."""
+    """A pod with one container. Keyword arguments that start with `main_` apply to the container."""
     container = {key.removeprefix("main_"): spec.pop(key) for key in list(spec) if key.startswith("main_")}
     container = {"name": "main", "image": image, **({"command": list(command)} if command else {}), **container}
     said = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container], **spec}

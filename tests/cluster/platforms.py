@@ -1,4 +1,4 @@
-"""A real server that executes its runs on the real control plane, and what tests ask of it."""
+"""A real server that executes runs on the real control plane, with helpers for tests."""
 
 import copy
 import signal
@@ -19,7 +19,7 @@ CLUSTER = "main"
 
 
 class Platform:
-    """A server, a cluster that it was told of, and a project there."""
+    """A server with a registered cluster and a project."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Platform:
         return f"{self.name}-forest"
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
-        """What the server answers to its administrator."""
+        """Send an API request as administrator."""
         with self.server.client() as client:
             answer = client.request(method, path, json=body)
         assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
         return answer.json() if answer.content else None
 
     def terminal(self, *words: str, code: int = 0) -> Ended:
-        """What a command prints that the administrator types."""
+        """Run a CLI command as administrator."""
         known = {"FAIRLEAD_URL": self.server.url, "FAIRLEAD_TOKEN": self.server.token}
         ended = self.machine.fairlead(*words, variables=known)
         assert ended.code == code, f"{' '.join(words)}: {ended}"
@@ -71,7 +71,7 @@ class Platform:
         self.api("PUT", "/policies/platform/platform", {"switches": switches})
 
     def run(self, name: str = "train", **asked: Any) -> Run:
-        """Submit a run of a container, or of what is said."""
+        """Submit a run, by default of a container."""
         asked = {"function": {"name": name, "kind": "container", "image": "example.test/sleep"}, **asked}
         said = self.api("POST", "/projects/forest/runs", asked)
         return Run(self.project.api, said)
@@ -93,7 +93,7 @@ class Platform:
         return run
 
     def show(self, run: Run | str) -> dict[str, Any]:
-        """A run as the server tells of it."""
+        """Load a run from the API."""
         found: dict[str, Any] = self.api("GET", f"/runs/{run if isinstance(run, str) else run.id}")
         return found
 
@@ -123,7 +123,7 @@ class Platform:
         self.server = self.machine.up("--port", self.port, *self.options, data=data, variables=self.variables)
 
     def join(self) -> "Platform":
-        """The same platform as another server sees it, on the same database and with a folder of its own."""
+        """Start a second server for this platform, with the same database and another data folder."""
         other = copy.copy(self)
         other.variables = {"FAIRLEAD_SECRET_KEYS": (self.server.data / "secret.key").read_text("utf-8").split()[0]}
         other.server = self.machine.up(*self.options, data="other", variables=other.variables)
@@ -133,7 +133,7 @@ class Platform:
 
 
 def wait_for(look: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float = 60.0) -> Any:
-    """What is seen once it is as wanted."""
+    """Poll until a condition holds, and return the value."""
     end = time.monotonic() + seconds
     while not is_it(found := look()):
         assert time.monotonic() < end, f"still {found}"

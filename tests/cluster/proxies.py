@@ -1,12 +1,12 @@
-"""A proxy between a server and the API server, which lets everything through, except what a test says.
+"""A proxy between a server and the API server that forwards everything except injected faults.
 
     with Proxy(plane) as proxy:
         Platform(machine, plane, admin, proxy.write_kubeconfig(folder / "proxy.kubeconfig"))
         with proxy.doing(Fault("POST", "/jobs$", answer(500), "after")):
             ...
 
-What is done to a request is done before it is forwarded; after the API server has answered, and before that is heard;
-or while it answers, once it says certain words. A watch is forwarded as it comes.
+A fault happens before a request is forwarded, after the API server has responded but before the response is forwarded,
+or during a response that contains certain text. Watches are streamed.
 """
 
 import contextlib
@@ -45,12 +45,12 @@ class Dropped(Exception):
 
 
 Moment = Literal["before", "after", "during"]
-Permission = Callable[["Proxied"], None]  # it answers, or raises `Dropped`; where it does neither, the request goes on
+Permission = Callable[["Proxied"], None]  # responds, raises `Dropped`, or does nothing to continue the request
 
 
 @dataclass
 class Fault:
-    """What befalls requests of a method to an address: to so many of them, after the first few."""
+    """A fault for requests with a method and path: for `times` requests after the first `after`."""
 
     method: str
     address: str  # an expression that is found in the path and the query
@@ -58,7 +58,7 @@ class Fault:
     moment: Moment = "before"
     skip: int = 0
     times: int = 1
-    words: bytes = b""  # what is to be said, for what is done while the API server answers
+    words: bytes = b""  # the text that triggers a fault during a response
     met: list[float] = field(default_factory=list)  # when requests came so far, those that were skipped, too
 
     @property
@@ -67,7 +67,7 @@ class Fault:
         return max(0, min(len(self.met) - self.skip, self.times))
 
     def befalls(self, method: str, address: str, moment: Moment, said: bytes) -> bool:
-        """Whether it befalls a request now."""
+        """Whether the fault applies to this request."""
         if (method, moment) != (self.method, self.moment) or not re.search(self.address, address):
             return False
         if self.words not in said:
@@ -93,7 +93,7 @@ def drop(_handler: "Proxied") -> None:
 
 
 def send(pid: int, number: signal.Signals, ready: threading.Event) -> Permission:
-    """Send a signal to whoever asks, once the test is ready for that. One that is killed hears nothing more."""
+    """Send a signal to the client when the test is ready. A killed client receives no response."""
 
     def permission(_handler: "Proxied") -> None:
         ready.wait(PATIENCE)
@@ -137,7 +137,7 @@ def break_after(seconds: float) -> Permission:
 
 
 class Proxy:
-    """Speaks plain HTTP on this machine with whoever asks, and TLS with the API server. Tokens pass through."""
+    """Accepts plain HTTP on the loopback address, and uses TLS to the API server. Forwards tokens."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -167,7 +167,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the proxy."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def write_kubeconfig(self, file: Path) -> Path:
@@ -202,7 +202,7 @@ class Proxy:
             return sum(bool(re.match(f"{method} .*{address}", request)) for request in self.requests)
 
     def find(self, method: str, address: str, moment: Moment, said: bytes = b"") -> list[Fault]:
-        """What befalls a request at a moment."""
+        """The fault for a request at one point, or None."""
         with self._lock:
             if moment == "before":
                 self.requests.append(f"{method} {address}")
@@ -220,11 +220,11 @@ class Proxy:
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = False  # whoever closes it waits for them
+    daemon_threads = False  # close() waits for them
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked has gone."""
+        """The client closed its connection."""
 
 
 class Proxied(http.server.BaseHTTPRequestHandler):
@@ -251,7 +251,7 @@ class Proxied(http.server.BaseHTTPRequestHandler):
         super().finish()
 
     def hang_up(self) -> None:
-        """Close both connections; whoever reads from one of them wakes up."""
+        """Close both connections, which wakes up blocked readers."""
         for end in (self.connection, self._upstream.sock):
             if end is not None:
                 with contextlib.suppress(OSError):
@@ -317,7 +317,7 @@ class Proxied(http.server.BaseHTTPRequestHandler):
 
 
 def _make_status(code: int, message: str) -> dict[str, Any]:
-    """What an API server says where it refuses."""
+    """The Status object of an error response."""
     reason = REASONS.get(code, "Unknown")
     said = {"status": "Failure", "reason": reason, "message": message, "code": code}
     return {"apiVersion": "v1", "kind": "Status", **said}

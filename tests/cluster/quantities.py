@@ -9,9 +9,9 @@ QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)(Ki|Mi|Gi|T
 
 
 def parse_quantity(text: str) -> Decimal:
-    """The number that a quantity is. Raises ValueError where it is none."""
+    """Parse a quantity. Raises ValueError if it is invalid."""
     found = QUANTITY.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"invalid quantity {text!r}")
     number, suffix = found.groups()
     return Decimal(number) * (Decimal(2) ** BINARY[suffix] if suffix in BINARY else Decimal(10) ** DECIMAL[suffix])

@@ -4,9 +4,9 @@
         with plane.client() as admin:
             admin.create(make_pod("default", "hello", images.PYTHON, ["python3", "-c", "print(1)"]))
 
-The node is a machine of its own in namespaces of this one: its files are in memory, its processes end with its first
-one, and its network is a link that goes with it. Nothing is installed here, and a containerd that runs here is left
-alone. What listens on `network.here`, on this machine, is reached by pods; pods are reached by their addresses.
+The node runs in namespaces of this machine: its files are in memory, its processes end with its first process, and its
+network is a veth link. Nothing is installed, and a containerd of this machine is not touched. Pods can connect to
+servers on `network.here`, and this machine can connect to the addresses of pods.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ class RealNode:
                 admin.create(volume)
 
     def stop(self) -> None:
-        """End all of it, and leave nothing behind."""
+        """Stop the node and remove everything."""
         if self._process is not None:
             assert self._process.stdin is not None
             self._process.stdin.close()  # with which it ends
@@ -77,7 +77,7 @@ class RealNode:
         cgroups.remove(self._cgroup, self._hierarchies)
 
     def logs(self) -> str:
-        """What its parts said last."""
+        """The last log lines of its components."""
         files = sorted(self.folder.glob("*.log"))
         return "\n".join(f"{file.name}:\n{file.read_text('utf-8', 'replace')[-3000:]}" for file in files)
 
@@ -151,7 +151,7 @@ def is_ready(node: Object | None) -> bool:
 
 @contextlib.contextmanager
 def running() -> Iterator[tuple[ControlPlane, RealNode]]:
-    """A control plane with a real node, until the end of the block. Raise `Missing` where this machine has none."""
+    """Run a control plane with a real node. Raise `Missing` if this machine does not support it."""
     probing.check()
     remove_left()
     probing.check_network(trees.build())

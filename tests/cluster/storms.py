@@ -1,4 +1,4 @@
-"""Whatever can befall the requests of a server to its cluster, at random, with dice that a seed makes again."""
+"""Random faults for requests from a server to its cluster, reproducible with a seed."""
 
 import os
 import random
@@ -26,7 +26,7 @@ FAULTS: dict[str, tuple[Moment, Permission]] = {
     "410": ("before", answer(410)),
     "dropped": ("before", drop),
 }
-# What is done, and answered with an error all the same, is the worst for whoever asked.
+# The worst fault: the request is executed, but the response is an error.
 DONE: dict[str, tuple[Moment, Permission]] = {
     "500, and done": ("after", answer(500)),
     "dropped, and done": ("after", drop),
@@ -41,7 +41,7 @@ SEED = "STORM_SEED"  # a variable: the seed of dice that are to be thrown again
 
 
 def make_seed() -> int:
-    """A seed, which is told to whoever reads why a test failed."""
+    """A seed, which is printed if the test fails."""
     seed = int(os.environ.get(SEED) or random.SystemRandom().getrandbits(32))
     print(f"{SEED}={seed} throws the same dice again")
     return seed
@@ -55,7 +55,7 @@ class Storm:
         self._dice = random.Random(seed)
 
     def make_faults(self, *calls: str) -> list[Fault]:
-        """What befalls these kinds of requests."""
+        """The faults for these kinds of requests."""
         return [
             _Gust(
                 *(method, address, self._count(call, name, permission), moment),
@@ -69,7 +69,7 @@ class Storm:
         ]
 
     def list_missing(self, *calls: str) -> list[tuple[str, str]]:
-        """The faults that did not befall these kinds of requests yet."""
+        """The faults that have not happened yet."""
         return [(call, name) for call in calls for name in FAULTS | MORE.get(call, {}) if not self.befell[call, name]]
 
     def _count(self, call: str, name: str, permission: Permission) -> Permission:
@@ -82,7 +82,7 @@ class Storm:
 
 @dataclass
 class _Gust(Fault):
-    """What befalls one of so many requests, now sooner and now later."""
+    """A fault for one of every `often` requests on average."""
 
     dice: random.Random = field(default_factory=random.Random)
     one_of: int = 1
@@ -92,7 +92,7 @@ class _Gust(Fault):
         self._wait()
 
     def befalls(self, method: str, address: str, moment: Moment, said: bytes) -> bool:
-        """Whether it befalls a request now."""
+        """Whether the fault applies to this request."""
         if not super().befalls(method, address, moment, said):
             return False
         self.left -= 1

@@ -44,12 +44,12 @@ class Team:
         return str(self.platform.api("POST", f"/projects/{self.name}/runs", said)["id"])
 
     def why(self, run: str) -> dict[str, Any]:
-        """Why a run is where it is."""
+        """The explanation of a run's state."""
         found: dict[str, Any] = self.platform.api("GET", f"/runs/{run}/why")
         return found
 
     def until_told(self, run: str, *words: str) -> list[str]:
-        """What else is told of a run, once each of these words is in it."""
+        """Wait until the details of a run contain all given words, and return them."""
         return wait_for(  # type: ignore[no-any-return]
             lambda: self.why(run)["details"], lambda told: all(any(word in line for line in told) for word in words)
         )
@@ -62,7 +62,7 @@ class Team:
             self.platform.until(run, "stopped")
 
     def job_name(self, run: str) -> str:
-        """How the Job of a run is called, and so the run in what is told."""
+        """The name of a run's Job, which messages use for the run."""
         return str(self.platform.job_of(run)["metadata"]["name"])
 
     def history(self, run: str) -> list[str]:
@@ -83,7 +83,7 @@ class Team:
 
 
 def make_kubeconfig(plane: ControlPlane, admin: Client, file: Path, *, without: str = "") -> Path:
-    """What `fairlead clusters rbac` prints, given to a service account; without the rules of one API group."""
+    """Apply the output of `fairlead clusters rbac` to a service account, without the rules of one API group."""
     cluster = Cluster(name=CLUSTER, queueing="kueue")
     space, _, *roles = render_access(cluster, [])
     if admin.find(f"/api/v1/namespaces/{SYSTEM}") is None:
@@ -97,7 +97,7 @@ def make_kubeconfig(plane: ControlPlane, admin: Client, file: Path, *, without: 
 
 
 def renamed(role: Object, account: str) -> Object:
-    """The same of another service account."""
+    """The manifests for another service account."""
     named = {**role, "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}-{account}"}}
     if "roleRef" in role:
         named["roleRef"] = {**role["roleRef"], "name": f"{role['roleRef']['name']}-{account}"}

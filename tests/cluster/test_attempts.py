@@ -1,4 +1,4 @@
-"""Runs that are tried again on the real control plane: each try with objects of its own, of which nothing is left."""
+"""Retries on the real control plane: each attempt has its own objects, and all of them are removed."""
 
 import signal
 from typing import Any
@@ -57,14 +57,14 @@ def tries_of(run: Run) -> list[tuple[int, str, str]]:
 
 
 def until_gone(admin: Client, run: Run, tries: int) -> None:
-    """Wait until there is no object any more of any try."""
+    """Wait until the objects of all attempts are gone."""
     for number in range(1, tries + 1):
         execution = run.id if number == 1 else f"{run.id}-{number}"
         until(lambda execution=execution: not left_of(admin, execution), seconds=60)  # type: ignore[misc]
 
 
 def memory_of(job: dict[str, Any]) -> tuple[str, str]:
-    """What the container of a Job requests of memory, and what it may use."""
+    """The memory request and limit of a Job's container."""
     resources = job["spec"]["template"]["spec"]["containers"][0]["resources"]
     return resources["requests"]["memory"], resources["limits"]["memory"]
 

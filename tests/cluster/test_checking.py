@@ -47,7 +47,7 @@ def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[ApiClient
         try:
             yield api
         finally:
-            api._client.close()  # nobody else reads from it
+            api._client.close()  # not shared with other tests
             for role in roles:
                 admin.delete(path_of(role))
 
@@ -79,7 +79,7 @@ def test_what_is_printed_is_enough(
 def test_each_permission_that_is_taken_away_is_missed(
     control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
 ) -> None:
-    """One by one: none is printed that is not asked for, and none is asked for that is not printed."""
+    """Each printed permission is checked, and each checked permission is printed."""
     manifests = render_access(cluster, [project])
     with reaching(control_plane, manifests) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")

@@ -1,4 +1,4 @@
-"""The control plane is a real one; it can be taken away and given back, and says who asked what of it."""
+"""Tests of the control plane: it is real, can be stopped and started, and logs requests."""
 
 import os
 import signal
@@ -71,12 +71,12 @@ def test_ready_programs_are_used_where_they_are_given(tmp_path: Path) -> None:
 def test_a_folder_without_ready_programs_is_refused(tmp_path: Path) -> None:
     make_program(tmp_path / "kubectl")
 
-    with pytest.raises(binaries.Missing, match=f"{tmp_path}, where there is no etcd and no kube-apiserver"):
+    with pytest.raises(binaries.Missing, match=f"{tmp_path}, which lacks etcd and kube-apiserver"):
         binaries.find({"KUBEBUILDER_ASSETS": str(tmp_path)})
 
 
 def test_without_go_it_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(binaries.Missing, match=r"there is no Go .* install Go 1\.25\.0 or newer"):
+    with pytest.raises(binaries.Missing, match=r"Go is required .* install Go 1\.25\.0 or newer"):
         binaries.build({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
 
 
@@ -98,7 +98,7 @@ def test_a_build_that_fails_leaves_nothing_and_says_why(tmp_path: Path) -> None:
 
 
 def make_rules(namespace: str, name: str) -> list[Object]:
-    """What lets an account list ConfigMaps, and nothing else."""
+    """A role that allows only to list ConfigMaps."""
     version, meta = "rbac.authorization.k8s.io/v1", {"name": name, "namespace": namespace}
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}

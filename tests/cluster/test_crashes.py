@@ -20,7 +20,7 @@ START = {
     "release": ("PATCH", "/{}/jobs/", 0),
 }
 BOTH = pytest.mark.parametrize("moment", ["before", "after"])
-# What a watch says, and then the server is killed, before it hears that.
+# The watch event at which the server is killed before it receives the event.
 HEARD = {
     "job made": ("/jobs[?].*watch=true", '"namespace":"{}"'),
     "pod made": ("/api/v1/pods[?].*watch=true", '"namespace":"{}"'),
@@ -121,7 +121,7 @@ def test_a_server_that_is_killed_while_it_stops_a_run_has_stopped_it(
 def test_a_run_that_is_stopped_while_nobody_is_there_never_starts(
     platform: Platform, proxy: Proxy, moment: Moment
 ) -> None:
-    """Between the kill and the next start somebody stops it: through another server, say."""
+    """A user stops the run while the server is down, for example through another server."""
     trial = Trial(platform)
     fault = trial.killing("POST", f"/{{}}/secrets{END}", moment)
     with proxy.doing(fault, Fault("GET", "/api/v1/nodes", hang(3), times=1)):
@@ -138,7 +138,7 @@ TIDY = {"log": ("GET", "/{}/pods/[^/]+/log"), "delete": ("DELETE", "/{}/jobs/")}
 
 @pytest.fixture(scope="module")
 def tidy_platform(platform: Platform) -> Platform:
-    """The same, and the objects of a run that has ended are removed at once."""
+    """A platform that removes the objects of ended runs immediately."""
     platform.variables = {"FAIRLEAD_KEEP_OBJECTS_MINUTES": "0"}
     platform.restart()
     return platform

@@ -1,4 +1,4 @@
-"""What is left of runs that have ended or were stopped: no objects, and everything that they said."""
+"""After the end of a run: its objects are gone, its logs are complete."""
 
 import itertools
 import threading
@@ -210,7 +210,7 @@ def bench(
 
 
 def measure(bench: KubernetesBench, run_id: str, *, most: int = 0) -> None:
-    """Let what a run uses be asked for often, until something is known, and so much memory was seen."""
+    """Sample the usage of a run until at least `memory` was measured."""
     executor = bench.executor
     sampler = PodMetricsSampler(executor.api, executor.view, executor.sampler.folder, lambda: datetime.now(UTC), 0.1)
     thread = threading.Thread(target=sampler.run)

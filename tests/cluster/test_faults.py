@@ -31,7 +31,7 @@ END = r"(\?|$)"
 WATCHES = "[?&]watch=true"
 FORBIDDEN = 'secrets is forbidden: User "me" cannot create resource "secrets" in API group "" in the namespace "mine"'
 BUSY, BUSY_SECONDS = "too many requests, for a while", 8  # longer than the first pauses between tries
-# What is done to the requests of one start each: the method, the address, what is done, when, and how often.
+# Faults for the requests of one start: method, path, fault, time and number.
 STARTS: dict[str, tuple[str, str, Permission, Moment, int]] = {
     "namespace made, answered 500": ("POST", f"/api/v1/namespaces{END}", answer(500), "after", 1),
     "job made, answered 500": ("POST", f"/{{}}/jobs{END}", answer(500), "after", 1),
@@ -54,7 +54,7 @@ def platform(proxied_platform: Platform) -> Platform:
 
 
 def remove(platform: Platform, run: Run) -> str:
-    """Remove the Job of a run, as somebody with kubectl does; its name."""
+    """Delete the Job of a run as with kubectl, and return its name."""
     job = platform.job_of(run)["metadata"]
     path = f"/apis/batch/v1/namespaces/{job['namespace']}/jobs/{job['name']}"
     platform.admin.delete(path, propagationPolicy="Background")
@@ -192,7 +192,7 @@ def test_how_a_run_ended_is_told_once_its_pods_may_be_seen(platform: Platform, p
 
 
 def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(platform: Platform, proxy: Proxy) -> None:
-    """It was released, nobody heard of that, it is stopped, and the cluster refuses to remove it for a while."""
+    """The Job was released but the response was lost; then the run is stopped and the deletion fails for a while."""
     trial, unseen = Trial(platform, waits=True), threading.Event()
 
     def lose_sight(_request: Proxied) -> None:
@@ -221,7 +221,7 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(platform:
 
 
 def test_a_job_that_is_seen_only_after_its_run_was_stopped_is_removed(platform: Platform, proxy: Proxy) -> None:
-    """The answer to its creation is an error, and the watch is late: the server believes that there is no Job."""
+    """The creation returns an error and the watch is late, so the server does not know about the Job."""
     trial, seen = Trial(platform), threading.Event()
     late = Fault("GET", "/batch/v1/jobs[?].*watch=true", hold(seen), "during", words=trial.namespace.encode())
     made = Fault("POST", f"/namespaces/{trial.namespace}/jobs{END}", answer(500), "after")

@@ -21,7 +21,7 @@ from tests.cluster.filtering.cases import make_case
 CASES = 40 * max(100, int(os.environ.get("FAIRLEAD_EXAMPLES", "100")))
 AT_ONCE, CHECKED, SHOWN = 1000, 500, 3
 KEPT = sorted((Path(__file__).parent / "filtering" / "kept").glob("*.json"))
-# Whoever deals out parts of GPUs is another scheduler.
+# GPU sharing is done by other schedulers.
 CAUSES = [*(str(cause) for cause in Cause if cause not in (Cause.AMOUNT, Cause.SHARE))]
 RESOURCES = ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"]
 OFTEN = 0.01  # of all nodes
@@ -29,7 +29,7 @@ OFTEN = 0.01  # of all nodes
 
 @dataclass
 class Outcome:
-    """What came of many cases."""
+    """The combined results of all cases."""
 
     nodes: int = 0
     feasible: int = 0

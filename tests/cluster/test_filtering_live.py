@@ -27,7 +27,7 @@ FITTING, UNFITTING = 30, 30  # cases of each kind
 FIRST_SEED, TRIED = 1_000_000, 600
 SEEN_SECONDS = 0.2  # until the scheduler has seen what was created before the pod
 DECIDED_SECONDS = 15.0
-# What the scheduler's filters look for, in its order: of each node, what the first that says no has to say is told.
+# The filter plugins in their order. The scheduler reports the first failure per node.
 ORDER: list[tuple[Cause, ...]] = [
     *[(Cause.CORDONED,), (Cause.NODE_NAME,), (Cause.TAINT,), (Cause.LABELS,), (Cause.PORTS,), (Cause.AMOUNT,)],
     *[(Cause.IN_USE,), (Cause.VOLUME,), (Cause.ZONE,)],
@@ -108,9 +108,9 @@ def make_live_case(seed: int) -> JSON:
 
 
 def is_decided(case: JSON, fits: bool) -> bool:
-    """Whether a decision can be seen: not of a pod that has a node, nor of one whose volumes must be bound first.
+    """Whether the decision is visible: not for a pod with a node, nor for one whose volumes must be bound first.
 
-    Where volumes are to be made, the scheduler says for which node; where it takes some that are there, it does not.
+    The scheduler names the node if it provisions volumes, but not if it binds existing ones.
     """
     spec = case["pod"]["spec"]
     if "nodeName" in spec:
@@ -141,13 +141,13 @@ def agrees(message: str, node_filter: NodeFilter) -> bool:
         return told is None or NARROWED in message
     if told is None:
         return False
-    # Two sentences of the scheduler are one cause of ours, and a node can be told both.
+    # Two messages of the scheduler correspond to one cause, and a node can have both.
     volumes = told.pop(Cause.VOLUME, 0) > 0, ours.pop(Cause.VOLUME, 0) > 0
     return told == ours and volumes[0] == volumes[1]
 
 
 def find_told(message: str) -> tuple[int, Counter[str] | None]:
-    """How many nodes there are, and on how many of them each cause was found; None where it looked at none."""
+    """The number of nodes, and of nodes per cause; None if the scheduler checked no node."""
     found = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
     assert found, message
     told: Counter[str] = Counter()

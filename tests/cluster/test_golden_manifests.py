@@ -1,4 +1,4 @@
-"""The real server takes every manifest of every golden story, and drops nothing of it."""
+"""The real API server accepts every golden manifest and drops no field."""
 
 import base64
 from typing import Any
@@ -57,7 +57,7 @@ def fill_secret(manifest: Object) -> Object:
 
 
 def list_dropped(sent: Any, taken: Any, path: tuple[str, ...] = ()) -> list[str]:
-    """What of an object the server did not keep. It may add, and may write amounts in its own way."""
+    """The fields that the API server dropped. It may add fields and normalize quantities."""
     if isinstance(sent, dict) and isinstance(taken, dict):
         return [
             line

@@ -330,7 +330,7 @@ def read_log(admin: Client, pod: Object, **params: str) -> str:
 
 
 def list_group(pid: int) -> list[str]:
-    """What is left of a group of processes, less those that only wait to be counted."""
+    """The living processes of a process group, without zombies."""
     left = [other.info for other in psutil.process_iter(["pid", "name", "status"])]
     alive = [one for one in left if one["pid"] and one["status"] != psutil.STATUS_ZOMBIE]
     return [one["name"] for one in alive if _group_of(one["pid"]) == pid]

@@ -28,14 +28,14 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def admin(control_plane: ControlPlane) -> Iterator[Client]:
-    """Somebody who may do everything."""
+    """A client with cluster-admin permissions."""
     with control_plane.client() as admin:
         yield admin
 
 
 @pytest.fixture(scope="module")
 def kubelet(control_plane: ControlPlane) -> Iterator[FakeKubelet]:
-    """The kubelet of a node that has room for all, so that nobody waits for anything but a queue."""
+    """A kubelet with a large node, so that runs wait only for queues."""
     with FakeKubelet(control_plane) as kubelet:
         kubelet.add_node("large", gpus=500)
         yield kubelet
@@ -184,7 +184,7 @@ def test_a_queue_that_is_held_lets_nothing_go_until_that_is_taken_back(team: Tea
     team.platform.until(second, "running")
 
 
-# What Kueue takes back
+# Preemption and eviction by Kueue
 
 
 def test_one_that_has_to_leave_waits_again_and_is_the_same_job_all_along(team: Team, kueue: Kueue) -> None:
@@ -238,7 +238,7 @@ def test_a_workload_that_is_removed_is_made_again_and_the_run_goes_on(team: Team
     assert team.written() == {"create": 2, "patch": 2}
 
 
-# What is done to runs that wait
+# Changes of waiting runs
 
 
 def test_a_server_that_starts_again_finds_those_that_wait(team: Team) -> None:

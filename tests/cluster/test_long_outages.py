@@ -34,7 +34,7 @@ def test_a_hundred_runs_live_through_a_minute_without_their_cluster(
     ledger = Ledger(platform, kubelet)
     before = warm_up(platform, ledger)
     gate = tmp_path / "gate"
-    os.mkfifo(gate)  # whoever reads from it waits until somebody opens it to write
+    os.mkfifo(gate)  # a reader blocks until a writer opens the FIFO
     wait = f"echo begun; : < {gate}; echo over"
     go_on = [ledger.note(platform.pretend(SLEEP), "stopped") for _ in range(60)]
     end = [ledger.note(platform.shell(wait, **WHOLE), "completed") for _ in range(20)]
@@ -66,6 +66,6 @@ def test_a_hundred_runs_live_through_a_minute_without_their_cluster(
 
 
 def look(platform: Platform, run: Run | str) -> list[object]:
-    """What must not change."""
+    """The fields that must not change."""
     seen = platform.show(run)
     return [seen[name] for name in ("state", "reason", "message", "revision")]

@@ -101,6 +101,6 @@ def test_a_server_that_is_started_while_the_cluster_is_away_waits_for_it(
 
 
 def _look(platform: Platform, run: Run | str) -> list[object]:
-    """What must not change."""
+    """The fields that must not change."""
     seen = platform.show(run)
     return [seen[name] for name in KEPT]

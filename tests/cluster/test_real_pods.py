@@ -58,7 +58,7 @@ with real_nodes.running() as (plane, node), plane.client() as admin:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[ControlPlane, RealNode]]:
-    """A control plane with one real node, where this machine can have one."""
+    """A control plane with one real node; skips if this machine does not support it."""
     with contextlib.ExitStack() as ending:
         try:
             found = ending.enter_context(real_nodes.running())
@@ -174,7 +174,7 @@ def test_a_function_that_is_stopped_is_told_so_and_not_killed(real_platform: Pla
     )
     run.stop()
     events = list(itertools.takewhile(lambda event: event["type"] != "DELETED", map(json.loads, seen)))
-    assert state_of(events[-1]["object"])["terminated"]["exitCode"] == 143  # 137 where nobody listened
+    assert state_of(events[-1]["object"])["terminated"]["exitCode"] == 143  # 137 if the signal was ignored
     real_platform.until(run, "stopped", seconds=PATIENCE)
 
 
@@ -204,7 +204,7 @@ def test_nothing_is_left_of_a_node_whose_maker_is_killed(cluster: tuple[ControlP
         link, folder = maker.stdout.readline().split()
         assert Path("/sys/class/net", link).exists()
         maker.kill()
-    real_nodes.remove_left()  # as the next one does first: fails where a process of the node is still there
+    real_nodes.remove_left()  # fails if a process of the node is still running
     until(lambda: not Path("/sys/class/net", link).exists())
     assert not Path(folder).exists()
     assert not any(hierarchy.place.joinpath(f"{cgroups.NAME}{maker.pid}").exists() for hierarchy in cgroups.find())

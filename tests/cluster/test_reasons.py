@@ -1,4 +1,4 @@
-"""What is seen of runs on the real control plane, and what is said of it: a reason to match, a sentence to act on."""
+"""Reasons and messages of runs on the real control plane."""
 
 import contextlib
 import itertools
@@ -29,7 +29,7 @@ def image(name: str) -> dict[str, str]:
 
 
 def history_of(platform: Platform, run: Run) -> list[str]:
-    """The states and reasons that a run went through, less those of which it depends on the moment whether they are."""
+    """The states and reasons of a run in order, without those that depend on timing."""
     told = [(event["state"], event["reason"]) for event in platform.api("GET", f"/runs/{run.id}/events")]
     lasting = [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
     return [said for said, _ in itertools.groupby(lasting)]
@@ -55,7 +55,7 @@ def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
     return run
 
 
-# What keeps a run from running
+# Reasons for waiting
 
 
 def test_an_image_that_does_not_come(lost: Run, platform: Platform) -> None:
@@ -227,7 +227,7 @@ def test_a_served_run_that_fails_is_degraded_and_goes_on(platform: Platform) -> 
     platform.until(run, "stopped")
 
 
-# What happens to a run on the way
+# Interruptions
 
 
 def test_one_that_makes_room_waits_and_runs_again(platform: Platform, kubelet: FakeKubelet, admin: Client) -> None:
@@ -268,7 +268,7 @@ def test_one_whose_node_is_silent_runs_until_more_is_known(platform: Platform, k
         said = platform.until(run, "NodeLost")
         assert (said["state"], said["message"].startswith("its node quiet is not ready since ")) == ("running", True)
         (pod,) = platform.pods_of(run)
-        until(lambda: "deletionTimestamp" in platform.pods_of(run)[0]["metadata"])  # it is told to leave
+        until(lambda: "deletionTimestamp" in platform.pods_of(run)[0]["metadata"])  # it receives SIGTERM
         assert platform.show(run)["reason"] == "NodeLost"
         kubelet.restore_node("quiet")
         until(lambda: [found for found in platform.pods_of(run) if found["metadata"]["uid"] != pod["metadata"]["uid"]])
@@ -288,7 +288,7 @@ def test_one_whose_node_was_started_anew_has_failed(platform: Platform, kubelet:
         assert (said["reason"], said["message"]) == ("NodeLost", words)
 
 
-# What people do by hand
+# Manual changes
 
 
 def test_a_job_that_is_suspended_goes_on_when_that_is_taken_back(platform: Platform, admin: Client) -> None:
@@ -311,7 +311,7 @@ def test_a_job_that_is_removed_is_lost(platform: Platform, admin: Client) -> Non
     name = platform.job_of(run)["metadata"]["name"]
     admin.delete(f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}", propagationPolicy="Background")
     said = platform.until(run, "failed")
-    words = "it is gone without a trace: somebody or something has removed it"
+    words = "disappeared: it was removed by something other than Fairlead"
     assert (said["reason"], said["message"]) == ("Lost", words)
 
 
@@ -333,6 +333,6 @@ def test_one_whose_node_was_taken_away_runs_on_another(platform: Platform, kubel
     with adding(platform, kubelet, "weak"):
         platform.until(lost, "running")
         history = history_of(platform, lost)
-        assert len(history) == len(set(history)) + 1, history  # each is told once, and that it runs twice
+        assert len(history) == len(set(history)) + 1, history  # each is reported once, and running twice
         lost.stop()
         platform.until(lost, "stopped")

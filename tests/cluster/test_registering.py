@@ -43,7 +43,7 @@ def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -
 
 
 def told(answer: Answer) -> dict[str, str]:
-    """What was found, by name: its state."""
+    """The state of each check by name."""
     return {
         name: state for state, name in re.findall(r"^(ok|warning|problem) +(\w+(?: \w+)?)  ", answer.out, re.MULTILINE)
     }
@@ -56,7 +56,7 @@ def test_a_cluster_is_added_checked_changed_and_removed(
     assert (added.code, added.err) == (0, ""), added
     assert "added cluster main below platform\n" in added.out
     states = told(added)
-    assert states.pop("usage") == "warning"  # nobody measures pods
+    assert states.pop("usage") == "warning"  # no metrics server
     assert set(states.values()) == {"ok"}, added.out
     assert {"connection", "permissions", "namespaces", "storage", "gpus", "callbacks"} <= states.keys()
     assert terminal.read("clusters", "show", "main")["details"] == {"server_url": server.url}
@@ -97,7 +97,7 @@ def test_permissions_that_are_missing_are_found_and_given(
 def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, kubeconfig: Path) -> None:
     said = ("--no-create-namespaces", "--namespace", "ai-{project}")
     terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *said)
-    assert "There is no project on it yet" in terminal.say("clusters", "rbac", "fourth")
+    assert "The cluster has no project yet" in terminal.say("clusters", "rbac", "fourth")
     for name in ("arm", "leg"):
         terminal.say("projects", "create", name, "--parent", "cluster/fourth")
     roles = [item for item in yaml.safe_load_all(terminal.say("clusters", "rbac", "fourth")) if item["kind"] == "Role"]
@@ -128,7 +128,7 @@ def test_runs_need_no_more_than_what_was_given(
     server: Running,
     kubeconfig: Path,
 ) -> None:
-    """A run with code, a secret, a volume, an output and its removal: the cluster says no to nothing of it."""
+    """A run with code, a secret, a volume and an output, and its removal: no request is forbidden."""
     terminal("clusters", "add", "fifth", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
     terminal.say("projects", "create", "tree", "--parent", "cluster/fifth")
     account = "system:serviceaccount:fairlead-system:fairlead"

@@ -1,4 +1,4 @@
-"""What somebody takes from runs by hand while they live, and what a namespace has no room for."""
+"""Manual deletion of objects of active runs, and namespaces without quota."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.processes.machines import Machine
 
 ALL_GPUS = {"resources": {"gpu": 8}}
 PLURALS = {"job": "apis/batch/v1/{}/jobs", "pod": "api/v1/{}/pods", "claim": "api/v1/{}/persistentvolumeclaims"}
-# How runs end of which such an object is removed: while they run, and while they wait for a node.
+# The outcome after an object is deleted: of running runs, and of pending runs.
 RUNNING = {"job": "failed Lost", "pod": "failed PodRemoved", "claim": "completed"}
 WAITING = {"job": "completed", "pod": "failed PodRemoved", "claim": "stopped"}
 # Of each too little for all, and of some less than of others: each run meets most of these limits on its way.
@@ -37,13 +37,13 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
 
 @pytest.fixture(scope="module")
 def ledger(platform: Platform, kubelet: FakeKubelet) -> Ledger:
-    """What is to become of the runs of these tests."""
+    """The expected outcomes of the runs of these tests."""
     return Ledger(platform, kubelet)
 
 
 @pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What keeps a run until somebody opens it to write."""
+    """A FIFO that blocks a run until it is opened for writing."""
     made = tmp_path_factory.mktemp("gates") / "gate"
     os.mkfifo(made)
     return made
@@ -59,7 +59,7 @@ def moved(platform: Platform, kubelet: FakeKubelet, ledger: Ledger, gate: Path) 
 
 
 def remove(platform: Platform, kind: str, run: Run) -> None:
-    """Remove an object of a run, as somebody does with kubectl."""
+    """Delete an object of a run as with kubectl."""
     path = f"/{PLURALS[kind]}"
     (found,) = platform.admin.items(path.replace("{}/", ""), labelSelector=f"fairlead.dev/run={run.id}")
     meta = found["metadata"]

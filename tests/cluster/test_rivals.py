@@ -23,12 +23,12 @@ from tests.cluster.test_pairs import Pair, pair, silence  # noqa: F401
 from tests.cluster.test_storms import FAIL, SLEEP, SUCCEED, WHOLE
 
 BLOWS = 6
-PATIENCE_SECONDS = 5.0  # after which whoever gets no answer asks the other server
+PATIENCE_SECONDS = 5.0  # timeout before the client tries the other server
 FROZEN_SECONDS = 10.0  # at most: one that is frozen in the middle of a transaction keeps the other waiting
 
 
 class User:
-    """Somebody who does not give up: what one server does not answer, the other one is asked."""
+    """A client that tries the other server if one does not respond."""
 
     def __init__(self, platforms: Pair, ledger: Ledger, dice: random.Random) -> None:
         self.platforms, self.ledger, self.dice = platforms, ledger, dice
@@ -52,7 +52,7 @@ class User:
             self.send(f"/runs/{run.id}/stop", None)
 
     def send(self, path: str, body: Any) -> Any:
-        """What one of the servers answers to a POST, which is done once."""
+        """Send an idempotent POST request to either server."""
         headers = {"Idempotency-Key": uuid.uuid4().hex}
         while True:
             with contextlib.suppress(httpx2.TransportError):

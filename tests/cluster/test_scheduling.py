@@ -15,7 +15,7 @@ from tests.processes.machines import Machine
 PRODUCT = "nvidia.com/gpu.product"
 A100, T4, L40 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4", "NVIDIA-L40S"
 GPU_TAINT = {"key": "team", "value": "vision", "effect": "NoSchedule"}
-# Two pools of A100, one of T4 that is kept for a team, and one without GPUs.
+# Two node pools with A100, one with T4 reserved for a team, and one without GPUs.
 NODES: dict[str, dict[str, Any]] = {
     "a100-1": {"gpus": 4, "labels": {"pool": "a100", PRODUCT: A100}, "room": {"cpu": "32"}},
     "a100-2": {"gpus": 4, "labels": {"pool": "a100-reserved", PRODUCT: A100}, "room": {"cpu": "32"}},
@@ -167,7 +167,7 @@ def test_once_a_node_comes_it_runs(platform: Platform, kubelet: FakeKubelet, sta
 
 
 def test_where_no_node_may_come_what_fits_on_none_is_refused(platform: Platform, started: list[Run]) -> None:
-    """To change a cluster is to connect to it anew: what runs there goes on, and is looked after."""
+    """A change of the cluster reconnects to it; its runs continue and are still observed."""
     started.append(platform.run(profile="small"))
     platform.until(started[0], "running")
     platform.terminal("clusters", "edit", "main", "--autoscaled=false")

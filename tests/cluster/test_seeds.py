@@ -35,7 +35,7 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
     for sharing in ("kai", "hami"):
         said = {"namespace": f"{platform.name}-{{project}}", "gpu_sharing": sharing, "autoscaled": True}
         platform.api("POST", "/clusters", {"name": sharing, **said})
-        # Code 1: what shares GPUs is not there, and is told to be missing.
+        # Exit code 1: the GPU sharing system is not installed, and the check reports it.
         platform.terminal("clusters", "connect", sharing, "--kubeconfig", str(control_plane.kubeconfig), code=1)
         platform.api("POST", "/projects", {"name": sharing, "parent": f"cluster/{sharing}"})
     for secret in stories.SECRETS:
@@ -133,7 +133,7 @@ def test_of_every_story_something_was_made(told: dict[str, Run], platform: Platf
     assert wrong == {}
 
 
-# What the seeds leave to Kubernetes
+# Kubernetes defaults
 
 
 def test_tolerations_and_affinity_are_taken_as_they_are(platform: Platform, admin: Client) -> None:
@@ -229,12 +229,12 @@ def test_images_are_pulled_as_the_function_says(platform: Platform, admin: Clien
     run.stop()
 
 
-# What is there already
+# Existing objects
 
 
 @pytest.fixture(scope="module")
 def existing(platform: Platform, admin: Client) -> None:
-    """A claim and a ConfigMap that nobody labeled for the project. Of the claim, the project knows."""
+    """A claim and a ConfigMap without the project label. The claim is registered as a volume of the project."""
     admin.create(make_claim(platform.namespace, "team-data"))
     admin.create(make_map(platform.namespace, "team-settings", {"a": "b"}))
     platform.api("POST", "/projects/forest/volumes", {"name": "team-data", "size": "1Gi"})
@@ -279,7 +279,7 @@ def test_a_volume_of_the_project_is_made_once_and_stays(platform: Platform, admi
     assert "ownerReferences" not in claim["metadata"]
 
 
-# What every run has
+# Settings of every run
 
 
 def test_everything_belongs_to_the_run_and_no_pod_has_a_token_of_the_cluster(platform: Platform, admin: Client) -> None:

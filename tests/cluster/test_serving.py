@@ -1,4 +1,4 @@
-"""What serves on a cluster: as ready as its pods, and reached through the API server."""
+"""Served runs on a cluster: readiness of pods, and access through the API server."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ PATIENCE = 120.0
 
 
 def ask(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
-    """What the run answers."""
+    """Send a request to the served run."""
     endpoint = bench.executor.find_endpoint("r1")
     headers = dict(endpoint.headers)
     return httpx2.post(
@@ -24,7 +24,7 @@ def ask(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
 
 
 def answers(bench: KubernetesBench) -> bool:  # noqa: F811
-    """Whether it does. That it is ready is known a moment before the API server knows where it is."""
+    """Whether the run responds. The API server may know the endpoint a moment after the pod is ready."""
     try:
         return ask(bench).status_code == 200
     except Unavailable:
@@ -32,7 +32,7 @@ def answers(bench: KubernetesBench) -> bool:  # noqa: F811
 
 
 def until(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
-    """What is seen of the run once it has a reason."""
+    """Wait until the run has a reason, and return the run."""
     wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == reason, seconds=PATIENCE)
     seen = bench.executor.observe("r1")
     assert seen is not None

@@ -19,7 +19,7 @@ from tests.cluster.platforms import Platform
 from tests.cluster.proxies import ALWAYS, Fault, Proxy, break_after
 from tests.cluster.storms import CALLS, DOING, SEEING, Storm, make_seed
 
-LEAST_SECONDS, MOST_SECONDS = 8.0, 120.0  # that each half of a storm lasts: until all that can befall requests did
+LEAST_SECONDS, MOST_SECONDS = 8.0, 120.0  # per half of a storm: until all faults have happened
 DATA = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
 WHOLE = {"secrets": ["TOKEN"], "volumes": [DATA]}
 SLEEP, SUCCEED, FAIL, SERVE = "sleep", "succeed", "exit-3", "serve"
@@ -34,7 +34,7 @@ def platform(proxied_platform: Platform) -> Platform:
 
 @pytest.fixture
 def ledger(platform: Platform, kubelet: FakeKubelet) -> Ledger:
-    """What is to become of the runs of a test."""
+    """The expected outcomes of the runs of a test."""
     return Ledger(platform, kubelet)
 
 
@@ -110,7 +110,7 @@ def serve(platform: Platform) -> Run:
 
 @contextlib.contextmanager
 def reading_logs(platform: Platform, ledger: Ledger) -> Iterator[None]:
-    """Meanwhile, somebody reads the logs of the latest runs: they are there, were never, or are not now."""
+    """Read logs of recent runs concurrently: they exist, never existed, or are unavailable now."""
     ended, wrong = threading.Event(), set[str]()
 
     def read() -> None:

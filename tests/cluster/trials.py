@@ -28,7 +28,7 @@ KINDS = {
     "Service": "/api/v1/{}/services",
 }
 OF_THE_CLUSTER = ("kube-root-ca.crt",)  # in every namespace
-# What belongs to such a run once it runs.
+# The objects of a running run.
 WHOLE = {"ConfigMap": 1, "Job": 1, "PersistentVolumeClaim": 1, "Pod": 1, "Secret": 2}
 SERVING = {"Deployment": 1, "Pod": 1, "ReplicaSet": 1, "Service": 1}
 KEY, PULL = "sesame-open", json.dumps({"auths": {"registry.example": {"auth": "bWU6bWluZQ=="}}})
@@ -92,7 +92,7 @@ class Trial:
     def killing(
         self, method: str, address: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **when: Any
     ) -> Fault:
-        """What kills the server at a request about this run, or sends another signal, once that is submitted."""
+        """A fault that kills the server (or sends another signal) at a request about this run."""
         permission = send(self.platform.server.process.pid, number, self.submitted)
         return Fault(method, address.replace("{}", f"namespaces/{self.namespace}"), permission, moment, **when)
 
@@ -102,7 +102,7 @@ class Trial:
         assert (ended["state"], run.refresh().result) == ("completed", RESULT), ended
 
     def read_log(self, run: Run) -> str:
-        """What it wrote, as soon as the server has seen the cluster."""
+        """The log of a run, once the server has synchronized with the cluster."""
         while True:
             try:
                 return str(run.logs())
@@ -127,12 +127,12 @@ class Trial:
         return [each for each in found if each["metadata"]["name"] not in OF_THE_CLUSTER]
 
     def count_objects(self) -> dict[str, int]:
-        """How many there are of each kind, where there are some."""
+        """The number of objects per kind."""
         kinds = [each["kind"] for each in self.list_objects()]
         return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
     def find_orphans(self) -> list[str]:
-        """What belongs to nothing that is there, beside what belongs to nothing by design: the main object of a run."""
+        """Objects without an existing owner, except the main objects of runs, which have none."""
         found = self.list_objects()
         living = {each["metadata"]["uid"] for each in found}
         owners = {

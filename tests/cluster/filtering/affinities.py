@@ -15,7 +15,7 @@ HOST, ZONE, REGION, RACK = (
 )
 OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 ZONES, REGIONS, RACKS = ("z1", "z2", "z3"), ("r1", "r2"), ("1", "2", "3")
-DOMAINS = (HOST, HOST, HOST, ZONE, ZONE, ZONE, RACK, REGION)  # by which pods are kept together or apart
+DOMAINS = (HOST, HOST, HOST, ZONE, ZONE, ZONE, RACK, REGION)  # for pod affinity and anti-affinity
 NUMBERS = ("0", "1", "2", "10", "007", "4.5", "ten", "", "9223372036854775807", "9223372036854775808")
 NODE_LABELS: Known = {
     ZONE: ZONES,
@@ -69,7 +69,7 @@ def make_node_affinity(random: Random, names: list[str]) -> JSON:
     terms = [make_node_term(random, names) for _ in range(random.choice((1, 1, 1, 2, 2, 3)))]
     affinity: JSON = {REQUIRED: {"nodeSelectorTerms": terms}}
     if chance(random, 0.1):
-        # A wish for a number that is none is no reason of a filter: the scheduler fails at it when it compares nodes.
+        # No preferences with invalid numbers: filters ignore them, but the scheduler fails when it scores nodes.
         wished = {"key": "pool", "operator": "In", "values": [random.choice(NODE_LABELS["pool"])]}
         wish = {"weight": 1, "preference": {"matchExpressions": [wished]}}
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]

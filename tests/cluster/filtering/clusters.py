@@ -1,6 +1,6 @@
-"""Cases on a real API server: their objects are created, read back as everybody sees them, and taken away again.
+"""Test cases on a real API server: create the objects, read them back with defaults, and delete them.
 
-There is no controller: what is created stays as it is.
+No controllers run, so objects do not change.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def set_up(admin: Client, case: JSON) -> None:
 
 
 def read_back(admin: Client, pod: Object) -> JSON:
-    """The case as the API server tells of it, without the pod among those that are there."""
+    """The case as returned by the API server, without the new pod in the list of pods."""
     case = {part: [{"kind": kind, **item} for item in admin.items(path)] for part, (path, kind) in LISTS.items()}
     case["pods"] = [other for other in case["pods"] if other["metadata"]["uid"] != pod["metadata"]["uid"]]
     return {"pod": pod, **case}
@@ -81,7 +81,7 @@ def find_chosen(admin: Client, pod: Object) -> Iterator[str]:
 
 
 def _add(admin: Client, body: Object) -> Object:
-    """Create an object, with its status, and let it leave where it is leaving."""
+    """Create an object with its status, and delete it if it has a deletion timestamp."""
     meta = {key: value for key, value in body["metadata"].items() if not key.startswith(("deletion", "uid"))}
     made = admin.create({**body, "metadata": meta})
     if "status" in body:

@@ -24,7 +24,7 @@ PARTS = ("nodes", "pods", "namespaces", "claims", "volumes", "classes")
 RESTRICTIONS = "VolumeRestrictions"
 ONE_POD = "PersistentVolumeClaim with ReadWriteOncePod access mode"
 TOO_MANY_PODS, INSUFFICIENT = "Too many pods", "Insufficient "
-# What the scheduler's filters say of a node, and the cause that this is.
+# Messages of the scheduler's filter plugins, and the cause of ours that corresponds.
 SAID: Mapping[str, Cause] = {
     "node(s) didn't match the requested node name": Cause.NODE_NAME,
     "node(s) were unschedulable": Cause.CORDONED,
@@ -42,7 +42,7 @@ SAID: Mapping[str, Cause] = {
     "node(s) didn't match pod topology spread constraints": Cause.SPREAD,
     "node(s) didn't match pod topology spread constraints (missing required label)": Cause.SPREAD_LABEL,
 }
-# What a filter refuses of the whole pod, before it has looked at any node.
+# PreFilter messages, which reject the pod before any node is checked.
 REFUSED = {
     "NodeAffinity": Cause.LABELS,
     "VolumeBinding": Cause.CLAIM,
@@ -56,7 +56,7 @@ OF_VOLUMES = (Cause.VOLUME, Cause.ZONE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What keeps the pod off each node; none takes it where the scheduler has an error to tell."""
+    """The causes per node. All nodes reject the pod if the scheduler returned an error."""
 
     nodes: Mapping[str, Causes]
     error: str = ""
@@ -193,7 +193,7 @@ def _sum_up(reasons: Iterable[Reason]) -> set[str]:
 
 
 def _leave_out_hidden(causes: set[str], answer: JSON) -> Causes:
-    """Where a claim keeps the pod off every node, the scheduler looks no further at its volumes."""
+    """The scheduler stops checking volumes after a claim that no node satisfies."""
     hidden: set[str] = set(OF_VOLUMES) if Cause.CLAIM in causes else set()
     if RESTRICTIONS in answer["refused"]:
         hidden.add(Cause.IN_USE)

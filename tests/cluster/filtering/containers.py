@@ -23,7 +23,7 @@ def make_containers(random: Random, *, lax: bool, small: bool = False) -> list[J
 
 
 def make_init_containers(random: Random, *, lax: bool, small: bool = False) -> list[JSON]:
-    """Containers that run before the others, some of which go on beside them."""
+    """Init containers, some of them sidecars."""
     made = []
     for number in range(random.choice((1, 1, 2, 3))):
         container = make_container(random, f"init-{number}", lax=lax, small=small)
@@ -86,7 +86,7 @@ def add_ports(random: Random, spec: JSON, *, lax: bool) -> None:
 
 
 def make_statuses(random: Random, containers: list[JSON]) -> list[JSON]:
-    """What a kubelet says of containers, of which some are being resized."""
+    """Container statuses of a kubelet, some with a resize in progress."""
     statuses = []
     for container in containers:
         status: JSON = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}

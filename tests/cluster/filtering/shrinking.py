@@ -66,7 +66,7 @@ def _walk(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _without(case: JSON, path: Path) -> JSON | None:
-    """A copy without one thing; None where that has gone with something else."""
+    """A copy without one item; None if it was removed together with another item."""
     smaller = copy.deepcopy(case)
     inside: Any = smaller
     try:

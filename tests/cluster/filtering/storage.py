@@ -48,7 +48,7 @@ STATES = (
     ),
     *("at once", "without class", "class is gone", "prebound", "volume is gone", "lost", "leaving", "chosen"),
 )
-# For whom a volume is kept that a claim could get. Of two that are kept for it, the scheduler takes any.
+# The claim that a volume is reserved for. Of two volumes reserved for one claim, the scheduler takes either.
 KEPT_FOR = (None, None, None, None, "it", "one before", "another")
 CLASS_OF = {
     "made later": "quick",
@@ -79,7 +79,7 @@ class Storage:
         ]
 
     def mount(self, namespace: str, spec: JSON) -> None:
-        """Give a pod one or two claims, most of which are there; sometimes one of them twice."""
+        """Add one or two claims to a pod; most exist, and some are mounted twice."""
         names = self._random.sample(CLAIMS, self._random.choice((1, 1, 2)))
         if chance(self._random, 0.03):
             names.append(names[0])
@@ -92,7 +92,7 @@ class Storage:
         ]
 
     def add_spare_volumes(self) -> None:
-        """Volumes that are nobody's, for claims that take what is there."""
+        """Unbound volumes."""
         for _ in range(self._random.choice((0, 1, 2, 3))):
             phase = self._random.choice(("Available", "Available", "Available", "Released", "Pending"))
             storage_class = self._random.choice(("given", "given", "given", "quick", ""))

@@ -35,7 +35,7 @@ class Api:
         await self._http.aclose()
 
     async def ask(self, method: str, path: str, body: Object | None = None, kind: str = "json", **params: Any) -> Any:
-        """What the server answers, as soon as it does. Raises Refused where it says no."""
+        """Send a request and return the response. Raises Refused on an error response."""
         headers, content = {"Content-Type": f"application/{kind}"}, None if body is None else json.dumps(body)
         while True:
             try:
@@ -50,7 +50,7 @@ class Api:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def find(self, path: str) -> Any:
-        """An object, where it is there."""
+        """Get an object, or None if it does not exist."""
         try:
             return await self.ask("GET", path)
         except Refused as refused:
@@ -59,7 +59,7 @@ class Api:
             raise
 
     async def report(self, pod: Object, status: Object) -> bool:
-        """Say how a pod is; False where that pod is not there any more."""
+        """Update the status of a pod. Return False if the pod no longer exists."""
         meta = pod["metadata"]
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         try:
@@ -71,7 +71,7 @@ class Api:
         return True
 
     async def watch(self, path: str, **params: Any) -> AsyncIterator[tuple[str, Any]]:
-        """First ("LISTED", every object), then each change; listed anew where a watch was lost. Never ends."""
+        """Yield ("LISTED", all objects), then each change. Lists again after a lost watch. Never ends."""
         while True:
             try:
                 listed = await self.ask("GET", path, **params)
@@ -90,7 +90,7 @@ class Api:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _send(self, method: str, path: str, **asked: Any) -> httpx2.Response:
-        """An answer. Where nobody waits for it any more, it comes all the same: to break off leaks a connection."""
+        """Read a response to its end even if the caller was canceled: aborting would leak a connection."""
         task = asyncio.create_task(self._http.request(method, path, **asked))
         self._asked.add(task)
         task.add_done_callback(self._answered)
@@ -99,7 +99,7 @@ class Api:
     def _answered(self, task: asyncio.Task[httpx2.Response]) -> None:
         self._asked.discard(task)
         if not task.cancelled():
-            task.exception()  # asyncio complains where nobody looks
+            task.exception()  # retrieve the exception, or asyncio logs a warning
 
 
 def pod_path(pod: Object) -> str:

@@ -1,4 +1,4 @@
-"""What runs in a container: a real process of this machine, or something that only pretends."""
+"""Containers: real processes of this machine, or simulated ones."""
 
 import asyncio
 import contextlib
@@ -38,11 +38,11 @@ class Ended:
 
 
 class StartError(Exception):
-    """There is no such program; in the words of the container runtime."""
+    """The program does not exist; with the message of the container runtime."""
 
 
 class Content(Protocol):
-    """What runs in a container."""
+    """The process of a container."""
 
     async def wait(self) -> Ended:
         """How it ended, once it has."""
@@ -54,7 +54,7 @@ class Content(Protocol):
         """End it at once, and say so as the reason."""
 
     async def see_off(self) -> None:
-        """End it at once, and return when nothing of it is left."""
+        """Kill it, and wait until all its processes are gone."""
 
     def usage(self) -> tuple[float, int]:
         """The seconds of CPU that it used so far, and the bytes of memory that it uses now."""
@@ -161,7 +161,7 @@ class Process:
 
 
 class Pretence:
-    """Something that lasts a while and ends as it was told to."""
+    """A simulated process with a given duration and exit code."""
 
     def __init__(self, outcome: Outcome, log: Log) -> None:
         self._outcome, self._log = outcome, log
@@ -192,7 +192,7 @@ class Pretence:
         """There is nothing to wait for."""
 
     def usage(self) -> tuple[float, int]:
-        """The same at any time."""
+        """A fixed exit, independent of the time."""
         return IDLE
 
     def _tell(self, ended: Ended) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 LONGEST_LINE = 16 * 1024
 FOLLOW_SECONDS = 0.05
-# What becomes the termination message of a container that failed and left none.
+# The fallback termination message of a failed container.
 FALLBACK_BYTES, FALLBACK_LINES = 2048, 80
 
 
@@ -43,7 +43,7 @@ class Log:
         return b"".join(texts[-FALLBACK_LINES:])[-FALLBACK_BYTES:].decode("utf-8", "replace")
 
     def _append(self, stream: str, entries: list[tuple[str, bytes]]) -> None:
-        # The file may be gone: whoever deletes a pod with force does not wait for its processes.
+        # The file may be gone: a forced deletion does not wait for processes.
         with contextlib.suppress(FileNotFoundError), self.file.open("r+b") as file:
             file.seek(0, 2)
             for tag, text in entries:
@@ -61,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Reading:
-    """What somebody wants of a log."""
+    """The options of a log request."""
 
     follow: bool = False
     timestamps: bool = False
@@ -71,7 +71,7 @@ class Reading:
 
 
 async def read(file: Path, asked: Reading, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """The text of a log, piece by piece; with `follow` until the container has ended and all of it was given."""
+    """Yield the log in chunks; with `follow`, until the container has ended."""
     left, at, fresh, first = asked.limit, 0, True, True
     while True:
         over = ended()
@@ -110,7 +110,7 @@ def parse_entries(data: bytes) -> list[Entry]:
 
 
 def parse_reading(params: dict[str, str]) -> Reading:
-    """What a request to the kubelet asks for."""
+    """Parse a log request to the kubelet."""
     since = datetime.fromisoformat(params["sinceTime"]) if "sinceTime" in params else None
     if "sinceSeconds" in params:
         since = datetime.now(UTC) - timedelta(seconds=int(params["sinceSeconds"]))

@@ -1,4 +1,4 @@
-"""What a pod finds in its files and its environment: folders that stand for volumes, and values from elsewhere."""
+"""Volumes and environment variables of a pod: folders on this machine, ConfigMaps and Secrets."""
 
 import base64
 import re
@@ -19,7 +19,7 @@ class NotYet(Exception):
 
 @dataclass(frozen=True)
 class Places:
-    """Where the paths of a container really are. What begins with none of them is where it says."""
+    """Map mount paths of a container to folders of this machine. Other paths are unchanged."""
 
     folders: Mapping[str, Path]
 
@@ -52,7 +52,7 @@ def place_mounts(container: Object, volumes: Mapping[str, Path], termination: Pa
 
 
 async def make_environment(api: Api, pod: Object, container: Object) -> dict[str, str]:
-    """The variables that a container asks for. Raises NotYet where one comes from what is not there."""
+    """The environment of a container. Raises NotYet if a referenced object does not exist."""
     values: dict[str, str] = {}
     for source in container.get("envFrom", ()):
         for kind, word in (("configMap", "configMapRef"), ("secret", "secretRef")):
@@ -108,7 +108,7 @@ def _write(folder: Path, found: Mapping[str, bytes], source: Object, told: str, 
 
 
 async def _value(api: Api, pod: Object, variable: Object) -> str | None:
-    """The value of a variable; None where it is optional and not there."""
+    """The value of a variable; None if it is optional and missing."""
     source: Any = variable.get("valueFrom")
     if source is None:
         return str(variable.get("value", ""))
@@ -137,7 +137,7 @@ def _field(pod: Object, path: str) -> str:
 async def _read(
     api: Api, pod: Object, kind: str, reference: Object, volume: str | None = None
 ) -> dict[str, bytes] | None:
-    """The content of a ConfigMap or a Secret; None where it is optional and not there."""
+    """The content of a ConfigMap or Secret; None if it is optional and missing."""
     name = reference["name"]
     found = await api.find(f"/api/v1/namespaces/{pod['metadata']['namespace']}/{kind.lower()}s/{name}")
     if found is None:

@@ -1,7 +1,7 @@
-"""What becomes of pods that do not execute anything: the name of their image says it.
+"""Outcomes of simulated pods, derived from the name of the image.
 
-`example.test/oom`, `example.test/exit-3:1.0`, or whatever a test registered for an image; an annotation of the pod can
-say the same of any image.
+For example `example.test/oom` or `example.test/exit-3:1.0`. Tests can register outcomes for other images, and an
+annotation of the pod overrides the image.
 """
 
 import re
@@ -41,7 +41,7 @@ NAMED: dict[str, Outcome] = {
 
 
 def outcome_of(pod: Object, image: str, registered: Mapping[str, Outcome]) -> Outcome | None:
-    """What becomes of a container with this image; None where it executes its command."""
+    """The simulated outcome of an image; None if the container executes its command."""
     if image in registered:
         return registered[image]
     said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)

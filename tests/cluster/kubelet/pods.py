@@ -26,7 +26,7 @@ LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi,
 
 @dataclass
 class Host:
-    """What all pods of a kubelet share."""
+    """State that all pods of a kubelet share."""
 
     api: Api
     folder: Path
@@ -63,7 +63,7 @@ class Pod:
         self._verdict: Object = {}  # phase, reason and message of a pod that the kubelet itself ended
         self._started = statuses.now()
         self._one = asyncio.Lock()
-        self._said: dict[str, Object] = {}  # the conditions as they were told last
+        self._said: dict[str, Object] = {}  # the last reported conditions
         self._told: set[str] = set()  # the events
         self.done = False
         self.task = asyncio.create_task(self._live())
@@ -191,7 +191,7 @@ class Pod:
         await self._leaving.wait()
         raise _Left
 
-    # What a pod needs
+    # Dependencies of a pod
 
     async def _make_volumes(self) -> dict[str, Path]:
         try:
@@ -211,7 +211,7 @@ class Pod:
             raise
 
     async def _persist(self, make: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-        """What is made as soon as everything for it is there."""
+        """Retry a function until all objects that it needs exist."""
         while True:
             try:
                 return await make()
@@ -219,13 +219,13 @@ class Pod:
                 await self._pause(RETRY_SECONDS)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait a while; raises _Left where the pod is deleted meanwhile."""
+        """Sleep. Raises _Left if the pod is deleted meanwhile."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._leaving.wait(), seconds)
             raise _Left
 
     async def _probe(self, slot: Slot) -> None:
-        """Say that a container is ready once somebody listens where its probe asks."""
+        """Report a container as ready when its probe can connect."""
         probe = slot.spec.get("readinessProbe")
         if probe is None:
             return
@@ -264,7 +264,7 @@ class Pod:
         with contextlib.suppress(Refused):  # it is gone, or another one has its name
             await self.host.api.ask("DELETE", pod_path(self.pod), body)
 
-    # What is said
+    # Status
 
     @property
     def phase(self) -> str:
@@ -298,7 +298,7 @@ class Pod:
             await self.host.api.report(self.pod, status)
 
     def _conditions(self, ready: bool) -> list[Object]:
-        """What is said of the pod as a whole. The time of a condition is that of its last change."""
+        """Report the status of the pod. The time of a condition is the time of its last change."""
         said = statuses.conditions(self.phase, ready, evicted=self.done and self._verdict.get("reason") == "Evicted")
         for condition in said:
             before = self._said.get(condition["type"])

@@ -17,7 +17,7 @@ Find = Callable[[str, str], Pod | None]
 
 
 def make_server(find: Find, port: int, pki: Path) -> uvicorn.Server:
-    """A server that gives logs to whoever has a certificate of the cluster's authority."""
+    """A log server for clients with a certificate of the cluster."""
 
     async def give_log(request: Request) -> Response:
         namespace, name, container = (request.path_params[part] for part in ("namespace", "pod", "container"))

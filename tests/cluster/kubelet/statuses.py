@@ -1,4 +1,4 @@
-"""What the kubelet says of pods and their containers."""
+"""Statuses of pods and containers."""
 
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ def terminated(ended: Ended, identity: str, started: str, message: str) -> Objec
 
 
 def container_status(container: Object, state: Object, last: Object, restarts: int, ready: bool) -> Object:
-    """What is said of one container."""
+    """The status of a container."""
     running = "running" in state
     image = container["image"]
     known = {} if "waiting" in state and not last else {"imageID": f"{image}@sha256:{'0' * 64}"}
@@ -49,7 +49,7 @@ def container_status(container: Object, state: Object, last: Object, restarts: i
 
 
 def conditions(phase: str, ready: bool, *, evicted: bool = False) -> list[Object]:
-    """What is said of a pod as a whole, beside what the scheduler said."""
+    """The status of a pod, including the conditions of the scheduler."""
     done = phase == "Succeeded"
     reason = "PodCompleted" if done else None if ready else "ContainersNotReady"
     said: list[tuple[str, bool, str | None]] = [

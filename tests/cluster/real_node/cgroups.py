@@ -26,13 +26,13 @@ class Hierarchy:
 
     @property
     def options(self) -> str:
-        """What another mount of it is asked for with."""
+        """The mount options for another mount of this hierarchy."""
         named = [name for name in self.controllers if name.startswith("name=")]
         return ",".join(["none", *named] if named else self.controllers)
 
 
 def find() -> list[Hierarchy]:
-    """Those of this machine with which memory is limited: of version 1 all, of version 2 the one; none where none."""
+    """The cgroup hierarchies that can limit memory: all of version 1, or the one of version 2."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
     ours = [line.split(":")[1] for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines()]
     first = [
@@ -51,13 +51,13 @@ def find() -> list[Hierarchy]:
 
 
 def make(name: str, hierarchies: Sequence[Hierarchy]) -> None:
-    """Make a cgroup in every hierarchy; OSError where that may not be."""
+    """Create a cgroup in every hierarchy. Raises OSError without permission."""
     for hierarchy in hierarchies:
         own = hierarchy.place / name
         own.mkdir(exist_ok=True)
         if hierarchy.kind == "cgroup2":
             _hand_down(hierarchy.place)
-        elif "cpuset" in hierarchy.controllers:  # without them nobody may enter
+        elif "cpuset" in hierarchy.controllers:  # processes can join only if these are set
             for setting in CPUSETS:
                 (own / setting).write_text((hierarchy.place / setting).read_text("utf-8"), "utf-8")
 
@@ -70,7 +70,7 @@ def enter(name: str, hierarchies: Sequence[Hierarchy]) -> None:
     if libc.unshare(NEW_NAMESPACE):
         raise OSError(ctypes.get_errno(), "no namespace of cgroups")
     for hierarchy in hierarchies:
-        if hierarchy.kind == "cgroup2":  # where one has processes of its own, those below it have no limits
+        if hierarchy.kind == "cgroup2":  # a cgroup with processes cannot enable controllers for its children
             leaf = hierarchy.place / name / LEAF
             leaf.mkdir(exist_ok=True)
             (leaf / "cgroup.procs").write_text("0", "utf-8")
@@ -83,9 +83,9 @@ def remove(name: str, hierarchies: Sequence[Hierarchy]) -> None:
     for hierarchy in hierarchies:
         while (hierarchy.place / name).exists():
             for folder, _, _ in os.walk(hierarchy.place / name, topdown=False):
-                with contextlib.suppress(OSError):  # somebody is about to leave it
+                with contextlib.suppress(OSError):  # a process is still exiting
                     os.rmdir(folder)
-            assert time.monotonic() < end, f"somebody is still in {hierarchy.place / name}"
+            assert time.monotonic() < end, f"{hierarchy.place / name} still has processes"
             time.sleep(0.02)
 
 

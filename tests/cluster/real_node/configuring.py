@@ -1,4 +1,4 @@
-"""What containerd, its network plugins and the kubelet of a real node are told."""
+"""Configuration files of containerd, its network plugins and the kubelet of a real node."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ conf_dir = "{here}/cni"
 
 
 def write_configuration(folder: Path, network: Network, port: int) -> None:
-    """Write all of it into a folder that has ca.crt, kubelet.crt and kubelet.key."""
+    """Write all configuration files into a folder that contains ca.crt, kubelet.crt and kubelet.key."""
     said = {"socket": SOCKET, "pause": images.PAUSE, "plugins": PLUGINS, "here": HERE, "address": network.there}
     (folder / "containerd.toml").write_text(CONTAINERD.format(**said), "utf-8")
     (folder / "cni").mkdir()
@@ -66,11 +66,11 @@ def _kubelet(network: Network, port: int) -> dict[str, Any]:
         },
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
-        "clusterDNS": [network.here],  # nobody answers there; without one, each pod has a warning
+        "clusterDNS": [network.here],  # no DNS server listens there; without an address each pod gets a warning
         "resolvConf": "",
         "nodeStatusUpdateFrequency": "1s",
         "nodeStatusReportFrequency": "5m",
-        # What a machine of cgroups of version 1, or one whose disk is almost full, can do nevertheless.
+        # Allow cgroup v1 and an almost full disk.
         "failCgroupV1": False,
         "failSwapOn": False,
         "cgroupDriver": "cgroupfs",

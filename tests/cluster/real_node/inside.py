@@ -20,7 +20,7 @@ from tests.cluster.real_node.networks import NAMESPACE
 
 PROGRAM = "/usr/bin/kubernetes"
 VOLUMES = "/var/lib/volumes"
-# What a kubelet sets on its machine: it finds it as it wants it, and the machine stays as it is.
+# Sysctl files that a kubelet writes. They are covered with the expected values, so that the machine is not changed.
 WANTED = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -36,7 +36,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Orders:
-    """What the first process is told."""
+    """The arguments of the first process."""
 
     folder: str  # with the configuration; logs are written there
     tree: str
@@ -98,7 +98,7 @@ def make_root(orders: Orders) -> Path:
 
 
 def mount_kernel(root: Path, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
-    """What the kernel shows of itself, with cgroups from the node's own on."""
+    """Mount /proc and /sys, with the cgroup of the node as root."""
     for name in ("proc", "sys", "dev"):
         (root / name).mkdir(exist_ok=True)
     _mount("proc", root / "proc")

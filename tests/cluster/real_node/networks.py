@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-RANGE = ipaddress.IPv4Network("198.18.0.0/15")  # for measurements of networks: nobody is there
+RANGE = ipaddress.IPv4Network("198.18.0.0/15")  # reserved for benchmarks (RFC 2544), so unused
 NAMESPACE = "pods"
 
 
@@ -32,7 +32,7 @@ class Network:
         return list(self.addresses.subnets())[1]
 
     def commands(self) -> list[str]:
-        """What `ip` is told, so that this machine and pods reach each other."""
+        """The `ip` commands that connect this machine and the pods."""
         return [
             f"netns add {NAMESPACE}",
             f"link add {self.link} type veth peer name eth0 netns {NAMESPACE}",

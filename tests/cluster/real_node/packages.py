@@ -16,11 +16,11 @@ LEFT_OUT = re.compile(r"usr/(include|share/(doc|man|locale|lintian)|lib/[^/]+/gc
 
 
 class Missing(Exception):
-    """There is no real node to be had here. Says why."""
+    """A real node cannot run on this machine. The message says why."""
 
 
 def keep(kind: str, source: str, write: Callable[[Path], None], variables: Mapping[str, str] = os.environ) -> Path:
-    """What is made of packages as a source file says it now: written where it is not in the user's cache yet."""
+    """A cached file that is built from packages; built if it is missing or its definition changed."""
     digest = hashlib.sha256()
     for file in (Path(source), Path(__file__), Path("/etc/os-release")):
         digest.update(file.read_bytes() + b"\0")
@@ -36,7 +36,7 @@ def keep(kind: str, source: str, write: Callable[[Path], None], variables: Mappi
 
 
 def write_tree(names: Sequence[str], file: Path, more: Sequence[tarfile.TarInfo] = ()) -> None:
-    """Write packages, and what else is said, into one archive."""
+    """Write packages and additional files into one archive."""
     with tempfile.TemporaryDirectory() as aside, tarfile.open(file, "w") as tree:
         for name in MERGED:
             tree.addfile(make_link(name, f"usr/{name}"))
@@ -86,7 +86,7 @@ def _merged(found: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if member.islnk():
             member.linkname = _below_usr(member.linkname)
         if member.name and member.name not in MERGED and not LEFT_OUT.match(member.name):
-            member.mode &= 0o777  # a tree in a cache is no place for programs that make somebody root
+            member.mode &= 0o777  # no setuid programs in a cache folder
             yield member
 
 

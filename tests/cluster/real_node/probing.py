@@ -18,16 +18,16 @@ mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay root
 mount -t proc proc proc && mount -t sysfs sysfs sys
 """
 LINKS = ("type veth peer name fairlead1", "type bridge")
-KERNEL_LOG = Path("/dev/kmsg")  # where a kubelet reads which processes had too much memory
+KERNEL_LOG = Path("/dev/kmsg")  # the kernel log, from which the kubelet reads OOM kills
 
 
 def check() -> None:
-    """Raise `Missing` where a node could not be started here, with what keeps it from that."""
+    """Raise `Missing` with the reason if a node cannot run on this machine."""
     if os.geteuid() != 0:
         raise Missing(f"only root can start a node, and this is user {os.geteuid()}")
     without = [name for name in PROGRAMS if shutil.which(name) is None]
     if without:
-        raise Missing(f"this is no Debian: there is no {' and no '.join(without)}")
+        raise Missing(f"this is not Debian: {' and '.join(without)} not found")
     with tempfile.TemporaryDirectory() as folder:
         _try("no namespaces or mounts of its own", "unshare", *NAMESPACES, "sh", "-ec", MOUNTS, folder)
     _try_cgroups()
@@ -38,7 +38,7 @@ def check() -> None:
 
 
 def check_network(tree: Path) -> None:
-    """Raise `Missing` where the kernel has no links for pods. The files of a node have what tries it."""
+    """Raise `Missing` if the kernel lacks veth links. Uses the `ip` program of the node."""
     for kind in LINKS:
         words = f"ip link add fairlead0 {kind}".split()
         _try("no links for pods", "unshare", "--net", "chroot", str(tree), *words)
@@ -47,7 +47,7 @@ def check_network(tree: Path) -> None:
 def _try_cgroups() -> None:
     name, hierarchies = f"{cgroups.NAME}{os.getpid()}", cgroups.find()
     if not hierarchies:
-        raise Missing("there are no cgroups that limit memory")
+        raise Missing("no cgroup hierarchy can limit memory")
     try:
         cgroups.make(name, hierarchies)
     except OSError as error:

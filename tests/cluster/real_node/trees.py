@@ -9,7 +9,7 @@ PACKAGES = ("containerd", "runc", "containernetworking-plugins", "iproute2", "mo
 
 
 def build() -> Path:
-    """The folder that is the root of a node, made where it is not there yet. Nodes do not change it."""
+    """The root folder of a node, which is built if it is missing. Nodes mount it read-only."""
     return packages.keep("node", __file__, _write)
 
 
