@@ -15,7 +15,7 @@ FairleadError
 ├─ StartFailed                            the executor can never start the run; trying again is useless
 ├─ RunFailed                              the run whose result was requested did not complete
 ├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
-├─ adapters.kubernetes.clients.Refused    the Kubernetes API server rejected the request
+├─ adapters.kubernetes.clients.ApiError   the Kubernetes API server rejected the request
 └─ server.problem_details.Problem         an HTTP error of the server itself, with a status and a code of its own
 
 An error with a module in front of its name is defined in that module, next to the code that raises it.
