@@ -24,7 +24,7 @@ from tests.databases import wait_until
 
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 
-# What runs do on a bench. The one in memory pretends.
+# The programs of test runs. The executor in memory simulates them.
 RETURNS = """
 import os, sys
 def main():
@@ -60,7 +60,7 @@ def main(code=None):
 
 @dataclass
 class Kept:
-    """What an executor in memory knows of one run."""
+    """The state of one run in the executor in memory."""
 
     work: LaunchSpec
     seen: Observation
@@ -69,7 +69,7 @@ class Kept:
 
 
 class MemoryExecutor:
-    """Runs in memory, which go on when a test says so. What several of them share is the machine."""
+    """An executor in memory, whose runs advance when a test says so. Several executors can share one machine."""
 
     has_scheduler = False
 
@@ -78,8 +78,8 @@ class MemoryExecutor:
         self.kept: dict[str, Kept] = {} if kept is None else kept
         self.volumes: set[str] = set()
         self.clock: Callable[[], datetime] = lambda: NOW
-        self.calls: list[tuple[str, str]] = []  # what was asked for that changes something
-        self.broken: dict[str, Exception] = {}  # what cannot be told about runs, and why
+        self.calls: list[tuple[str, str]] = []  # the calls that change something
+        self.broken: dict[str, Exception] = {}  # errors of observe by run
         self.endpoints: dict[str, Endpoint] = {}  # where runs listen
         self.cores = 0.5  # that each run uses
 
@@ -100,7 +100,7 @@ class MemoryExecutor:
         missing = [claim for claim in claims if claim not in (*made, *work.volumes)]
         self.kept[work.run_id] = Kept(work, Observation(Phase.STARTING))
         if missing:
-            self.end(work.run_id, Phase.FAILED, reason="StartFailed", message=f"there is no volume {missing[0]}")
+            self.end(work.run_id, Phase.FAILED, reason="StartFailed", message=f"volume {missing[0]} does not exist")
 
     def stop(self, run_id: str) -> None:
         """See to it that a run ends."""
@@ -109,7 +109,7 @@ class MemoryExecutor:
             self.end(run_id, Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
 
     def observe(self, run_id: str) -> Observation | None:
-        """What is seen of a run."""
+        """The observation of a run."""
         if run_id in self.broken:
             raise self.broken[run_id]
         return self.kept[run_id].seen if run_id in self.kept else None
@@ -124,7 +124,7 @@ class MemoryExecutor:
         self.kept.pop(run_id, None)
 
     def list_volumes(self) -> list[str]:
-        """The ids of shared volumes of which something is there."""
+        """The ids of existing shared volumes."""
         return sorted(self.volumes)
 
     def remove_volume(self, volume_id: str) -> None:
@@ -132,7 +132,7 @@ class MemoryExecutor:
         self.volumes.discard(volume_id)
 
     def list_runs(self) -> list[str]:
-        """The runs of which something is there."""
+        """The runs that have objects or files."""
         return sorted(self.kept)
 
     def nodes(self) -> NodeTable:
@@ -178,7 +178,7 @@ class MemoryExecutor:
         return io.BytesIO(self.kept[run_id].files[path])
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """Where a run listens, once a test has said so."""
+        """The endpoint of a run, once a test has set it."""
         kept = self.kept.get(run_id)
         if kept is None or kept.seen.phase in ENDED or kept.work.manifests[0]["kind"] == "Job":
             raise NotFound(f"run {run_id} serves nothing")
@@ -191,7 +191,7 @@ class MemoryExecutor:
         del projects
         return [Check("machine", "ok", f"{self.node.name} pretends")]
 
-    # What tests do
+    # For tests
 
     def go(self, run_id: str) -> None:
         """Let a run begin."""
@@ -215,7 +215,7 @@ class MemoryExecutor:
         del self.kept[run_id]
 
     def count(self, call: str, run_id: str) -> int:
-        """How often something was asked for."""
+        """The number of calls of a kind."""
         return self.calls.count((call, run_id))
 
     def _call(self, call: str, run_id: str) -> None:
@@ -235,13 +235,13 @@ class Bench(Protocol):
 
     @property
     def executor(self) -> Executor:
-        """What is tried."""
+        """An executor under test, with its programs."""
 
     def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
         """Start a run that does something."""
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
-        """What is seen of a run once it is in one of these phases."""
+        """Wait until a run is in one of these phases, and return its observation."""
 
     def again(self) -> Executor:
         """Another executor on the same machine, as after a crash of the server."""
@@ -346,12 +346,12 @@ class LocalBench:
 
 
 def find_holdings(executor: Executor) -> list[ScheduledPod]:
-    """What runs hold, on all nodes."""
+    """The resources held by runs on all nodes."""
     return [holding for node in executor.nodes() for holding in node.pods if holding.run_id]
 
 
 def wait_for_phase(executor: Executor, run_id: str, *phases: Phase) -> Observation:
-    """What is seen of a run once it is in one of these phases, or has ended."""
+    """Wait until a run is in one of these phases or has ended, and return its observation."""
     found: list[Observation] = []
 
     def look() -> bool:
@@ -370,7 +370,7 @@ def is_over(executor: Executor, run_id: str) -> bool:
 
 
 def read_all(executor: Executor, run_id: str, max_bytes: int = 1 << 20) -> Mapping[str, bytes]:
-    """What each stream wrote, read page by page."""
+    """The output of each stream, read page by page."""
     cursor, found = 0, {"stdout": b"", "stderr": b"", "platform": b""}
     while True:
         page = executor.read_log(run_id, cursor, max_bytes)

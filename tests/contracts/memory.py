@@ -48,13 +48,13 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.IdempotencyRecord: (),
     records.SettingsRecord: (),
 }
-# Fields that name a place. The audit says where something was, not where it is.
+# Fields that refer to a scope. The audit keeps the former name of a renamed scope.
 REFERENCES: Mapping[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in fields(kind) if field.name in ("scope", "parent", "cluster"))
     for kind in UNIQUE
     if kind is not records.AuditRecord
 } | {records.ScopeRecord: ("parent",), records.AuditRecord: ()}
-# What is part of another record, of which kind that is, and the field that names it.
+# Dependent records: the kind of the parent, and the field that refers to it.
 PARTS: Mapping[type, tuple[type, str]] = {
     records.AttemptRecord: (records.RunRecord, "run_id"),
     records.PlanRecord: (records.RunRecord, "id"),
@@ -87,7 +87,7 @@ class MemoryStore:
         yield MemoryTransaction(looked_at, generation)
 
     def recording(self, *, exclusive: bool = False) -> AbstractContextManager["MemoryTransaction"]:  # noqa: ARG002
-        """A change that rests on the configuration: while it lasts, nobody changes that."""
+        """A transaction that depends on the configuration, which cannot change meanwhile."""
         return self._writing()
 
     def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager["MemoryTransaction"]:
@@ -149,7 +149,7 @@ class MemoryTransaction:
         return dict(Counter(tuple(getattr(item, name) for name in names) for item in self._matching(kind, conditions)))
 
     def add(self, record: Any) -> None:
-        """Keep a new record. Raise `Conflict` where its name or id is taken."""
+        """Add a record. Raise `Conflict` if its name or id is taken."""
         self._check(record, unique=(("id",), *UNIQUE[type(record)]), others=self.shelves[type(record)].values())
         self.shelves[type(record)][record.id] = _as_kept(record)
 
@@ -200,7 +200,7 @@ class MemoryTransaction:
             self._follow(old, new)
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
-        """Note that compute resources and templates at these scopes are on a cluster. That is no change of theirs."""
+        """Set the cluster of the compute resources and templates at these scopes, without a new revision."""
         for kind in (records.ComputeResourceRecord, records.TemplateRecord):
             there = {id: record for id, record in self.shelves[kind].items() if record.scope in scopes}
             self.shelves[kind].update({id: replace(record, cluster=cluster) for id, record in there.items()})

@@ -77,7 +77,7 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
     records.IdempotencyRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
     records.SettingsRecord: _STAMPS,
 }
-# What else must differ between records, and is made of the id.
+# Further unique fields, derived from the id.
 _OWN: Mapping[type, tuple[str, ...]] = {
     records.ScopeRecord: ("name", "scope"),
     records.ComputeResourceRecord: ("name",),
@@ -91,7 +91,7 @@ _OWN: Mapping[type, tuple[str, ...]] = {
     records.TokenRecord: ("name", "digest"),
     records.AuditRecord: ("name",),
 }
-# What is part of another record is nothing without it.
+# Dependent records need their parent.
 PARTS = (
     *(records.PlanRecord, records.EventRecord, records.OutcomeRecord, records.AttemptRecord),
     *(records.RunFileRecord, records.FilePartRecord),

@@ -1,4 +1,4 @@
-"""Databases under real threads: nothing is lost, nobody sees half a change, and the configuration stands still."""
+"""Databases with concurrent threads: no lost updates, no partial reads, and a locked configuration."""
 
 import threading
 from collections.abc import Callable
@@ -172,7 +172,7 @@ def test_on_postgresql_many_record_at_once(postgresql_store: DatabaseStore) -> N
     def record(id: str) -> None:
         with postgresql_store.recording() as tx:
             tx.add(make(RunRecord, id))
-            together.wait(SECONDS)  # all three are in the middle of it
+            together.wait(SECONDS)  # all three transactions are open
 
     _at_once(*(lambda id=id: record(id) for id in ("r1", "r2", "r3")))
     with postgresql_store.reading() as tx:

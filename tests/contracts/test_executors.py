@@ -1,4 +1,4 @@
-"""What every executor does: it starts each run once, tells what it sees of it, ends it, and forgets it when told to."""
+"""The contract of executors: start each run once, observe it, stop it, and delete its data on request."""
 
 import contextlib
 import shutil

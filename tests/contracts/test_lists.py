@@ -1,4 +1,4 @@
-"""What every store does with conditions and lists: the same records in the same order, page after page."""
+"""The contract of stores for conditions and lists: the same records in the same order on every page."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -261,7 +261,7 @@ def test_letters_are_ordered_without_their_case_and_ties_by_id(kept: Store) -> N
 @pytest.mark.parametrize(
     ("column", "order"),
     [
-        ("cpu_request", ["c4", "c5", "c1", "c2", "c3"]),  # nothing said is the least that can be asked for
+        ("cpu_request", ["c4", "c5", "c1", "c2", "c3"]),  # no value sorts before all values
         ("cpu_limit", ["c1", "c2", "c3", "c4", "c5"]),  # and no limit is the most
         ("mem_request", ["c1", "c2", "c4", "c5", "c3"]),
         ("mem_limit", ["c3", "c1", "c2", "c4", "c5"]),
@@ -303,7 +303,7 @@ def test_a_cursor_still_holds_when_its_record_is_gone(kept: Store) -> None:
 
 
 def _expect(store: Store, kind: type, condition: Condition, ids: list[str]) -> None:
-    """Finding, counting and listing agree on what a condition holds for."""
+    """find, count and page return the same records for a condition."""
     with store.reading() as tx:
         found: list[Any] = tx.find(kind, condition)
         listed: list[Any] = tx.page(kind, Query((condition,))).items
@@ -329,7 +329,7 @@ def _walk(
 
 
 def _place_in(kind: type, sort: str) -> Callable[[Any], tuple[Any, str]]:
-    """Where a record stands in an order, said once more and without the product."""
+    """The sort key of a record, implemented independently of the product."""
     column = COLUMNS[kind][sort]
 
     def place(record: Any) -> tuple[Any, str]:

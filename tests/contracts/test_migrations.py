@@ -288,8 +288,7 @@ def _describe(engine: sa.Engine) -> dict[str, Any]:
 
 
 def _references(engine: sa.Engine, table: str) -> list[Any]:
-    """What a table refers to. SQLAlchemy reads that off the text of SQLite's tables, and misses half where it came with
-    a column that was added."""
+    """The foreign keys of a table. SQLAlchemy parses the DDL of SQLite and misses options of added columns."""
     if engine.dialect.name != "sqlite":
         return list(sa.inspect(engine).get_foreign_keys(table))
     with engine.connect() as connection:

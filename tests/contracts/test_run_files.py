@@ -22,7 +22,7 @@ SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES]
 
 @pytest.fixture
 def files(kept: Store) -> Store:
-    """A store with two runs, of which one is named as the other begins."""
+    """A store with two runs; the id of one is a prefix of the other."""
     keep(kept, make(RunRecord, "r1"), make(RunRecord, "r10"))
     return kept
 

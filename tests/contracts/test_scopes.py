@@ -1,4 +1,4 @@
-"""What every store does with places: they hold what is in them, and take it along when they are renamed."""
+"""The contract of stores for scopes: a scope in use cannot be deleted, and a rename updates all references."""
 
 from dataclasses import replace
 from typing import Any

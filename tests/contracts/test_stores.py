@@ -1,4 +1,4 @@
-"""What every store does: it keeps what it is given, finds it by conditions, and all of it happens or nothing."""
+"""The contract of stores: records are stored, found by conditions, and transactions are atomic."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -33,7 +33,7 @@ from tests.contracts.samples import KINDS, NOW, PARTS, PLACES, keep, make
 
 pytestmark = pytest.mark.every_store
 
-# The same in any store
+# All stores
 
 
 def test_memory_holds_unique_what_the_tables_do() -> None:
@@ -300,7 +300,7 @@ def test_an_exception_takes_everything_back(kept: Store) -> None:
         before = tx.generation
     for part in (None, "organization"):
         begun = kept.recording() if part is None else kept.changing("organization", "assets")
-        with pytest.raises(KeyError), begun as tx:  # noqa: PT012  # only the whole of it is what is tested
+        with pytest.raises(KeyError), begun as tx:  # noqa: PT012  # the whole block is tested
             tx.add(make(VolumeRecord, "v2"))
             tx.save(replace(volume, size="2Gi", revision=2))
             tx.rename_scope("project/forest", "project/wood")

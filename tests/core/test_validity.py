@@ -87,7 +87,7 @@ BREAKS: list[tuple[str, Break]] = [
     ("runAsNonRoot", lambda it: it.pod["securityContext"].update(runAsNonRoot=False)),
     ("runAsNonRoot", lambda it: it.pod["securityContext"].update(runAsUser=0)),
     ("seccompProfile", lambda it: it.pod["securityContext"].pop("seccompProfile")),
-    ("is no id", lambda it: it.pod["securityContext"].update(fsGroup=2**31)),
+    ("is not a valid id", lambda it: it.pod["securityContext"].update(fsGroup=2**31)),
     ("automountServiceAccountToken", lambda it: it.pod.pop("automountServiceAccountToken")),
     ("allowPrivilegeEscalation", lambda it: it.box["securityContext"].pop("allowPrivilegeEscalation")),
     ("capabilities", lambda it: it.box["securityContext"]["capabilities"].update(add=["NET_ADMIN"])),

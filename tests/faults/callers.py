@@ -1,4 +1,4 @@
-"""People who ask a server that may die or be unable: until they have an answer. What was acknowledged is noted."""
+"""Clients of a server that may crash: they retry until they get a response, and record what was acknowledged."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ from tests.processes.machines import PATIENCE
 
 NOTE = "echo $FAIRLEAD_RUN:${{FAIRLEAD_ATTEMPT:-1}} >> {ran}"
 UNTIL_TOLD = "until [ -e {ran}.go ]; do sleep 0.05; done"
-# What runs do, and what is done to them once they are there.
+# The programs of runs, and the requests for each.
 SCRIPTS = {
     "fine": NOTE,
     "slow": f"{NOTE}; sleep 5",
@@ -35,7 +35,7 @@ SCRIPTS = {
     "tried again": f"{NOTE}; [ ${{{{FAIRLEAD_ATTEMPT:-1}}}} != 1 ] || sleep 300",  # the supervisor of the first try is
     "unhurried": f"{NOTE}; {UNTIL_TOLD}",  # its deadline is far away
     "late": f"{NOTE}; sleep 300",  # its deadline is not
-    # These two write once they are told to.
+    # These two write when they receive a signal.
     "logging": f"{NOTE}; {UNTIL_TOLD}; head -c 1000000 /dev/zero | tr '\\0' x",
     "writing": f"{NOTE}; {UNTIL_TOLD}; head -c 1000000 /dev/zero > $FAIRLEAD_OUTPUT/much",
 }
@@ -52,7 +52,7 @@ AGAIN_SECONDS = 0.05
 
 @dataclass
 class Noted:
-    """What was acknowledged: nothing of it may be lost. And what was refused for the moment, as it was told."""
+    """The acknowledged requests, which must not be lost, and the temporary errors."""
 
     kinds: dict[str, str] = field(default_factory=dict)  # of each run, by its id
     stopped: set[str] = field(default_factory=set)
@@ -110,14 +110,14 @@ class Caller:
                 kill_supervisor(self.site.data / "runs" / run_id)
 
     def stop(self, run_id: str) -> None:
-        """Stop a run. Where it changes at the same moment, that is asked for again."""
+        """Stop a run. Retries if the run changes concurrently."""
         while (answer := self.ask("POST", f"/runs/{run_id}/stop")).status_code == 412:
             time.sleep(AGAIN_SECONDS)
         assert answer.status_code == 200, answer.text
         self.noted.stopped.add(run_id)
 
     def delete(self, run_id: str) -> None:
-        """Delete a run. Who asks again may find that it is done."""
+        """Delete a run. A retry may find that it is already deleted."""
         answer = self.ask("DELETE", f"/runs/{run_id}")
         assert answer.status_code in (204, 404), answer.text
         self.noted.deleted.add(run_id)
@@ -140,7 +140,7 @@ class Caller:
 
 
 def read_refusal(answer: httpx2.Response) -> dict[str, Any]:
-    """What is told where something does not work now; anything else that a server fails with is a mistake of it."""
+    """The expected errors of a temporary fault. Any other server error is a bug."""
     assert answer.status_code == 503, f"{answer.request.method} {answer.request.url.path}: {answer.text}"
     assert answer.headers["content-type"] == "application/problem+json", answer.headers
     assert "retry-after" in answer.headers, answer.headers
@@ -150,7 +150,7 @@ def read_refusal(answer: httpx2.Response) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def calling(site: Site, noted: Noted, kinds: list[str], *, callers: int, least: int) -> Iterator[None]:
-    """Meanwhile several callers submit runs and see them through; when that is over, there are at least so many."""
+    """Run concurrent clients that submit runs and follow them, at least `least` runs in total."""
     ended, failed, numbers = threading.Event(), threading.Event(), itertools.count()
 
     def work() -> None:
@@ -171,7 +171,7 @@ def calling(site: Site, noted: Noted, kinds: list[str], *, callers: int, least: 
 
 
 def kill_supervisor(folder: Path) -> None:
-    """Kill the process that looks after a run, where it is there."""
+    """Kill the supervisor of a run, if it exists."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         pid = json.loads((folder / "state.json").read_text())["pid"]
         if folder.name.encode() in Path("/proc", str(pid), "cmdline").read_bytes():

@@ -1,4 +1,4 @@
-"""What must hold after whatever happened: nothing is lost, done twice, stuck or left behind, and nobody panicked."""
+"""Invariants after any fault: nothing is lost, done twice, stuck or left over, and no unexpected errors are logged."""
 
 import contextlib
 import itertools
@@ -38,7 +38,7 @@ MORE_FILES = 16  # connections of clients and databases that may be open at one 
 
 
 def check_all(site: Site, noted: Noted) -> None:
-    """Wait until every run has ended; then look at everything, whoever it is kept by."""
+    """Wait until all runs have ended, then check all invariants."""
     with Caller(site, noted, gives_up=_after(PATIENCE)) as caller:
         ended = {run_id: _end(caller, run_id) for run_id in noted.kinds if run_id not in noted.deleted}
         check_acknowledged(caller, noted)
@@ -49,7 +49,7 @@ def check_all(site: Site, noted: Noted) -> None:
 
 
 def check_acknowledged(caller: Caller, noted: Noted) -> None:
-    """What was acknowledged is there, what was deleted is not, and there is nothing else."""
+    """Acknowledged runs exist, deleted runs do not, and no others exist."""
     there, wanted = {run["id"] for run in _list_runs(caller)}, set(noted.kinds) - noted.deleted
     assert there == wanted, (there - wanted, wanted - there)
 
@@ -67,7 +67,7 @@ def check_nothing_left(site: Site, noted: Noted) -> None:
 
 
 def check_log(site: Site) -> None:
-    """No server told of something that nobody had thought of."""
+    """No server logged an unexpected error."""
     for file in sorted(site.machine.folder.glob("*.err")):
         told = [line for line in file.read_text("utf-8").splitlines() if "Traceback" in line or '"exception"' in line]
         assert not told, (file, told[:3])
@@ -75,7 +75,7 @@ def check_log(site: Site) -> None:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a server takes of its machine: resident memory, open files, threads."""
+    """The resource usage of a server: resident memory, open files, threads."""
 
     memory: int
     files: int
@@ -130,7 +130,7 @@ def _list_runs(caller: Caller) -> Iterator[dict[str, Any]]:
 
 
 def _check_ends(site: Site, noted: Noted, ended: dict[str, dict[str, Any]]) -> None:
-    """Each run ended as those of its kind do, and no try of it ran twice."""
+    """Each run has the outcome of its kind, and no attempt ran twice."""
     strange = {
         run_id: (noted.kinds[run_id], run)
         for run_id, run in ended.items()
@@ -149,7 +149,7 @@ def _check_ends(site: Site, noted: Noted, ended: dict[str, dict[str, Any]]) -> N
 
 
 def _check_histories(caller: Caller, noted: Noted) -> None:
-    """Each run began once, went forward and ended once; and all that is told of it can be read."""
+    """Each run started and ended once, and all of its subresources can be read."""
     for run_id in set(noted.kinds) - noted.deleted:
         events = caller.ask("GET", f"/runs/{run_id}/events").json()
         steps = [(event["state"], event["reason"]) for event in events]

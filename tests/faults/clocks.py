@@ -1,6 +1,6 @@
-"""Clocks that are set: a file says by how many seconds the clock of a server, and of its supervisors, is off.
+"""Clock changes: a file contains the offset of a server's clock and of its supervisors in seconds.
 
-Only the time of day: what counts seconds goes on as it did, as it does where somebody sets the clock of a machine.
+Only the wall clock changes; the monotonic clock continues, as on a real machine.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _time, _time_ns = time.time, time.time_ns
 
 
 def set_clock(data: Path, seconds: float) -> None:
-    """Set the clock of a server and of its supervisors, by so many seconds from the true time."""
+    """Set the clock offset of a server and its supervisors in seconds."""
     aside = data / f".{NAME}"
     aside.write_text(str(seconds))
     aside.replace(data / NAME)
@@ -55,7 +55,7 @@ def shift(file: Path) -> None:
 
 
 class _Moments:
-    """Stands for `datetime` where the time is asked for. What it makes is not of another type."""
+    """Replaces `datetime` for now(). The values that it creates are plain datetimes."""
 
     fromtimestamp = datetime.fromtimestamp
 

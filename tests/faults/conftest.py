@@ -1,4 +1,4 @@
-"""Machines whose servers something befalls, and platforms whose clock is set."""
+"""Fixtures for servers with injected faults, and platforms with a changed clock."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.services.conftest import platform  # noqa: F401
 
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """What starts servers."""
+    """The launcher of servers."""
     made = FaultyLauncher(tmp_path_factory.mktemp("launcher"))
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""Becomes servers that something befalls: they die at a line, or have a clock that is set. It is run as a program."""
+"""A launcher of servers with injected faults: a crash at a line, or a changed clock. Runs as a program."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,disk=1000Gi,runs=8"}
 
 
 class FaultyLauncher(Launcher):
-    """Starts servers that something befalls, where their variables say so."""
+    """Starts servers with the faults that their environment variables describe."""
 
     def __init__(self, home: Path) -> None:
         found = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -53,7 +53,7 @@ class Site:
         return self.machine._launch("fairlead.app", words, {**self.variables, **variables})
 
     def client(self, seconds: float = 60.0) -> httpx2.Client:
-        """Somebody who asks whichever server is there."""
+        """A client of the current server."""
         sent = {"Authorization": f"Bearer {self.token}"}
         url = f"http://127.0.0.1:{self.port}/api/v1"
         return httpx2.Client(base_url=url, headers=sent, **{**PLAIN, "timeout": seconds})

@@ -35,7 +35,7 @@ def jump(platform: Platform, by: timedelta) -> None:
 
 
 def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
-    """What forgets runs and logs after some days."""
+    """The retention controller."""
     store, fleet, keep = platform.world.store, platform.control().executors, days * DAYS
     clock = StableClock(platform.world.clock, **more)
     return Retention(store, fleet, clock=clock, keep_runs=keep, keep_logs=keep)
@@ -49,7 +49,7 @@ def test_a_server_whose_clock_is_set_looks_after_everything_as_before(platform: 
     controller.sync({going.id})
     jump(platform, by)
     waiting = platform.submit()
-    platform.executor.end(going.id)  # of which nobody hears
+    platform.executor.end(going.id)  # without notifications
     jump(platform, SOON)
     controller.sync(set())
     assert platform.state(going.id) == ("completed", "Completed")

@@ -76,7 +76,7 @@ def choose(points: list[Point]) -> list[Point]:
 
 
 def live_until(site: Site, point: Point, times: int, seconds: float) -> bool:
-    """Start a server that dies when it comes to a line so often; whether it did: also where it is told to end."""
+    """Start a server that crashes at the nth execution of a line. Return whether it did, also during shutdown."""
     process, last = site.start(**point.at(times)), time.monotonic() + seconds
     until(lambda: process.poll() is not None or time.monotonic() > last, 2 * seconds)
     if process.poll() is None:

@@ -1,4 +1,4 @@
-"""A database that is locked, away or stopped for a while: who asks is told, runs go on, and afterwards all is there."""
+"""A locked, missing or stopped database: clients get an error, runs continue, and nothing is lost."""
 
 import contextlib
 import os
@@ -51,7 +51,7 @@ def locking(site: Site) -> Iterator[None]:
 
 @contextlib.contextmanager
 def moving_away(site: Site) -> Iterator[None]:
-    """The file of the database is not where it was."""
+    """The database file was moved away."""
     file = site.data / "fairlead.db"
     away = file.rename(file.with_name("away.db"))
     yield

@@ -1,4 +1,4 @@
-"""A disk that is full while runs are submitted, started, write and end: who asks is told, and room is all it takes."""
+"""A full disk while runs are submitted, start, write and end: clients get an error, and free space fixes it."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A log for which there is no room for a while: what is kept can be read, and what is not is told."""
+"""A log on a full disk: stored parts can be read, and gaps are reported."""
 
 import contextlib
 import resource
@@ -25,7 +25,7 @@ def room_for(size: int) -> Iterator[None]:
 
 
 def read(file: Path) -> list[tuple[str, bytes]]:
-    """What a log says."""
+    """The text of a log."""
     return [(piece.stream, piece.data) for piece in read_records(file, 0, 1 << 20)]
 
 

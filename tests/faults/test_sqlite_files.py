@@ -1,4 +1,4 @@
-"""SQLite's file and its locks: a file that is away is missed and not made anew, and nobody waits for ever."""
+"""The SQLite file and its locks: a missing file is an error and is not recreated, and waiting is bounded."""
 
 import contextlib
 import sqlite3
@@ -26,7 +26,7 @@ def file(sqlite_url: str) -> Path:
 
 @pytest.fixture
 def kept(sqlite_store: DatabaseStore) -> DatabaseStore:
-    """A store in that file, with a volume in it, of which the file itself knows nothing yet."""
+    """A store with a volume that is only in the write-ahead log so far."""
     keep(sqlite_store, *make_places(), make(VolumeRecord, "v1"))
     return sqlite_store
 
@@ -57,7 +57,7 @@ def test_another_file_in_the_place_of_the_database_is_the_database(kept: Databas
         migrate(other.engine)
         keep(other, *make_places(), *(make(VolumeRecord, f"v{n}", name=f"n{n}") for n in range(5)))
     for log in file.parent.glob("fairlead.db-*"):
-        log.unlink()  # as whoever restores a database does
+        log.unlink()  # as when a backup is restored
     restored.replace(file)
     assert count(kept) == 5
 
@@ -67,7 +67,9 @@ def test_a_log_without_its_database_is_no_new_database(kept: DatabaseStore, file
         connection.execute("SELECT 1 FROM generations")  # so that the log stays
         assert file.with_name("fairlead.db-wal").stat().st_size > 0
         away = file.rename(file.with_name("away.db"))
-        with pytest.raises(FairleadError, match=r"fairlead\.db does not exist, but its write-ahead log fairlead\.db-wal does"):
+        with pytest.raises(
+            FairleadError, match=r"fairlead\.db does not exist, but its write-ahead log fairlead\.db-wal does"
+        ):
             DatabaseStore(f"sqlite:///{file}")
         assert not file.exists()
         away.rename(file)
@@ -127,7 +129,7 @@ def fill(store: DatabaseStore) -> None:
 
 
 def try_to_change(store: DatabaseStore) -> float:
-    """How long it took to be told that another program has the lock."""
+    """The time until the error about a locked database."""
     began = time.monotonic()
     with pytest.raises(Unavailable, match="another program has locked the database"), store.changing("assets"):
         pass

@@ -1,4 +1,4 @@
-"""A run that changes at the very moment at which somebody stops it."""
+"""Concurrent changes of a run that is being stopped."""
 
 import threading
 from typing import Any
@@ -9,7 +9,7 @@ from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.services import executions, runs
 from tests.services.executing import found_platform
 
-BLOCKED_SECONDS = 2.0  # a controller takes a tenth of it, where nobody makes it wait
+BLOCKED_SECONDS = 2.0  # a controller without delays needs a tenth
 
 
 def test_a_run_that_changes_at_the_same_moment_is_stopped_all_the_same(

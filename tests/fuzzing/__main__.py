@@ -1,4 +1,4 @@
-"""Fuzzes for ten minutes, or for as long as is said: `make fuzz`."""
+"""Fuzz for ten minutes, or for a given time: `make fuzz`."""
 
 import argparse
 import contextlib
@@ -10,7 +10,7 @@ from tests.fuzzing.requests import fuzz_planning, fuzz_previews, open_fuzzed_sit
 from tests.fuzzing.rounds import choose_seed, fuzz_for
 
 SECONDS = 600.0
-LIFETIME = 100.0  # seconds after which a server starts anew: what was deleted is there again
+LIFETIME = 100.0  # seconds until a new server with fresh data
 
 Fuzz = Callable[[int], int]
 

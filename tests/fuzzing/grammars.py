@@ -14,7 +14,7 @@ from tests.core.properties.strategies import GARBAGE, REQUESTS
 Data = dict[str, Any]
 Draw = st.DrawFn
 
-# What the parts of the language are made of, and what looks like it.
+# Valid parts of requests, and similar invalid ones.
 LETTERS = [*"0123456789.+-eEmkKMGTPi%_:/,; \t\n\0\"'$(){}[]*~\\@#=", "Gi", "GB", "é", "٣", "０", "\u200b", "\u202e"]
 TEXTS = [
     *("1", "0", "-1", "1.5", "1e3", "1E3", "0x10", "1_000", "500m", "0.1m", "1n", "1u", "9" * 30, "1e99", "1e-99"),
@@ -61,7 +61,7 @@ def _wrapped(draw: Draw, value: Any) -> Any:
 
 
 def _repeated(draw: Draw, value: Any) -> Any:
-    few = len(list(islice(_walk([value]), MOST_PLACES))) > 20  # or all of it would be without end
+    few = len(list(islice(_walk([value]), MOST_PLACES))) > 20  # limits the size
     times = 2 if few else draw(st.sampled_from([2, 3, 101, 1000]))
     if isinstance(value, str):
         return value * times
@@ -114,7 +114,7 @@ def _move(draw: Draw, request: Data, place: Data, key: Any) -> None:
 
 
 def _list_places(data: Any) -> list[tuple[Any, Any]]:
-    """The places of a request, the outer ones first: a mapping or list, and a key of it."""
+    """All positions in a request, outer ones first: a mapping or list, and a key."""
     return list(islice(_walk(data), MOST_PLACES))
 
 

@@ -30,7 +30,7 @@ from tests.server.sites import CHECKED, PROBLEM, REQUIRED, Operation
 SECONDS = 20.0  # for an answer: longer than any takes on a busy machine, and less than for ever
 EXAMPLES = 4  # of an operation in a round, in each mode
 OPERATIONS = 12  # of a round
-# What goes on for as long as somebody listens, and what would be waited for.
+# Streams and long polls, which would block.
 ENDLESS = ("/api/v1/events",)
 PATIENT = ("follow", "wait")
 
@@ -48,12 +48,12 @@ class Fuzzed:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The URL of the server."""
         return self.neighbors.platform.server.url
 
     @cached_property
     def operations(self) -> list[Operation]:
-        """What is fuzzed."""
+        """The target of the fuzzer."""
         return [item for item in self.neighbors.operations if item.path not in ENDLESS]
 
 
@@ -108,7 +108,7 @@ def _aim(case: Case[Any], item: Operation, things: dict[str, str], chance: rando
 
 
 def check_answer(answer: Any, seconds: float) -> None:
-    """Raise AssertionError unless an answer is none that nobody thought of."""
+    """Raise AssertionError for an unexpected response."""
     asked = f"{answer.request.method} {answer.request.url} {str(answer.request.body)[:2000]}"
     assert answer.status_code < 500, f"{asked}: {answer.status_code} {answer.content[:2000]!r}"
     assert b"Traceback (most recent call last)" not in answer.content, asked
@@ -134,7 +134,7 @@ def check_server(fuzzed: Fuzzed, since: int) -> None:
 def _tells_of_a_mistake(line: bytes) -> bool:
     with contextlib.suppress(ValueError):
         return "exception" in json.loads(line) or b"Traceback" in line
-    return bool(line.strip())  # what is no line of the log was not meant to be there
+    return bool(line.strip())  # anything that is not a log line is unexpected
 
 
 @contextlib.contextmanager

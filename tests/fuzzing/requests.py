@@ -55,7 +55,7 @@ def fuzz_planning(seed: int, examples: int = EXAMPLES) -> int:
 
 
 def fuzz_previews(site: Site, seed: int, examples: int = EXAMPLES) -> int:
-    """One round of previews of a server; how many were asked for."""
+    """Run one round of previews on a server, and return their number."""
 
     @hypothesis.seed(seed)
     @_limit(examples)
@@ -103,7 +103,7 @@ def check_preview(site: Site, asked: Any) -> None:
 
 
 def check_violations(violations: Sequence[Mapping[str, Any]]) -> None:
-    """Raise AssertionError unless each says where it is, which rule is broken, how, and what to do."""
+    """Raise AssertionError unless each violation has a path, a rule, a message and a hint."""
     for violation in violations:
         missing = [name for name in NEEDED if not violation.get(name)]
         assert not missing, f"without {missing}: {violation}"
@@ -113,7 +113,7 @@ def check_violations(violations: Sequence[Mapping[str, Any]]) -> None:
 
 @contextlib.contextmanager
 def open_fuzzed_site() -> Iterator[Site]:
-    """A server in this process, with a project of which everything is known."""
+    """A server in this process, with a fully configured project."""
     with tempfile.TemporaryDirectory() as folder, structlog.testing.capture_logs():
         url = f"sqlite:///{Path(folder, 'fairlead.db')}"
         store = DatabaseStore(url)
@@ -144,7 +144,7 @@ def _in_time(asked: Any, seconds: float) -> Iterator[None]:
 
 
 def _decided(plan: Plan) -> Any:
-    """What a plan comes down to: an amount may be another text when it is read and printed again, also in a message."""
+    """A plan without the spelling of amounts, which may change when they are parsed and printed again."""
     found = [(item.path, item.rule) for item in (*plan.violations, *plan.warnings)]
     return [(item.path, item.value) for item in plan.settings], found, with_amounts(plan.manifests)
 

@@ -16,12 +16,12 @@ ENOUGH = 20  # findings: the same mistake is found again and again
 
 
 class Hang(KeyboardInterrupt):
-    """Something takes so long that nobody waits for it: not one of many failures, but the end of it all."""
+    """A request hangs, which ends the fuzzing."""
 
 
 @dataclass
 class Tally:
-    """What came of all rounds: how much was tried, and the seeds of those that found something."""
+    """The results of all rounds: the number of requests, and the seeds of failed rounds."""
 
     rounds: int = 0
     tried: int = 0
@@ -35,7 +35,7 @@ def choose_seed(said: int | None) -> int:
 
 
 def fuzz_for(name: str, seconds: float, seed: int, fuzz: Callable[[int], int]) -> Tally:
-    """Rounds until the time is over, at least one. What a round finds is printed with the seed that finds it again."""
+    """Run rounds until the time is over, at least one. Prints failures with the seed that reproduces them."""
     tally, began = Tally(), time.monotonic()
     print(f"{name}: {seconds:g} seconds, from seed {seed} on", flush=True)
     for number in itertools.count(seed):

@@ -114,7 +114,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def read_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """What is in them."""
+    """The contents of the files."""
     for file in list_files(folder):
         with contextlib.suppress(FileNotFoundError):
             if file.is_file():
@@ -122,12 +122,12 @@ def read_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def end(run: Run, seconds: float = PATIENCE) -> dict[str, Any]:
-    """What a run is like once it has ended."""
+    """Wait until a run has ended, and return its data."""
     return run.wait(seconds, progress=False).data
 
 
 def end_all(runs: Sequence[Run], seconds: float = PATIENCE) -> list[dict[str, Any]]:
-    """What runs are like once all have ended."""
+    """Wait until all runs have ended, and return their data."""
     last = time.monotonic() + seconds
     return [end(run, max(last - time.monotonic(), 0.1)) for run in runs]
 

@@ -1,7 +1,7 @@
-"""A process that has loaded the program and becomes it as often as it is told: to load it takes most of a start.
+"""A process that has imported the program and forks it on request, because imports take most of the start time.
 
-It is run as a program. Each line of its input is an order, each line of its output the answer; when its input ends,
-so do the processes that it started.
+Runs as a program. Each line of its input is a command, each line of its output the response. When its input ends, it
+kills the processes that it started.
 """
 
 import json

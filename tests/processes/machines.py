@@ -21,12 +21,12 @@ import httpx2
 from tests.architecture.modules import ROOT
 
 PATIENCE = 60.0  # seconds: a busy machine takes several times as long as a quiet one
-# Python compiles what it imports once, also where whoever runs the tests forbids it to write beside the source.
+# Cache bytecode even if the environment forbids Python to write it next to the source.
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
 FAIRLEAD = Path(sys.executable).with_name("fairlead")
-# What a client on this machine needs; to get ready for TLS would take 0.1 s each time.
+# Without TLS, whose setup takes 0.1 s per client.
 PLAIN: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "verify": False}
-# What ends a process at once. A process that writes what `make coverage` measured needs a moment for it.
+# The signal that ends a process. Under `make coverage` a process needs time to write its data.
 END = signal.SIGTERM if "COVERAGE_PROCESS_CONFIG" in os.environ else signal.SIGKILL
 SECONDS_TO_END = 10.0
 Variables = Mapping[str, str] | None
@@ -34,7 +34,7 @@ Variables = Mapping[str, str] | None
 
 @dataclass(frozen=True)
 class Ended:
-    """What a process left behind."""
+    """The exit status and output of a process."""
 
     code: int
     out: str
@@ -76,17 +76,17 @@ class Process:
 
     @property
     def told(self) -> tuple[str, str]:
-        """What it printed so far."""
+        """The output so far."""
         return self.out.read_text("utf-8"), self.err.read_text("utf-8")
 
     def poll(self) -> int | None:
-        """The exit status, where it ended."""
+        """The exit status, or None while it runs."""
         if self._code is None:
             self._code = self._launcher.ask(wait=self.pid) if self._child is None else self._child.poll()
         return self._code
 
     def wait(self, seconds: float = PATIENCE) -> Ended:
-        """What it left behind. One that does not end in time is ended."""
+        """Wait for the end and return exit status and output. Kills the process after a timeout."""
         end = time.monotonic() + seconds
         while self.poll() is None:
             if time.monotonic() > end:
@@ -97,7 +97,7 @@ class Process:
         return Ended(self._code, *self.told)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, where it has not ended yet."""
+        """Send a signal if the process is running."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -122,12 +122,12 @@ class Running:
         return self.process.told[0].split("sign in  ")[1].split()[0]
 
     def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
-        """Somebody who asks with a token: with that of this machine unless another one is said."""
+        """A client with a token, by default the local token of the server."""
         sent = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
         return httpx2.Client(base_url=f"{self.url}/api/v1", headers=sent, **PLAIN)
 
     def anybody(self) -> httpx2.Client:
-        """Somebody without a token, who keeps cookies as a browser does."""
+        """A client without a token that stores cookies like a browser."""
         return httpx2.Client(base_url=self.url, **PLAIN)
 
     def tell(self, number: signal.Signals = signal.SIGTERM) -> Ended:

@@ -27,7 +27,7 @@ class Provider:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a server that trusts it is started with."""
+        """The options of a server that trusts this identity provider."""
         return {
             "FAIRLEAD_AUTH": "oidc",
             "FAIRLEAD_OIDC_ISSUER": self.issuer,
@@ -37,7 +37,7 @@ class Provider:
 
     @property
     def sign_in(self) -> dict[str, str]:
-        """The same for a server on which people sign in with a browser."""
+        """The options of a server with browser sign-in through this identity provider."""
         return {
             **self.variables,
             "FAIRLEAD_OIDC_CLIENT_ID": CLIENT,
@@ -45,7 +45,7 @@ class Provider:
         }
 
     def claims(self, **changed: Any) -> dict[str, Any]:
-        """What a good token claims now; a claim that is changed to None is left out."""
+        """The claims of a valid token. None removes a claim."""
         now = int(time.time())
         good = {"iss": self.issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 600}
         return {name: value for name, value in (good | changed).items() if value is not None}

@@ -73,7 +73,7 @@ def test_files_are_applied_again_and_again(machine: Machine, files: Path) -> Non
 
 
 def _check_managed(server: Running) -> None:
-    """What files say is edited in files, unless forced."""
+    """Objects managed by files can be edited only in the files, unless forced."""
     with server.client() as client:
         assert client.get("/compute-resources/small").json()["managed_by"] == "files"
         refused = client.patch("/compute-resources/small", json={"description": "mine"})
@@ -87,7 +87,7 @@ def _check_managed(server: Running) -> None:
 
 
 def _check_pruning(machine: Machine, server: Running, files: Path, here: Mapping[str, str]) -> None:
-    """What was edited is put right, what is gone from files stays until they are applied with --prune."""
+    """Applying reverts edits. Objects that were removed from files are deleted only with --prune."""
     (files / "large.yml").unlink()
     kept = machine.fairlead("apply", "-f", str(files), variables=here)
     assert kept.out.splitlines() == ["changed   ComputeResource small", "1 change, 4 unchanged"]
@@ -115,7 +115,7 @@ def test_what_is_exported_is_applied_without_a_change(machine: Machine) -> None:
     for manager in ((), ("--manager", "files")):
         again = machine.fairlead("apply", "-f", str(folder), "--json", *manager, variables=here)
         assert again.code == 0, again.err
-        # What nobody managed is taken over: the cluster and the project that every server begins with.
+        # Unmanaged objects are adopted: the default cluster and project.
         changed = {change["name"] for change in json.loads(again.out)["changes"] if change["action"] != "unchanged"}
         assert changed <= {"local", "default"}
     last = machine.fairlead("apply", "-f", str(folder), variables=here)
@@ -153,7 +153,7 @@ def test_what_is_wrong_is_told_with_the_names_of_the_files(machine: Machine, fil
     assert "cpus" in ended.err + ended.out
     assert _names(server) == []
 
-    # What only the server can know is told with the file as well.
+    # Violations that only the server can find name the file, too.
     write(files, {"broken.yaml": "kind: Project\nname: lost\nparent: department/nowhere\n"})
     ended = machine.fairlead("apply", "-f", str(files), variables=here)
     assert ended.code == 1
@@ -249,7 +249,7 @@ def test_a_watched_folder_is_what_the_server_is(machine: Machine, files: Path) -
 
 
 def _check_folder_edits(server: Running, files: Path) -> None:
-    """Edits through the API are refused, and where they are forced they hold until the folder changes."""
+    """Edits through the API are refused; forced edits last until the folder changes."""
     with server.client() as client:
         assert client.get("/compute-resources/small").json()["managed_by"] == "folder"
         refused = client.patch("/compute-resources/small", json={"description": "mine"})
@@ -267,7 +267,7 @@ def _check_folder_edits(server: Running, files: Path) -> None:
 
 
 def _check_folder_in_use(server: Running, files: Path) -> None:
-    """What is still used is not removed, and nothing else is done by halves."""
+    """Objects in use are not removed, and the whole change is rejected."""
     (files / "a" / "small.yaml").unlink()
     write(files, {"new.yaml": LARGE.replace("large", "new")})
     _eventually(lambda: _folder(server)["problem"] is not None)

@@ -14,7 +14,7 @@ from tests.suites import examples
 WRITES = examples(fast=300, all=1000)
 WRITERS = 4
 
-# Every compute resource with how many revisions and how many audit entries there are of it.
+# All compute resources with the number of their revisions and audit entries.
 KEPT = """
 SELECT c.id, c.name, c.revision,
   (SELECT count(*) FROM revisions r WHERE r.object_id = c.id),
@@ -29,7 +29,7 @@ SELECT object_id FROM {table} WHERE object_id NOT IN (SELECT id FROM compute_res
 
 @dataclass
 class Noted:
-    """What was sent, and what the server acknowledged: the revision of each name."""
+    """The requests that were sent, and the acknowledged revision of each name."""
 
     sent: dict[str, str] = field(default_factory=dict)  # the idempotency key of each name
     acknowledged: dict[str, int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Noted:
     half: threading.Event = field(default_factory=threading.Event)
 
     def acknowledge(self, name: str, revision: int) -> None:
-        """Note an answer; halfway, tell whoever waits for it."""
+        """Record a response. Sets an event after half of them."""
         with self.lock:
             self.acknowledged[name] = revision
             if sum(self.acknowledged.values()) >= WRITES // 2:
@@ -85,7 +85,7 @@ def _create(client: httpx2.Client, noted: Noted, name: str) -> None:
 
 
 def _send_again(server: Running, noted: Noted) -> None:
-    """Whoever got no answer asks again: it is done once, whether or not it was done before."""
+    """Retries without a response have an effect once, whether or not the first request succeeded."""
     unanswered = [name for name in noted.sent if name not in noted.acknowledged]
     with server.client() as client:
         for name in unanswered:

@@ -1,4 +1,4 @@
-"""What changes is told while it changes, by real servers: at once by the one that changes it, soon by the others."""
+"""Live events of real servers: immediate on the server that changes a run, soon on the others."""
 
 import contextlib
 import json

@@ -19,7 +19,7 @@ from tests.processes.machines import PATIENCE, Machine, Running, make_resource
 from tests.processes.providers import Provider
 
 DEBUG = {"FAIRLEAD_LOG_LEVEL": "debug"}
-# It tells all that it was told.
+# A server that echoes its input.
 RUN = {"function": {"name": "f", "command": ["sh", "-c", "env; env >&2"]}}
 PARTS = ("", "/explain", "/request", "/manifests", "/why", "/events", "/usage", "/result", "/files")
 LOGS = ("", "?format=raw", "?stream=stderr", "?follow=true")
@@ -27,7 +27,7 @@ SECRET = "projects/default/secrets"
 
 
 class Ledger:
-    """What was planted, by name, and everything that was said, but for the few answers that may say it."""
+    """The planted secrets by name, and all responses except the few that may contain them."""
 
     def __init__(self) -> None:
         self.planted: dict[str, str] = {}
@@ -45,7 +45,7 @@ class Ledger:
         return text
 
     def listen(self, answer: httpx2.Response) -> None:
-        """Remember an answer; the texts that were sent are in no header and no body of it."""
+        """Record a response, and check that it contains no planted secret."""
         answer.read()
         self.statuses.add(answer.status_code)
         request = answer.request
@@ -63,7 +63,7 @@ class Ledger:
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """Somebody who signs tokens."""
+    """An identity provider that signs tokens."""
     with providers.running() as provider:
         yield provider
 
@@ -101,7 +101,7 @@ def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Pro
     ledger.note("its signature", good.split(".")[2])
     ledger.note("its claims", good.split(".")[1])
     bad = ledger.note("expired token", provider.token(sub="ada", exp=1))
-    strange = ledger.note("token of somebody else", provider.token(iss="https://login.example.org"))
+    strange = ledger.note("token of another user", provider.token(iss="https://login.example.org"))
     ledger.note("token of this machine", server.token)
     with server.client(good) as client:
         client.event_hooks = {"response": [ledger.listen]}
@@ -126,7 +126,7 @@ def _sign_in(server: Running, provider: Provider, ledger: Ledger) -> None:
         with server.anybody() as browser:
             browser.event_hooks = {"response": [ledger.listen]}
             address = browser.get("/login/oidc").headers["location"]
-            ledger.forgive()  # the cookie, and what the provider is told of it
+            ledger.forgive()  # the cookie, and the parameters sent to the provider
             kept = browser.cookies["fairlead_login"]
             back = provider.desk.welcome(address)
             assert browser.get(back).headers["location"] == "/"
@@ -232,7 +232,7 @@ def _look_at_a_run(client: httpx2.Client, path: str) -> None:
 
 
 def _send_badly(client: httpx2.Client, path: str, value: str) -> None:
-    """A secret in bodies that are wrong: what is said of them must not repeat it."""
+    """Secrets in invalid bodies: the errors must not contain them."""
     for body in (
         {"value": [value]},
         {"value": {value: value}},
@@ -309,7 +309,7 @@ def _look_around(server: Running, ledger: Ledger) -> None:
 
 
 def _kept(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
-    """What is in the database, byte by byte or row by row, and in the folders of runs."""
+    """The contents of the database and of the run folders."""
     for file, content in read_files(data / "runs"):
         if not file.is_symlink():
             yield content

@@ -1,4 +1,4 @@
-"""A server that trusts an identity provider: who is let in by it, who is not, and what if it is gone."""
+"""A server with an identity provider: accepted and rejected tokens, and an unreachable provider."""
 
 import hmac
 import time
@@ -64,7 +64,7 @@ def _forge_none(provider: Provider) -> str:
 
 
 def _forge_with_the_public_key(provider: Provider) -> str:
-    # Whoever takes the public key for a shared secret believes this one.
+    # Valid only if the public key is misused as an HMAC secret.
     content = f"{make_part({'alg': 'HS256', 'typ': 'JWT', 'kid': RSA.kid})}.{make_part(provider.claims())}"
     return f"{content}.{make_part(hmac.digest(RSA.as_pem(private=False), content.encode(), 'sha256'))}"
 
@@ -80,7 +80,7 @@ FORGED: dict[str, Callable[[Provider], str]] = {
     "not yet good": lambda provider: provider.token(nbf=int(time.time()) + 600),
     "not signed": _forge_none,
     "signed with the public key": _forge_with_the_public_key,
-    "signed by somebody else": lambda provider: make_token(provider.claims(), OTHER_RSA),
+    "signed by another key": lambda provider: make_token(provider.claims(), OTHER_RSA),
     "other claims than were signed": _forge_claims,
     "of another issuer": lambda provider: provider.token(iss="https://login.example.org"),
     "for another audience": lambda provider: provider.token(aud="grafana"),
@@ -124,7 +124,7 @@ def test_a_token_of_a_provider_is_no_password_of_another_server(shared_machine: 
 
 def test_while_the_provider_is_gone_its_tokens_wait_and_ours_work(shared_machine: Machine) -> None:
     with providers.running() as provider:
-        pass  # gone again, and nobody listens on its port
+        pass  # stopped, so its port is closed
     server = shared_machine.up(data="waiting", variables=provider.variables)
     for _ in range(2):
         with server.client(provider.token()) as client:
@@ -198,7 +198,7 @@ def test_a_client_without_a_secret_signs_people_in(shared_machine: Machine) -> N
 
 def test_while_the_provider_is_gone_a_browser_is_told_so_and_ours_are_served(shared_machine: Machine) -> None:
     with providers.running() as provider:
-        pass  # gone again, and nobody listens on its port
+        pass  # stopped, so its port is closed
     server = shared_machine.up(data="gone", variables=provider.sign_in)
     with server.anybody() as browser:
         here, *_ = _follow(browser, "/login/oidc")
@@ -209,7 +209,7 @@ def test_while_the_provider_is_gone_a_browser_is_told_so_and_ours_are_served(sha
 
 
 def _follow(browser: httpx2.Client, path: str) -> list[str]:
-    """Where a browser ends up that is sent from place to place, the last first; what is there need not be."""
+    """Follow redirects like a browser, and return the URLs, last first. The last URL need not exist."""
     way = [path]
     while (answer := browser.get(way[0])).is_redirect:
         assert answer.status_code in (302, 303), answer.text

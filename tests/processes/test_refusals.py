@@ -1,4 +1,4 @@
-"""What keeps a server from starting is said in a line or two, without a traceback, and with an exit status."""
+"""Errors at startup: one or two lines without a traceback, and an exit status."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ USAGE, FAILED = 2, 1
 PASSWORD = "swordfish-4711"
 Case = tuple[int, list[str], dict[str, str], str]
 
-# The exit status, the options, the variables, and words that must be told.
+# Exit status, options, variables, and words that the error must contain.
 SETTINGS: dict[str, Case] = {
     "open to others": (
         USAGE,
@@ -34,7 +34,12 @@ SETTINGS: dict[str, Case] = {
     "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
     "served host with a star": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "invalid host name"),
     "served host with a scheme": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without scheme"),
-    "served host of numbers": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "10.0.0.1"}, "served_host: invalid host name '10.0.0.1'"),
+    "served host of numbers": (
+        USAGE,
+        [],
+        {"FAIRLEAD_SERVED_HOST": "10.0.0.1"},
+        "served_host: invalid host name '10.0.0.1'",
+    ),
     "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
     "issuer without OIDC": (USAGE, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
     "client without OIDC": (
@@ -84,7 +89,7 @@ SETTINGS: dict[str, Case] = {
         {},
         "127.0.0.1",
     ),
-    "address of nobody": (FAILED, ["--host", "192.0.2.1", "--auth", "tokens"], {}, "192.0.2.1"),
+    "address of no interface": (FAILED, ["--host", "192.0.2.1", "--auth", "tokens"], {}, "192.0.2.1"),
 }
 FILES = {
     "unknown key": (b'prot = 1\ndata = "data"\n', "prot"),
@@ -126,7 +131,7 @@ def test_unknown_options_are_told_by_both_doors(machine: Machine) -> None:
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port on which somebody else listens."""
+    """A port that is in use."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -38,7 +38,7 @@ def tries_of(run: Run) -> list[tuple[int, str, str]]:
 
 
 def folders_of(platform: Platform, run: Run) -> list[str]:
-    """What the server keeps of the tries of a run, by their numbers."""
+    """The stored data of a run's attempts by number."""
     return sorted(folder.name.removeprefix(run.id) for folder in platform.server.data.glob(f"runs/{run.id}*"))
 
 
@@ -112,7 +112,7 @@ def test_a_server_that_is_killed_between_two_tries_goes_on_with_the_next(platfor
     port = platform.server.url.rpartition(":")[2]
     platform.server.tell(signal.SIGKILL)
     after = replace(platform, server=machine.up("--port", port, variables=CAPACITY))
-    assert stopped.stop().data["message"].endswith(", before attempt 2 had started")
+    assert stopped.stop().data["message"].endswith(" before attempt 2 started")
     ended = end(run, LONG)
     assert (ended["state"], ended["attempt"]) == ("completed", 2)
     assert ran.read_text().split() == ["1", "2"]

@@ -1,4 +1,4 @@
-"""Runs that serve, as Python and the terminal use them: where they are, what they answer, and in a browser."""
+"""Served runs from Python and the CLI: URL, calls, and opening them in a browser."""
 
 import webbrowser
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Runs of a server that is root are kept from its secrets and from each other, whatever they try."""
+"""Runs of a server with root permissions cannot reach its secrets or each other."""
 
 import os
 
@@ -10,7 +10,7 @@ from tests.processes.execution import Platform, end, find_processes, hear
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can give each run a user of its own")
 
-# Every way to a file that somebody without any right would try. What can be read is printed.
+# Tries to read a file in every way without permission, and prints what it could read.
 TRY_TO_READ = """
 path={path}
 cat $path
@@ -37,7 +37,7 @@ def test_a_run_reads_nothing_of_the_server(platform: Platform, name: str) -> Non
 
 
 def written(platform: Platform) -> list[str]:
-    """What is seen where the server's folder is looked into: that it is there, and nothing in it."""
+    """A run sees the server's folder as empty."""
     return [f"{platform.server.data}:", f"{platform.server.data}/runs:"]
 
 

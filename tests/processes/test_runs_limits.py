@@ -1,4 +1,4 @@
-"""What a run may use is what it gets: memory, time, disk and a place on the machine, on a real server."""
+"""Limits on a real server: memory, time, disk and capacity."""
 
 import itertools
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_a_run_that_takes_more_memory_than_its_limit_is_killed_and_the_server_st
     run = platform.python(text, resources={"mem": {"requests": "64Mi", "limits": "128Mi"}})
     ended = end(run)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "OOMKilled", 137)
-    assert "exceeded the limit of " in ended["message"]  # in bytes where it was caught right at it
+    assert "exceeded the limit of " in ended["message"]  # in bytes if it was caught exactly at the limit
     assert find_processes(run.id) == []
     assert end(platform.shell("true"))["state"] == "completed"
 

@@ -1,4 +1,4 @@
-"""What runs write, on a real server: every byte, in order, live and afterwards, without secrets."""
+"""Logs on a real server: complete, ordered, live and afterwards, with masked secrets."""
 
 import signal
 import threading
@@ -148,6 +148,6 @@ def test_a_log_can_be_read_of_a_run_that_has_not_started(platform: Platform) -> 
 
 
 def read_raw(platform: Platform, run: Run, **parameters: str) -> bytes:
-    """What a run wrote, as the bytes themselves."""
+    """The raw log of a run."""
     with platform.project.api.stream(f"/runs/{run.id}/logs", format="raw", **parameters) as answer:
         return answer.read()

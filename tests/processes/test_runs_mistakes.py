@@ -1,4 +1,4 @@
-"""What goes wrong in a run is told in a sentence: by the SDK at once, or by the run where nobody can know before."""
+"""User errors are explained in one sentence: by the SDK before submission if possible, else by the run."""
 
 import contextlib
 from pathlib import Path
@@ -107,7 +107,7 @@ def test_an_invalid_result_file_gives_no_result(platform: Platform, left: str, r
     run = platform.shell(f"cp {platform.shared}/left $FAIRLEAD_HOME/result.json")
     assert (end(run)["state"], find_processes(run.id)) == ("completed", [])
     answer = platform.project.api.get(f"/runs/{run.id}/result")
-    assert (answer["state"], answer["message"]) == ("completed", "has completed")
+    assert (answer["state"], answer["message"]) == ("completed", "completed")
     with pytest.raises(NotFound) if result is NotFound else contextlib.nullcontext():
         assert run.result == result
 
@@ -121,7 +121,7 @@ def test_a_run_that_replaces_its_own_files_by_links_is_not_followed(platform: Pl
 
 
 def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
-    """Submit as somebody does who writes the request by hand: nothing is checked before it is sent."""
+    """Submit a handwritten request, without the checks of the SDK."""
     folder = Path(platform.shared / "unchecked")
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(text)

@@ -20,7 +20,7 @@ VARIABLES = {"FAIRLEAD_CAPACITY": "cpu=64,runs=3"}
 
 @pytest.fixture
 def pair(machine: Machine, postgresql_url: str) -> Iterator[Pair]:
-    """Two servers, each of which runs three runs at once."""
+    """Two servers with capacity for three runs each."""
     with execution.open_platform(machine, "--database", postgresql_url, variables=VARIABLES) as first:
         keys = (first.server.data / "secret.key").read_text().split()[0]
         variables = VARIABLES | {"FAIRLEAD_SECRET_KEYS": keys}

@@ -51,10 +51,10 @@ def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platfo
     third = submit(platform, "echo here")
     until(lambda: third.refresh().data["reason"] == "QuotaExceeded")
     assert (str(third.state), third.data["server_id"]) == ("queued", None)
-    assert third.data["message"] == "waits for its turn: the quota of department/vision is 2 runs at once"
+    assert third.data["message"] == "waiting for a free slot: the department/vision quota is 2 runs at once"
     why = ask(platform, f"/runs/{third.id}/why")
     names = [f"shell-{run.id}" for run in running]
-    quota = "quota of department/vision: 2 runs at once, and 2 have a place; next: run "
+    quota = "2 of 2 runs active in the department/vision quota; one of them is run "
     assert why["message"] in [f"{quota}{name}" for name in names]
     assert why["fit"]["verdict"] == "later"
     assert sorted(way["run_id"] for way in why["fit"]["suggestions"] if way["kind"] == "wait") == sorted(
@@ -81,7 +81,7 @@ def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
 
 
 def test_two_servers_never_run_more_than_a_quota_allows(machine: Machine, postgresql_url: str) -> None:
-    capacity = {"FAIRLEAD_CAPACITY": "cpu=64,runs=2"}  # the quota is three runs, so one server cannot use all of it
+    capacity = {"FAIRLEAD_CAPACITY": "cpu=64,runs=2"}  # the quota is three runs, more than one server can run
     with execution.open_platform(machine, "--database", postgresql_url, variables=capacity) as first:
         keys = (first.server.data / "secret.key").read_text().split()[0]
         variables = capacity | {"FAIRLEAD_SECRET_KEYS": keys}

@@ -56,7 +56,7 @@ def await_ready(run: Run) -> None:
 
 
 def ask(platform: Platform, run: Run, **inputs: Any) -> tuple[int, Any]:
-    """What a run answers, through the server."""
+    """Send a request to a served run through the server."""
     headers = {"Authorization": f"Bearer {platform.server.token}"}
     answer = httpx2.post(f"{platform.server.url}/served/{run.id}/", json=inputs, headers=headers, **PLAIN)
     return answer.status_code, answer.json()

@@ -1,4 +1,4 @@
-"""Servers that nobody starts by hand: the SDK starts one, once, for everybody of a user, and it ends when idle."""
+"""Servers started by the SDK: one per user, shared by all processes, stopped when idle."""
 
 import json
 import os

@@ -37,7 +37,7 @@ def test_a_run_that_waits_is_stopped_at_once_and_never_starts(platform: Platform
     until(lambda: waiting.reason == "Unschedulable")
     stopped = waiting.stop().data
     assert (stopped["state"], stopped["reason"]) == ("stopped", "Stopped")
-    assert stopped["message"] == "stopped by root@localhost, before it had started"
+    assert stopped["message"] == "stopped by root@localhost before it started"
     assert not platform.folder_of(waiting).exists()
     assert full[0].stop().data["state"] == "stopping"
     assert end(full[0])["message"] == "stopped by root@localhost"
@@ -47,7 +47,7 @@ def test_a_run_that_ends_when_it_is_asked_to_is_stopped_and_what_it_did_last_is_
     text = "trap 'echo saved; echo state > $FAIRLEAD_OUTPUT/state; exit 0' TERM; echo up; sleep 60 & wait"
     run = platform.shell(text)
     hear(run, "up")
-    assert run.stop().data["message"] == "root@localhost stops it"
+    assert run.stop().data["message"] == "being stopped by root@localhost"
     ended = end(run)
     assert (ended["state"], ended["reason"], ended["message"]) == ("stopped", "Stopped", "stopped by root@localhost")
     assert (run.logs(), run.read("state")) == ("up\nsaved\n", b"state\n")
@@ -109,7 +109,7 @@ def test_a_child_of_a_stopped_run_is_told_to_end_as_well(platform: Platform) -> 
 
 
 def stop(platform: Platform, run: Run) -> Run:
-    """Stop a run as somebody else, with a connection of their own."""
+    """Stop a run from another client."""
     return Run(platform.project.api, run.data).stop()
 
 

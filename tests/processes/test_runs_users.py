@@ -1,4 +1,4 @@
-"""Runs of servers that are not root, or on machines without namespaces: what holds, and what is said not to."""
+"""Runs of servers without root permissions or namespaces: what works, and what is reported as missing."""
 
 import os
 import signal
@@ -16,13 +16,13 @@ from tests.processes.execution import Platform, end, find_processes, hear, until
 from tests.processes.machines import PLAIN, Launcher, Machine
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # the one of the virtual environment may lie where nobody else gets to
+PYTHON = "/usr/bin/python3"  # other users may not have access to the virtual environment
 PACKAGES = f"PYTHONPATH={ROOT}/src:{next(path for path in sys.path if path.endswith('site-packages'))}"
 BYTECODE = ROOT / ".pytest_cache" / "bytecode-of-nobody"
 ENVIRONMENT = ("env", PACKAGES, f"PYTHONPYCACHEPREFIX={BYTECODE}")
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *ENVIRONMENT, PYTHON)
 WHOLE = ("-m", "fairlead.app")
-# The same program on a machine that lets nobody make a namespace.
+# The program on a machine that forbids namespaces.
 WITHOUT = (
     "-c",
     "import sys, fairlead.adapters.local.machines as machines\n"
@@ -134,7 +134,7 @@ def test_a_served_command_listens_on_its_port_and_is_killed_over_its_memory(plat
 
 
 def ask(platform: Platform, run: Run, inputs: dict[str, int]) -> tuple[int, str]:
-    """What a run answers, through the server."""
+    """Send a request to a served run through the server."""
     headers = {"Authorization": f"Bearer {platform.server.token}"}
     answer = httpx2.post(f"{platform.server.url}/served/{run.id}/", json=inputs, headers=headers, **PLAIN)
     return answer.status_code, answer.text

@@ -1,4 +1,4 @@
-"""Volumes of runs on a real server: where they are mounted, who may write, how long they last."""
+"""Volumes on a real server: mounts, permissions and lifetime."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def volumes(platform: Platform) -> None:
 
 
 def volume(kind: str, name: str, path: str, /, **spec: Any) -> dict[str, Any]:
-    """A volume, as it is asked for."""
+    """A volume of a request."""
     return {"volume_type": kind, "name": name, "mount_path": path, "spec": spec}
 
 
@@ -36,7 +36,9 @@ def test_a_volume_of_a_run_can_be_written_and_goes_with_the_run(platform: Platfo
     run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[asked])
     assert end(run)["state"] == "completed"
     assert run.logs().startswith("hello\n")
-    until(lambda: not (platform.folder_of(run) / "code").exists())  # it is tidied once its end is told; this goes last
+    until(
+        lambda: not (platform.folder_of(run) / "code").exists()
+    )  # cleanup happens after the end is reported; this is its last step
     assert "file" not in [file.name for file in list_files(platform.folder_of(run))]
     after = platform.shell(f"cat {path}/file")
     assert "No such file" in end(after)["message"]

@@ -33,7 +33,7 @@ class Held:
 
     @property
     def name(self) -> str:
-        """The name under which others are told of it."""
+        """The name of the run in messages about other runs."""
         return f"shell-{self.run.id}"
 
 
@@ -62,7 +62,7 @@ def submit(platform: Platform, number: int, resources: Any) -> Held:
 
 
 def settle(platform: Platform, running: list[Held], waiting: list[Held]) -> None:
-    """Wait until all places are taken, and whoever has none knows it."""
+    """Wait until the capacity is used, and all other runs have a waiting reason."""
     with platform.server.client() as client:
         scopes = sorted(held.run.id for held in running)
         until(lambda: sorted(client.get("/nodes").json()[0]["runs"]) == scopes)
@@ -72,7 +72,7 @@ def settle(platform: Platform, running: list[Held], waiting: list[Held]) -> None
 
 
 def check_told(platform: Platform, held: Held, running: list[Held]) -> Any:
-    """Hold what a run is told against what is so; return it."""
+    """Compare the explanation of a run with the facts, and return it."""
     with platform.server.client() as client:
         why, (node,) = client.get(f"/runs/{held.run.id}/why").json(), client.get("/nodes").json()
     assert (why["state"], why["fit"]["verdict"]) == ("queued", "later")
@@ -109,7 +109,7 @@ def check_waits(held: Held, suggestions: Any, running: list[Held]) -> list[Held]
 
 
 def test_twelve_runs_that_do_not_fit_at_once_each_say_what_they_wait_for_and_it_is_true(platform: Platform) -> None:
-    """Two of them fill the machine. When one ends that the first in line was told to wait for, that one starts."""
+    """Two runs fill the machine. The first waiting run starts when the run that it was waiting for ends."""
     runs = [submit(platform, number, resources) for number, resources in enumerate(SIZES)]
     running, waiting = runs[:2], runs[2:]
     while waiting:

@@ -61,5 +61,5 @@ def _run_seeds(machine: Machine, variables: dict[str, str]) -> None:
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether a process has ended, and only its parent has not heard of it yet."""
+    """Whether a process is a zombie."""
     return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] == "Z"

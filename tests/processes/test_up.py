@@ -1,4 +1,4 @@
-"""`fairlead up`: how fast it serves, what it says and keeps, who is let in, and how it ends."""
+"""`fairlead up`: startup time, output, files, authentication and shutdown."""
 
 import json
 import shutil
@@ -107,7 +107,7 @@ def test_the_sign_in_link_works_once(server: Running) -> None:
         assert other.get("/api/v1/me").status_code == 401
 
 
-@pytest.mark.skipif(CURL is None, reason="there is no curl")
+@pytest.mark.skipif(CURL is None, reason="curl is not installed")
 def test_curl_with_the_printed_token_does_everything_to_a_compute_resource(server: Running) -> None:
     said = server.process.told[0].split("try      ")[1].splitlines()[0]
     assert json.loads(_shell(said))["roles"] == [{"role": "admin", "scope": "platform"}]
@@ -148,7 +148,7 @@ def test_it_ends_cleanly_when_told(machine: Machine, number: signal.Signals) -> 
     assert "Traceback" not in ended.err
     assert ended.code == 0
     assert not (server.data / "server.json").exists()
-    # What a closed SQLite database leaves behind is one file.
+    # A closed SQLite database is a single file.
     assert [file.name for file in server.data.glob("fairlead.db*")] == ["fairlead.db"]
 
 

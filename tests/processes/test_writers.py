@@ -1,4 +1,4 @@
-"""Many who write at once: exactly one wins, the others are told, and what one server writes the other knows."""
+"""Concurrent writers: exactly one succeeds, the others get an error, and servers see each other's changes."""
 
 import signal
 import threading
@@ -48,13 +48,15 @@ def test_of_many_writers_exactly_one_wins(machine: Machine, database: tuple[str,
 
 
 def _check_edits(clients: list[httpx2.Client]) -> None:
-    """With the same If-Match, one edits and the others are told that it changed."""
+    """Of several edits with the same If-Match, one succeeds and the others fail."""
     made = clients[0].post("/compute-resources", json=make_resource("edited"))
     for turn in range(3):
         tag = clients[0].get("/compute-resources/edited").headers["etag"]
 
         def edit(number: int, client: httpx2.Client, tag: str = tag, turn: int = turn) -> httpx2.Response:
-            body = {"description": f"by {number} in turn {turn}"}  # never what it says already: that is no change
+            body = {
+                "description": f"by {number} in turn {turn}"
+            }  # always a new value, because an equal value is not a change
             return client.patch("/compute-resources/edited", json=body, headers={"If-Match": tag})
 
         answers = at_once(clients, edit)
@@ -106,7 +108,7 @@ def _check_deletions(clients: list[httpx2.Client]) -> None:
 
 
 def _check_same_key(clients: list[httpx2.Client]) -> None:
-    """The same request with the same key is done once, and all get the same answer."""
+    """A request with an idempotency key is executed once, and all callers get the same response."""
     body, headers = make_resource("once"), {"Idempotency-Key": "the-same-key"}
     answers = at_once(clients, lambda _, client: client.post("/compute-resources", json=body, headers=headers))
     assert count(answers) == {201: CLIENTS}
@@ -155,7 +157,7 @@ def _check_shared_writes(here: httpx2.Client, there: httpx2.Client) -> None:
     assert here.post("/departments", json={"name": "vision", "parent": "cluster/local"}).status_code == 201
     assert there.post("/projects", json={"name": "forest", "parent": "department/vision"}).status_code == 201
     assert here.get("/projects/forest").status_code == 200
-    # What plans rest on is not remembered beyond its time either.
+    # Cached snapshots are not used after a change, either.
     function = {"name": "f", "kind": "container", "image": "registry.example.org/a:1"}
     request = {"function": function, "profile": "planned"}
     assert here.post("/compute-resources", json=make_resource("planned")).status_code == 201
@@ -223,4 +225,4 @@ def test_a_second_server_on_one_data_folder_is_refused_and_leaves_the_first_alon
         assert client.get("/me").status_code == 200
     assert (first.data / "server.json").exists()
     first.tell(signal.SIGKILL)
-    machine.up().tell()  # what is left of a killed server is in nobody's way
+    machine.up().tell()  # files of a killed server do not prevent a start

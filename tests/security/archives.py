@@ -1,4 +1,4 @@
-"""Archives that nobody packs by accident: header by header, as tar knows them."""
+"""Malicious archives, built header by header."""
 
 import gzip
 import hashlib
@@ -24,7 +24,7 @@ def zip_entries(*entries: bytes) -> bytes:
 
 
 def digest_of(archive: bytes) -> str:
-    """Under what an archive is kept."""
+    """The digest of an archive."""
     return f"sha256:{hashlib.sha256(archive).hexdigest()}"
 
 

@@ -21,7 +21,7 @@ NEW_USERS_AND_MOUNTS = 0x10000000 | 0x00020000
 BIND, DETACH = 4096, 2
 ATTACH, SEIZE = 16, 0x4206
 SHARED_KEY, READ_ONLY = 0x46414952, 0o10000
-# What somebody might take for a token who has none.
+# Strings that an attacker may try as tokens.
 GUESSES = ("", "null", "fl_run.x.y")
 
 Known = dict[str, Any]
@@ -31,13 +31,13 @@ libc.shmat.restype = ctypes.c_void_p
 
 
 def main(**known: Any) -> dict[str, list[str]]:
-    """What each way led to; nothing, where all is well."""
+    """The findings of each attack; empty if all failed."""
     mark = "".join(known["pieces"]).encode()
     return {name: sorted(set(WAYS[name](mark, known))) for name in known.get("ways") or WAYS}
 
 
 def read_files(mark: bytes, known: Known) -> Iterator[str]:
-    """Files under the very paths that they have, of which somebody told."""
+    """Read files at known paths."""
     yield from (path for path in known["paths"] if holds(mark, path))
 
 
@@ -52,7 +52,7 @@ def walk_folders(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def look_into_processes(mark: bytes, known: Known) -> Iterator[str]:
-    """What /proc tells of processes, and the files that are seen from there."""
+    """Read /proc of other processes, and files through it."""
     for pid in _targets(known):
         yield from (f"{pid}/{name}" for name in OF_PROCESSES if holds(mark, f"/proc/{pid}/{name}"))
         for view in ("root", "cwd", f"task/{pid}/root"):
@@ -72,7 +72,7 @@ def trace_processes(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def send_signals(mark: bytes, known: Known) -> Iterator[str]:
-    """Processes that could be ended: the kernel asks for the same right where nothing is sent."""
+    """Processes that could be killed. Signal 0 needs the same permission."""
     del mark
     for pid in _targets(known):
         for target in (pid, -pid):
@@ -83,7 +83,7 @@ def send_signals(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def uncover_folders(mark: bytes, known: Known) -> Iterator[str]:
-    """What lies below mounts, for one who is root in a namespace of their own."""
+    """Unmount from inside a user namespace, and read the covered files."""
     for uncover in (_unmount, _bind, _overlay):
         yield from _in_a_child(partial(_see_uncovered, mark, known, uncover))
 
@@ -98,7 +98,7 @@ def share_memory(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def find_what_was_passed_on(mark: bytes, known: Known) -> Iterator[str]:
-    """What came with the process itself: variables, open files, sockets of the server."""
+    """Inherited variables, file descriptors and server sockets."""
     yield from (name for name, value in os.environ.items() if mark in value.encode() or "fl_" in value)
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -155,19 +155,19 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _targets(known: Known) -> list[int]:
-    """The processes that somebody told of, and those that are seen, save this one; root leaves the latter alone."""
+    """Known processes and visible ones, except this one; root skips the latter."""
     seen = [] if os.getuid() == 0 else [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in {*seen, *known["pids"]} if pid != os.getpid()]
 
 
 def _in_a_child(search: Callable[[], Iterator[str]]) -> list[str]:
-    """What a process of its own finds: what it did to itself or to others ends with it."""
+    """Run an attack in a child process, so that its side effects end with it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             found = list(search())
-        except BaseException as error:  # whatever it is, it must be told: nothing found is good news
+        except BaseException as error:  # report any error: an empty result means success
             found = [repr(error)]
         os.write(writing, json.dumps(found).encode())
         os._exit(0)
@@ -220,7 +220,7 @@ def _bind(folder: str) -> str:
 
 
 def _overlay(folder: str) -> str:
-    """The same by a file system that knows nothing of mounts."""
+    """Read the file through a bind mount of the file system root."""
     above, name = os.path.split(folder)
     libc.mount(b"overlay", b"/mnt", b"overlay", 0, f"lowerdir={above}:/etc".encode())
     return f"/mnt/{name}"

@@ -28,7 +28,7 @@ from tests.server.sites import Operation, operations_of
 
 OURS, THEIRS = "alpha", "bravo"
 INTRUDER = Path(intruders.__file__)
-# It leaves the mark wherever a run leaves anything, and goes on where it is told to.
+# Writes the mark everywhere a run can write, and continues on request.
 TENANT = """
 import ctypes, os, time
 from pathlib import Path
@@ -52,19 +52,19 @@ def main(stays):
 
 @dataclass(frozen=True)
 class Neighbors:
-    """A server with the two projects. What is said of bravo's things is what an intruder may have been told."""
+    """A server with two projects. The attacker knows the names of bravo's objects."""
 
     platform: Platform
     pieces: tuple[str, str]
 
     @property
     def mark(self) -> str:
-        """What must never be seen by alpha."""
+        """The mark that alpha must never see."""
         return "".join(self.pieces)
 
     @cached_property
     def root(self) -> ApiClient:
-        """Whoever governs the platform."""
+        """A platform administrator."""
         return ApiClient(self.platform.server.url, self.platform.server.token)
 
     @cached_property
@@ -104,7 +104,7 @@ class Neighbors:
 
     @cached_property
     def things(self) -> dict[str, str]:
-        """What bravo has, by noun, as addresses name it."""
+        """The objects of bravo by kind, as in URLs."""
         staying, gone = self.tenants
         role = next(item for item in self.root.list("/roles") if item["subject"] == "user:bravo-member")
         token = next(item for item in self.root.list("/tokens") if item["user"] == "bravo-member")
@@ -145,7 +145,7 @@ def _proc_files(pids: Sequence[int]) -> list[str]:
 
 
 def shared_volume(claim: str, path: str, **more: Any) -> dict[str, Any]:
-    """A volume of a project, as it is asked for."""
+    """A shared volume of a request."""
     spec = {"claim_name": claim}
     return {"volume_type": "shared_volume", "name": "shared", "mount_path": path, "spec": spec, **more}
 
@@ -156,7 +156,7 @@ def secret_volume(secret: str, path: str) -> dict[str, Any]:
 
 
 def look_on(neighbors: Neighbors) -> list[bytes]:
-    """What the stream of events says from now on, as long as its server is there."""
+    """Collect the event stream until the server stops."""
     heard: list[bytes] = []
 
     def hear_all() -> None:

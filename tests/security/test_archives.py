@@ -24,7 +24,7 @@ def project(common_site: Site) -> Site:
 
 
 def show(site: Site, archive: bytes) -> Any:
-    """What the server answers to whoever wants to see the files of some code; it is kept in any case."""
+    """List the files of an uploaded archive. The upload itself always succeeds."""
     digest = digest_of(archive)
     assert site.ask("PUT", f"/projects/forest/code/{digest}", archive).status_code == 200
     written = {"source": "main.py", "handler": "main", "code": digest}

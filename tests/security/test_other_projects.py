@@ -1,7 +1,6 @@
-"""Members of one project are told of another project what they are told of one that is not there: on a real server.
+"""Members of a project cannot distinguish another project from one that does not exist, on a real server.
 
-What lists, counts, hints and errors tell is tested in tests/server/test_visibility.py, for every role; what runs serve,
-in test_served_runs.py.
+server/test_visibility.py tests lists, counts, hints and errors for every role; test_served_runs.py tests served runs.
 """
 
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ from tests.security.neighbors import OURS, Neighbors
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
 
 SECONDS = 20.0  # for an answer: what waits for a pipe waits for ever
-# What a file may be called. All of these are told, and read under the names that were told.
+# Valid file names. All are listed, and can be read under the listed names.
 NAMES = [
     "plain",
     "two\nlines",
@@ -68,7 +68,7 @@ def main(targets, names):
     os.mkdir("closed", 0)
     return sorted(os.listdir("."), key=os.fsencode)[:5]
 """
-# What may stand where the server looks for the output of a run.
+# Objects in place of the output folder.
 REPLACED = {
     "link": "os.symlink(target, out)",
     "pipe": "os.mkfifo(out)",

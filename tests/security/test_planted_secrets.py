@@ -21,7 +21,7 @@ from tests.server.samples import address_of, body_of
 PARTS = ("", "/explain", "/request", "/manifests", "/why", "/events", "/usage", "/result", "/files", "/code")
 LOGS = ("", "?format=raw", "?stream=stdout", "?stream=stderr", "?follow=true", "?cursor=0&follow=true&stream=stderr")
 NAME = "PLANTED"
-# What a run does with its secret. None of it may be seen.
+# Ways in which a run may leak its secret. All must be masked.
 ROLE_PERMISSIONS = {
     "prints it": "print(value)",
     "prints it to both streams at once": "print(value); print(value, file=sys.stderr)",
@@ -36,7 +36,7 @@ ROLE_PERMISSIONS = {
     "prints it from several processes": "[subprocess.run(['sh', '-c', 'printf %s \"$PLANTED\"']) for _ in range(3)]",
     "prints its environment": "print(os.environ); subprocess.run(['env'])",
     "prints the file": "print(open('/keys/PLANTED').read())",
-    "warns of it": "import warnings; warnings.warn(value)",
+    "as a warning": "import warnings; warnings.warn(value)",
     "logs it": "import logging; logging.error('with %s', value)",
     "raises it": "raise ValueError(f'cannot sign in with {value}')",
     "raises it from another": "int(value)",
@@ -61,7 +61,7 @@ def main(permission):
     value = os.environ["PLANTED"]
     exec(permission)
 """
-# What belongs to the run: what it returns, and what it leaves in files.
+# Owned by the run and not masked: return values and output files.
 OWN = """
 import os
 
@@ -74,7 +74,7 @@ def main():
 
 @dataclass
 class Planted:
-    """A value that is nowhere else, and everything that was said about it."""
+    """A unique value, and all responses."""
 
     neighbors: Neighbors
     value: str
@@ -86,20 +86,20 @@ class Planted:
         self.said[f"{len(self.said)}: {answer.request.method} {answer.request.url}"] = told
 
     def client(self) -> httpx2.Client:
-        """Somebody of the project who asks, and whose answers are kept."""
+        """A client of a project member that records responses."""
         client = self.neighbors.client(OURS)
         client.event_hooks = {"response": [self.listen]}
         return client
 
     def is_in(self, content: bytes) -> bool:
-        """Whether the value stands there, as it is or as JSON writes it."""
+        """Whether the text contains the value, raw or JSON-encoded."""
         forms = (self.value.encode(), json.dumps(self.value)[1:-1].encode(), self.value.encode("unicode_escape"))
         return any(form in content for form in forms)
 
 
 @pytest.fixture(scope="module")
 def planted(neighbors: Neighbors) -> Planted:
-    """A secret of the project, of which every letter counts: quotes, a backslash, and more than ASCII."""
+    """A secret with quotes, a backslash and non-ASCII characters."""
     made = Planted(neighbors, f"Pl4nted\\\"'ü€-{secrets.token_urlsafe(24)}")
     neighbors.project(OURS).set_secret(NAME, made.value)
     return made
@@ -107,7 +107,7 @@ def planted(neighbors: Neighbors) -> Planted:
 
 @pytest.fixture(scope="module")
 def runs(planted: Planted) -> dict[str, Run]:
-    """Every permission, done; while somebody looks on."""
+    """Execute all leaks while other clients watch."""
     asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
     heard = look_on(planted.neighbors)
     made = {

@@ -11,7 +11,7 @@ from tests.server.samples import CODE, address_of, body_of, fill
 from tests.server.sites import COOKIE, Operation, Site, problem_of
 from tests.server.test_handovers import KEYRING, mark, start
 
-# What a run may do, and with which path where it says one.
+# The operations that a run token allows, and their paths.
 OWN = {"read_run_code", "upload_run_file"}
 LEFT = "output/left.bin"
 
@@ -20,7 +20,7 @@ Things = dict[str, str]
 
 @pytest.fixture(scope="module")
 def runs(common_site: Site) -> dict[str, Things]:
-    """What there is of three runs: our own, another one of our project, and one of another project."""
+    """Objects of three runs: our own, another one in our project, and one in another project."""
     ours, theirs = fill(common_site, "alpha"), fill(common_site, "bravo")
     mine, beside, there = (start(common_site, project)[0] for project in ("alpha", "alpha", "bravo"))
     return {"own": ours | _one(mine), "beside": ours | _one(beside), "there": theirs | _one(there)}
@@ -31,7 +31,7 @@ def _one(run_id: str) -> Things:
 
 
 def asked(operations: list[Operation], things: Things) -> Iterator[tuple[Operation, str, str]]:
-    """Every operation on some things, as it is and, where it reads, without the body."""
+    """All operations on some objects; read operations without a body."""
     for item in operations:
         path = address_of(item, things)
         if item.id == "upload_run_file":

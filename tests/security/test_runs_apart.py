@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root 
 
 @pytest.fixture(scope="module")
 def found(neighbors: Neighbors) -> Any:
-    """What an intruder finds, by the way that led there."""
+    """The findings of an attacker by attack."""
     run = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=dict(neighbors.known))
     ended = end(run, 240)
     assert ended["state"] == "completed", f"{ended} {run.logs()}"

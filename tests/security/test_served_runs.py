@@ -1,6 +1,6 @@
-"""What a run serves is for those who may see the run, and the server is led nowhere else by what a run listens on.
+"""Access to served runs, and runs that try to redirect the server to other sockets.
 
-Words, tickets, headers and WebSockets are tested in tests/server/test_serving*.py.
+One-time codes, session cookies, headers and WebSockets are tested in server/test_serving*.py.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def serve(neighbors: Neighbors, project: str, text: str, **envs: str) -> Run:
 
 @pytest.fixture(scope="module")
 def served(neighbors: Neighbors) -> Iterator[Run]:
-    """What bravo serves: its mark."""
+    """The served run of bravo, which returns its mark."""
     run = serve(neighbors, THEIRS, SERVES, PLAIN=neighbors.mark)
     yield run
     run.stop()
@@ -58,7 +58,7 @@ def served(neighbors: Neighbors) -> Iterator[Run]:
 
 
 def ask(neighbors: Neighbors, run: Run, token: str | None, **more: str) -> httpx2.Response:
-    """What whoever has a token is answered at the address of a run, or at its host."""
+    """Send a request with a token to the URL of a run, or to its host."""
     headers = more | ({} if token is None else {"Authorization": f"Bearer {token}"})
     path = "/" if "Host" in more else f"/served/{run.id}/"
     return httpx2.post(neighbors.platform.server.url + path, json={}, headers=headers, **PLAIN)
@@ -70,7 +70,7 @@ def test_whoever_does_not_see_a_run_does_not_reach_it(neighbors: Neighbors, serv
     assert ask(neighbors, served, ours).status_code == 404
     assert ask(neighbors, served, None).status_code == 401
     host = f"{served.id}.localhost"
-    for token in (ours, theirs, None):  # a browser is let in by a word, and by nothing else
+    for token in (ours, theirs, None):  # a browser needs a one-time code
         answer = ask(neighbors, served, token, Host=host, Cookie=f"fairlead_session={token}")
         assert answer.status_code in (401, 403)
         assert neighbors.mark not in answer.text
@@ -93,11 +93,11 @@ def test_a_run_of_another_project_does_not_reach_it_on_the_machine_either(neighb
     assert (end(asking)["state"], asking.result) == ("completed", {"ask_the_server": []})
 
 
-# Whoever connects to what was found gets to nobody else, at no moment: the server is root, and let in anywhere.
+# The server has root permissions, so it must never connect to a socket of another owner, not even briefly.
 
 
 def answer_as(folder: Path, name: str, word: bytes) -> socket.socket:
-    """A socket in a folder that says who it is to whoever calls."""
+    """A socket in a folder that responds with its name."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / name))
     listener.listen(64)
@@ -114,7 +114,7 @@ def answer_as(folder: Path, name: str, word: bytes) -> socket.socket:
 
 
 def call(path: Path) -> bytes:
-    """Who answers at a path; nobody where nothing is there."""
+    """The name of the server at a socket path, or None."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5)
         client.connect(str(path))

@@ -23,7 +23,7 @@ def main(says):
     open(f"/d/{says}", "w").close()
     return seen
 """
-# Where volumes may be asked for and a run sees something of the machine, or of the server.
+# Mount paths that would expose files of the machine or the server.
 PLACES = ["/sys", "/sys/fs/cgroup", "/dev", "/dev/shm", "/dev/stdout/x", "/procs", "/etc/x/y", "/var/run", "/opt"]
 SUB_PATHS = ["..", "../x", "a/../../b", "/etc", "", "a\nb", "a\0b", "\u202e", "a/..", "../" * 30 + "etc"]
 MOUNT_PATHS = ["/proc", "/proc/1", "/proc/self/root", "//proc/self/cwd/x", "/dev/fd/3"]
@@ -32,7 +32,7 @@ NAMES = ["..", ".", "a/b", "../volumes", "/etc", "", "A", "a\0", "a\n", "a%2fb",
 
 
 def keys_of(neighbors: Neighbors) -> list[str]:
-    """The ids of all volumes of which something is there."""
+    """The ids of all existing volumes."""
     return sorted(folder.name for folder in (neighbors.platform.server.data / "volumes").iterdir())
 
 
@@ -127,7 +127,7 @@ def test_what_is_removed_goes_without_what_its_links_lead_to(tmp_path: Path) -> 
 
 
 def describe_machine(data: Path) -> tuple[list[str], str]:
-    """What a run could change: folders of the machine and of the server, and what is mounted where."""
+    """A snapshot of folders and mounts that a run must not change."""
     folders = ["/", "/etc", "/opt", "/mnt", str(data), str(data / "volumes")]
     found = [f"{folder}/{name}" for folder in folders for name in sorted(os.listdir(folder))]
     return [path for path in found if not path.endswith(("-wal", "-shm"))], Path("/proc/self/mountinfo").read_text()

@@ -35,16 +35,16 @@ LARGEST_OBJECT = 3 * 2**19  # what etcd takes
 def check_manifests(
     manifests: Sequence[Manifest], *, claims: Sequence[str] = (), config_maps: Sequence[str] = ()
 ) -> list[str]:
-    """Everything for which a server would refuse the manifests, or their pods would not start. Empty: all is well.
+    """All reasons for which an API server would reject the manifests, or their pods would not start.
 
-    Claims and config maps that are there already may be named; those of volumes that nobody rendered must be.
+    `existing` names claims and config maps that the manifests use but do not contain.
     """
     wrong: list[str] = []
     shapeless = False
     for manifest in manifests:
         where = f"{manifest.get('kind')}/{(manifest.get('metadata') or {}).get('name')}"
         broken = list(check_schema(manifest))
-        # What has the wrong shape cannot be read any further.
+        # Stop at invalid structure: later checks would fail.
         found = broken or chain.from_iterable(check(manifest) for check in CHECKS)
         wrong += [f"{where}: {line}" for line in found]
         shapeless = shapeless or bool(broken)
@@ -81,7 +81,7 @@ def _check_metadata(manifest: Manifest) -> Iterator[str]:
 
 
 def _check_data(manifest: Manifest) -> Iterator[str]:
-    """What Secrets and ConfigMaps hold."""
+    """Check the data of Secrets and ConfigMaps."""
     if manifest["kind"] not in ("Secret", "ConfigMap"):
         return
     if manifest.get("type") == PULL_TYPE and PULL_KEY not in manifest.get("data", {}):
@@ -99,7 +99,7 @@ def _check_data(manifest: Manifest) -> Iterator[str]:
             try:
                 size += len(base64.b64decode(value, validate=True)) - len(value)
             except ValueError:
-                yield f"data.{key}: is no base64"
+                yield f"data.{key}: is not valid base64"
     if size > LARGEST_DATA:
         yield f"data: {size} bytes are over {LARGEST_DATA}"
 
@@ -124,11 +124,11 @@ def _check_workload(manifest: Manifest) -> Iterator[str]:
             yield "spec.podFailurePolicy: only for restartPolicy Never"
         for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
             if rule.get("action") not in ("Ignore", "FailJob", "Count", "FailIndex"):
-                yield f"spec.podFailurePolicy: {rule.get('action')!r} is no action"
+                yield f"spec.podFailurePolicy: {rule.get('action')!r} is not a valid action"
             if ("onPodConditions" in rule) == ("onExitCodes" in rule):
                 yield "spec.podFailurePolicy: a rule is about conditions or about exit codes"
         if spec.get("completionMode") == "Indexed":
-            # The controller gives each pod this host name; the server refuses the Job where it could not.
+            # The controller derives the host name of each pod, and the server rejects a Job if the name is invalid.
             last = f"{manifest['metadata']['name']}-{max(0, spec['completions'] - 1)}"
             yield from check_dns_label("metadata.name (with its last index)", last)
         if spec.get("activeDeadlineSeconds", 1) < 1:
@@ -139,7 +139,7 @@ def _check_service(manifest: Manifest) -> Iterator[str]:
     if manifest["kind"] == "Service":
         for port in manifest["spec"]["ports"]:
             if not 1 <= port["port"] <= 65535:
-                yield f"spec.ports: {port['port']} is no port"
+                yield f"spec.ports: {port['port']} is not a valid port"
         for key, value in manifest["spec"]["selector"].items():
             yield from check_qualified("spec.selector", key)
             yield from check_label_value(f"spec.selector.{key}", value)
@@ -184,7 +184,7 @@ def _list_references(template: Pod | None) -> Iterator[tuple[str, str, str | Non
 
 
 def _check_set(manifests: Sequence[Manifest]) -> Iterator[str]:
-    """What holds of all manifests of a run together."""
+    """Checks across all manifests of a run."""
     yield from check_unique("objects", [f"{item['kind']}/{item['metadata']['name']}" for item in manifests])
     if len({item["metadata"].get("namespace") for item in manifests}) > 1:
         yield "objects: are in several namespaces"

@@ -1,4 +1,4 @@
-"""What names, labels, amounts and claims Kubernetes takes, read from its rules and not from the product."""
+"""Kubernetes' rules for names, labels, quantities and claims, implemented independently of the product."""
 
 import re
 from collections import Counter
@@ -18,10 +18,10 @@ SUFFIXES = {
 
 
 def parse_quantity(text: str) -> Fraction:
-    """The amount that Kubernetes reads from a text; ValueError where it reads none."""
+    """Parse a quantity like Kubernetes. Raises ValueError if it is invalid."""
     match = re.fullmatch(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))", text, re.ASCII)
     if match is None or (match[4] is not None and match[4] not in SUFFIXES):
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"{text!r} is not a valid quantity")
     # Beyond these powers every amount is too large or a single nano, and would only take time.
     scale = SUFFIXES[match[4]] if match[4] is not None else Fraction(10) ** max(-200, min(200, int(match[3])))
     whole, _, part = match[2].partition(".")
@@ -53,13 +53,13 @@ def check_dns_label(where: str, name: str) -> Iterator[str]:
 
 def check_name(where: str, name: str, pattern: str, longest: int) -> Iterator[str]:
     if len(name) > longest or not re.fullmatch(pattern, name, re.ASCII):
-        yield f"{where}: {name!r} is no valid name of at most {longest} characters"
+        yield f"{where}: {name!r} is not a valid name of at most {longest} characters"
 
 
 def check_key(where: str, name: str) -> Iterator[str]:
     yield from check_name(where, name, r"[-._a-zA-Z0-9]+", 253)
     if name == "." or name.startswith(".."):
-        yield f"{where}: {name!r} is no key"
+        yield f"{where}: {name!r} is not a valid key"
 
 
 def check_qualified(where: str, name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What pods a server takes and a node starts."""
+"""Checks of pods: what an API server accepts and a node can start."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,16 +59,18 @@ def _check_mounts(spec: Pod) -> Iterator[str]:
     mounts = [mount for container in spec["containers"] for mount in container.get("volumeMounts", ())]
     yield from check_unique("volumes", volumes)
     yield from check_unique("volumeMounts", [mount["mountPath"] for mount in mounts])
-    yield from (f"volumeMounts: there is no volume {name}" for name in {mount["name"] for mount in mounts} - {*volumes})
+    yield from (
+        f"volumeMounts: volume {name} does not exist" for name in {mount["name"] for mount in mounts} - {*volumes}
+    )
     yield from (f"volumes: {name} is mounted nowhere" for name in {*volumes} - {mount["name"] for mount in mounts})
     for volume in spec.get("volumes", ()):
         yield from _check_volume(volume)
     for mount in mounts:
         path, part = mount["mountPath"], mount.get("subPath", "")
         if not path.startswith("/") or path == "/" or ":" in path or "\0" in path:
-            yield f"volumeMounts: {path!r} is no mount path"
+            yield f"volumeMounts: {path!r} is not a valid mount path"
         if part.startswith("/") or ".." in part.split("/") or "\0" in part:
-            yield f"volumeMounts: {part!r} is no sub path"
+            yield f"volumeMounts: {part!r} is not a valid sub path"
 
 
 def _check_volume(volume: Mapping[str, Any]) -> Iterator[str]:
@@ -87,14 +89,14 @@ def _check_volume(volume: Mapping[str, Any]) -> Iterator[str]:
     for item in volume.get("secret", {}).get("items", ()):
         yield from check_key(f"{where}.items", item["key"])
         if item["path"].startswith("/") or ".." in item["path"].split("/") or item["path"].startswith(".."):
-            yield f"{where}.items: {item['path']!r} is no relative path"
+            yield f"{where}.items: {item['path']!r} is not a valid relative path"
 
 
 def _check_containers(spec: Pod) -> Iterator[str]:
     for container in spec["containers"]:
         image = container.get("image", "")
         if not image or image != image.strip():
-            yield f"image: {image!r} is no image"
+            yield f"image: {image!r} is not a valid image"
         yield from check_dns_label("containers.name", container["name"])
         if container.get("imagePullPolicy", "Always") not in ("Always", "IfNotPresent", "Never"):
             yield f"imagePullPolicy: {container['imagePullPolicy']!r} is none"
@@ -106,13 +108,13 @@ def _check_containers(spec: Pod) -> Iterator[str]:
         yield from _check_resources(container.get("resources", {}))
         for port in container.get("ports", ()):
             if not 1 <= port["containerPort"] <= 65535:
-                yield f"ports: {port['containerPort']} is no port"
+                yield f"ports: {port['containerPort']} is not a valid port"
 
 
 def _check_env(env: Mapping[str, Any]) -> Iterator[str]:
     name = env["name"]
     if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name, re.ASCII) or name == "." or name.startswith(".."):
-        yield f"env: {name!r} is no name of a variable"
+        yield f"env: {name!r} is not a valid name of a variable"
     if ("value" in env) == ("valueFrom" in env):
         yield f"env.{name}: must have a value or a source, and not both"
     if "\0" in env.get("value", ""):
@@ -134,7 +136,7 @@ def _check_resources(resources: Mapping[str, Any]) -> Iterator[str]:
         if requests.get(name) != limits.get(name):
             yield f"requests.{name}: an extended resource cannot be overcommitted"
         if parse_quantity(limits.get(name, "0")).denominator != 1:
-            yield f"limits.{name}: {limits.get(name)} is no whole number"
+            yield f"limits.{name}: {limits.get(name)} is not a valid whole number"
 
 
 def _check_resource_name(name: str) -> Iterator[str]:
@@ -144,14 +146,14 @@ def _check_resource_name(name: str) -> Iterator[str]:
     # The quota of an extended resource is called requests.<name>, which must be a name as well.
     yield from check_qualified("resources", f"requests.{name}")
     if "/" not in name or name.startswith("requests."):
-        yield f"resources: {name!r} is no name of an extended resource"
+        yield f"resources: {name!r} is not a valid name of an extended resource"
 
 
 def _check_security(spec: Pod) -> Iterator[str]:
     security = spec.get("securityContext", {})
     for field in ("runAsUser", "runAsGroup", "fsGroup"):
         if not 0 <= security.get(field, -1) <= 2**31 - 1:
-            yield f"securityContext.{field}: {security.get(field)} is no id"
+            yield f"securityContext.{field}: {security.get(field)} is not a valid id"
     if security.get("runAsNonRoot") is not (security.get("runAsUser") != 0):
         yield f"securityContext.runAsNonRoot: is {security.get('runAsNonRoot')} for user {security.get('runAsUser')}"
     if security.get("seccompProfile", {}).get("type") != "RuntimeDefault":
@@ -201,13 +203,15 @@ def _check_toleration(toleration: Mapping[str, Any]) -> Iterator[str]:
         yield f"tolerations: operator {operator} does not go with value {toleration.get('value')!r}"
     yield from check_label_value("tolerations", toleration.get("value", ""))
     if toleration.get("effect", "") not in ("", "NoSchedule", "PreferNoSchedule", "NoExecute"):
-        yield f"tolerations: {toleration['effect']!r} is no effect"
+        yield f"tolerations: {toleration['effect']!r} is not a valid effect"
     if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
         yield "tolerations: tolerationSeconds is for effect NoExecute"
 
 
 def _check_weights(wishes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield from (f"affinity: {wish['weight']} is no weight" for wish in wishes if not 1 <= wish["weight"] <= 100)
+    yield from (
+        f"affinity: {wish['weight']} is not a valid weight" for wish in wishes if not 1 <= wish["weight"] <= 100
+    )
 
 
 def _check_node_term(term: Mapping[str, Any]) -> Iterator[str]:
@@ -221,7 +225,7 @@ def _check_node_term(term: Mapping[str, Any]) -> Iterator[str]:
             yield from _check_condition(condition)
     for condition in term.get("matchFields", ()):
         if condition["key"] != "metadata.name" or condition["operator"] not in ("In", "NotIn"):
-            yield f"nodeAffinity: {condition} is no condition on fields"
+            yield f"nodeAffinity: {condition} is not a valid condition on fields"
         if len(condition.get("values", ())) != 1:
             yield f"nodeAffinity: a condition on fields needs one value, found {condition.get('values')}"
         for value in condition.get("values", ()):
@@ -249,7 +253,7 @@ def _check_pod_term(term: Mapping[str, Any]) -> Iterator[str]:
 def _check_condition(condition: Mapping[str, Any]) -> Iterator[str]:
     operator, values = condition["operator"], condition.get("values", ())
     if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-        yield f"affinity: {operator!r} is no operator"
+        yield f"affinity: {operator!r} is not a valid operator"
     if (operator in ("In", "NotIn")) != bool(values):
         yield f"affinity: operator {operator} does not go with {len(values)} values"
     for value in values:
