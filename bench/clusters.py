@@ -1,9 +1,9 @@
-"""Runs on a real control plane beside a bare client that creates the same objects, on one machine in one run.
+"""Compares runs on a real control plane with a bare client that creates the same objects, on one machine in one run.
 
-Nodes are only objects, so that no time goes into processes: what is measured is the way
-from a submitted run to a Job that is released. Then how often the API server is asked over the life of a run, by its
-audit log; how the memory of the server grows; and, on a cluster of its own, our fit beside the scheduler's filters. Say
-`python -m bench.clusters --help` for what can be chosen.
+Nodes are only objects, so no time is spent on processes: the time from a submitted run to a released Job is measured.
+Also measured: the number of API requests per run, from the audit log; the memory growth of the server; and, on a
+separate cluster, the fit check compared with the scheduler's filters. See the options with
+`python -m bench.clusters --help`.
 """
 
 import argparse
@@ -47,18 +47,18 @@ CODE = "def main():\n    return 1\n"
 
 
 class Watcher:
-    """Whoever notes when each Job of a run appeared, and when it was released."""
+    """Records when the Job of each run appeared and when it was released."""
 
     def __init__(self, api: ApiClient) -> None:
         self.api = api
         self.created: dict[str, float] = {}
         self.released: dict[str, float] = {}
-        threading.Thread(target=self._live, daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    def _live(self) -> None:
+    def _watch(self) -> None:
         path = path_of("batch/v1", "jobs")
         version = self.api.list(path)["metadata"]["resourceVersion"]
-        while True:  # until the end of this program
+        while True:  # until this program ends
             with contextlib.suppress(FairleadError), self.api.watch(path, resourceVersion=version) as events:
                 for event in events:
                     now, meta = time.perf_counter(), event["object"]["metadata"]
@@ -72,24 +72,24 @@ class Watcher:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Measure runs on a real control plane.")
-    parser.add_argument("--runs", type=int, default=300, help="in each round of the race with a bare client")
+    parser.add_argument("--runs", type=int, default=300, help="runs in each round of the comparison with a bare client")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--live", type=int, default=1000, help="runs at once, for the memory of the server")
-    parser.add_argument("--nodes", type=int, default=1000, help="of the cluster on which a fit is measured")
-    asked = parser.parse_args()
-    with arranged() as (plane, platform, kubelet):
+    parser.add_argument("--live", type=int, default=1000, help="active runs for measuring the memory of the server")
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes of the cluster for measuring fit checks")
+    options = parser.parse_args()
+    with running_platform() as (plane, platform, kubelet):
         api = ApiClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
         watcher, request = Watcher(api), _prepare(platform)
         measure_latency(platform, watcher, request)
-        measure_rate(platform, watcher, api, request, asked.runs, asked.rounds)
-        measure_memory(platform, watcher, request, asked.live)
+        measure_rate(platform, watcher, api, request, options.runs, options.rounds)
+        measure_memory(platform, watcher, request, options.live)
         measure_calls(plane, platform, kubelet)
-    measure_filters(asked.nodes)
+    measure_filters(options.nodes)
 
 
 @contextlib.contextmanager
-def arranged() -> Iterator[tuple[ControlPlane, Platform, FakeKubelet]]:
-    """A control plane, a server that may do there what it must and no more, and a kubelet without nodes."""
+def running_platform() -> Iterator[tuple[ControlPlane, Platform, FakeKubelet]]:
+    """Run a control plane, a server with minimal permissions, and a kubelet without nodes."""
     cluster = Cluster(name="main")
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder, running(audit=True) as plane:
         launcher = Launcher(Path(folder))
@@ -106,22 +106,22 @@ def arranged() -> Iterator[tuple[ControlPlane, Platform, FakeKubelet]]:
 
 
 def measure_latency(platform: Platform, watcher: Watcher, request: dict[str, Any], count: int = 60) -> None:
-    """From the submit of a run to its Job, one after the other."""
-    took = []
+    """Measure the time from submitting a run to its Job, one run after the other."""
+    durations = []
     with platform.server.client() as client:
         for _ in range(count):
-            began = time.perf_counter()
+            started = time.perf_counter()
             name = _submit(client, request)
             wait_for(partial(watcher.created.get, name), bool)
-            took.append(watcher.created[name] - began)
-    p50, p95 = statistics.median(took), statistics.quantiles(took, n=20)[-1]
+            durations.append(watcher.created[name] - started)
+    p50, p95 = statistics.median(durations), statistics.quantiles(durations, n=20)[-1]
     print(f"submit to Job created     p50 {p50 * 1000:6.1f} ms   p95 {p95 * 1000:6.1f} ms   ({count} runs, one by one)")
 
 
 def measure_rate(
     platform: Platform, watcher: Watcher, api: ApiClient, request: dict[str, Any], count: int, rounds: int
 ) -> None:
-    """Runs in a second beside bare clients that create and release the same objects: a plain loop, and many at once."""
+    """Compare runs per second with bare clients that create and release the same objects, in a loop and in parallel."""
     manifests = _manifests_of(platform, request)
     rates: dict[str, list[float]] = {
         "bare client, a loop": [],
@@ -134,30 +134,30 @@ def measure_rate(
         at_once.append(_time_all(count, watcher, partial(_create, api, manifests, f"bare-{number}")))
         with platform.server.client() as client:
             ours.append(_time_all(count, watcher, lambda _: _submit(client, request)))
-    median = {name: statistics.median(found) for name, found in rates.items()}
-    for name, found in rates.items():
+    median = {name: statistics.median(values) for name, values in rates.items()}
+    for name, values in rates.items():
         ratio = median["Fairlead"] / median[name]
         goal = (
             ""
             if name == "Fairlead"
             else f"   Fairlead x {ratio:.2f} (goal 0.70: {'met' if ratio >= 0.7 else 'MISSED'})"
         )
-        print(f"{name:<25} {median[name]:6.1f} runs/s   ({' '.join(f'{rate:.0f}' for rate in found)}){goal}")
+        print(f"{name:<25} {median[name]:6.1f} runs/s   ({' '.join(f'{rate:.0f}' for rate in values)}){goal}")
 
 
 def measure_memory(platform: Platform, watcher: Watcher, request: dict[str, Any], count: int) -> None:
-    """What the server grows by while more runs are live."""
+    """Measure the memory growth of the server per active run."""
     server = psutil.Process(platform.server.process.pid)
     before = server.memory_info().rss
     with platform.server.client() as client:
         _time_all(count, watcher, lambda _: _submit(client, request))
     time.sleep(10)
     grown = (server.memory_info().rss - before) / count * 1000 / 2**20
-    print(f"memory per 1,000 live     {grown:6.1f} MiB   (RSS {before / 2**20:.0f} MiB before, {count} more)")
+    print(f"memory per 1,000 active   {grown:6.1f} MiB   (RSS {before / 2**20:.0f} MiB before, {count} more)")
 
 
 def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet, count: int = 20) -> None:
-    """What the API server is asked over the life of runs, and while they run."""
+    """Count the API requests of runs over their lifetime, and while they are running."""
     kubelet.add_node("busy", room=ENOUGH, labels={"bench": "calls"})
     request = {"function": {"name": "calls", "kind": "container", "image": "example.test/sleep"}}
     request |= {"node_selector": {"bench": "calls"}}
@@ -166,9 +166,9 @@ def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet,
         runs = [client.post("/projects/forest/runs", json=request).json()["id"] for _ in range(count)]
         for run_id in runs:
             platform.until(run_id, "running", seconds=120)
-        begun = len(plane.requests(ACCOUNT))
+        running_from = len(plane.requests(ACCOUNT))
         time.sleep(60)
-        idle = plane.requests(ACCOUNT)[begun:]
+        idle = plane.requests(ACCOUNT)[running_from:]
         for run_id in runs:
             client.post(f"/runs/{run_id}/stop")
         for run_id in runs:
@@ -177,52 +177,53 @@ def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet,
     calls = plane.requests(ACCOUNT)[before:]
     of_runs = [call for call in calls if call not in idle]
     verbs = Counter(f"{call['verb']} {call['objectRef']['resource']}" for call in of_runs)
-    told = ", ".join(f"{number / count:.2g} {verb}" for verb, number in verbs.most_common())
+    counts = ", ".join(f"{number / count:.2g} {verb}" for verb, number in verbs.most_common())
     per_run = len(of_runs) / count
-    print(f"API calls of a run        {per_run:6.1f}   (goal 12: {'met' if per_run <= 12 else 'MISSED'}; {told})")
+    print(f"API calls of a run        {per_run:6.1f}   (goal 12: {'met' if per_run <= 12 else 'MISSED'}; {counts})")
     of_one = [call for call in idle if call["verb"] not in ("list", "watch")]
-    told = f"{len(idle) - len(of_one)} lists and watches of the whole cluster"
-    print(f"API calls while it runs   {len(of_one) / count:6.1f} a minute   ({told})")
+    shared = f"{len(idle) - len(of_one)} lists and watches of the whole cluster"
+    print(f"API calls while it runs   {len(of_one) / count:6.1f} a minute   ({shared})")
 
 
 def _prepare(platform: Platform) -> dict[str, Any]:
-    """A request for a run of a Python function whose code is kept."""
+    """Upload the code of a Python function and return a request that runs it."""
     archive = packing.pack([ArchiveEntry("train.py", CODE.encode())])
     digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
     with platform.server.client() as client:
-        kept = client.put(
+        response = client.put(
             f"/projects/forest/code/{digest}", content=archive, headers={"Content-Type": "application/gzip"}
         )
-    assert kept.status_code < 300, kept.text
+    assert response.status_code < 300, response.text
     function = {"name": "train", "kind": "python", "source": "train.py", "handler": "main", "code": digest}
     return {"function": function, "resources": {"cpu": "10m"}, "node_selector": {"bench": "race"}}
 
 
 def _submit(client: httpx2.Client, request: dict[str, Any]) -> str:
-    """Submit a run; the name of its Job."""
-    answer = client.post("/projects/forest/runs", json=request)
-    assert answer.status_code == 201, answer.text
-    return run_name("train", answer.json()["id"])
+    """Submit a run and return the name of its Job."""
+    response = client.post("/projects/forest/runs", json=request)
+    assert response.status_code == 201, response.text
+    return run_name("train", response.json()["id"])
 
 
 def _manifests_of(platform: Platform, request: dict[str, Any]) -> list[dict[str, Any]]:
-    """What Fairlead made of a run, as it is in the cluster."""
+    """Submit a run and return its manifests."""
     run_id = platform.api("POST", "/projects/forest/runs", request)["id"]
     manifests: list[dict[str, Any]] = platform.api("GET", f"/runs/{run_id}/manifests")
     return manifests
 
 
 def _create(api: ApiClient, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
-    """What a bare client does: a suspended Job, what belongs to it, and its release."""
+    """Create the objects of a run as a bare client: a suspended Job, its other objects, and its release."""
     name = f"{prefix}-{index}"
     main, *others = manifests
-    was = main["metadata"]["name"]
+    old_name = main["metadata"]["name"]
     namespace = main["metadata"]["namespace"]
     path = path_of("batch/v1", "jobs", namespace)
-    made = api.create(path, {**main, "metadata": {**main["metadata"], "name": name}})
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made["metadata"]["uid"]}
+    created = api.create(path, {**main, "metadata": {**main["metadata"], "name": name}})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": created["metadata"]["uid"]}
     for other in others:
-        meta = {**other["metadata"], "name": other["metadata"]["name"].replace(was, name), "ownerReferences": [owner]}
+        new_name = other["metadata"]["name"].replace(old_name, name)
+        meta = {**other["metadata"], "name": new_name, "ownerReferences": [owner]}
         api.create(path_of("v1", PLURALS[other["kind"]], namespace), {**other, "metadata": meta})
     release = {"metadata": {"annotations": {RELEASED: "true"}}, "spec": {"suspend": False}}
     api.patch(f"{path}/{name}", release)
@@ -230,12 +231,12 @@ def _create(api: ApiClient, manifests: Sequence[dict[str, Any]], prefix: str, in
 
 
 def _time_all(count: int, watcher: Watcher, make: Callable[[int], str], connections: int = CONNECTIONS) -> float:
-    """Runs in a second, until the last Job is released."""
-    began = time.perf_counter()
+    """Return the runs per second, until the last Job is released."""
+    started = time.perf_counter()
     with ThreadPoolExecutor(connections) as pool:
         names = list(pool.map(make, range(count)))
     wait_for(lambda: all(name in watcher.released for name in names), bool, seconds=300)
-    return count / (max(watcher.released[name] for name in names) - began)
+    return count / (max(watcher.released[name] for name in names) - started)
 
 
 if __name__ == "__main__":

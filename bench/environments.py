@@ -1,4 +1,4 @@
-"""Environments of peers: each in a folder of its own outside the repository, installed from PyPI once and re-used."""
+"""Python environments of peers, outside the repository, installed once from PyPI and reused."""
 
 import subprocess
 import sys
@@ -10,13 +10,13 @@ INSTALL_SECONDS = 1800
 
 
 def provide(folder: Path, requirements: Sequence[str]) -> Path:
-    """The interpreter of an environment that has what is required, installed where it is not there yet."""
+    """Install the requirements into an environment if needed; return its interpreter."""
     python, stamp = folder / "bin" / "python", folder / "installed.txt"
-    wanted = "\n".join((sys.version, *requirements))
-    if not stamp.exists() or stamp.read_text("utf-8") != wanted:
+    content = "\n".join((sys.version, *requirements))
+    if not stamp.exists() or stamp.read_text("utf-8") != content:
         print(f"installing {', '.join(requirements)} into {folder} (a minute or more)", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
         subprocess.run([*pip, "install", *requirements], check=True, timeout=INSTALL_SECONDS)
-        stamp.write_text(wanted, "utf-8")
+        stamp.write_text(content, "utf-8")
     return python

@@ -1,6 +1,6 @@
-"""How long a page of 50 runs takes, out of few and out of many: over HTTP, on SQLite, on one server in one run.
+"""Measures a page of 50 runs out of few and out of many: over HTTP, with SQLite, on one server.
 
-Runs are written past the server, which goes on meanwhile. Figures are medians of 50 requests on one connection.
+Runs are inserted directly while the server is running. Figures are medians of 50 requests on one connection.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ def main() -> None:
         peer = Fairlead(Path(folder), Path(folder) / "fairlead")
         try:
             peer.start()
-            took = {}
+            medians = {}
             for start, end in ((0, FEW), (FEW, MANY)):
                 _write(peer.database_url, start, end)
-                took[end] = statistics.median(peer.list_50(REQUESTS)) * 1000
+                medians[end] = statistics.median(peer.list_50(REQUESTS)) * 1000
         finally:
             peer.stop()
-    for size, milliseconds in took.items():
-        print(f"list 50 of {size:>6,} runs  {milliseconds:6.2f} ms  x {milliseconds / took[FEW]:.2f}")
+    for size, milliseconds in medians.items():
+        print(f"list 50 of {size:>6,} runs  {milliseconds:6.2f} ms  x {milliseconds / medians[FEW]:.2f}")
 
 
 def _write(url: str, start: int, end: int) -> None:

@@ -1,9 +1,9 @@
-"""What the web page costs whoever opens it: bytes that are sent, the time until tables can be used, how they scroll.
+"""Measures the web UI: transferred bytes, time until tables are usable, and scrolling.
 
-A real browser on a real server, both on this machine. Sizes are what travels, compressed as the server sends it. Times
-are medians of several openings in browsers that have nothing of it yet, and once more with what they then kept; a table
-is usable when a row of it can be clicked. A frame is what the browser draws between two steps of scrolling from the
-beginning to the end of what is loaded; at 60 a second it has 17 ms. Ratios are of one run.
+A real browser and a real server run on this machine. Sizes are of compressed responses. Times are medians of several
+loads with an empty cache, and of a second load each with a warm cache; a table is usable when a row can be clicked. A
+frame is drawn between two steps of scrolling through all loaded rows; at 60 frames per second it takes 17 ms. Ratios
+compare within a run.
 """
 
 import os
@@ -42,7 +42,7 @@ SCROLL = """async ([selector, steps]) => {
 
 
 class Table(NamedTuple):
-    """A table that is measured with few rows and with many."""
+    """A table that is measured with few and with many rows."""
 
     path: str
     few: int
@@ -94,7 +94,7 @@ def _open(browser: Browser, site: Site) -> BrowserContext:
 
 
 def _measure_sizes(browser: Browser, site: Site) -> dict[str, int]:
-    """What is sent for the first page, by kind of file."""
+    """Return the bytes transferred for the first page, by resource type."""
     context = _open(browser, site)
     page = context.new_page()
     sizes: dict[str, int] = {}
@@ -120,7 +120,7 @@ def _print_sizes(sizes: dict[str, int]) -> None:
 
 
 def _measure_openings(browser: Browser, site: Site, table: Table) -> tuple[float, float]:
-    """Seconds until a row can be clicked: with nothing kept, and with what was."""
+    """Return the median seconds until a row can be clicked, with an empty and with a warm cache."""
     firsts, agains = [], []
     for _ in range(OPENINGS):
         context = _open(browser, site)
@@ -135,9 +135,9 @@ def _time_opening(context: BrowserContext, table: Table) -> float:
     started = time.perf_counter()
     page.goto(table.path, wait_until="commit")
     page.locator(FIRST_ROW).first.click(trial=True)
-    took = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     page.close()
-    return took
+    return seconds
 
 
 def _print_openings(table: Table, few: tuple[float, float], many: tuple[float, float]) -> None:
@@ -149,7 +149,7 @@ def _print_openings(table: Table, few: tuple[float, float], many: tuple[float, f
 
 
 def _measure_scrolling(browser: Browser, site: Site, run_id: str) -> None:
-    """How long frames take in the table of runs and in a long log."""
+    """Measure the duration of frames in the table of runs and in a long log."""
     context = _open(browser, site)
     page = context.new_page()
     page.goto(RUNS.path)
@@ -158,7 +158,7 @@ def _measure_scrolling(browser: Browser, site: Site, run_id: str) -> None:
     started = time.perf_counter()
     page.goto(f"/runs/{run_id}/logs")
     page.get_by_text(f"line {LINES} of a long log", exact=True).wait_for()
-    print(f"{f'log of {LINES:,} lines':<24} its end in sight after {(time.perf_counter() - started) * 1000:5.0f} ms")
+    print(f"{f'log of {LINES:,} lines':<24} last line visible after {(time.perf_counter() - started) * 1000:5.0f} ms")
     _print_frames("log", page, "[role=log]")
     context.close()
 

@@ -1,7 +1,7 @@
-"""How long a plan takes, beside only reading the YAML of the same request. CPU time of one core, in one run.
+"""Measures how long a plan takes, compared with only reading the YAML of the same request. CPU time of one core.
 
-Each figure is that of the least disturbed of many short rounds, in which all cases take turns: neighbors on the same
-machine can only add time, and add it to all alike. The last column compares within the run.
+Each figure is from the least disturbed of many short rounds in which all cases take turns: other processes on the
+machine can only add time, and add it to all cases alike. The last column compares within the run.
 """
 
 import time

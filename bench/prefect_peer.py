@@ -1,4 +1,4 @@
-"""Prefect as a peer: its server on SQLite, and a process that serves a flow and starts a process for each run."""
+"""Prefect as a peer: its server with SQLite, and a runner that starts a process for each run of a flow."""
 
 import tempfile
 import time
@@ -8,39 +8,39 @@ from pathlib import Path
 from typing import Any
 
 from bench import environments
-from bench.comparing import SHIPPED, Many, Page
-from bench.processes import HOST, ROOT, Kept, clean_environment, drive, free_port
+from bench.peer_measurements import SHIPPED, BatchResult, PageRequest
+from bench.processes import HOST, ROOT, ManagedProcess, clean_environment, drive, free_port
 
 VERSION = "3.8.8"
-# It does not start with a newer fastapi: that refuses how it describes its parameters.
+# It does not start with a newer fastapi, which rejects the way it declares parameters.
 REQUIREMENTS = (f"prefect=={VERSION}", "fastapi>=0.139,<0.145")
 FLOW = ROOT / "bench" / "drivers" / "prefect_flow.py"
-WITHIN, EAGER = "within the client", "looked for every second"
-EAGER_SECONDS = 1  # the least that it takes; it looks for runs every 10 seconds by itself
-PATIENCE_SECONDS = 120
+WITHIN, EAGER = "within the client", "polling every second"
+POLL_SECONDS = 1  # the minimum; the default is 10 seconds
+TIMEOUT_SECONDS = 120
 RUN_SECONDS = 60
 
 
 @dataclass
 class Prefect:
-    """Prefect in folders of its own."""
+    """Prefect in its own folders."""
 
     environment: Path
     folder: Path
     name: str = f"Prefect {VERSION}"
-    ways: Sequence[str] = (SHIPPED, WITHIN, EAGER)
+    modes: Sequence[str] = (SHIPPED, WITHIN, EAGER)
     port: int = 0
     settings: dict[str, str] = field(default_factory=dict)
-    server: Kept | None = None
-    runner: Kept | None = None
+    server: ManagedProcess | None = None
+    runner: ManagedProcess | None = None
     served: str = ""
 
     def __post_init__(self) -> None:
-        """Install it, where it is not yet."""
+        """Install Prefect if needed."""
         self.python = environments.provide(self.environment, REQUIREMENTS)
 
     def start(self) -> float:
-        """Start the server, then the process that runs flows; seconds until the first listed its runs."""
+        """Start the server, then the runner; return the seconds until the server listed its runs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         home, self.port = Path(tempfile.mkdtemp(prefix="home-", dir=self.folder)), free_port()
         self.settings = clean_environment(
@@ -49,65 +49,65 @@ class Prefect:
             PREFECT_API_URL=f"http://{HOST}:{self.port}/api",
             PREFECT_SERVER_ANALYTICS_ENABLED="false",
         )
-        self.server = Kept(home, self.settings)
+        self.server = ManagedProcess(home, self.settings)
         started = time.perf_counter()
         self.server.start(
             [self.python.with_name("prefect"), "server", "start", "--host", HOST, "--port", str(self.port)]
         )
-        self.server.wait_for(self._page.is_answered, PATIENCE_SECONDS)
-        took = time.perf_counter() - started
+        self.server.wait_for(self._page.is_ready, TIMEOUT_SECONDS)
+        seconds = time.perf_counter() - started
         self._serve(SHIPPED)
-        return took
+        return seconds
 
     def stop(self) -> None:
-        """End every process, where it runs."""
+        """Stop all processes."""
         self._stop_runner()
         if self.server is not None:
             self.server.stop()
         self.server = None
 
     def pids(self) -> list[int]:
-        """The server, the process that runs flows, and the runs."""
-        return [pid for kept in (self.server, self.runner) if kept is not None for pid in kept.pids()]
+        """Return the pids of the server, the runner and the runs."""
+        return [pid for process in (self.server, self.runner) if process is not None for pid in process.pids()]
 
-    def submit_and_wait(self, way: str, count: int) -> list[float]:
-        """Seconds of each run, of one after the other."""
-        if way != WITHIN:
-            self._serve(way)
-        driven = self._drive("within" if way == WITHIN else "deployed", count, seconds=(count + 1) * RUN_SECONDS)
-        return list(driven)
+    def submit_and_wait(self, mode: str, count: int) -> list[float]:
+        """Run one after the other; return the seconds of each run."""
+        if mode != WITHIN:
+            self._serve(mode)
+        command = "within" if mode == WITHIN else "deployed"
+        return list(self._drive(command, count, seconds=(count + 1) * RUN_SECONDS))
 
-    def submit_many(self, count: int, limit_seconds: float) -> Many:
-        """Submit runs at once to the process that looks for them most often, and wait for all."""
+    def submit_many(self, count: int, limit_seconds: float) -> BatchResult:
+        """Submit runs at once to the runner that polls most often, and wait for all."""
         self._serve(EAGER)
-        many = Many(**self._drive("many", count, limit_seconds, seconds=limit_seconds + PATIENCE_SECONDS))
+        batch = BatchResult(**self._drive("many", count, limit_seconds, seconds=limit_seconds + TIMEOUT_SECONDS))
         self._stop_runner()
-        return many
+        return batch
 
     def list_50(self, count: int) -> list[float]:
-        """Seconds of each of some requests for a page of 50 runs."""
+        """Return the seconds of each request for a page of 50 runs."""
         return self._page.time(count)
 
     @property
-    def _page(self) -> Page:
-        return Page(self.port, "/api/flow_runs/filter", "POST", {"limit": 50, "sort": "START_TIME_DESC"})
+    def _page(self) -> PageRequest:
+        return PageRequest(self.port, "/api/flow_runs/filter", "POST", {"limit": 50, "sort": "START_TIME_DESC"})
 
-    def _serve(self, way: str) -> None:
-        """Have the flow served in a way, by another process than before where it was another way."""
-        if self.served == way:
+    def _serve(self, mode: str) -> None:
+        """Serve the flow in a mode, with a new runner if the mode changes."""
+        if self.served == mode:
             return
         self._stop_runner()
         folder = Path(tempfile.mkdtemp(prefix="runner-", dir=self.folder))
-        eager = {"PREFECT_RUNNER_POLL_FREQUENCY": str(EAGER_SECONDS)} if way == EAGER else {}
-        runner = Kept(folder, self.settings | eager)
-        self.runner, self.served = runner, way
+        variables = {"PREFECT_RUNNER_POLL_FREQUENCY": str(POLL_SECONDS)} if mode == EAGER else {}
+        runner = ManagedProcess(folder, self.settings | variables)
+        self.runner, self.served = runner, mode
         runner.start([self.python, FLOW])
-        runner.wait_for(lambda: "is being served" in runner.log.read_text("utf-8", "replace"), PATIENCE_SECONDS)
+        runner.wait_for(lambda: "is being served" in runner.log.read_text("utf-8", "replace"), TIMEOUT_SECONDS)
 
     def _stop_runner(self) -> None:
         if self.runner is not None:
             self.runner.stop()
         self.runner, self.served = None, ""
 
-    def _drive(self, *words: object, seconds: float) -> Any:
-        return drive(self.python, "prefect_driver", *words, environment=self.settings, seconds=seconds)
+    def _drive(self, *arguments: object, seconds: float) -> Any:
+        return drive(self.python, "prefect_driver", *arguments, environment=self.settings, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Processes of a peer: started below a keeper, found again, weighed, stopped; and small programs run beside them."""
+"""Processes of a peer: starts and stops them under a reaper, measures their memory, and runs drivers."""
 
 import contextlib
 import json
@@ -15,30 +15,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench.keeper import POLITE_SECONDS, RUDE_SECONDS, descendants
+from bench.reaper import KILL_SECONDS, TERM_SECONDS, descendants
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[1]
-KEEPER = Path(__file__).with_name("keeper.py")
+REAPER = Path(__file__).with_name("reaper.py")
 SAMPLE_SECONDS = 0.5
-SHARE = 0.05  # of a core, which sampling may take
+SHARE = 0.05  # the share of a core that sampling may use
 _PSS, _RSS = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE), re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
-_STRANGE = re.compile(r"(PREFECT|RAY|FAIRLEAD)_.*|.*_PROXY|VIRTUAL_ENV|PYTHON.*", re.IGNORECASE)
+_EXCLUDED = re.compile(r"(PREFECT|RAY|FAIRLEAD)_.*|.*_PROXY|VIRTUAL_ENV|PYTHON.*", re.IGNORECASE)
 
 
 @dataclass
-class Kept:
-    """A program that runs below a keeper, with all that it started."""
+class ManagedProcess:
+    """A program that runs under a reaper."""
 
     folder: Path
     environment: Mapping[str, str]
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self, words: Sequence[str | Path]) -> None:
+    def start(self, command: Sequence[str | Path]) -> None:
         """Start the program in the folder."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-S", str(KEEPER), *map(str, words)],
+                [sys.executable, "-S", str(REAPER), *map(str, command)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -48,38 +48,38 @@ class Kept:
             )
 
     def stop(self) -> None:
-        """End the program and all that it started, where it runs."""
+        """Stop the program and all its descendants."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(POLITE_SECONDS + RUDE_SECONDS + 10)
+            self.process.wait(TERM_SECONDS + KILL_SECONDS + 10)
             self.process = None
 
     def pids(self) -> list[int]:
-        """The program and all that it started."""
+        """Return the pids of the program and its descendants."""
         return [] if self.process is None else descendants(self.process.pid)
 
-    def wait_for(self, is_there: Callable[[], bool], seconds: float) -> None:
-        """Ask until something is there. Raises with the end of the log where it takes too long."""
+    def wait_for(self, is_ready: Callable[[], bool], seconds: float) -> None:
+        """Wait until a condition is true. Raises with the end of the log after a timeout."""
         until = time.monotonic() + seconds
-        while not is_there():
+        while not is_ready():
             ended = self.process is None or self.process.poll() is not None
             if ended or time.monotonic() > until:
-                told = "ended" if ended else f"not there within {seconds:.0f} s"
-                raise AssertionError(f"{told}: {self.log.read_text('utf-8', 'replace')[-2000:]}")
+                problem = "ended" if ended else f"not ready within {seconds:.0f} s"
+                raise AssertionError(f"{problem}: {self.log.read_text('utf-8', 'replace')[-2000:]}")
             time.sleep(0.01)
 
     @property
     def log(self) -> Path:
-        """What the program says."""
+        """The log file of the program."""
         return self.folder / "log"
 
 
 @dataclass
 class PeakMemory:
-    """The most memory at one time, sampled while it is entered."""
+    """Samples the peak memory while its context is active."""
 
     pids: Callable[[], Iterable[int]]
-    serving: set[int]  # those that were there before
+    serving: set[int]  # processes that existed before
     of_all: int = 0
     of_serving: int = 0
     _done: threading.Event = field(default_factory=threading.Event)
@@ -108,35 +108,36 @@ class PeakMemory:
 
 
 def memory(pids: Iterable[int]) -> int:
-    """The bytes of memory of processes: what they share counts once (PSS), or for each where Linux hides it (RSS)."""
+    """Return the memory of processes in bytes: PSS, which counts shared memory once, or RSS if PSS is not readable."""
     return sum(map(_memory, pids)) * 1024
 
 
 def _memory(pid: int) -> int:
     for file, pattern in (("smaps_rollup", _PSS), ("status", _RSS)):
         with contextlib.suppress(OSError):
-            if found := pattern.search(Path(f"/proc/{pid}/{file}").read_text("utf-8")):
-                return int(found[1])
-    return 0  # it ended since, or is about to
+            if match := pattern.search(Path(f"/proc/{pid}/{file}").read_text("utf-8")):
+                return int(match[1])
+    return 0  # the process has ended
 
 
 def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return int(found.getsockname()[1])
+    """Return a free port."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return int(listener.getsockname()[1])
 
 
 def clean_environment(programs: Path, **more: str) -> dict[str, str]:
-    """The environment without what concerns peers, Python or proxies; with programs that are found first."""
-    kept = {name: value for name, value in os.environ.items() if not _STRANGE.fullmatch(name)}
-    return {**kept, "PATH": f"{programs}{os.pathsep}{kept.get('PATH', os.defpath)}", "DO_NOT_TRACK": "1", **more}
+    """Return the environment without variables for peers, Python and proxies, and with a folder first in PATH."""
+    inherited = {name: value for name, value in os.environ.items() if not _EXCLUDED.fullmatch(name)}
+    path = f"{programs}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+    return {**inherited, "PATH": path, "DO_NOT_TRACK": "1", **more}
 
 
-def drive(python: Path, driver: str, *words: object, environment: Mapping[str, str], seconds: float) -> Any:
-    """What a driver prints as JSON on its last line, run by the interpreter of a peer."""
-    ran = subprocess.run(
-        [str(python), "-m", f"bench.drivers.{driver}", *map(str, words)],
+def drive(python: Path, driver: str, *arguments: object, environment: Mapping[str, str], seconds: float) -> Any:
+    """Run a driver with the interpreter of a peer and return the JSON on its last line."""
+    completed = subprocess.run(
+        [str(python), "-m", f"bench.drivers.{driver}", *map(str, arguments)],
         check=False,
         capture_output=True,
         text=True,
@@ -144,6 +145,6 @@ def drive(python: Path, driver: str, *words: object, environment: Mapping[str, s
         env=environment,
         timeout=seconds,
     )
-    if ran.returncode:
-        raise AssertionError(f"{driver} {words}: {(ran.stdout + ran.stderr)[-2000:]}")
-    return json.loads(ran.stdout.strip().splitlines()[-1])
+    if completed.returncode:
+        raise AssertionError(f"{driver} {arguments}: {(completed.stdout + completed.stderr)[-2000:]}")
+    return json.loads(completed.stdout.strip().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Ray as a peer: a head node on this machine, whose dashboard takes jobs over HTTP."""
+"""Ray as a peer: a head node on this machine whose dashboard accepts jobs over HTTP."""
 
 import shutil
 import tempfile
@@ -9,52 +9,52 @@ from pathlib import Path
 from typing import Any
 
 from bench import environments
-from bench.comparing import SHIPPED, Many, Page
-from bench.processes import HOST, Kept, clean_environment, drive, free_port
+from bench.peer_measurements import SHIPPED, BatchResult, PageRequest
+from bench.processes import HOST, ManagedProcess, clean_environment, drive, free_port
 
 VERSION = "2.60.0"
 REQUIREMENTS = (f"ray[default]=={VERSION}",)
-PATIENCE_SECONDS = 120
+TIMEOUT_SECONDS = 120
 RUN_SECONDS = 60
 
 
 @dataclass
 class Ray:
-    """Ray in folders of its own."""
+    """Ray in its own folders."""
 
     environment: Path
     folder: Path
     name: str = f"Ray {VERSION}"
-    ways: Sequence[str] = (SHIPPED,)
+    modes: Sequence[str] = (SHIPPED,)
     port: int = 0
     settings: dict[str, str] = field(default_factory=dict)
-    head: Kept | None = None
+    head: ManagedProcess | None = None
     sessions: Path | None = None
 
     def __post_init__(self) -> None:
-        """Install it, where it is not yet."""
+        """Install Ray if needed."""
         self.python = environments.provide(self.environment, REQUIREMENTS)
-        # Without the second it listens on every address of the machine, whatever it is told; its name is about the
-        # systems on which it stays on loopback by itself.
-        quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-        self.settings = clean_environment(self.python.parent, **quiet)
+        # Without the second variable it listens on every address of the machine, regardless of its options. Its name is
+        # from the systems on which loopback is the default.
+        variables = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        self.settings = clean_environment(self.python.parent, **variables)
 
     def start(self) -> float:
-        """Start the head; seconds until it listed its jobs."""
+        """Start the head node; return the seconds until it listed its jobs."""
         self.port = free_port()
-        # Not in the folder of all: the names of its sockets may have 107 characters.
+        # Not in `folder`: the paths of its sockets have at most 107 characters.
         self.sessions = Path(tempfile.mkdtemp(prefix="flb-ray-"))
         ports = {name: free_port() for name in ("port", "dashboard-agent-listen-port", "ray-client-server-port")}
         hosts = {"node-ip-address": HOST, "dashboard-host": HOST, "dashboard-port": self.port}
-        words = [f"--{name}={value}" for name, value in {**ports, **hosts, "temp-dir": self.sessions}.items()]
-        self.head = Kept(self.sessions, self.settings)
+        options = [f"--{name}={value}" for name, value in {**ports, **hosts, "temp-dir": self.sessions}.items()]
+        self.head = ManagedProcess(self.sessions, self.settings)
         started = time.perf_counter()
-        self.head.start([self.python.with_name("ray"), "start", "--head", "--disable-usage-stats", *words])
-        self.head.wait_for(self._page.is_answered, PATIENCE_SECONDS)
+        self.head.start([self.python.with_name("ray"), "start", "--head", "--disable-usage-stats", *options])
+        self.head.wait_for(self._page.is_ready, TIMEOUT_SECONDS)
         return time.perf_counter() - started
 
     def stop(self) -> None:
-        """End every process, where it runs."""
+        """Stop all processes."""
         if self.head is not None:
             self.head.stop()
         if self.sessions is not None:
@@ -62,26 +62,26 @@ class Ray:
         self.head = self.sessions = None
 
     def pids(self) -> list[int]:
-        """All that the head consists of, and the jobs."""
+        """Return the pids of the head node and the jobs."""
         return [] if self.head is None else self.head.pids()
 
-    def submit_and_wait(self, way: str, count: int) -> list[float]:
-        """Seconds of each job, of one after the other."""
-        assert way == SHIPPED, way
+    def submit_and_wait(self, mode: str, count: int) -> list[float]:
+        """Run one after the other; return the seconds of each job."""
+        assert mode == SHIPPED, mode
         return list(self._drive("wait", count, seconds=(count + 1) * RUN_SECONDS))
 
-    def submit_many(self, count: int, limit_seconds: float) -> Many:
+    def submit_many(self, count: int, limit_seconds: float) -> BatchResult:
         """Submit jobs at once and wait for all."""
-        return Many(**self._drive("many", count, limit_seconds, seconds=2 * limit_seconds + PATIENCE_SECONDS))
+        return BatchResult(**self._drive("many", count, limit_seconds, seconds=2 * limit_seconds + TIMEOUT_SECONDS))
 
     def list_50(self, count: int) -> list[float]:
-        """Seconds of each of some requests for the jobs, of which it always lists all."""
+        """Return the seconds of each request for the list of jobs, which is always complete."""
         return self._page.time(count)
 
     @property
-    def _page(self) -> Page:
-        return Page(self.port, "/api/jobs/")  # all of them; "/api/v0/jobs?limit=50" takes it longer
+    def _page(self) -> PageRequest:
+        return PageRequest(self.port, "/api/jobs/")  # all jobs; "/api/v0/jobs?limit=50" is slower
 
-    def _drive(self, *words: object, seconds: float) -> Any:
+    def _drive(self, *arguments: object, seconds: float) -> Any:
         url = f"http://{HOST}:{self.port}"
-        return drive(self.python, "ray_driver", url, *words, environment=self.settings, seconds=seconds)
+        return drive(self.python, "ray_driver", url, *arguments, environment=self.settings, seconds=seconds)

@@ -1,8 +1,8 @@
-"""Our fit beside the filters of a real kube-scheduler, on the same nodes and pods, for the same pod.
+"""Compares fit checks with the filters of a real kube-scheduler, for the same nodes and pods.
 
-The scheduler's time is what its own metrics say of its filter phase: wall-clock time, with its 16 workers on all cores
-of the machine. Ours is CPU time of one core, with the verdict, the counts and every reason of the nearest nodes. Where
-a pod fits, the scheduler looks at enough nodes to choose from and leaves the others; we look at all of them.
+The scheduler's time is from its own metrics of the filter phase: wall-clock time with 16 workers on all cores. Ours is
+CPU time of one core, including the verdict, the counts and the reasons for the nearest nodes. If a pod fits, the
+scheduler stops after enough feasible nodes; we check all of them.
 """
 
 import itertools
@@ -33,10 +33,10 @@ FILTER = re.compile(
 
 
 def measure_filters(size: int) -> None:
-    """Fill a cluster of so many nodes, let pods be scheduled there, and compare."""
+    """Fill a cluster, let pods be scheduled there, and compare."""
     with running(measured=True) as plane, plane.client() as admin:
         fill(plane, size)
-        table = look(admin)
+        table = read_nodes(admin)
         print(f"\n{len(table):,} nodes with {PODS_EACH} pods each")
         print(f"  {'':46}{'our fit, ms':>13}{'filter phase, ms':>18}")
         for name, spec in make_specs().items():
@@ -47,7 +47,7 @@ def measure_filters(size: int) -> None:
 
 
 def make_specs() -> dict[str, Object]:
-    """Pods that ask plainly, in vain, and with more than amounts."""
+    """Make pods: one that fits, one that does not, and one with constraints other than amounts."""
     labels = {"matchLabels": {"app": "app-7"}}
     affinity = {
         "nodeAffinity": require({"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}),
@@ -60,79 +60,79 @@ def make_specs() -> dict[str, Object]:
     }
 
 
-def require(said: Any) -> Object:
-    """What must hold."""
-    return {"requiredDuringSchedulingIgnoredDuringExecution": said}
+def require(terms: Any) -> Object:
+    """Make a required affinity."""
+    return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
 
 
 def make_spec(gpus: str) -> Object:
-    """A pod that asks for GPUs."""
+    """Make the spec of a pod that requests GPUs."""
     amounts = {"cpu": "1", "memory": "1Gi", nodes.GPU: gpus}
     resources = {"requests": amounts, "limits": {nodes.GPU: gpus}}
     return {"containers": [{"name": "main", "image": "example.test/sleep", "resources": resources}]}
 
 
 def fill(plane: ControlPlane, size: int) -> None:
-    """Nodes with pods that are bound to them as they are created. One GPU of each node is taken."""
+    """Create nodes, with pods that are bound to them at creation. One GPU of each node is in use."""
     with ThreadPoolExecutor(CONNECTIONS) as pool, plane.client() as admin:
         list(pool.map(partial(add_node, admin), range(size)))
         list(pool.map(partial(add_pod, admin), range(size * PODS_EACH)))
 
 
 def add_node(admin: Client, number: int) -> None:
-    """One of the nodes, in one of three zones."""
+    """Create a node in one of three zones."""
     node = nodes.make_node(f"node-{number}", labels={"zone": f"zone-{number % 3}"}, taints=[])
     nodes.add_node(admin, node, ROOM, 1)
 
 
 def add_pod(admin: Client, number: int) -> None:
-    """One of the pods that are there."""
+    """Create a pod that is bound to a node."""
     node, at = divmod(number, PODS_EACH)
     spec = make_spec("1" if at == 0 else "0") | {"nodeName": f"node-{node}"}
-    admin.create(make_pod(f"there-{number}", spec, app=f"app-{number % 100}"))
+    admin.create(make_pod(f"bound-{number}", spec, app=f"app-{number % 100}"))
 
 
 def make_pod(name: str, spec: Object, **labels: str) -> Object:
-    """A pod of the default namespace."""
+    """Make a pod in the default namespace."""
     meta = {"name": name, "namespace": "default", "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def look(admin: Client) -> NodeTable:
-    """The cluster, as it would be read from a file."""
-    found = [("Node", "/api/v1/nodes"), ("Pod", "/api/v1/pods")]
-    items = [{**item, "kind": kind} for kind, path in found for item in admin.get(path)["items"]]
+def read_nodes(admin: Client) -> NodeTable:
+    """Read the nodes and pods of the cluster."""
+    kinds = [("Node", "/api/v1/nodes"), ("Pod", "/api/v1/pods")]
+    items = [{**item, "kind": kind} for kind, path in kinds for item in admin.get(path)["items"]]
     return read_cluster(items)
 
 
 def watch_filters(plane: ControlPlane, admin: Client, spec: Object, *, fits: bool) -> float:
-    """The seconds of the scheduler's filter phase, over pods that are created one after the other and taken away."""
+    """Return the seconds of the scheduler's filter phase, over pods that are created and deleted one by one."""
     before = read_filters(plane)
     for number in range(ROUNDS):
-        made = admin.create(make_pod(f"new-{number}", spec))
-        path = f"/api/v1/namespaces/default/pods/{made['metadata']['name']}"
+        created = admin.create(make_pod(f"new-{number}", spec))
+        path = f"/api/v1/namespaces/default/pods/{created['metadata']['name']}"
         until(partial(is_decided, admin, path, "True" if fits else "False"))
         admin.delete(path, gracePeriodSeconds=0)
     after = read_filters(plane)
     return (after["sum"] - before["sum"]) / (after["count"] - before["count"])
 
 
-def is_decided(admin: Client, path: str, wanted: str) -> bool:
-    """Whether the scheduler has found a node for a pod, or said that there is none."""
-    said = admin.get(path).get("status", {}).get("conditions", ())
-    return ("PodScheduled", wanted) in [(each["type"], each["status"]) for each in said]
+def is_decided(admin: Client, path: str, expected: str) -> bool:
+    """Whether the scheduler has decided about a pod: `expected` is the status of its PodScheduled condition."""
+    conditions = admin.get(path).get("status", {}).get("conditions", ())
+    return ("PodScheduled", expected) in [(each["type"], each["status"]) for each in conditions]
 
 
 def read_filters(plane: ControlPlane) -> dict[str, float]:
-    """How long the filters took so far, and how often they ran, whatever came of it."""
-    found = {"sum": 0.0, "count": 0.0}
+    """Return the total seconds of the filters so far, and how often they ran."""
+    totals = {"sum": 0.0, "count": 0.0}
     for name, value in FILTER.findall(plane.read_measures()):
-        found[name] += float(value)
-    return found
+        totals[name] += float(value)
+    return totals
 
 
 def time_fits(spec: Object, table: NodeTable) -> Iterator[float]:
-    """The seconds that one fit takes, again and again."""
+    """Yield the seconds of one fit check, repeatedly."""
     pod_request = read_pod(spec, {"namespace": "default"})
     while True:
         start = time.process_time()

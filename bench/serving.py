@@ -1,13 +1,13 @@
-"""How fast the server is over HTTP, on SQLite and on PostgreSQL, in one run of a few minutes.
+"""Measures the HTTP API with SQLite and PostgreSQL, in a run of a few minutes.
 
-Two servers for each size of the table are up at once, and all cases take turns, round by round: neighbors on the same
-machine disturb all alike, so compare within a run. Each figure is that of the least disturbed round, with eight
-connections that each keep one request under way, or one (`alone`); only the 99th percentile is over all rounds.
+Two servers for each table size run at the same time, and all cases take turns: other processes on the machine disturb
+all cases alike, so compare within a run. Each figure is from the least disturbed round, with eight connections that
+each have one request in flight, or with one (`alone`); only the 99th percentile is over all rounds.
 
-`per CPU second` counts the CPU time of the server's process (in steps of 10 ms, as Linux tells it). Beside it stands
-what PostgreSQL's processes spend on an answer, which SQLite does within the server. Servers are started as users start
-them, by `fairlead up`, with the bytecode of an earlier start in place even where PYTHONDONTWRITEBYTECODE is set. Both
-databases have a commit on the disk before they acknowledge it, and hold their compute resources in 200 projects.
+`per CPU second` uses the CPU time of the server's process, which Linux reports in steps of 10 ms. The column next to it
+is the time of PostgreSQL's processes per response; SQLite runs in the server's process. Servers are started with
+`fairlead up`, with compiled bytecode even if PYTHONDONTWRITEBYTECODE is set. Both databases have a commit on disk
+before they acknowledge it, and contain compute resources in 200 projects.
 """
 
 import itertools
@@ -24,10 +24,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from bench.figures import Measured, Round
-from bench.filling import COMMON, PROFILE, RARE, VIEWER
-from bench.loads import Ask, fetch, press, write_request
-from bench.sites import Site, serving_sites
+from bench.http_load import MakeRequest, fetch, send_load, write_request
+from bench.load_results import CaseResult, LoadRound
+from bench.seed_database import COMMON, PROFILE, RARE, VIEWER
+from bench.sites import Site, running_sites
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.records import SettingsRecord
@@ -52,37 +52,37 @@ REQUEST = {
     "inputs": {"epochs": 3, "rate": 0.001},
     "deadline": "12h",
 }
-OFFER = {
+COMPUTE_RESOURCE = {
     "scope": "project/default",
-    "description": "made by the benchmark",
+    "description": "created by the benchmark",
     "requirements": {"resources": {"cpu": 4, "mem": {"requests": "16Gi", "limits": "32Gi"}, "gpu": {"devices": 1}}},
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to ask a site for, again and again."""
+    """A request that is sent repeatedly."""
 
     name: str
-    prepare: Callable[[Site], Ask]
+    prepare: Callable[[Site], MakeRequest]
     sizes: tuple[int, ...] = SIZES
     is_list: bool = False
 
 
-Results = dict[tuple[str, int, str], Measured]  # by case, size and database
+Results = dict[tuple[str, int, str], CaseResult]  # by case, size and database
 
 
 def main() -> None:
     """Measure and print."""
     started = time.perf_counter()
-    with serving_sites(SIZES) as sites:
+    with running_sites(SIZES) as sites:
         results = _measure(sites)
         _print_starts(sites)
     _print_results(results)
     _print_ratios(results)
     _print_durability()
     _print_goals(results, sites)
-    print(f"\n{time.perf_counter() - started:.0f} s in all")
+    print(f"\n{time.perf_counter() - started:.0f} s in total")
 
 
 def _cases() -> list[Case]:
@@ -108,17 +108,17 @@ def _cases() -> list[Case]:
     ]
 
 
-def _creates(site: Site) -> Ask:
+def _creates(site: Site) -> MakeRequest:
     numbers, token = itertools.count(), site.token
 
-    def ask() -> bytes:
-        body = json.dumps({**OFFER, "name": f"made-{next(numbers)}"}).encode()
+    def make_request() -> bytes:
+        body = json.dumps({**COMPUTE_RESOURCE, "name": f"made-{next(numbers)}"}).encode()
         return write_request("POST", LIST, token, body)
 
-    return ask
+    return make_request
 
 
-def _previews(site: Site) -> Ask:
+def _previews(site: Site) -> MakeRequest:
     body = json.dumps(REQUEST).encode()
     request = write_request("POST", f"{API}/projects/default/runs/preview", site.token, body)
     plan = json.loads(fetch(site.port, request))
@@ -126,19 +126,19 @@ def _previews(site: Site) -> Ask:
     return lambda: request
 
 
-def _reads(site: Site, path: str, token: str | None = None) -> Ask:
+def _reads(site: Site, path: str, token: str | None = None) -> MakeRequest:
     request = write_request("GET", path, token or site.token)
     return lambda: request
 
 
-def _lists(query: str) -> Callable[[Site], Ask]:
+def _lists(query: str) -> Callable[[Site], MakeRequest]:
     if query in ("cursor", "deep"):
         return lambda site: _reads(site, f"{LIST}?cursor={_cursor(site, site.rows // 2 if query == 'deep' else 50)}")
     return lambda site: _reads(site, f"{LIST}?{query}" if query else LIST)
 
 
 def _cursor(site: Site, depth: int) -> str:
-    """The cursor after so many rows, or after as many as it is worth to walk past."""
+    """Return the cursor after a number of rows, up to `DEEPEST`."""
     cursor, left = "", min(depth, DEEPEST)
     while left > 0:
         path = f"{LIST}?limit={min(left, 500)}" + (f"&cursor={cursor}" if cursor else "")
@@ -148,20 +148,20 @@ def _cursor(site: Site, depth: int) -> str:
 
 
 def _measure(sites: list[Site]) -> Results:
-    asks = {
+    requests = {
         (case.name, site.rows, site.database): (site, case.prepare(site))
         for case in _cases()
         for site in sites
         if site.rows in case.sizes
     }
-    results = {key: Measured() for key in asks}
+    results = {key: CaseResult() for key in requests}
     for _ in range(ROUNDS):
-        for key, (site, ask) in asks.items():
+        for key, (site, make_request) in requests.items():
             before = site.cpu_seconds()
-            together = press(site.port, ask, connections=CONNECTIONS, seconds=BURST_SECONDS)
-            alone = press(site.port, ask, connections=1, seconds=ALONE_SECONDS)
+            together = send_load(site.port, make_request, connections=CONNECTIONS, seconds=BURST_SECONDS)
+            alone = send_load(site.port, make_request, connections=1, seconds=ALONE_SECONDS)
             server, database = (after - spent for after, spent in zip(site.cpu_seconds(), before, strict=True))
-            results[key].rounds.append(Round(together, alone, server, database))
+            results[key].rounds.append(LoadRound(together, alone, server, database))
     return results
 
 
@@ -179,9 +179,9 @@ def _print_starts(sites: list[Site]) -> None:
 def _print_results(results: Results) -> None:
     print(f"\n{'':47}{'per':>8}{'per CPU':>9}{'ms of':>9}{'alone':>8}{CONNECTIONS:>8} at once, ms")
     print(f"{'':47}{'second':>8}{'second':>9}{'database':>9}{'ms':>8}{'median':>9}{'99%':>8}")
-    for (name, rows, database), found in results.items():
-        rates = f"{found.per_second:8,.0f}{found.per_cpu_second:9,.0f}{found.database_milliseconds:9.2f}"
-        times = (found.alone_seconds, found.median_seconds, found.slow_seconds)
+    for (name, rows, database), result in results.items():
+        rates = f"{result.per_second:8,.0f}{result.per_cpu_second:9,.0f}{result.database_milliseconds:9.2f}"
+        times = (result.alone_seconds, result.median_seconds, result.slow_seconds)
         shown = "{:8.2f}{:9.2f}{:8.1f}".format(*(seconds * 1000 for seconds in times))
         print(f"{name:26}{rows:>9,} {database:11}{rates}{shown}")
 
@@ -190,26 +190,26 @@ def _print_ratios(results: Results) -> None:
     print(f"\n{'ratios of milliseconds alone':28}{'PostgreSQL : SQLite':>22}{'100,000 : 1,000 rows':>30}")
     print(f"{'':28}{'1,000':>11}{'100,000':>11}{'SQLite':>19}{'PostgreSQL':>11}")
     for name in dict.fromkeys(name for name, _, _ in results):
-        took = {(rows, kind): found.alone_seconds for (case, rows, kind), found in results.items() if case == name}
-        between = [took[rows, "PostgreSQL"] / took[rows, "SQLite"] for rows in (SMALL, LARGE)]
-        growth = [took[LARGE, kind] / took[SMALL, kind] for kind in ("SQLite", "PostgreSQL")]
+        seconds = {(rows, kind): result.alone_seconds for (case, rows, kind), result in results.items() if case == name}
+        between = [seconds[rows, "PostgreSQL"] / seconds[rows, "SQLite"] for rows in (SMALL, LARGE)]
+        growth = [seconds[LARGE, kind] / seconds[SMALL, kind] for kind in ("SQLite", "PostgreSQL")]
         print(f"  {name:26}{between[0]:11.2f}{between[1]:11.2f}{growth[0]:19.2f}{growth[1]:11.2f}")
 
 
 def _print_durability() -> None:
-    """What it costs SQLite to have each commit on the disk, beside having it there a little later."""
-    took: dict[str, list[float]] = {"FULL": [], "NORMAL": []}
+    """Print what durable commits cost SQLite, compared with commits that reach the disk later."""
+    durations: dict[str, list[float]] = {"FULL": [], "NORMAL": []}
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder, ExitStack() as stack:
-        stores = {word: stack.enter_context(_store(Path(folder), word)) for word in took}
+        stores = {mode: stack.enter_context(_store(Path(folder), mode)) for mode in durations}
         for number in range(COMMITS):
-            for word, store in stores.items():
+            for mode, store in stores.items():
                 started = time.perf_counter()
                 with store.changing("assets") as tx:
                     tx.add(_entry(number))
-                took[word].append(time.perf_counter() - started)
-    full_ms, normal_ms = (statistics.median(took[word]) * 1000 for word in ("FULL", "NORMAL"))
-    told = f"{full_ms:.2f} ms with synchronous=FULL, {normal_ms:.2f} ms with NORMAL"
-    print(f"\nSQLite, one commit: {told}: {full_ms - normal_ms:.2f} ms more, x {full_ms / normal_ms:.1f}")
+                durations[mode].append(time.perf_counter() - started)
+    full_ms, normal_ms = (statistics.median(durations[mode]) * 1000 for mode in ("FULL", "NORMAL"))
+    times = f"{full_ms:.2f} ms with synchronous=FULL, {normal_ms:.2f} ms with NORMAL"
+    print(f"\nSQLite, one commit: {times}: {full_ms - normal_ms:.2f} ms more, x {full_ms / normal_ms:.1f}")
 
 
 @contextmanager
@@ -232,23 +232,24 @@ def _entry(number: int) -> SettingsRecord:
 
 def _print_goals(results: Results, sites: list[Site]) -> None:
     lists = {case.name for case in _cases() if case.is_list}
-    print(f"\ngoal: a page of {LARGE:,} rows in under {GOAL_LIST_SECONDS * 1000:.0f} ms, asked for alone")
-    for (name, rows, database), found in results.items():
+    print(f"\ngoal: a page of {LARGE:,} rows in under {GOAL_LIST_SECONDS * 1000:.0f} ms, with one connection")
+    for (name, rows, database), result in results.items():
         if name in lists and rows == LARGE:
-            _tell(f"{name}, {database}", found.alone_seconds * 1000, "ms", found.alone_seconds < GOAL_LIST_SECONDS)
-    print(f"goal: {GOAL_PREVIEWS} previews in a second of one core of the server")
-    for (name, rows, database), found in results.items():
+            alone = result.alone_seconds
+            _print_goal(f"{name}, {database}", alone * 1000, "ms", alone < GOAL_LIST_SECONDS)
+    print(f"goal: {GOAL_PREVIEWS} previews per CPU second of the server")
+    for (name, rows, database), result in results.items():
         if name == "preview":
-            met = found.per_cpu_second >= GOAL_PREVIEWS
-            _tell(f"{database}, {rows:,} rows", found.per_cpu_second, "in a second", met)
-    print(f"goal: a start in under {GOAL_START_SECONDS:.0f} s, the least disturbed")
+            met = result.per_cpu_second >= GOAL_PREVIEWS
+            _print_goal(f"{database}, {rows:,} rows", result.per_cpu_second, "per second", met)
+    print(f"goal: a start in under {GOAL_START_SECONDS:.0f} s, fastest start")
     for kind, database in itertools.product(("empty", "existing"), ("SQLite", "PostgreSQL")):
-        least = min(site.starts[kind].wall_seconds for site in sites if site.database == database)
-        _tell(f"{database}, {kind} database", least, "s", least < GOAL_START_SECONDS)
+        fastest = min(site.starts[kind].wall_seconds for site in sites if site.database == database)
+        _print_goal(f"{database}, {kind} database", fastest, "s", fastest < GOAL_START_SECONDS)
 
 
-def _tell(what: str, value: float, unit: str, met: bool) -> None:
-    print(f"  {what:40}{value:10,.2f} {unit:12} {'met' if met else 'MISSED'}")
+def _print_goal(name: str, value: float, unit: str, met: bool) -> None:
+    print(f"  {name:40}{value:10,.2f} {unit:12} {'met' if met else 'MISSED'}")
 
 
 if __name__ == "__main__":

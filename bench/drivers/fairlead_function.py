@@ -1,6 +1,6 @@
-"""What the runs of the benchmark execute."""
+"""The function that benchmark runs execute."""
 
 
 def main() -> int:
-    """As little as there can be."""
+    """Do almost nothing."""
     return 1 + 1

@@ -1,4 +1,4 @@
-"""Asks Ray to run a trivial job, and prints how that went as JSON. Runs in Ray's environment.
+"""Runs a trivial job with Ray and prints the results as JSON. Runs in Ray's environment.
 
 ray_driver URL wait COUNT            seconds of each job, one after the other
 ray_driver URL many COUNT SECONDS    all at once: how many were done, and when
@@ -14,44 +14,44 @@ from ray.job_submission import JobStatus, JobSubmissionClient  # type: ignore[im
 
 ENTRYPOINT = "python -c 'print(1+1)'"
 POLL_SECONDS = 0.05
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 REST_SECONDS = 2
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 CLIENTS = 8
 
 
 def main() -> None:
-    client, way, count = JobSubmissionClient(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    if way == "many":
-        told: object = _many(client, count, float(sys.argv[4]))
+    client, mode, count = JobSubmissionClient(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    if mode == "many":
+        results: object = _many(client, count, float(sys.argv[4]))
     else:
-        _seconds(client)  # the first pays for what the others find ready
-        told = [_seconds(client) for _ in range(count)]
-    print(json.dumps(told))
+        _seconds(client)  # warm up
+        results = [_seconds(client) for _ in range(count)]
+    print(json.dumps(results))
 
 
 def _seconds(client: JobSubmissionClient) -> float:
     started = time.perf_counter()
     job = client.submit_job(entrypoint=ENTRYPOINT)
     while not (status := client.get_job_status(job)).is_terminal():
-        assert time.perf_counter() - started < PATIENCE_SECONDS, status
+        assert time.perf_counter() - started < TIMEOUT_SECONDS, status
         time.sleep(POLL_SECONDS)
-    took = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     assert status == JobStatus.SUCCEEDED, status
-    return took
+    return seconds
 
 
 def _many(client: JobSubmissionClient, count: int, limit_seconds: float) -> dict[str, float]:
     started = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
         submits = [pool.submit(client.submit_job, entrypoint=ENTRYPOINT) for _ in range(count)]
-        # Looks at one after the other: a list of all takes Ray 100 ms and more, in which it runs nothing.
+        # Poll one job after the other: listing all of them takes Ray 100 ms or more, during which it runs nothing.
         waiting = deque(submits)
         while waiting and time.perf_counter() - started < limit_seconds:
             if waiting[0].done() and client.get_job_status(waiting[0].result()).is_terminal():
                 waiting.popleft()
             else:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(CHECK_SECONDS)
         seconds = time.perf_counter() - started
         statuses = list(_statuses(client, submits).values())
         for submit in submits:
@@ -67,9 +67,9 @@ def _statuses(client: JobSubmissionClient, submits: list[Future[str]]) -> dict[s
     return {job.submission_id: job.status for job in client.list_jobs() if job.submission_id in jobs}
 
 
-def _stop(client: JobSubmissionClient, submits: list[Future[str]], patience_seconds: float) -> int:
-    """Stop what runs or waits; how many did not end for a while. A job that waits is started before it is stopped."""
-    until = time.perf_counter() + patience_seconds
+def _stop(client: JobSubmissionClient, submits: list[Future[str]], timeout_seconds: float) -> int:
+    """Stop all jobs; return how many did not end in time. Ray starts a pending job before it stops it."""
+    until = time.perf_counter() + timeout_seconds
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(client.stop_job, _left(client, submits)))
     while (left := _left(client, submits)) and time.perf_counter() < until:

@@ -305,4 +305,4 @@ def test_nothing_more_is_loaded_into_the_process_of_the_function(tmp_path: Path)
 
 def test_the_limits_are_those_of_the_server() -> None:
     assert (sidecar.LARGEST_FILE, sidecar.LARGEST_OUTPUT) == (run_uploads.LARGEST_FILE, run_uploads.LARGEST_OUTPUT)
-    assert (sidecar.MOST_FILES, sidecar.LARGEST_LEFT) == (run_uploads.MOST_FILES, outcomes.LARGEST_LEFT)
+    assert (sidecar.MOST_FILES, sidecar.LARGEST_LEFT) == (run_uploads.MOST_FILES, outcomes.MAX_OUTCOME_BYTES)

@@ -71,7 +71,7 @@ def test_what_a_pod_gets_is_explained(terminal: Terminal) -> None:
     assert "  Each pod gets 2 whole GPUs." in terminal.say("templates", "explain", "explained-start").splitlines()
     told = terminal.read("compute", "explain", "explained")
     assert {item["kind"] for item in told["sentences"]} == {"gets", "risk", "note"}
-    assert "there is no compute resource" in terminal.fail("compute", "explain", "nothing")
+    assert "does not exist" in terminal.fail("compute", "explain", "nothing")
 
 
 def test_one_is_copied_renamed_archived_restored_and_deleted(terminal: Terminal) -> None:
@@ -80,7 +80,7 @@ def test_one_is_copied_renamed_archived_restored_and_deleted(terminal: Terminal)
     terminal.say("compute", "copy", "first", "near", "--scope", "project/default")
     assert terminal.read("compute", "show", "near")["scope"] == "project/default"
     assert terminal.say("compute", "rename", "second", "third") == "renamed compute resource second to third\n"
-    assert "it is called third now" in terminal.fail("compute", "show", "second")
+    assert "use its new name: third" in terminal.fail("compute", "show", "second")
     archived = terminal.say("compute", "archive", "third", "--successor", "first")
     assert archived == "archived compute resource third; first replaces it\n"
     assert terminal.read("compute", "ls", "--filter", "name==third") == []
@@ -134,7 +134,7 @@ def test_templates_are_kept_like_compute_resources(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "c.yaml: is no YAML"),
+        ("[", "c.yaml: is not valid YAML"),
         ("", "c.yaml: must contain exactly one compute resource"),
         ("- a", "c.yaml: must contain exactly one compute resource"),
         ("name: a\n---\nname: b", "c.yaml: must contain exactly one compute resource"),
@@ -160,15 +160,15 @@ def test_every_mistake_is_told_at_once(terminal: Terminal) -> None:
     [
         (("create", "nofile", "-f", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
         (("create",), "name: is missing"),
-        (("edit", "nobody", "--mem", "1Gi"), "there is no compute resource 'nobody'"),
+        (("edit", "nobody", "--mem", "1Gi"), "compute resource 'nobody' does not exist"),
         (("edit", "nobody"), "nothing to change"),
-        (("copy", "nobody", "new"), "there is no compute resource 'nobody'"),
-        (("archive", "nobody"), "there is no compute resource 'nobody'"),
-        (("show", ""), "there is no compute resource ''"),
-        (("rm", ".."), "there is no compute resource '..'"),
+        (("copy", "nobody", "new"), "compute resource 'nobody' does not exist"),
+        (("archive", "nobody"), "compute resource 'nobody' does not exist"),
+        (("show", ""), "compute resource '' does not exist"),
+        (("rm", ".."), "compute resource '..' does not exist"),
         (("rm", "a/b"), "not found: "),
-        (("rm", "a?force=true"), "there is no compute resource 'a?force=true'"),
-        (("show", "\udcff"), "there is no compute resource"),
+        (("rm", "a?force=true"), "compute resource 'a?force=true' does not exist"),
+        (("show", "\udcff"), "does not exist"),
         (("create", "half", "--description", "\udcff"), "not valid UTF-8"),
     ],
 )
@@ -179,4 +179,4 @@ def test_what_is_not_there_is_told(terminal: Terminal, words: tuple[str, ...], s
 def test_a_name_that_is_taken_is_told(terminal: Terminal, tmp_path: Path) -> None:
     terminal.say("compute", "create", "taken", "--cpu", "1")
     told = terminal.fail("compute", "create", "taken", "--cpu", "1")
-    assert told == "error: there is already a compute resource taken\n  -> choose another name\n"
+    assert told == "error: compute resource taken already exists\n  -> choose another name\n"

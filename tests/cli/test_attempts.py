@@ -47,7 +47,7 @@ def test_tries_are_shown_one_after_the_other_listed_and_read_by_their_numbers(
     assert used[0] < used[1]
     whole = terminal("runs", "logs", run, "--cursor", "0")
     assert (whole.out, "attempt 2 follows" in whole.err) == ("try 1\ntry 2\n", True)
-    assert f"run {run} has no attempt 3" in terminal.fail("runs", "logs", run, "--attempt", "3")
+    assert f"attempt 3 of run {run} does not exist" in terminal.fail("runs", "logs", run, "--attempt", "3")
 
 
 def test_options_win_over_what_a_file_says(terminal: Terminal) -> None:

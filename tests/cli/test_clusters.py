@@ -112,7 +112,7 @@ def test_a_cluster_is_edited(terminal: Terminal, kubeconfig: Path) -> None:
     assert edited == "cluster eight is at revision 2\n"
     assert terminal.read("clusters", "show", "eight")["details"] == {"create_namespaces": False, "gpu_sharing": "kai"}
     assert "nothing to change" in terminal.fail("clusters", "edit", "eight")
-    assert "python_image: is no image" in terminal.fail("clusters", "edit", "eight", "--python-image", "a b")
+    assert "python_image: invalid image" in terminal.fail("clusters", "edit", "eight", "--python-image", "a b")
     terminal.say("clusters", "rm", "eight")
 
 

@@ -35,12 +35,12 @@ def test_one_file_can_be_checked_alone(tmp_path: Path) -> None:
     [
         ("name: a\nfoo: 1", "compute/x.yaml: foo: unknown field 'foo'"),
         ("description: b", "compute/x.yaml: name: is missing"),
-        ("name: a b", "compute/x.yaml: name: is no valid name: 'a b'"),
+        ("name: a b", "compute/x.yaml: name: invalid name 'a b'"),
         ("name: a\nrequirements: {resources: {gpu: 0.5}}", "compute/x.yaml: requirements.resources.gpu.devices: "),
         ("name: a\nrequirements: {profile: b}", "compute/x.yaml: requirements.profile: "),
         ("name: a\nworkload_types: [train]", "compute/x.yaml: workload_types.0: "),
-        ("name: a\nscope: nowhere", "compute/x.yaml: scope: is no scope: 'nowhere'"),
-        ("kind: Nonsense", "compute/x.yaml: kind: there is no kind 'Nonsense'"),
+        ("name: a\nscope: nowhere", "compute/x.yaml: scope: invalid scope 'nowhere'"),
+        ("kind: Nonsense", "compute/x.yaml: kind: unknown kind 'Nonsense'"),
         ("[", "compute/x.yaml: "),
         ("", "contains no compute resources"),
         ("kind: Policy", "contains no compute resources"),
@@ -77,7 +77,7 @@ def test_one_name_in_two_files_is_found(tmp_path: Path) -> None:
     [
         (
             "rules: {resources.gpu: {max: 2}}",
-            "resources.gpu.devices: is 4 (from the compute resource a); the policy of platform allows at most 2",
+            "resources.gpu.devices: 4 (from the compute resource a); the platform policy allows at most 2",
         ),
         ("switches: {existing_volumes: block}", "volumes.v.volume_type: "),
         ("rules: {resources.gpuu: {max: 2}}", "compute/policy.yaml: rules.resources.gpuu: "),
@@ -95,7 +95,7 @@ def test_what_a_policy_requires_may_be_said_by_users(tmp_path: Path) -> None:
     files = {"a.yaml": "name: a", "policy.yaml": "kind: Policy\nrules: {resources.cpu: {required: true}}"}
     answer = lint(tmp_path, files)
     assert answer.code == 0
-    assert "resources.cpu: is required by the policy of platform" in answer.err
+    assert "resources.cpu: is required by the platform policy" in answer.err
 
 
 def test_a_policy_that_does_not_reach_a_compute_resource_is_not_its_problem(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_warnings_are_said_on_stderr_and_do_not_change_the_answer(tmp_path: Path
     volumes = "[{volume_type: shared_volume, name: v, mount_path: /v}]"
     answer = lint(tmp_path, {"a.yaml": f"name: a\nrequirements: {{resources: {{mem: 64}}, volumes: {volumes}}}"})
     assert answer.code == 0
-    assert "resources.mem.requests: asks for 64 bytes" in answer.err
+    assert "resources.mem.requests: 64 bytes is very little" in answer.err
     assert "compute/a.yaml: a: volumes.v.volume_type: " in answer.err
     assert "no warnings" not in answer.out
 
@@ -135,7 +135,7 @@ def test_what_a_pod_gets_is_explained_where_that_is_asked(tmp_path: Path) -> Non
     lines = answer.out.splitlines()
     assert lines[:2] == ["a", "  Each pod gets 1 whole GPU."]
     assert "! Over 128Gi the pod is killed (out of memory)." in lines
-    assert "  No limit is said, so it is 2 x the request (policy of platform)." in lines
+    assert "  Default limit: 2x request (platform policy)." in lines
 
 
 def test_several_problems_are_said_at_once_each_with_its_file_and_compute_resource(tmp_path: Path) -> None:

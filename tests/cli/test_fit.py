@@ -51,7 +51,7 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     assert lines[0].startswith("later: needs 3 GPUs on one node; at most 2 free on any of 3 suitable nodes")
     assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
     assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
-    assert lines[8:] == ["3 more nodes: use --all-nodes to see why", "", "Suggestions", "  1. ask for 2 GPUs instead of 3"]
+    assert lines[8:] == ["3 more nodes: use --all-nodes to see why", "", "Suggestions", "  1. request 2 GPUs instead of 3"]
 
 
 def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_an_action_may_be_said(tmp_path: Path) -> None:
 def test_a_request_that_breaks_rules_is_refused_as_a_preview_would(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "9", "--policy", PLATFORM, "--project", "forest")
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err.startswith("1 violation\n  resources.gpu.devices: asks for 9; the policy of department/vision")
+    assert answer.err.startswith("1 violation\n  resources.gpu.devices: 9 requested; the department/vision policy")
     assert "add the folder that defines it: --compute DIR" in fit(tmp_path, "--profile", "big").err
     write(tmp_path, {"r.yaml": "resources: {gpus: 1}"})
     assert "r.yaml: resources.gpus: unknown field" in fit(tmp_path, "r.yaml").err
@@ -205,7 +205,7 @@ def test_what_may_be_missing_is_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("hello", "is not what kubectl prints"), ("{", "is no JSON"), ("", "is empty"), (None, "cannot be read")],
+    [("hello", "is not the output of kubectl"), ("{", "is not valid JSON"), ("", "is empty"), (None, "cannot be read")],
 )
 def test_a_file_that_kubectl_did_not_print_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
     write(tmp_path, {} if text is None else {"nodes.json": text})

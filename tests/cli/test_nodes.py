@@ -85,7 +85,7 @@ def test_nodes_are_listed_with_what_is_free_and_the_runs_that_are_there(terminal
     (node,) = terminal.read("nodes", "ls")
     assert (node["cluster"], node["runs"], node["taints"]) == ("local", [], [])
     assert terminal.read("nodes", "ls", "--cluster", "local") == [node]
-    assert terminal.fail("nodes", "ls", "--cluster", "none") == "error: there is no cluster/none\n"
+    assert terminal.fail("nodes", "ls", "--cluster", "none") == "error: cluster/none does not exist\n"
 
 
 def test_capacity_is_told_of_each_cluster_with_what_fits(terminal: Terminal) -> None:
@@ -112,7 +112,7 @@ def test_compute_resources_are_listed_with_how_many_fit_now(terminal: Terminal) 
     }
     for place in (("--project", "elsewhere"), ("--cluster", "local")):
         assert [item["fits_now"] for item in terminal.read(*words, *place)] == [0, 0]
-    assert terminal.fail(*words, "--project", "none") == "error: there is no project/none\n"
+    assert terminal.fail(*words, "--project", "none") == "error: project/none does not exist\n"
 
 
 def test_python_is_told_the_same(terminal: Terminal) -> None:

@@ -65,10 +65,10 @@ def test_the_explanation_says_each_value_with_its_source_and_what_it_overrode(tm
     assert (answer.code, answer.err) == (0, "")
     assert lines[0] == "job train in project forest"
     assert "resources.mem.requests 64Gi compute resource 1xa100" in lines
-    assert "instead of 6Gi (request)" in lines
-    assert "resources.cpu.requests 1 policy of platform" in lines
+    assert "overrides 6Gi (request)" in lines
+    assert "resources.cpu.requests 1 platform policy" in lines
     assert "envs.MODE tune template finetune" in lines
-    assert "resources.mem.requests: the request asks for 6Gi; the compute resource 1xa100 wins and sets 64Gi" in lines
+    assert "resources.mem.requests: the request sets 6Gi; the compute resource 1xa100 overrides it and sets 64Gi" in lines
 
 
 def test_the_explanation_is_what_comes_out_where_nothing_is_said(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_request_that_does_not_parse_leaves_stdout_empty(tmp_path: Path, outpu
 
 def test_warnings_are_never_lost_whatever_the_output(tmp_path: Path) -> None:
     request = "function: a\nprofile: 1xa100\nresources: {mem: 6Gi}"
-    said = "the request asks for 6Gi; the compute resource 1xa100 wins and sets 64Gi"
+    said = "the request sets 6Gi; the compute resource 1xa100 overrides it and sets 64Gi"
     assert said in preview(tmp_path, request, *OPTIONS, files=FILES).out
     assert said in preview(tmp_path, request, *OPTIONS, "-o", "yaml").err
     plan = json.loads(preview(tmp_path, request, *OPTIONS, "-o", "json").out)
@@ -170,7 +170,7 @@ def test_warnings_do_not_change_the_answer_unless_the_request_is_strict(tmp_path
     assert preview(tmp_path, request, *OPTIONS, files=FILES).code == 0
     strict = preview(tmp_path, request + "strict: true", *OPTIONS, files=FILES)
     assert strict.code == 1
-    assert "leave strict out" in strict.err
+    assert "remove strict" in strict.err
 
 
 def test_folders_and_files_may_be_given_several_times_before_and_after_the_request(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal
         ("function: {source: ../train.py}\n", "more.yaml: function.source"),
         ("function: {name: 5}\n", "more.yaml: function.name"),
         ("function: 5\n", "more.yaml: function"),
-        ("function: {name: no-such-one}\n", "has no function 'no-such-one'"),
+        ("function: {name: no-such-one}\n", "function 'no-such-one' does not exist in"),
         ("function: {source: away.py}\n", "away.py does not exist"),
         ("function: train\nprofil: x\n", "more.yaml: profil"),
         ("[", "more.yaml"),

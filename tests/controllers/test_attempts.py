@@ -60,7 +60,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     waiting = platform.run(run)
     assert (waiting.state, waiting.reason, waiting.attempt, waiting.active) == ("queued", "Retrying", 2, True)
     assert (waiting.server_id, waiting.started_at, waiting.finished_at, waiting.exit_code) == (None, None, None, None)
-    assert waiting.message == "attempt 1 failed (ExitCode): it is ExitCode; attempt 2 of 3 begins in 10 s"
+    assert waiting.message == "attempt 1 failed (ExitCode): it is ExitCode; attempt 2 of 3 starts in 10 s"
     assert platform.executor.count("clean_up", run) == 1
     for number in (2, 3):
         pass_by(platform, controller, 400)
@@ -238,7 +238,7 @@ def test_quotas_count_what_the_try_asks_for(platform: Platform) -> None:
     controller.sync({run})
     controller.sync({run})
     assert platform.state(run) == ("queued", "QuotaExceeded")
-    assert platform.run(run).message.endswith("32Gi memory in all, and it asks for 16Gi")
+    assert platform.run(run).message.endswith("16 GiB of 32 GiB memory in the platform quota")
     platform.executor.end(other)
     controller.sync({other})
     assert platform.state(run)[0] == "pending"
@@ -266,7 +266,7 @@ def test_why_says_that_it_is_tried_again_and_when(platform: Platform) -> None:
     why = platform.world.services.explanations.why(platform.world.root, run)
     assert (why.reason, why.message, why.position) == ("Retrying", platform.run(run).message, 0)
     pass_by(platform, platform.control("s2", MemoryExecutor()), 1)
-    assert platform.world.services.explanations.why(platform.world.root, run).message.endswith("begins in 10 s")
+    assert platform.world.services.explanations.why(platform.world.root, run).message.endswith("starts in 10 s")
 
 
 # Stopping
@@ -278,7 +278,7 @@ def test_a_run_that_waits_to_be_tried_again_is_stopped_for_good(platform: Platfo
     fail(platform, run)
     controller.sync({run})
     stopped = platform.stop(run)
-    assert (stopped.state, stopped.message) == ("stopped", "stopped by root, before attempt 2 had started")
+    assert (stopped.state, stopped.message) == ("stopped", "stopped by root before attempt 2 started")
     pass_by(platform, controller, 400)
     assert platform.state(run) == ("stopped", "Stopped")
     assert platform.executor.list_runs() == [run]

@@ -49,8 +49,8 @@ def test_what_nobody_uses_is_stopped_with_the_reason(platform: Platform) -> None
     platform.executor.kept[run_id].seen = Observation(Phase.FAILED, "Stopped", stopped=True)
     platform.control().sync({run_id})
     stopped = platform.run(run_id)
-    assert (stopped.state, stopped.reason, stopped.message) == ("stopped", "Idle", "nobody used it for 30m")
-    assert stopped.stopped_by == idle_culling.BY
+    assert (stopped.state, stopped.reason, stopped.message) == ("stopped", "Idle", "stopped after 30m without use")
+    assert stopped.stopped_by == idle_culling.STOPPED_BY
 
 
 def test_a_server_that_was_away_does_not_count_that_time(platform: Platform) -> None:

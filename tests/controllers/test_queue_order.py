@@ -39,7 +39,7 @@ def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(platfor
     assert states(platform, *submitted) == ["pending", "pending", "queued"]
     waiting = platform.run(third.id)
     assert (waiting.reason, waiting.active, waiting.server_id) == ("QuotaExceeded", True, None)
-    assert waiting.message == "waits for its turn: the quota of cluster/here is 2 runs at once"
+    assert waiting.message == "waiting for a free slot: the cluster/here quota is 2 runs at once"
     platform.executor.end(second.id)
     controller.sync({second.id})
     assert states(platform, *submitted) == ["pending", "completed", "pending"]
@@ -55,8 +55,8 @@ def test_quotas_of_all_scopes_above_a_run_hold_it(platform: Platform) -> None:
     four = platform.submit(OTHER, resources={"gpu": 1})
     platform.control().sync(set())
     assert states(platform, one, two, three, four) == ["pending", "queued", "pending", "queued"]
-    assert platform.run(two.id).message.endswith("the quota of project/home is 10Gi memory in all, and it asks for 6Gi")
-    assert platform.run(four.id).message.endswith("the quota of platform is 2 GPUs in all, and it asks for 1")
+    assert platform.run(two.id).message.endswith("waiting for 6 GiB of 10 GiB memory in the project/home quota")
+    assert platform.run(four.id).message.endswith("waiting for 1 of 2 GPUs in the platform quota")
 
 
 def test_a_later_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(platform: Platform) -> None:
@@ -94,7 +94,7 @@ def test_a_run_that_exceeds_a_quota_alone_is_told_so_and_holds_nobody_back(platf
     large, small = platform.submit(resources={"cpu": 3}), platform.submit(resources={"cpu": 2})
     platform.control().sync(set())
     assert states(platform, large, small) == ["queued", "pending"]
-    assert platform.run(large.id).message == "asks for 3 CPU, and the quota of project/home is 2"
+    assert platform.run(large.id).message == "needs 3 CPU cores; the project/home quota is 2"
 
 
 def test_what_no_machine_takes_waits_for_no_quota(platform: Platform) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
 from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
 from fairlead.cli.clusters import ClusterOptions, print_checks
-from fairlead.core.kubeconfigs import BASIC, FILES, PLUGINS
+from fairlead.core.kubeconfigs import BASIC_AUTH, FILES, PLUGINS
 from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import OnePod, make_named, make_node, make_pod
@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "admins" / "kubernetes.md").read_text("utf-8")
 CLUSTERS = (ROOT / "docs" / "admins" / "clusters.md").read_text("utf-8")
 ADAPTERS = ROOT / "src" / "fairlead" / "adapters"
 EVERY = {
-    (permission.group, permission.resource, permission.where): permission
+    (permission.group, permission.resource, permission.scope): permission
     for cluster in (Cluster(name="main", queueing="kueue", gpu_sharing="kai"), Cluster(name="main", queueing="kai"))
     for permission in list_permissions(cluster)
 }
@@ -35,7 +35,7 @@ CHECKS = sorted(
 
 def test_every_permission_is_in_its_table_with_its_verbs() -> None:
     missing = [
-        f"{permission.called} {permission.where}: {verb}"
+        f"{permission.qualified_name} {permission.scope}: {verb}"
         for permission in EVERY.values()
         for verb in permission.verbs
         if verb not in _documented_verbs(permission)
@@ -53,7 +53,7 @@ def test_the_tables_have_no_other_resources() -> None:
         if line.startswith("| `")
         for name in re.findall(r"`([^`]+)`", line.split("|")[1])
     }
-    assert named == {permission.called for permission in EVERY.values()}
+    assert named == {permission.qualified_name for permission in EVERY.values()}
 
 
 def test_every_check_is_explained() -> None:
@@ -69,7 +69,7 @@ def test_every_option_of_a_cluster_is_in_the_table() -> None:
 
 
 def test_every_forbidden_field_of_a_kubeconfig_is_documented() -> None:
-    forbidden = [*FILES, *PLUGINS, *BASIC, "proxy-url", "as"]
+    forbidden = [*FILES, *PLUGINS, *BASIC_AUTH, "proxy-url", "as"]
     missing = [word for word in forbidden if f"`{word}`" not in _section("Kubeconfig")]
     assert not missing, "\n".join(missing)
 
@@ -100,8 +100,8 @@ def _section(title: str) -> str:
 
 
 def _documented_verbs(permission: RbacRule) -> set[str]:
-    heading = "| cluster-wide |" if permission.where == "everywhere" else "| in project namespaces |"
+    heading = "| cluster-wide |" if permission.scope == "cluster" else "| in project namespaces |"
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     cells = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
-    rows = [row for row in cells if f"`{permission.called}`" in row[1]]
+    rows = [row for row in cells if f"`{permission.qualified_name}`" in row[1]]
     return set(re.findall(r"`([a-z]+)`", rows[0][2])) if rows else set()

@@ -48,7 +48,7 @@ def test_the_secret_of_the_demo_is_masked(printed: str) -> None:
 def test_the_demo_explains_every_value_and_whom_it_overrode(printed: str) -> None:
     explained = _part(printed, 3)
     assert re.search(
-        r"resources\.mem\.requests +256Mi +compute resource small\n +instead of 6Gi \(request\)", explained
+        r"resources\.mem\.requests +256Mi +compute resource small\n +overrides 6Gi \(request\)", explained
     )
     for path in ("envs.MODEL_NAME", "secrets.HF_TOKEN", "volumes.checkpoints.mount_path"):
         assert f"  {path} " in explained

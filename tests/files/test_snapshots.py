@@ -118,7 +118,7 @@ def test_a_project_that_no_document_places_is_below_the_only_cluster_and_departm
 def test_a_project_that_could_be_in_two_departments_is_not_guessed(tmp_path: Path) -> None:
     _, (violation,) = build(tmp_path, "p", "scope: department/a\n---\nscope: department/b")
     assert (violation.path, violation.rule) == ("project", "scope")
-    assert violation.message == "project/p could be below department/a or department/b"
+    assert violation.message == "project/p could be in department/a or department/b"
     assert violation.hint is not None
     assert "kind: Project, name: p, parent: department/a" in violation.hint
 
@@ -139,7 +139,7 @@ def test_the_only_department_says_which_of_two_clusters_is_meant(tmp_path: Path)
 def test_where_clusters_and_departments_are_unclear_only_the_department_is_asked_for(tmp_path: Path) -> None:
     departments = "kind: Department\nname: d\nparent: cluster/a\n---\nkind: Department\nname: e\nparent: cluster/b"
     _, (violation,) = build(tmp_path, "p", f"kind: Cluster\nname: a\n---\nkind: Cluster\nname: b\n---\n{departments}")
-    assert violation.message == "project/p could be below department/d or department/e"
+    assert violation.message == "project/p could be in department/d or department/e"
 
 
 def test_a_policy_of_another_project_does_not_hold(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_the_policy_of_the_only_cluster_holds_where_it_is_the_one_that_runs(tmp_
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: Policy\nscope: department/visoin\n", "there is no department/visoin"),
-        ("kind: Project\nname: more\nparent: department/visoin\n", "there is no department/visoin"),
-        ("kind: Template\nname: t\nscope: project/forrest\n", "there is no project/forrest"),
+        ("kind: Policy\nscope: department/visoin\n", "department/visoin does not exist"),
+        ("kind: Project\nname: more\nparent: department/visoin\n", "department/visoin does not exist"),
+        ("kind: Template\nname: t\nscope: project/forrest\n", "project/forrest does not exist"),
     ],
 )
 def test_a_misspelt_place_is_refused_where_the_tree_is_described(tmp_path: Path, text: str, said: str) -> None:

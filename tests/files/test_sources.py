@@ -97,7 +97,7 @@ def test_without_a_source_there_is_only_the_bootstrap(tmp_path: Path) -> None:
 def test_a_source_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
     code, [found] = load_code(tmp_path, make_function("nowhere.py"))
     assert isinstance(found, PlanWarning)
-    assert "there is no" in found.message
+    assert "does not exist" in found.message
     assert (code.archive, "def main()" in code.bootstrap) == (b"", True)
 
 

@@ -202,11 +202,11 @@ def test_all_that_is_wrong_with_a_body_is_told_at_once(common_site: Site) -> Non
 
 
 def test_the_name_of_a_token_is_not_called_one_of_a_user(common_site: Site) -> None:
-    for name, message in (("", "is no name of a token: ''"), ("a\nb", "is no name of a token: 'a\\nb'")):
+    for name, message in (("", "invalid token name ''"), ("a\nb", "invalid token name 'a\\nb'")):
         (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": name}), 422)["violations"]
         assert (found["path"], found["message"]) == ("name", message)
     (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": "a", "user": ""}), 422)["violations"]
-    assert (found["path"], found["message"]) == ("user", "is no name of a user: ''")
+    assert (found["path"], found["message"]) == ("user", "invalid user name ''")
 
 
 @pytest.mark.parametrize("name", [LONG, "", " ", ".", "..", "a/b", "a\nb", "ä", "a b", "-a", "%00", "a'b", 'a"b'])

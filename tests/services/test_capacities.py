@@ -91,7 +91,7 @@ def test_what_keeps_all_of_them_off_is_told(platform: Platform) -> None:
     found = here(platform)
     assert offer(found, "gpus").fits_now == offer(found, "huge").fits_now == 0
     assert offer(found, "gpus").message == (
-        "is 2 (from the compute resource gpus); the project/home policy allows at most 1"
+        "2 (from the compute resource gpus); the project/home policy allows at most 1"
     )
     assert "64 CPU" in offer(found, "huge").message
     (elsewhere,) = show(platform, project="other")

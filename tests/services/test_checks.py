@@ -31,7 +31,7 @@ def test_a_check_says_in_sentences_what_a_pod_gets_with_the_defaults_that_hold(w
     assert [item.rule for item in checked.findings] == ["max"]
     told = {(item.path, item.kind, item.text) for item in checked.sentences}
     assert ("resources.gpu", "gets", "Each pod gets 2 whole GPUs.") in told
-    assert ("resources.cpu", "note", "That is the default of the department/vision policy.") in told
+    assert ("resources.cpu", "note", "(department/vision policy default)") in told
     assert ("resources.mem.limits", "risk", "Over 8Gi the pod is killed (out of memory).") in told
 
 

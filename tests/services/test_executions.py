@@ -184,7 +184,7 @@ def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> 
 
 def test_why_a_run_is_where_it_is_when_it_does_not_wait(platform: Platform) -> None:
     why = platform.world.services.explanations.why(platform.world.root, start(platform))
-    assert (why.state, why.message, why.fit.verdict) == ("running", "is running", "unknown")
+    assert (why.state, why.message, why.fit.verdict) == ("running", "running", "unknown")
 
 
 def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None:
@@ -251,7 +251,7 @@ def test_a_run_is_stopped_in_every_state_and_says_what_happens(platform: Platfor
         assert (after.state, after.active, after.stopped_by) == ("stopped", False, "mia")
         assert after.message == "stopped by mia before it started"
     elif far in ("pending", "running"):
-        assert (after.state, after.reason, after.message) == ("stopping", "StopRequested", "mia stops it")
+        assert (after.state, after.reason, after.message) == ("stopping", "StopRequested", "being stopped by mia")
     else:
         assert after == before
     assert platform.told == ([run.id] if after != before else [])

@@ -198,7 +198,7 @@ def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
         "stopped",
         False,
         "Stopped",
-        "stopped by root, before it had started",
+        "stopped by root before it started",
     )
     assert stopped.finished_at is not None
     assert ready.services.runs.stop(ready.root, run.id) == stopped

@@ -106,7 +106,7 @@ def test_each_time_is_planned_anew_so_that_policies_of_then_apply(world: World) 
     kept = read(world)
     assert runs_of(world) == []
     assert kept.last_run_id is None
-    assert "asks for 4; the platform policy allows at most 2" in (kept.last_problem or "")
+    assert "4 requested; the platform policy allows at most 2" in (kept.last_problem or "")
     assert kept.next_at == SIX + timedelta(days=1)
     assert ("schedule.refuse", "train") in world.told()
     world.put_policy(rules={"resources.gpu": {"max": 8}})

@@ -37,7 +37,7 @@ def test_a_preview_says_what_would_fit_now(platform: Platform) -> None:
     fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
     assert (fit["verdict"], fit["counts"]) == ("later", {"now": 0, "later": 1, "never": 0})
     assert [way["kind"] for way in fit["suggestions"]] == ["lower", "wait"]
-    assert fit["suggestions"][0]["message"] == "ask for 2 CPU instead of 4"
+    assert fit["suggestions"][0]["message"] == "request 2 CPU cores instead of 4"
     changed = platform.world.preview(HOME, function=PYTHON, **fit["suggestions"][0]["change"])
     assert (changed["fit"]["verdict"], changed["fit"]["suggestions"]) == ("now", [])
 
@@ -55,7 +55,7 @@ def test_a_refusal_says_what_would_fit(platform: Platform) -> None:
         platform.submit(resources={"cpu": 9})
     (violation,) = caught.value.violations
     assert (violation.path, violation.rule) == ("resources.cpu", "never_fits")
-    assert violation.hint == "request 8 CPU cores or less; to run now, ask for 2 CPU instead of 9"
+    assert violation.hint == "request 8 CPU cores or less; to run now, request 2 CPU cores instead of 9"
 
 
 def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform) -> None:

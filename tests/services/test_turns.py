@@ -60,11 +60,11 @@ def holder_of(platform: Platform) -> str:
 
 def test_a_preview_says_that_a_quota_has_too_little_left(platform: Platform) -> None:
     fit, holder = preview(platform, resources={"cpu": 4}), holder_of(platform)
-    quota = f"quota of platform: 4 CPU, of which 3 are held; this run asks for 4; next: run {holder} holds 3"
+    quota = f"needs 4 CPU cores; 1 of 4 free in the platform quota; run {holder} uses 3"
     assert (fit["verdict"], fit["reasons"], fit["counts"]) == ("later", [quota], {"now": 1, "later": 0, "never": 0})
     assert list_ways(fit["suggestions"]) == [
-        ("lower", "ask for 1 CPU instead of 4"),
-        ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
+        ("lower", "request 1 CPU core instead of 4"),
+        ("wait", f"wait for run {holder}, which uses 3 CPU cores of the platform quota"),
     ]
     assert preview(platform, resources={"cpu": 1})["verdict"] == "now"
 
@@ -73,39 +73,39 @@ def test_after_the_quota_comes_what_the_nodes_lack(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 7})
     fit = preview(platform, resources={"cpu": 6})
     first, second = fit["reasons"]
-    assert first.startswith("quota of platform: 7 CPU, of which 3 are held; this run asks for 6")
+    assert first.startswith("needs 6 CPU cores; 4 of 7 free in the platform quota")
     assert second.startswith("needs 6 CPU cores; 5 of 8 free on box")
     assert [kind for kind, _ in list_ways(fit["suggestions"])] == ["lower", "wait"]
-    assert list_ways(fit["suggestions"])[0] == ("lower", "ask for 4 CPU instead of 6")
+    assert list_ways(fit["suggestions"])[0] == ("lower", "request 4 CPU cores instead of 6")
 
 
 def test_a_run_that_exceeds_a_quota_alone_is_warned_of_and_not_refused(platform: Platform) -> None:
     plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 5})
     assert (plan["violations"], plan["fit"]["verdict"]) == ([], "later")
-    assert plan["fit"]["reasons"] == ["asks for 5 CPU, and the quota of platform is 4"]
+    assert plan["fit"]["reasons"] == ["needs 5 CPU cores; the platform quota is 4"]
     assert "quota" in [found["rule"] for found in plan["warnings"]]
-    assert list_ways(plan["fit"]["suggestions"]) == [("lower", "ask for 1 CPU instead of 5")]
+    assert list_ways(plan["fit"]["suggestions"]) == [("lower", "request 1 CPU core instead of 5")]
     run_id = wait(platform, resources={"cpu": 5})
-    assert why(platform, run_id).message == "asks for 5 CPU, and the quota of platform is 4"
+    assert why(platform, run_id).message == "needs 5 CPU cores; the platform quota is 4"
 
 
 def test_what_no_node_takes_is_refused_with_a_hint_that_quotas_allow(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 9})
     (violation,) = caught.value.violations
-    assert violation.hint == "request 8 CPU cores or less; to run now, ask for 1 CPU instead of 9"
+    assert violation.hint == "request 8 CPU cores or less; to run now, request 1 CPU core instead of 9"
 
 
 def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform: Platform) -> None:
     run_id, holder = wait(platform, resources={"cpu": 2}), holder_of(platform)
     told = why(platform, run_id)
     assert (told.state, told.reason) == ("queued", "QuotaExceeded")
-    quota = "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
+    quota = "needs 2 CPU cores; 1 of 4 free in the platform quota"
     assert told.message == f"{quota}; next: run {holder} holds 3"
     assert told.fit.verdict == "later"
     assert list_ways(told.fit.suggestions) == [
-        ("lower", "ask for 1 CPU instead of 2"),
-        ("wait", f"wait for run {holder}, which holds 3 CPU of the quota of platform"),
+        ("lower", "request 1 CPU core instead of 2"),
+        ("wait", f"wait for run {holder}, which uses 3 CPU cores of the platform quota"),
     ]
     explained = platform.world.services.explanations.explain(platform.world.root, run_id)["fit"]
     assert (explained["verdict"], explained["reasons"]) == ("later", [told.message])
@@ -115,7 +115,7 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
 def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
     told = why(platform, second)
-    assert told.message.endswith("this run asks for 1, and one before it in the queue comes first")
+    assert told.message.endswith("but reserved for a run ahead in the queue")
     assert told.fit.suggestions == ()  # the end of the one that runs helps the one before it
     # Another run in the place of the first would let the second pass.
     assert [kind for kind, _ in list_ways(why(platform, first).fit.suggestions)] == ["wait"]
@@ -134,7 +134,7 @@ def test_why_and_a_preview_mind_priorities(platform: Platform) -> None:
 def test_a_suggestion_of_one_that_waits_holds_for_the_last_in_line(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 5})
     first = wait(platform, resources={"cpu": 3})
-    assert ("lower", "ask for 2 CPU instead of 3") in list_ways(why(platform, first).fit.suggestions)
+    assert ("lower", "request 2 CPU cores instead of 3") in list_ways(why(platform, first).fit.suggestions)
     wait(platform, OTHER, resources={"cpu": 4})
     # Another run in its place would come after the one behind it.
     assert [kind for kind, _ in list_ways(why(platform, first).fit.suggestions)] == ["wait"]
@@ -145,7 +145,7 @@ def test_each_suggestion_of_why_is_taken_by_one_call_and_starts_the_run(platform
     run_id = wait(platform, resources={"cpu": 2})
     ways = why(platform, run_id).fit.suggestions
     assert [kind for kind, _ in list_ways(ways)] == ["lower", "compute_resource", "wait"]
-    assert ways[1].message == "use compute resource tiny, of which 1 fits now"
+    assert ways[1].message == "use compute resource tiny (1 fits now)"
     for way in ways[:2]:
         after = platform.world.services.runs.change(platform.world.root, run_id, way.change)
         platform.control().sync(set())
@@ -168,7 +168,7 @@ def test_who_does_not_see_a_run_is_not_told_its_name(platform: Platform) -> None
     sam = platform.world.grant("sam", "member", OTHER)
     run_id = wait(platform, OTHER, resources={"cpu": 2}, call=sam)
     told = why(platform, run_id, sam)
-    assert told.message == "quota of platform: 4 CPU, of which 3 are held; this run asks for 2"
+    assert told.message == "needs 2 CPU cores; 1 of 4 free in the platform quota"
     assert [kind for kind, _ in list_ways(told.fit.suggestions)] == ["lower"]
     assert "train" not in platform.run(run_id).message
 
@@ -178,8 +178,8 @@ def test_a_number_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform
     run_id = wait(platform)
     told = why(platform, run_id)
     holder = holder_of(platform)
-    assert told.message == f"quota of platform: 1 run at once, and 1 has a place; next: run {holder}"
-    message = f"wait for run {holder}, which holds a place of the quota of platform"
+    assert told.message == f"1 of 1 run active in the platform quota; one of them is run {holder}"
+    message = f"wait for run {holder}, which uses a slot of the platform quota"
     assert list_ways(told.fit.suggestions) == [("wait", message)]
 
 
@@ -193,7 +193,7 @@ def test_what_has_a_place_waits_for_no_quota(platform: Platform) -> None:
 def test_a_fit_minds_quotas(platform: Platform) -> None:
     found = judge(platform, resources={"cpu": 2})
     assert (found.verdict, found.room, found.counts["now"]) == ("later", 0, 1)
-    assert found.reasons[0].startswith("quota of platform: 4 CPU, of which 3 are held; this run asks for 2")
+    assert found.reasons[0].startswith("needs 2 CPU cores; 1 of 4 free in the platform quota")
     assert [kind for kind, _ in list_ways(found.suggestions)] == ["lower", "wait"]
     assert (judge(platform, resources={"cpu": 1}).verdict, judge(platform, resources={"cpu": 1}).room) == ("now", 1)
     assert judge(platform, resources={"mem": "1Gi"}).room == 15
@@ -202,5 +202,5 @@ def test_a_fit_minds_quotas(platform: Platform) -> None:
 def test_a_quota_is_told_of_where_no_node_is_seen(platform: Platform) -> None:
     platform.world.put_policy("cluster/far", quota={"runs": 0})
     found = judge(platform, FAR)
-    assert (found.verdict, found.reasons[0]) == ("unknown", "the quota of cluster/far is 0 runs")
-    assert preview(platform, FAR)["reasons"] == ["the quota of cluster/far is 0 runs"]
+    assert (found.verdict, found.reasons[0]) == ("unknown", "the cluster/far quota is 0 runs")
+    assert preview(platform, FAR)["reasons"] == ["the cluster/far quota is 0 runs"]

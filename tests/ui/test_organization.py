@@ -43,7 +43,7 @@ def test_a_scope_is_created_renamed_and_deleted_when_empty(page: Page, site: Sit
     site.make_project("inside", "department/vision")
     dialog = open_dialog(page, "Delete")
     dialog.get_by_role("button", name="Delete").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("still has project inside")
+    expect(dialog.get_by_role("alert")).to_contain_text("is not empty: it has project inside")
     expect(dialog.get_by_role("list", name="Used by")).to_contain_text("project inside")
     site.api("DELETE", "/projects/inside")
     dialog.get_by_role("button", name="Delete").click()

@@ -122,7 +122,7 @@ def test_a_waiting_run_shows_the_reason_and_applies_a_suggestion(page: Page, sit
     expect(fit).to_contain_text(f"Needs 2 CPU cores; 1 of 4 free on {fit_node(site)}")
     expect(fit).to_contain_text(f"holder-{holder['id']}")
     check_accessibility(page)
-    fit.get_by_role("button", name="Apply: ask for 1 CPU instead of 2").click()
+    fit.get_by_role("button", name="Apply: request 1 CPU core instead of 2").click()
     expect(page).not_to_have_url(re.compile(waiting["id"]))
     expect(page.get_by_text("Replaced by waiter")).to_be_visible()
     expect(state_of(page)).to_have_text("Completed")
@@ -200,7 +200,7 @@ def test_settings_have_sources_and_manifests_are_yaml(page: Page, site: Site) ->
     expect(value).to_contain_text("96Mi")
     expect(value).to_contain_text("compute resource page-wins")
     expect(value.get_by_role("deletion")).to_have_text("64Mi")
-    expect(card(page, "Warnings")).to_contain_text("page-wins wins and sets 96Mi")
+    expect(card(page, "Warnings")).to_contain_text("page-wins overrides it and sets 96Mi")
     page.get_by_role("tab", name="Manifests").click()
     expect(page.get_by_label("Manifests as YAML")).to_contain_text("kind: Job")
     page.get_by_role("tab", name="Events").click()
@@ -292,7 +292,7 @@ def test_viewers_cannot_apply_suggestions(browsing: Browsing, site: Site) -> Non
     waiting = submit(site, "watched", resources={"cpu": 2})
     page = browsing.open(site, token=site.make_token("looker", viewer="project/default"))
     open_run(page, waiting)
-    expect(card(page, "Fit")).to_contain_text("Ask for 1 CPU instead of 2.")
+    expect(card(page, "Fit")).to_contain_text("Request 1 CPU core instead of 2.")
     expect(page.get_by_role("button", name=re.compile("^Apply"))).to_have_count(0)
 
 

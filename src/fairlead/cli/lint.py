@@ -30,7 +30,7 @@ def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), sho
     resources = [document for document in library.documents if document.kind == "ComputeResource"]
     trials = [(document, _try_out(document, library, tree)) for document in resources]
     findings = [replace(finding, location=_place(document)) for document, trial in trials for finding in trial.findings]
-    violations = [*library.violations, *snapshots.check_places(library)]
+    violations = [*library.violations, *snapshots.check_scopes(library)]
     violations += [finding for finding in findings if isinstance(finding, Violation)]
     warnings = [finding for finding in findings if isinstance(finding, PlanWarning)]
     if not resources and not violations:

@@ -62,7 +62,7 @@ def preview(
     if parsed is None or violations:
         return _print(Plan(settings=(), violations=tuple(violations)), "", output)
     plan = plan_request(parsed, request.parent, config)
-    warnings = (*plan.warnings, *snapshots.warn_out_of_reach(config.library, project))
+    warnings = (*plan.warnings, *snapshots.warn_unrelated_policies(config.library, project))
     title = f"{parsed.action} {parsed.function.name} in project {project}"
     return _print(replace(plan, warnings=warnings), title, output)
 

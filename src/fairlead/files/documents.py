@@ -1,4 +1,4 @@
-"""The YAML documents that people keep in files: compute resources, templates, policies, and the tree."""
+"""YAML documents in files: compute resources, templates, policies and scopes."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,27 +23,27 @@ KINDS: Mapping[str, type[StrictModel]] = {
     "Department": Department,
     "Project": Project,
 }
-ENDINGS = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
 class Document:
-    """An object and the place where it was read."""
+    """An object and the location it was read from."""
 
     kind: str
     object: Any
     location: str
-    data: Mapping[str, Any]  # as it was written, without its kind
+    data: Mapping[str, Any]  # as in the file, without its kind
 
     @property
     def name(self) -> str:
-        """What there can be only one of, among documents of its kind."""
+        """The name, or the scope of a policy; unique among documents of its kind."""
         return str(getattr(self.object, "name", None) or self.object.scope)
 
 
 @dataclass(frozen=True)
 class Library:
-    """What was read, and everything that was wrong with it."""
+    """All documents that were read, and all violations."""
 
     documents: tuple[Document, ...] = ()
     violations: tuple[Violation, ...] = ()
@@ -54,7 +54,7 @@ class Library:
 
 
 def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
-    """Read files and folders, each with the kind that its documents have where they say none."""
+    """Read files and folders, each with a default kind for documents without one."""
     documents: dict[tuple[str, str], Document] = {}
     violations: list[Violation] = []
     read: set[Path] = set()
@@ -67,28 +67,28 @@ def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
 
 
 def list_files(path: Path, violations: list[Violation]) -> list[Path]:
-    """The YAML files that a path stands for: itself, or those in the folder."""
+    """The YAML files of a path: the file itself, or all files in the folder."""
     if not os.path.isdir(path):
         return [path]
-    inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix.lower() in ENDINGS)
+    inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix.lower() in SUFFIXES)
     files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
-        hint = "give a folder with *.yaml files"
+        hint = "use a folder with *.yaml files"
         violations.append(Violation("", "file", "has no YAML files", hint, location=str(path)))
     return files
 
 
 def read_library(documents: Sequence[Any]) -> Library:
-    """The same from data that was read elsewhere, each document with its kind."""
+    """Read documents that are already parsed. Each must have a kind."""
     read: dict[tuple[str, str], Document] = {}
     violations: list[Violation] = []
     for index, data in enumerate(documents):
-        _add(data, "", f"document {index + 1}{_called(data)}", read, violations)
+        _add(data, "", f"document {index + 1}{_name_suffix(data)}", read, violations)
     return Library(tuple(read.values()), tuple(violations))
 
 
 def write_document(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """An object as a document; what is not said is left out."""
+    """An object as a document, without empty fields."""
     return {"kind": kind, **{name: value for name, value in data.items() if value not in (None, "", {}, [])}}
 
 
@@ -100,11 +100,11 @@ def _load_documents(
         violations.append(loaded)
         return
     for index, data in enumerate(loaded):
-        location = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{_called(data)})"
+        location = f"{file}" if len(loaded) == 1 else f"{file} (document {index + 1}{_name_suffix(data)})"
         _add(data, kind, location, documents, violations)
 
 
-def _called(data: Any) -> str:
+def _name_suffix(data: Any) -> str:
     name = data.get("name") if isinstance(data, dict) else None
     return f", {name}" if isinstance(name, str) and name.isprintable() and len(name) < 80 else ""
 
@@ -116,11 +116,11 @@ def _add(
     if document is not None:
         first = documents.setdefault((document.kind, document.name), document)
         if first is not document:
-            violations.append(_twice(document, first))
+            violations.append(_duplicate(document, first))
 
 
 def parse_object(model: type[StrictModel], data: Any, location: str, violations: list[Violation]) -> Any:
-    """An object of a model, or None and the violations."""
+    """Parse an object of a model, or return None and add the violations."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -129,15 +129,15 @@ def parse_object(model: type[StrictModel], data: Any, location: str, violations:
 
 
 def load_object(model: type[StrictModel], path: Path, violations: list[Violation], **defaults: Any) -> Any:
-    """The one object that a file holds, or None and the violations."""
+    """Load a file with exactly one object, or return None and add the violations."""
     loaded = yamls.load_file(path)
     if isinstance(loaded, Violation):
         violations.append(loaded)
         return None
     if len(loaded) != 1:
-        found = "is empty" if not loaded else f"has {len(loaded)} documents"
-        hint = "keep one document" if loaded else "write what is asked for, such as: resources: {mem: 8Gi}"
-        violations.append(Violation("", "yaml", found, hint, location=str(path)))
+        message = "is empty" if not loaded else f"has {len(loaded)} documents"
+        hint = "keep one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
+        violations.append(Violation("", "yaml", message, hint, location=str(path)))
         return None
     data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
     return parse_object(model, data, str(path), violations)
@@ -146,17 +146,17 @@ def load_object(model: type[StrictModel], path: Path, violations: list[Violation
 def _read(data: Any, default: str, location: str, violations: list[Violation]) -> Document | None:
     if not isinstance(data, dict):
         message = f"must be a mapping, found {short_repr(data)}"
-        hint = f"write kind: {default or 'ComputeResource'}, name: ..."
+        hint = f"use fields and values, for example kind: {default or 'ComputeResource'}, name: ..."
         violations.append(Violation("", "mapping", message, hint, location=location))
         return None
     kind = default if data.get("kind") is None else data["kind"]
     if not kind:
         violations.append(
-            Violation("kind", "required", "is missing", f"say one of {', '.join(KINDS)}", location=location)
+            Violation("kind", "required", "is missing", f"use one of {', '.join(KINDS)}", location=location)
         )
         return None
     if not isinstance(kind, str) or kind not in KINDS:
-        message = f"there is no kind {short_repr(kind)}"
+        message = f"unknown kind {short_repr(kind)}"
         violations.append(
             Violation("kind", "unknown_kind", message, suggest_names(str(kind), KINDS), location=location)
         )
@@ -166,9 +166,9 @@ def _read(data: Any, default: str, location: str, violations: list[Violation]) -
     return None if parsed is None else Document(kind, parsed, location, fields)
 
 
-def _twice(document: Document, first: Document) -> Violation:
+def _duplicate(document: Document, first: Document) -> Violation:
     if document.kind == "Policy":
-        message = f"there is already a policy of {document.name} in {first.location}"
-        return Violation("scope", "duplicate", message, "put both into one, or remove one", location=document.location)
-    message = f"there is already a {document.kind} {document.name} in {first.location}"
+        message = f"duplicate policy of {document.name}; the first one is in {first.location}"
+        return Violation("scope", "duplicate", message, "merge them, or remove one", location=document.location)
+    message = f"duplicate {document.kind} {document.name}; the first one is in {first.location}"
     return Violation("name", "duplicate", message, "rename or remove one", location=document.location)

@@ -1,4 +1,4 @@
-"""What kubectl prints of a cluster: its nodes and pods, and what else decides where a pod can go."""
+"""Reads the state of a cluster from the output of kubectl: nodes, pods, storage and namespaces."""
 
 import json
 from collections import Counter
@@ -18,15 +18,15 @@ from fairlead.files.kube_validation import check_objects, name_object
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import PlanWarning, Violation
 
-HOW = "kubectl get nodes,pods -A -o json"
-INSTEAD = f"give a file with what this prints: {HOW}"
-OTHERWISE = f"print it anew: {HOW}"
+COMMAND = "kubectl get nodes,pods -A -o json"
+USE_COMMAND = f"use the output of {COMMAND}"
+RUN_AGAIN = f"run {COMMAND} again"
 LARGEST_YAML = 32 * 1024 * 1024
 MOST_YAML_VALUES = 5_000_000
-MOST_TOLD = 10
-DEEPEST = 100  # list in list
+MOST_LISTED = 10
+DEEPEST = 100  # nesting of lists
 SYSTEM = "kube-system"
-# How each kind is read that counts here; objects of others are passed over.
+# Objects of other kinds are ignored.
 READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "Node": read_node,
     "Pod": read_scheduled_pod,
@@ -40,7 +40,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Arith
 
 @dataclass(frozen=True)
 class Inventory:
-    """The nodes of a cluster with the pods on them, the pods that wait for one, and what may be missing."""
+    """The nodes of a cluster with their pods, the pending pods, and warnings about missing objects."""
 
     table: NodeTable
     waiting: list[PendingPod]
@@ -48,14 +48,14 @@ class Inventory:
 
 
 def parse_objects(text: bytes) -> list[JSON]:
-    """The objects in a text: one list or several, as JSON or YAML. Raise `Unreadable` with the reason."""
-    found = [item for document in _parse_documents(text) for item in _unpack(document)]
-    return [item for item in found if item["kind"] in READERS]
+    """Parse Kubernetes objects and lists, as JSON or YAML. Raise `Unreadable` with the reason."""
+    objects = [item for document in _parse_documents(text) for item in _unpack(document)]
+    return [item for item in objects if item["kind"] in READERS]
 
 
 def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
-    """What the objects say together; what is there twice counts once. Raise `RequestRejected` with all mistakes."""
-    if mistakes := check_objects(objects, location, OTHERWISE):
+    """Build the inventory of objects; duplicates count once. Raise `RequestRejected` with all errors."""
+    if mistakes := check_objects(objects, location, RUN_AGAIN):
         raise RequestRejected(mistakes)
     items = list({_identify(raw): raw for raw in objects}.values())
     try:
@@ -63,11 +63,11 @@ def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
         table.context = read_scheduling_context(items)
     except UNREADABLE as error:
         raise RequestRejected(
-            list(islice(_find_mistakes(items, location), MOST_TOLD)) or [_explain("", error, location)]
+            list(islice(_find_mistakes(items, location), MOST_LISTED)) or [_explain("", error, location)]
         ) from error
     if not len(table):
         violation = Violation(
-            "", "no_nodes", f"has no nodes, found {_count_kinds(items)}", f"print them: {HOW}", location=location
+            "", "no_nodes", f"has no nodes, found {_count_kinds(items)}", f"include nodes: {COMMAND}", location=location
         )
         raise RequestRejected([violation])
     return Inventory(table, waiting, list(_warn(items, table, location)))
@@ -77,45 +77,45 @@ def _parse_documents(text: bytes) -> list[Any]:
     try:
         decoded = text.decode(json.detect_encoding(text)).removeprefix("\ufeff").strip()  # PowerShell writes UTF-16
     except UnicodeDecodeError:
-        raise Unreadable("is no text", INSTEAD) from None
+        raise Unreadable("is not a text file", USE_COMMAND) from None
     if not decoded:
-        raise Unreadable("is empty", INSTEAD)
+        raise Unreadable("is empty", USE_COMMAND)
     if decoded[0] in "{[":
         return list(_parse_json(decoded))
     try:
         return yamls.parse_documents(decoded.encode(), largest=LARGEST_YAML, most_values=MOST_YAML_VALUES)
     except Unreadable as error:
-        raise Unreadable(f"is not what kubectl prints: {error}", INSTEAD) from error
+        raise Unreadable(f"is not the output of kubectl: {error}", USE_COMMAND) from error
 
 
 def _parse_json(text: str) -> Iterator[Any]:
-    """One value after the other, for who appends what kubectl prints to a file."""
+    """Parse one or more JSON values, because users append several outputs of kubectl to one file."""
     decoder, at = json.JSONDecoder(object_pairs_hook=_build_object), 0
     while at < len(text):
         try:
             value, at = decoder.raw_decode(text, at)
         except RecursionError:
-            raise Unreadable("is no JSON that kubectl prints: it is nested too deep", OTHERWISE) from None
+            raise Unreadable("is not the output of kubectl: it is nested too deep", RUN_AGAIN) from None
         except ValueError as error:
-            raise Unreadable(f"is no JSON: {error}", f"print it anew, to its end: {HOW}") from error
+            raise Unreadable(f"is not valid JSON: {error}", f"{RUN_AGAIN}, and save its whole output") from error
         yield value
         while at < len(text) and text[at].isspace():
             at += 1
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> JSON:
-    built = dict(pairs)
-    if len(built) < len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise Unreadable(f"has {short_repr(twice)} twice in one object", f"keep one, or {OTHERWISE}")
-    return built
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        duplicate = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise Unreadable(f"has the duplicate key {short_repr(duplicate)}", f"remove one of them, or {RUN_AGAIN}")
+    return fields
 
 
 def _unpack(document: Any, depth: int = 0) -> Iterator[JSON]:
-    """The objects of a list, whichever kind of list it is, or the object itself."""
+    """The objects of a list of any kind, or the object itself."""
     kind = document.get("kind") if isinstance(document, dict) else None
     if depth > DEEPEST:
-        raise Unreadable(f"is not what kubectl prints: has lists more than {DEEPEST} deep", INSTEAD)
+        raise Unreadable(f"is not the output of kubectl: has lists more than {DEEPEST} deep", USE_COMMAND)
     if isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items", ""), list | None):
         of_list = {"kind": kind.removesuffix("List")}
         for item in document["items"] or ():
@@ -126,7 +126,7 @@ def _unpack(document: Any, depth: int = 0) -> Iterator[JSON]:
     elif kind and isinstance(kind, str) and isinstance(document.get("metadata"), dict) and _is_named(document):
         yield document
     else:
-        raise Unreadable(f"is not what kubectl prints: found {_describe(document, kind)}", INSTEAD)
+        raise Unreadable(f"is not the output of kubectl: found {_describe(document, kind)}", USE_COMMAND)
 
 
 def _is_named(document: JSON) -> bool:
@@ -145,7 +145,7 @@ def _identify(raw: JSON) -> tuple[str, str, str]:
 
 
 def _find_mistakes(items: Sequence[JSON], location: str) -> Iterator[Violation]:
-    """The objects that cannot be read although each part of them is what it must be: what annotations say."""
+    """Violations for objects that are valid but cannot be read, such as those with invalid annotations."""
     for raw in items:
         try:
             READERS[raw["kind"]](raw)
@@ -156,28 +156,28 @@ def _find_mistakes(items: Sequence[JSON], location: str) -> Iterator[Violation]:
 
 
 def _explain(name: str, error: Exception, location: str) -> Violation:
-    return Violation(name, "object", f"cannot be read: {short_repr(str(error))}", OTHERWISE, location=location)
+    return Violation(name, "object", f"cannot be read: {short_repr(str(error))}", RUN_AGAIN, location=location)
 
 
 def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[PlanWarning]:
-    """What makes nodes look emptier than they are."""
+    """Warnings about missing pods and nodes, which make nodes look emptier than they are."""
     pods = [raw for raw in items if raw["kind"] == "Pod"]
     namespaces = {raw["metadata"].get("namespace") or "default" for raw in pods}
     if not pods:
         yield PlanWarning(
-            "", "no_pods", "has no pods: every node counts as empty", f"print them too: {HOW}", location=location
+            "", "no_pods", "has no pods: every node counts as empty", f"include pods: {COMMAND}", location=location
         )
     elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(table) > 1:
-        message = f"has pods of namespace {next(iter(namespaces))} alone: what others hold is not counted"
-        yield PlanWarning("", "one_namespace", message, f"print those of all namespaces: {HOW}", location=location)
-    lost = {
+        message = f"has pods of namespace {next(iter(namespaces))} only: pods of other namespaces are not counted"
+        yield PlanWarning("", "one_namespace", message, f"include all namespaces: {COMMAND}", location=location)
+    missing = {
         raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and table.position_of(raw["spec"]["nodeName"]) is None
     }
-    if lost:
-        message = f"has pods on nodes that are not in it: {', '.join(sorted(lost)[:MOST_TOLD])}"
-        yield PlanWarning("", "unknown_nodes", message, f"print nodes and pods together: {HOW}", location=location)
+    if missing:
+        message = f"has pods on nodes that are missing: {', '.join(sorted(missing)[:MOST_LISTED])}"
+        yield PlanWarning("", "unknown_nodes", message, f"include nodes and pods: {COMMAND}", location=location)
 
 
 def _count_kinds(items: Sequence[JSON]) -> str:
     kinds = sorted({raw["kind"] for raw in items})
-    return f"only objects of kind {', '.join(kinds)}" if kinds else "nothing that counts here"
+    return f"only objects of kind {', '.join(kinds)}" if kinds else "no relevant objects"

@@ -1,4 +1,4 @@
-"""What counts here of Kubernetes' objects, and what each part of it must be: the core reads them without looking."""
+"""Pydantic models of the parts of Kubernetes objects that fitting reads, so that it can rely on their types."""
 
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
@@ -17,13 +17,13 @@ LARGEST_PORT = 65535
 PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
 
 
-@lru_cache(maxsize=4096)  # a cluster says the same few amounts again and again
+@lru_cache(maxsize=4096)  # clusters repeat the same few amounts
 def _parse(amount: str) -> int:
     return Quantity.parse(amount).nanos
 
 
 def _is_counted(name: str) -> bool:
-    """Whether Kubernetes' server takes only whole numbers of something: of pods, and of what is none of its own."""
+    """Whether the API server only accepts integers: for pods and extended resources."""
     return name == "pods" or ("/" in name and "kubernetes.io/" not in name)
 
 
@@ -32,16 +32,18 @@ def _check_amount(value: Any) -> Any:
         is_number = isinstance(value, str | int | float) and not isinstance(value, bool)
         why = "must not be negative" * (_parse(str(value)) < 0) if is_number else "must be an amount"
     except ValueError as error:
-        why = f"must be an amount: {error}"
+        why = f"invalid amount: {error}"
     if why:
-        raise field_error("amount", f"{why}, found {short_repr(value)}", "write a number, as in 500m or 4Gi")
+        raise field_error("amount", f"{why}, found {short_repr(value)}", "use a number, for example 500m or 4Gi")
     return value
 
 
 def _check_whole(amounts: JSON) -> JSON:
     for name, value in amounts.items():
         if _is_counted(name) and _parse(str(value)) % NANOS:
-            raise field_error("amount", f"must be a whole number, found {short_repr(value)}", "write one", path=name)
+            raise field_error(
+                "amount", f"must be a whole number, found {short_repr(value)}", "use an integer", path=name
+            )
     return amounts
 
 
@@ -60,13 +62,13 @@ NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
 class KubeModel(BaseModel):
-    """What of a part of an object is read. What may be null may be left out; what is not named is not looked at."""
+    """Base of the models: strict types, other fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, defer_build=True)
 
 
 class KubeMetadata(KubeModel):
-    """What every object says of itself."""
+    """The metadata of an object."""
 
     name: Name
     namespace: Plain | None = None
@@ -78,19 +80,19 @@ class KubeMetadata(KubeModel):
 
 
 class KubeObject(KubeModel):
-    """An object, as far as all kinds are alike."""
+    """An object of any kind."""
 
     metadata: KubeMetadata
 
 
 class KubeStatus(KubeModel):
-    """How an object is."""
+    """The status of a claim or volume."""
 
     phase: Text | None = None
 
 
 class KubeLabelRequirement(KubeModel):
-    """A condition on labels of pods."""
+    """A requirement of a label selector."""
 
     key: Key
     operator: LabelOperator
@@ -98,7 +100,7 @@ class KubeLabelRequirement(KubeModel):
 
 
 class KubeNodeRequirement(KubeModel):
-    """A condition on labels or fields of nodes."""
+    """A requirement of a node selector term."""
 
     key: Key
     operator: NodeOperator
@@ -108,19 +110,19 @@ class KubeNodeRequirement(KubeModel):
 Requirement = TypeVar("Requirement", KubeLabelRequirement, KubeNodeRequirement)
 
 
-def _check_values(said: Requirement) -> Requirement:
-    """How many values an operator has: one to compare with, some to choose from, or none."""
-    operator, values = said.operator, said.values or ()
+def _check_values(requirement: Requirement) -> Requirement:
+    """Check the number of values that an operator requires."""
+    operator, values = requirement.operator, requirement.values or ()
     if operator in ("Exists", "DoesNotExist"):
-        right, wanted = not values, "no values"
+        valid, wanted = not values, "no values"
     elif operator in ("Gt", "Lt"):
-        right, wanted = len(values) == 1, "one value"
+        valid, wanted = len(values) == 1, "one value"
     else:
-        right, wanted = bool(values), "values"
-    if not right:
+        valid, wanted = bool(values), "values"
+    if not valid:
         message = f"must have {wanted} with {operator}, found {len(values) or 'none'}"
-        raise field_error("values", message, f"say {wanted}", path="values")
-    return said
+        raise field_error("values", message, f"set {wanted}", path="values")
+    return requirement
 
 
 KubeLabelRequirements = list[Annotated[KubeLabelRequirement, AfterValidator(_check_values)]]
@@ -128,27 +130,27 @@ KubeNodeRequirements = list[Annotated[KubeNodeRequirement, AfterValidator(_check
 
 
 class KubeLabelSelector(KubeModel):
-    """Which pods are meant."""
+    """A label selector."""
 
     match_labels: dict[Plain, Text] = Field(default_factory=dict)
     match_expressions: KubeLabelRequirements | None = None
 
 
 class KubeNodeTerm(KubeModel):
-    """Conditions that hold together."""
+    """A node selector term; all requirements must match."""
 
     match_expressions: KubeNodeRequirements | None = None
     match_fields: KubeNodeRequirements | None = None
 
 
 class KubeNodeTerms(KubeModel):
-    """Terms of which one must hold."""
+    """A node selector; one term must match."""
 
     node_selector_terms: list[KubeNodeTerm] | None = None
 
 
 class KubePodTerm(KubeModel):
-    """Pods to be near to, or far from."""
+    """A pod affinity term."""
 
     topology_key: Key
     label_selector: KubeLabelSelector | None = None
@@ -159,19 +161,19 @@ class KubePodTerm(KubeModel):
 
 
 class KubePodTerms(KubeModel):
-    """Terms that must all hold."""
+    """Pod affinity or anti-affinity; all terms must match."""
 
     required: list[KubePodTerm] | None = Field(None, alias=REQUIRED)
 
 
 class KubeNodeAffinity(KubeModel):
-    """Which nodes a pod must be on."""
+    """Node affinity."""
 
     required: KubeNodeTerms | None = Field(None, alias=REQUIRED)
 
 
 class KubeAffinity(KubeModel):
-    """All that a pod says of where it must be."""
+    """The affinity of a pod."""
 
     node_affinity: KubeNodeAffinity | None = None
     pod_affinity: KubePodTerms | None = None
@@ -179,7 +181,7 @@ class KubeAffinity(KubeModel):
 
 
 class KubeSpreadConstraint(KubeModel):
-    """How pods are spread."""
+    """A topology spread constraint."""
 
     topology_key: Key
     max_skew: PositiveInt
@@ -192,7 +194,7 @@ class KubeSpreadConstraint(KubeModel):
 
 
 class KubeTaint(KubeModel):
-    """What keeps pods off a node."""
+    """A taint of a node."""
 
     key: Key
     value: Text | None = None
@@ -200,14 +202,14 @@ class KubeTaint(KubeModel):
 
 
 class KubeNodeSpec(KubeModel):
-    """What a node is for."""
+    """The spec of a node."""
 
     taints: list[KubeTaint] | None = None
     unschedulable: bool | None = None
 
 
 class KubeNodeStatus(KubeModel):
-    """What a node has."""
+    """The status of a node."""
 
     allocatable: Amounts | None = None
 
@@ -220,7 +222,7 @@ class KubeNode(KubeObject):
 
 
 class KubeResources(KubeModel):
-    """What is asked for."""
+    """Resource requests and limits."""
 
     requests: Amounts | None = None
     limits: Amounts | None = None
@@ -245,7 +247,7 @@ class KubeContainer(KubeModel):
 
 
 class KubeClaimSource(KubeModel):
-    """A claim that is mounted."""
+    """A volume source that refers to a claim."""
 
     claim_name: Name
 
@@ -258,7 +260,7 @@ class KubePodVolume(KubeModel):
 
 
 class KubeToleration(KubeModel):
-    """A taint that does not keep a pod off."""
+    """A toleration of a pod."""
 
     key: Text | None = None
     operator: Literal["Exists", "Equal", "Lt", "Gt", ""] | None = None
@@ -267,13 +269,13 @@ class KubeToleration(KubeModel):
 
 
 class KubeSchedulingGate(KubeModel):
-    """Who holds a pod back."""
+    """A scheduling gate of a pod."""
 
     name: Text
 
 
 class KubePodSpec(KubeModel):
-    """What a pod is made of."""
+    """The spec of a pod."""
 
     containers: Annotated[list[KubeContainer], Field(min_length=1)]
     init_containers: list[KubeContainer] | None = None
@@ -292,7 +294,7 @@ class KubePodSpec(KubeModel):
 
 
 class KubeContainerStatus(KubeModel):
-    """What a container has."""
+    """The status of a container."""
 
     name: Text
     resources: KubeResources | None = None
@@ -300,14 +302,14 @@ class KubeContainerStatus(KubeModel):
 
 
 class KubePodCondition(KubeModel):
-    """What is said of a pod."""
+    """A condition of a pod."""
 
     type: Text
     reason: Text | None = None
 
 
 class KubePodStatus(KubeModel):
-    """How a pod is."""
+    """The status of a pod."""
 
     phase: Text | None = None
     conditions: list[KubePodCondition] | None = None
@@ -323,7 +325,7 @@ class KubePod(KubeObject):
 
 
 class KubeStorageSpec(KubeModel):
-    """What claims and volumes are compared by."""
+    """Fields that the specs of claims and volumes share."""
 
     storage_class_name: Text | None = None
     access_modes: list[Text] | None = None
@@ -332,7 +334,7 @@ class KubeStorageSpec(KubeModel):
 
 
 class KubeClaimSpec(KubeStorageSpec):
-    """What a claim asks for."""
+    """The spec of a PersistentVolumeClaim."""
 
     volume_name: Text | None = None
     resources: KubeResources | None = None
@@ -340,14 +342,14 @@ class KubeClaimSpec(KubeStorageSpec):
 
 
 class KubeClaim(KubeObject):
-    """A claim."""
+    """A PersistentVolumeClaim."""
 
     spec: KubeClaimSpec | None = None
     status: KubeStatus | None = None
 
 
 class KubeClaimReference(KubeModel):
-    """The claim that a volume is kept for."""
+    """The claim that a volume is bound to or reserved for."""
 
     namespace: Text | None = None
     name: Text | None = None
@@ -355,13 +357,13 @@ class KubeClaimReference(KubeModel):
 
 
 class KubeVolumeNodeAffinity(KubeModel):
-    """From where a volume is reached."""
+    """The nodes from which a volume is accessible."""
 
     required: KubeNodeTerms | None = None
 
 
 class KubeVolumeSpec(KubeStorageSpec):
-    """What a volume is."""
+    """The spec of a PersistentVolume."""
 
     capacity: Amounts | None = None
     claim_ref: KubeClaimReference | None = None
@@ -369,27 +371,27 @@ class KubeVolumeSpec(KubeStorageSpec):
 
 
 class KubeVolume(KubeObject):
-    """A volume."""
+    """A PersistentVolume."""
 
     spec: KubeVolumeSpec | None = None
     status: KubeStatus | None = None
 
 
 class KubeTopologyRequirement(KubeModel):
-    """A label, and values of it."""
+    """A topology label and its allowed values."""
 
     key: Key
     values: list[Text]
 
 
 class KubeTopologyTerm(KubeModel):
-    """Labels that hold together."""
+    """A topology selector term; all requirements must match."""
 
     match_label_expressions: list[KubeTopologyRequirement] | None = None
 
 
 class KubeStorageClass(KubeObject):
-    """How volumes are made."""
+    """A StorageClass."""
 
     provisioner: Text | None = None
     volume_binding_mode: Text | None = None

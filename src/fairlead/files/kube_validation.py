@@ -1,4 +1,4 @@
-"""Objects of Kubernetes are checked before they are read: every mistake at once, with where it is."""
+"""Validation of Kubernetes objects from files, which reports all errors at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -29,8 +29,8 @@ KINDS: Mapping[str, type[KubeModel]] = {
     "StorageClass": KubeStorageClass,
     "Namespace": KubeObject,
 }
-# What is wrong, by what pydantic calls it.
-WORDS = {
+# Messages by pydantic error type.
+MESSAGES = {
     "missing": "is missing",
     "string_type": "must be text",
     "string_unicode": "must be text",
@@ -48,33 +48,34 @@ WORDS = {
     "less_than_equal": "must be at most {le}",
 }
 RULES = {"missing": "required", "literal_error": "options"}
-WITHOUT = {PLAIN: "spaces and other than ASCII characters", PRINTABLE: "control characters"}
+WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control characters"}
 
 
-def check_objects(objects: Iterable[JSON], location: str, otherwise: str) -> list[Violation]:
-    """Every mistake in objects of these kinds, up to a number that a reader can bear. `otherwise`: another suggestion."""
-    found = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, otherwise))
-    told = list(islice(found, MAX_MISTAKES))
-    if len(found) > MAX_MISTAKES:
-        told.append(Violation("", "too_many", f"has {len(found)} mistakes", "mend these first", location=location))
-    return told
+def check_objects(objects: Iterable[JSON], location: str, alternative: str) -> list[Violation]:
+    """All errors in objects of these kinds, up to MAX_MISTAKES. `alternative` is added to each hint."""
+    violations = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, alternative))
+    reported = list(islice(violations, MAX_MISTAKES))
+    if len(violations) > MAX_MISTAKES:
+        message = f"has {len(violations)} errors"
+        reported.append(Violation("", "too_many", message, "fix these first", location=location))
+    return reported
 
 
 def name_object(raw: JSON) -> str:
-    """An object as a message names it: kind, namespace and name."""
+    """The name of an object in messages: kind/namespace/name."""
     meta = raw["metadata"]
     parts = (raw["kind"], meta.get("namespace"), meta["name"])
     return "/".join(printable(part) if isinstance(part, str) else short_repr(part) for part in parts if part)
 
 
-def _check(raw: JSON, location: str, otherwise: str) -> Iterator[Violation]:
+def _check(raw: JSON, location: str, alternative: str) -> Iterator[Violation]:
     try:
         KINDS[raw["kind"]].model_validate(raw)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             for at, rule, message, hint in _translate(details):
                 path = f"{name_object(raw)}: {at}"
-                yield Violation(path, rule, message, f"{hint}, or {otherwise}", location=location)
+                yield Violation(path, rule, message, f"{hint}, or {alternative}", location=location)
 
 
 def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
@@ -82,20 +83,20 @@ def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
     context = details.get("ctx") or {}
     if kind == "field_error":
         for inner, rule, message, hint in context["mistakes"]:
-            yield _show_path((*at, inner) if inner else at), rule, message, hint
+            yield _format_path((*at, inner) if inner else at), rule, message, hint
         return
-    said = WORDS.get(kind, "is not as Kubernetes writes it").format(
+    problem = MESSAGES.get(kind, "is not valid in Kubernetes").format(
         **context, without=WITHOUT.get(context.get("pattern", ""))
     )
-    message = said if kind == "missing" else f"{said}, found {found}"
-    hint = "say it" if kind == "missing" else "mend it"
+    message = problem if kind == "missing" else f"{problem}, found {found}"
+    hint = "add it" if kind == "missing" else "fix it"
     if kind == "literal_error":
         known = [word for word in context["expected"].split("'")[1::2] if word]
-        hint = suggest_names(str(details["input"]), known, "write one of {known}").removesuffix("?")
-    yield _show_path(at), RULES.get(kind, "kind"), message, hint
+        hint = suggest_names(str(details["input"]), known, "use one of {known}").removesuffix("?")
+    yield _format_path(at), RULES.get(kind, "kind"), message, hint
 
 
-def _show_path(parts: Iterable[str | int]) -> str:
-    """As in spec.containers[0].ports."""
+def _format_path(parts: Iterable[str | int]) -> str:
+    """Format a path as spec.containers[0].ports."""
     shown = (f"[{part}]" if isinstance(part, int) else f".{printable(part)}" for part in parts if part != "[key]")
     return "".join(shown).removeprefix(".")

@@ -1,4 +1,4 @@
-"""Kubeconfigs as kubectl finds them: several files as one, and what they keep in other files put in its place."""
+"""Loads kubeconfigs like kubectl: merges several files and embeds certificates and tokens from other files."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from fairlead.model.plans import Violation
 
 LARGEST_FILE = 1024 * 1024
 SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
-ANOTHER = "name another one: --kubeconfig FILE"
+ANOTHER = "use another file: --kubeconfig FILE"
 
 
 @dataclass(frozen=True)
 class LoadedKubeconfig:
-    """One context of a kubeconfig, ready to be sent: whole, and with nothing beside it."""
+    """One context of a kubeconfig as a self-contained text, with its connection."""
 
     context: str
     files: tuple[Path, ...]
@@ -28,28 +28,28 @@ class LoadedKubeconfig:
     text: str
 
 
-def find_paths(said: Path | None, variable: str | None, home: Path) -> list[Path]:
-    """Which files hold the kubeconfig: the one that is said, else those of the variable, else the one at home."""
-    if said is not None:
-        return [said]
+def find_paths(path: Path | None, variable: str | None, home: Path) -> list[Path]:
+    """The kubeconfig files: the given path, else those of $KUBECONFIG, else ~/.kube/config."""
+    if path is not None:
+        return [path]
     listed = [Path(part) for part in (variable or "").split(":") if part]
     return listed or [home / ".kube" / "config"]
 
 
 def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> LoadedKubeconfig:
-    """A context of the files that are there. Raise `RequestRejected` with what is wrong."""
-    there = [path for path in paths if path.exists()] or paths[:1]
-    chosen = kubeconfigs.select_context(_merge([_load(path) for path in there]), context)
+    """Load a context from the files that exist. Raise `RequestRejected` with all errors."""
+    existing = [path for path in paths if path.exists()] or paths[:1]
+    chosen = kubeconfigs.select_context(_merge([_load(path) for path in existing]), context)
     violations: list[Violation] = []
-    whole = replace(
+    embedded = replace(
         chosen,
-        cluster=_embed(chosen.cluster, chosen.cluster_at, violations),
-        user=_embed(chosen.user, chosen.user_at, violations),
+        cluster=_embed(chosen.cluster, chosen.cluster_path, violations),
+        user=_embed(chosen.user, chosen.user_path, violations),
     )
     if violations:
         raise RequestRejected(violations)
-    connection, text = kubeconfigs.to_connection(whole), yamls.format_documents([kubeconfigs.minify(whole)])
-    return LoadedKubeconfig(whole.context, tuple(there), connection, text)
+    connection, text = kubeconfigs.to_connection(embedded), yamls.format_documents([kubeconfigs.minify(embedded)])
+    return LoadedKubeconfig(embedded.context, tuple(existing), connection, text)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -58,24 +58,24 @@ def _load(path: Path) -> dict[str, Any]:
         raise RequestRejected([replace(loaded, path=ROOT, hint=ANOTHER if loaded.rule == "file" else loaded.hint)])
     [document, *more] = loaded or [None]
     if more or not isinstance(document, dict):
-        raise RequestRejected([Violation(ROOT, "mapping", "is no kubeconfig", ANOTHER, location=str(path))])
-    _anchor(document, path.absolute().parent)
+        raise RequestRejected([Violation(ROOT, "mapping", "is not a kubeconfig", ANOTHER, location=str(path))])
+    _make_absolute(document, path.absolute().parent)
     return document
 
 
-def _anchor(document: dict[str, Any], folder: Path) -> None:
-    """Name files from the root on: their names count from the folder of the kubeconfig that says them."""
+def _make_absolute(document: dict[str, Any], folder: Path) -> None:
+    """Make paths absolute. Relative paths in a kubeconfig refer to its own folder."""
     for section, kind in SECTIONS.items():
         entries = document.get(section)
         for entry in entries if isinstance(entries, list) else ():
-            said = entry.get(kind) if isinstance(entry, dict) else None
-            if isinstance(said, dict):
-                named = {name: said.get(name) for name in FILES}
-                said |= {name: str(folder / file) for name, file in named.items() if file and isinstance(file, str)}
+            fields = entry.get(kind) if isinstance(entry, dict) else None
+            if isinstance(fields, dict):
+                paths = {name: fields.get(name) for name in FILES}
+                fields |= {name: str(folder / path) for name, path in paths.items() if path and isinstance(path, str)}
 
 
 def _merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Several kubeconfigs as one: of two things of one name, and of two current contexts, the first counts."""
+    """Merge kubeconfigs. The first entry of a name and the first current context take precedence."""
     merged: dict[str, Any] = {}
     for document in documents:
         for name, value in document.items():
@@ -89,18 +89,18 @@ def _merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _embed(said: Mapping[str, Any], at: str, violations: list[Violation]) -> dict[str, Any]:
-    """A cluster or a user with what stands in files in place of their names. Data that is there counts more."""
-    whole = {name: value for name, value in said.items() if name not in FILES}
+def _embed(fields: Mapping[str, Any], at: str, violations: list[Violation]) -> dict[str, Any]:
+    """A cluster or user with the contents of files instead of their paths. Inline data takes precedence."""
+    embedded = {name: value for name, value in fields.items() if name not in FILES}
     for name, data in FILES.items():
-        path = said.get(name)
+        path = fields.get(name)
         if not isinstance(path, str) or not path:
             continue
-        if name == "tokenFile":  # counts more than a token: it is the newer one
-            whole[data] = _read(Path(path), f"{at}.{name}", violations).decode("utf-8", "replace").strip()
-        elif not whole.get(data):
-            whole[data] = base64.b64encode(_read(Path(path), f"{at}.{name}", violations)).decode()
-    return whole
+        if name == "tokenFile":  # overrides an inline token, because it is rotated
+            embedded[data] = _read(Path(path), f"{at}.{name}", violations).decode("utf-8", "replace").strip()
+        elif not embedded.get(data):
+            embedded[data] = base64.b64encode(_read(Path(path), f"{at}.{name}", violations)).decode()
+    return embedded
 
 
 def _read(path: Path, at: str, violations: list[Violation]) -> bytes:
@@ -109,8 +109,8 @@ def _read(path: Path, at: str, violations: list[Violation]) -> bytes:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        violations.append(Violation(at, "file", f"cannot be read: {path}: {reason}", "see whether it is there"))
+        violations.append(Violation(at, "file", f"cannot be read: {path}: {reason}", "check the path and permissions"))
         return b""
     if len(content) > LARGEST_FILE:
-        violations.append(Violation(at, "file", f"is larger than {LARGEST_FILE:,} bytes: {path}", "name another file"))
+        violations.append(Violation(at, "file", f"is larger than {LARGEST_FILE:,} bytes: {path}", "use another file"))
     return content

@@ -1,4 +1,4 @@
-"""What a run of a project depends on, from documents alone: who is above it, and what reaches it."""
+"""Builds the snapshot of a project from documents: its scopes, policies and compute resources."""
 
 from collections.abc import Iterator
 
@@ -9,28 +9,28 @@ from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import PlanWarning, Violation
 from fairlead.model.scopes import PLATFORM, Scope
 
-PLACES = ("Cluster", "Department", "Project")
+SCOPE_KINDS = ("Cluster", "Department", "Project")
 
 
 def tree_of(library: Library) -> ScopeTree:
-    """The tree that Cluster, Department and Project documents draw."""
-    scopes: list[Scope] = [place for kind in PLACES for place in library.of(kind)]
-    return ScopeTree({place.scope: place.parent for place in scopes})
+    """The scope tree of Cluster, Department and Project documents."""
+    scopes: list[Scope] = [scope for kind in SCOPE_KINDS for scope in library.of(kind)]
+    return ScopeTree({each.scope: each.parent for each in scopes})
 
 
 def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Violation, ...]]:
-    """What reaches a project, and why that cannot be told where it cannot."""
+    """The snapshot of a project, with violations if its scopes cannot be determined."""
     tree = tree_of(library)
-    place = f"project/{project}"
-    path = tree.path(place)
-    unclear = list(check_places(library))
+    scope = f"project/{project}"
+    path = tree.path(scope)
+    violations = list(check_scopes(library))
     projects = {item.name for item in library.of("Project")}
     if projects and project not in projects:
-        hint = suggest_names(project, projects, "there are {known}")
-        unclear.append(Violation("project", "scope", f"there is no {place}", hint))
-    elif place not in tree.parents:
-        path, unguessable = _guess_path(library, place)
-        unclear += unguessable
+        hint = suggest_names(project, projects, "use one of {known}")
+        violations.append(Violation("project", "scope", f"{scope} does not exist", hint))
+    elif scope not in tree.parents:
+        path, ambiguities = _guess_path(library, scope)
+        violations += ambiguities
     cluster = find_cluster(library.of("Cluster"), path)
     if cluster.scope not in path and library.of("Cluster"):
         path.insert(1, cluster.scope)
@@ -43,49 +43,49 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
         templates={item.name: item for item in library.of("Template") if item.scope in path},
         sharing_clusters=tuple(item.name for item in library.of("Cluster") if item.gpu_sharing != "none"),
     )
-    return snapshot, tuple(unclear)
+    return snapshot, tuple(violations)
 
 
-def check_places(library: Library) -> Iterator[Violation]:
-    """Scopes that no document describes, where documents describe others of their kind: names may be misspelt."""
-    for kind in PLACES:
-        known = {place.scope for place in library.of(kind)}
+def check_scopes(library: Library) -> Iterator[Violation]:
+    """References to scopes without a document, if there are documents of that kind: the name may be misspelled."""
+    for kind in SCOPE_KINDS:
+        known = {each.scope for each in library.of(kind)}
         for document in library.documents if known else ():
             for field in ("scope", "parent"):
-                said = getattr(document.object, field, "")
-                if said.startswith(f"{kind.lower()}/") and said not in known:
-                    hint = suggest_names(said, known, "there are {known}")
-                    yield Violation(field, "scope", f"there is no {said}", hint, location=document.location)
+                scope = getattr(document.object, field, "")
+                if scope.startswith(f"{kind.lower()}/") and scope not in known:
+                    hint = suggest_names(scope, known, "use one of {known}")
+                    yield Violation(field, "scope", f"{scope} does not exist", hint, location=document.location)
 
 
-def warn_out_of_reach(library: Library, project: str) -> tuple[PlanWarning, ...]:
-    """Policies that do not reach a project of which no document says where it belongs: a name may be misspelt."""
-    place = f"project/{project}"
-    if place in tree_of(library).parents:
+def warn_unrelated_policies(library: Library, project: str) -> tuple[PlanWarning, ...]:
+    """Warnings for policies that do not apply to a project without a document: its name may be misspelled."""
+    scope = f"project/{project}"
+    if scope in tree_of(library).parents:
         return ()
-    path, _ = _guess_path(library, place)
+    path, _ = _guess_path(library, scope)
     return tuple(
         PlanWarning(
-            "project", "out_of_reach", f"the policy of {policy.scope} does not reach {place}", "name the project"
+            "project", "out_of_reach", f"the policy of {policy.scope} does not apply to {scope}", "set the project"
         )
         for policy in library.of("Policy")
         if policy.scope not in path
     )
 
 
-def _guess_path(library: Library, place: str) -> tuple[list[str], list[Violation]]:
-    """Where no document places the project: below the only department, or else the only cluster, that is named."""
+def _guess_path(library: Library, project: str) -> tuple[list[str], list[Violation]]:
+    """The scopes of a project without a document: below the only department or cluster that documents mention."""
     tree = tree_of(library)
-    named = {item.scope for kind in ("Policy", "ComputeResource", "Template") for item in library.of(kind)}
-    named |= {item.scope for kind in ("Cluster", "Department") for item in library.of(kind)}
-    departments = sorted(scope for scope in named if scope.startswith("department/"))
+    mentioned = {item.scope for kind in ("Policy", "ComputeResource", "Template") for item in library.of(kind)}
+    mentioned |= {item.scope for kind in ("Cluster", "Department") for item in library.of(kind)}
+    departments = sorted(scope for scope in mentioned if scope.startswith("department/"))
     above = tree.path(departments[0]) if departments else [PLATFORM]
-    clusters = sorted(scope for scope in named if scope.startswith("cluster/"))
-    unclear = [candidates for candidates in (departments, clusters) if len(candidates) > 1]
-    if unclear and not (len(departments) == 1 and set(clusters) & set(above)):
-        message = f"{place} could be below {' or '.join(unclear[0])}"
-        hint = f"add a document: kind: Project, name: {place.partition('/')[2]}, parent: {unclear[0][0]}"
-        return [*above, place], [Violation("project", "scope", message, hint)]
+    clusters = sorted(scope for scope in mentioned if scope.startswith("cluster/"))
+    ambiguous = [candidates for candidates in (departments, clusters) if len(candidates) > 1]
+    if ambiguous and not (len(departments) == 1 and set(clusters) & set(above)):
+        message = f"{project} could be in {' or '.join(ambiguous[0])}"
+        hint = f"add a document: kind: Project, name: {project.partition('/')[2]}, parent: {ambiguous[0][0]}"
+        return [*above, project], [Violation("project", "scope", message, hint)]
     if not set(clusters) & set(above):
         above[1:1] = clusters
-    return [*above, place], []
+    return [*above, project], []

@@ -1,4 +1,4 @@
-"""The code of a function that lies in files: packed, or why it cannot be."""
+"""Loads and packs the code of a function from local files."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from fairlead.model.requests import Action, Function
 
 
 def load_program() -> Code:
-    """The program that every Python run begins with, without the code of a function."""
+    """The programs that run in every Python container, without the code of a function."""
     folder = resources.files("fairlead.in_container")
     return Code(
         bootstrap=folder.joinpath("bootstrap.py").read_text("utf-8"),
@@ -23,7 +23,7 @@ def load_program() -> Code:
 
 
 def load_code(folder: Path, function: Function, action: Action = "job") -> tuple[Code, tuple[Finding, ...]]:
-    """The bootstrap with the code of a function, and what keeps the code from being packed or run."""
+    """The code of a function, packed, and the findings if it cannot be packed or run."""
     code = load_program()
     if function.kind != "python" or function.source is None:
         return code, ()
@@ -32,20 +32,20 @@ def load_code(folder: Path, function: Function, action: Action = "job") -> tuple
         packed = packing.pack_path(source, folder)
     except Unreadable as error:
         return code, (_explain(error, source),)
-    found = () if action == "workspace" else _check_script(source, function)
-    return replace(code, archive=packed.archive, digest=packed.digest), tuple(found)
+    findings = () if action == "workspace" else _check_script(source, function)
+    return replace(code, archive=packed.archive, digest=packed.digest), tuple(findings)
 
 
 def _check_script(source: Path, function: Function) -> Iterator[Violation]:
-    """A folder without a handler is a program only with a __main__.py."""
+    """A folder without a handler needs a __main__.py."""
     if source.is_dir() and not (function.handler or function.command or (source / "__main__.py").exists()):
-        message = f"{source} is a folder without __main__.py, and no handler is said"
-        yield Violation("function.handler", "required", message, "say handler: module:function")
+        message = f"{source} is a folder without __main__.py, and no handler is set"
+        yield Violation("function.handler", "required", message, "set handler: module:function")
 
 
 def _explain(error: Unreadable, source: Path) -> Finding:
     if isinstance(error.__cause__, FileNotFoundError):
-        message = f"there is no {source}: the manifests are without the function's code"
-        return PlanWarning("function.source", "missing", message, "give its path, seen from the request's folder")
+        message = f"{source} does not exist: the manifests do not contain the function's code"
+        return PlanWarning("function.source", "missing", message, "use a path relative to the folder of the request")
     rule = "size" if isinstance(error, packing.TooLarge) else "file"
     return Violation("function.source", rule, str(error), error.hint)

@@ -1,4 +1,4 @@
-"""YAML without surprises: no duplicate keys, no yes that means true, no file or document that exhausts the machine."""
+"""Strict YAML: JSON types only, no duplicate keys, and limits on size and nesting."""
 
 import os
 import re
@@ -22,25 +22,25 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_file(path: Path) -> list[Any] | Violation:
-    """The documents of a YAML file that are not empty, or what is wrong with it."""
+    """The non-empty documents of a YAML file, or a violation."""
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST_FILE + 1)
         return parse_documents(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        hint = "give the name of a file in it" if os.path.isdir(path) else "give the name of one that exists"
+        hint = "use the path of a file in this folder" if os.path.isdir(path) else "use the path of an existing file"
         return Violation("", "file", f"cannot be read: {reason}", hint, location=str(path))
     except Unreadable as error:
         return Violation("", "yaml", str(error), error.hint, location=str(path))
 
 
 def parse_documents(text: bytes, *, largest: int = LARGEST_FILE, most_values: int = MOST_VALUES) -> list[Any]:
-    """The documents of a YAML text that are not empty. Raise `Unreadable` with the reason."""
+    """The non-empty documents of a YAML text. Raise `Unreadable` with the reason."""
     if len(text) > largest:
-        raise Unreadable(f"is larger than {largest:,} bytes", "keep data out of it: what is asked for fits a page")
+        raise Unreadable(f"is larger than {largest:,} bytes", "remove data from it")
     if b"\0" in text:
-        raise Unreadable("is no text", "give the name of a YAML file")
+        raise Unreadable("is not a text file", "use the path of a YAML file")
     decoded = _decode(text)
     loader = _Loader(decoded)
     try:
@@ -53,38 +53,38 @@ def parse_documents(text: bytes, *, largest: int = LARGEST_FILE, most_values: in
     except yaml.YAMLError as error:
         raise _explain(error, decoded) from error
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"has a value that cannot be read: {error}", "write it in quotes") from error
+        raise Unreadable(f"has a value that cannot be read: {error}", "put it in quotes") from error
     finally:
         loader.dispose()
     return [document for document in documents if document is not None]
 
 
 def format_documents(manifests: Sequence[Manifest]) -> str:
-    """Manifests or documents as a person would write them."""
+    """Format manifests or documents as readable YAML."""
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _explain(error: yaml.YAMLError, text: str) -> Unreadable:
-    """What PyYAML means, for readers who know neither tokens nor constructors."""
+    """Translate a PyYAML error into a message without parser terms."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     line = f"line {mark.line + 1}" if mark else "it"
     lines = text.splitlines()
     if mark and "\t" in "".join(lines[mark.line : mark.line + 1]):
-        return Unreadable(f"{line}: has a tab; YAML is indented with spaces", "replace tabs by spaces")
+        return Unreadable(f"{line}: has a tab; YAML is indented with spaces", "replace tabs with spaces")
     if isinstance(error, yaml.constructor.ConstructorError):
         if tag := re.search(r"the tag '([^']*)'", problem):
-            return Unreadable(f"{line}: the tag {tag[1]} has no meaning here", "write the value without a tag")
-        return Unreadable(f"{line}: a key must be text", "write it as text")
+            return Unreadable(f"{line}: the tag {tag[1]} is not supported", "remove the tag")
+        return Unreadable(f"{line}: a key must be text", "use text as the key")
     if alias := re.search(r"undefined alias(?: '(.*?)')?", problem):
-        message = f"{line}: *{alias[1] or 'name'} stands for nothing"
-        return Unreadable(message, "write & and that name before a value above it")
-    hint = f"look at {line}, or before it, for an open quote or bracket, a stray comma or a wrong indent"
-    return Unreadable(f"is no YAML: {line}: {problem}", hint)
+        message = f"{line}: the alias *{alias[1] or 'name'} has no anchor"
+        return Unreadable(message, "add an anchor & with this name to a value above it")
+    hint = f"check {line} and the lines before for an open quote or bracket, a stray comma or wrong indentation"
+    return Unreadable(f"is not valid YAML: {line}: {problem}", hint)
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Reads what YAML 1.2 and JSON agree on: numbers, true, false, null and text."""
+    """Loads only the scalar types that YAML 1.2 and JSON share: numbers, true, false, null and text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -92,15 +92,15 @@ class _Loader(_Base):  # type: ignore[misc]
         scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
         for name, count in Counter(key.value for key in scalars).items():
             if count > 1:
-                again = [key for key in scalars if key.value == name][1]
-                raise Unreadable(f"line {again.start_mark.line + 1}: {name!r} is there twice", "keep one")
+                duplicate = [key for key in scalars if key.value == name][1]
+                raise Unreadable(f"line {duplicate.start_mark.line + 1}: duplicate key {name!r}", "remove one of them")
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
 
 def _construct_int(_: _Loader, node: yaml.ScalarNode) -> int:
     if len(node.value) > MOST_DIGITS:
-        raise Unreadable(f"line {node.start_mark.line + 1}: a number of {len(node.value)} digits", "write it in quotes")
+        raise Unreadable(f"line {node.start_mark.line + 1}: number with {len(node.value)} digits", "put it in quotes")
     return int(node.value)
 
 
@@ -114,12 +114,12 @@ _SCALARS = {
     "merge": (r"<<", ["<"]),
 }
 for _name, (_pattern, _first) in _SCALARS.items():
-    # YAML 1.1 reads yes, off, 1:30, 010 and 2026-01-01 as something else than they say.
+    # YAML 1.1 would read yes, off, 1:30, 010 and 2026-01-01 as booleans, numbers and dates.
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Long texts as blocks, lists indented, no references between equal parts."""
+    """Dumps multi-line texts as blocks, indents lists and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
@@ -128,7 +128,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-# Text that some reader of YAML, 1.1 or 1.2, would take for a number or for true and false.
+# Text that a YAML 1.1 or 1.2 parser would read as a number or boolean, so it is quoted.
 _MISREAD = re.compile(
     r"[-+]?(0o?[0-7_]+|0x[0-9a-f_]+|0b[01_]+|([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(e[-+]?[0-9]+)?|[0-9:]+|\.inf|\.nan)"
     r"|y|n|yes|no|on|off|true|false|null|~",
@@ -155,7 +155,7 @@ def _decode(text: bytes) -> str:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse what is nested so deep that composing it would exhaust the C stack of the whole process."""
+    """Reject deep nesting before composing, because libyaml would overflow the C stack of the process."""
     if len(text) <= HARMLESS_SIZE:
         return
     depth = 0
@@ -165,23 +165,23 @@ def _check_depth(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            raise Unreadable(f"is nested more than {DEEPEST} deep", "flatten it")
+            raise Unreadable(f"is nested more than {DEEPEST} deep", "reduce the nesting")
 
 
 def _check_size(node: yaml.Node | None, most_values: int) -> None:
-    """Refuse what is small as a file and huge or endless as data, through references to itself."""
+    """Reject small files that expand to huge or infinite data through aliases."""
     sizes: dict[int, int] = {}
 
     def measure(part: yaml.Node | None, depth: int) -> int:
         if depth > DEEPEST:
-            raise Unreadable(f"is nested more than {DEEPEST} deep", "flatten it")
+            raise Unreadable(f"is nested more than {DEEPEST} deep", "reduce the nesting")
         if isinstance(part, yaml.ScalarNode) or part is None:
             return 1
         if id(part) not in sizes:
             inner = [child for pair in part.value for child in (pair if isinstance(pair, tuple) else (pair,))]
             sizes[id(part)] = 1 + sum(measure(child, depth + 1) for child in inner)
         if sizes[id(part)] > most_values:
-            raise Unreadable(f"has more than {most_values:,} values", "keep data out of it")
+            raise Unreadable(f"has more than {most_values:,} values", "remove data from it")
         return sizes[id(part)]
 
     measure(node, 0)

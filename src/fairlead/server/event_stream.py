@@ -37,9 +37,9 @@ async def stream_run_changes(
             events: list[bytes] = []
             try:
                 if run_ids := subscription.take():
-                    events += sent.add_runs(await context.run_in_thread(feed.load, scope, run_ids))
+                    events += sent.add_runs(await context.run_in_thread(feed.load_runs, scope, run_ids))
                 if time.monotonic() - polled_at >= POLL_SECONDS:
-                    changes: RunChanges = await context.run_in_thread(feed.look, scope, changed_since)
+                    changes: RunChanges = await context.run_in_thread(feed.poll, scope, changed_since)
                     changed_since, polled_at = changes.at, time.monotonic()
                     events += sent.add_changes(changes)
             except FairleadError as error:  # the response has started, so errors are sent as an event

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairlead.ports import MakeId
 from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
-from fairlead.services.run_uploads import LARGEST_FILE, TO_A_VOLUME
+from fairlead.services.run_uploads import MAX_FILE_BYTES, USE_VOLUME_HINT
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_DOCUMENTS_BYTES = 8 * 1024 * 1024
@@ -205,13 +205,13 @@ def _body_limit(scope: Scope) -> int:
     if scope["path"] == f"{API}/apply":
         return MAX_DOCUMENTS_BYTES
     if UPLOADS.fullmatch(scope["path"]):
-        return LARGEST_FILE
+        return MAX_FILE_BYTES
     return MAX_CODE_BYTES if CODE.fullmatch(scope["path"]) else MAX_BODY_BYTES
 
 
 def _too_large(scope: Scope, limit: int) -> Response:
     detail = f"the body has more than {limit:,} bytes"
-    hint = TO_A_VOLUME if UPLOADS.fullmatch(scope["path"]) else "send less data: large data does not belong in requests"
+    hint = USE_VOLUME_HINT if UPLOADS.fullmatch(scope["path"]) else "send less data: large data does not belong in requests"
     response = render(413, "too_large", detail, scope["request_id"], hint=hint)
     response.headers["Connection"] = "close"
     return response

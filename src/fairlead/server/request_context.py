@@ -162,7 +162,7 @@ async def authenticated_cluster(request: Request) -> RequestContext:
 async def authenticated_run(request: Request) -> RequestContext:
     """Dependency: the context of a request that the run in its path sends with its run token."""
     context = await unauthenticated(request)
-    await context.run_in_thread(context.services.run_uploads.admit, request.path_params["run_id"])
+    await context.run_in_thread(context.services.run_uploads.authenticate, request.path_params["run_id"])
     return context
 
 

@@ -4,7 +4,7 @@ import { client, type Schemas, unwrap } from "./client";
 
 export type Capacity = Schemas["Capacity"];
 export type Pool = Schemas["Pool"];
-export type Offer = Schemas["ComputeResourceRoom"];
+export type Offer = Schemas["ComputeResourceCapacity"];
 export type ClusterNode = Schemas["NodeView"];
 
 /** A compute resource across all visible clusters: the sum, and the count per cluster. */

@@ -82,7 +82,7 @@ class Proxy:
         call = Call(address=client_address(scope), request_id=scope["request_id"])
         if target.is_own_host and f"{scope['path']}/".startswith(browser_sign_in.RESERVED_PATH):
             return await self._sign_in(call, target, scope)
-        admit: Any = partial(self._run_in_thread, self.services.serving.admit)
+        admit: Any = partial(self._run_in_thread, self.services.serving.authorize)
         if target.is_own_host:
             browser_sign_in.reject_cross_site(scope, target, self.hosts)
             admit = partial(admit, call, target.run_id, browser_sign_in.read_session_cookie(scope, self.hosts))

@@ -18,7 +18,7 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, Services
 from fairlead.server.routing import make_router, responses
-from fairlead.services.assets import Assets, AssetCheck
+from fairlead.services.assets import AssetCheck, Assets
 from fairlead.services.pages import ListQuery
 
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]

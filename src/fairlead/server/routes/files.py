@@ -12,7 +12,7 @@ from fairlead.model.plans import Violation
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.config_files import FOLDER, ApplyResult, ApplyOptions
+from fairlead.services.config_files import FOLDER, ApplyOptions, ApplyResult
 
 router = make_router("files")
 

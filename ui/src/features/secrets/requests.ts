@@ -7,7 +7,7 @@ import { ancestorsOf, useScopes } from "../../api/scopes";
 import { shortName } from "../../format/runs";
 import { usesSecret } from "./naming";
 
-export type Secret = Schemas["SecretName"];
+export type Secret = Schemas["SecretView"];
 export const SECRETS = "/api/v1/projects/{project}/secrets";
 const SECRET = "/api/v1/projects/{project}/secrets/{name}";
 

@@ -1,6 +1,6 @@
-"""What the databases of the benchmark hold: many projects, a viewer of one of them, and compute resources.
+"""Fills the databases of the benchmark with projects, a viewer of one of them, and compute resources.
 
-Rows are written past the server: 100,000 requests would take longer than the rest of the benchmark.
+Rows are inserted directly: 100,000 requests would take longer than the rest of the benchmark.
 """
 
 import contextlib
@@ -22,22 +22,22 @@ from fairlead.services.calls import digest_of
 CHUNK = 1000
 SHAPES = 1000
 PROJECTS = 200
-FEW = 20  # how many a viewer sees, of however many there are
-RARE, COMMON = 8, 2  # GPUs: of one in a thousand, of half of them
+FEW = 20  # number of compute resources that the viewer sees
+RARE, COMMON = 8, 2  # GPUs of one compute resource in a thousand, and of half of them
 VIEWER = "fl_viewer_of_one_project"
 PROFILE = "1xa100"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def fill(sizes: Mapping[str, int]) -> None:
-    """Write so many compute resources into the database at each address, where a server was started before."""
+    """Insert compute resources into each database, which a server has initialized before."""
     with contextlib.ExitStack() as stack:
         stores = {url: stack.enter_context(contextlib.closing(DatabaseStore(url))) for url in sizes}
         engines = {url: store.engine for url, store in stores.items()}
         for engine in engines.values():
             _prepare(engine)
         for start in range(0, max(sizes.values()), CHUNK):
-            rows = _offers(start)
+            rows = _compute_resources(start)
             for url in (url for url, size in sizes.items() if start < size):
                 with engines[url].begin() as connection:
                     connection.execute(sa.insert(compute_resources), rows)
@@ -55,9 +55,9 @@ def _prepare(engine: sa.Engine) -> None:
 
 def _finish(engine: sa.Engine) -> None:
     with engine.begin() as connection:
-        for index in compute_resources.indexes:  # in one go: row by row takes several times as long
+        for index in compute_resources.indexes:  # all at once: row by row takes several times as long
             index.create(connection)
-    if engine.dialect.name == "postgresql":  # what it does by itself, a while later
+    if engine.dialect.name == "postgresql":  # autovacuum would do this a while later
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("VACUUM ANALYZE")
             connection.exec_driver_sql("CHECKPOINT")
@@ -65,8 +65,8 @@ def _finish(engine: sa.Engine) -> None:
 
 def _row(record: Any) -> dict[str, Any]:
     derived = record.DERIVED
-    own = {part.name: getattr(record, part.name) for part in fields(record) if part.name not in derived}
-    return own | dict(computed_columns(record))
+    stored = {part.name: getattr(record, part.name) for part in fields(record) if part.name not in derived}
+    return stored | dict(computed_columns(record))
 
 
 def _stamps(number: int) -> dict[str, Any]:
@@ -88,16 +88,16 @@ def _grant() -> GrantRecord:
 
 
 def _token() -> TokenRecord:
-    said: dict[str, Any] = {"user": "viewer", "groups": [], "name": "bench", "purpose": "api", "expires_at": None}
-    return TokenRecord(**_stamps(0), **said, digest=digest_of(VIEWER))
+    values: dict[str, Any] = {"user": "viewer", "groups": [], "name": "bench", "purpose": "api", "expires_at": None}
+    return TokenRecord(**_stamps(0), **values, digest=digest_of(VIEWER))
 
 
-def _offers(start: int) -> list[dict[str, Any]]:
-    """Some more rows of compute resources; the few that the viewer sees stand anywhere in any order."""
-    return [_shape(number % SHAPES) | _own(number) for number in range(start, start + CHUNK)]
+def _compute_resources(start: int) -> list[dict[str, Any]]:
+    """Return a chunk of rows. The few that the viewer sees are scattered in every sort order."""
+    return [_shape(number % SHAPES) | _identity(number) for number in range(start, start + CHUNK)]
 
 
-def _own(number: int) -> dict[str, Any]:
+def _identity(number: int) -> dict[str, Any]:
     scope = "project/seen" if 1 <= number <= FEW else f"project/lab-{number % PROJECTS}"
     return {
         **_stamps(number),

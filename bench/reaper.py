@@ -1,9 +1,9 @@
-"""Starts a program and keeps all that comes of it, daemons too, until it is told to end: then all of it ends.
+"""Starts a program and, when it is stopped itself, stops all descendants of the program, daemons included.
 
-python keeper.py PROGRAM ARGUMENT...
+python reaper.py PROGRAM ARGUMENT...
 
-Some servers leave their process group and their session, so neither finds them again. A keeper is the one to whom
-Linux gives processes that lost their parent: what it started stays below it. It ends with whoever started it.
+Some servers leave their process group and their session, so they cannot be found through them. A reaper is a child
+subreaper: Linux makes it the parent of orphaned descendants. It stops when its own parent ends.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-POLITE_SECONDS, RUDE_SECONDS = 5, 30
+TERM_SECONDS, KILL_SECONDS = 5, 30
 
 
 def main() -> None:
@@ -25,39 +25,39 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
-        with contextlib.suppress(ChildProcessError):  # nothing is left to keep
+        with contextlib.suppress(ChildProcessError):  # all descendants have ended
             while True:
                 os.wait()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _end(signal.SIGTERM, POLITE_SECONDS)
-        _end(signal.SIGKILL, RUDE_SECONDS)
+        _signal_all(signal.SIGTERM, TERM_SECONDS)
+        _signal_all(signal.SIGKILL, KILL_SECONDS)
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, that those started, and so on; without itself."""
+    """Return the pids of all descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            with contextlib.suppress(OSError):  # it ended since
+            with contextlib.suppress(OSError):  # the process has ended
                 parent = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
                 children.setdefault(int(parent), []).append(int(folder.name))
-    found, ahead = list[int](), [pid]
-    while ahead:
-        below = children.get(ahead.pop(), [])
-        found += below
-        ahead += below
-    return found
+    pids, pending = list[int](), [pid]
+    while pending:
+        direct = children.get(pending.pop(), [])
+        pids += direct
+        pending += direct
+    return pids
 
 
-def _end(number: signal.Signals, patience_seconds: float) -> None:
-    """Send a signal to each process below this one, once, and see them off."""
-    told, until = set[int](), time.monotonic() + patience_seconds
+def _signal_all(number: signal.Signals, timeout_seconds: float) -> None:
+    """Send a signal to each descendant once, and reap them."""
+    signaled, until = set[int](), time.monotonic() + timeout_seconds
     while (left := set(descendants(os.getpid()))) and time.monotonic() < until:
-        for pid in left - told:
+        for pid in left - signaled:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        told |= left
+        signaled |= left
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

@@ -1,0 +1,62 @@
+"""Results of a benchmark case on a site. Each figure is from the least disturbed round."""
+
+import itertools
+import statistics
+from dataclasses import dataclass, field
+
+from bench.http_load import Burst
+
+TICK_SECONDS = 0.01  # resolution of CPU times in Linux
+
+
+@dataclass(frozen=True)
+class LoadRound:
+    """One round of a case on a site."""
+
+    together: Burst
+    alone: Burst
+    server_cpu: float
+    database_cpu: float
+
+    @property
+    def count(self) -> int:
+        """The number of responses."""
+        return len(self.together.latencies) + len(self.alone.latencies)
+
+
+@dataclass
+class CaseResult:
+    """All rounds of a case on a site."""
+
+    rounds: list[LoadRound] = field(default_factory=list)
+
+    @property
+    def per_second(self) -> float:
+        """Responses per second, with all connections."""
+        return max(len(each.together.latencies) / each.together.wall_seconds for each in self.rounds)
+
+    @property
+    def per_cpu_second(self) -> float:
+        """Responses per CPU second of the server."""
+        return max(each.count / max(each.server_cpu, TICK_SECONDS) for each in self.rounds)
+
+    @property
+    def database_milliseconds(self) -> float:
+        """Milliseconds per response in a database outside the server's process."""
+        return min(each.database_cpu / each.count for each in self.rounds) * 1000
+
+    @property
+    def alone_seconds(self) -> float:
+        """Median seconds of a response with a single connection."""
+        return min(statistics.median(each.alone.latencies) for each in self.rounds)
+
+    @property
+    def median_seconds(self) -> float:
+        """Median seconds of a response with all connections."""
+        return min(statistics.median(each.together.latencies) for each in self.rounds)
+
+    @property
+    def slow_seconds(self) -> float:
+        """The 99th percentile of seconds with all connections, over all rounds."""
+        latencies = sorted(itertools.chain.from_iterable(each.together.latencies for each in self.rounds))
+        return latencies[len(latencies) * 99 // 100]
