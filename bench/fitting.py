@@ -193,7 +193,7 @@ def measure_fits(size: int) -> dict[str, float]:
         ours, loops, cached = measure(
             partial(evaluate_uncached, pod_request, table),
             partial(evaluate_with_loops, pod_request, table.nodes, count_free_amounts),
-            partial(evaluate_with_loops, pod_request, table.nodes, lambda node: node.left),
+            partial(evaluate_with_loops, pod_request, table.nodes, lambda node: node.remaining),
         )
         measured[name] = ours
         print(f"  {name:46}{ours * 1000:13.2f}{_format_ratio(loops, ours)}{_format_ratio(cached, ours)}")
@@ -279,7 +279,7 @@ def measure_memory(size: int) -> None:
     tracemalloc.start()
     nodes = make_cluster(size)
     for node in nodes:
-        assert node.left
+        assert node.remaining
     of_nodes, _ = tracemalloc.get_traced_memory()
     table = NodeTable(nodes)
     for pod_request in make_pod_requests().values():

@@ -164,5 +164,5 @@ def test_a_suggestion_is_taken_by_one_call_before_and_after_a_run_is_submitted(p
     assert "FitChecks later" in preview.explain()
     previewed = preview.apply(preview.fit.suggestions[0])
     assert previewed.wait(60, progress=False).state == "completed"
-    assert "FitChecks" not in previewed.explain()
+    assert "Fits" not in previewed.explain()
     end_all([holds.stop()])
