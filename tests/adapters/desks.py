@@ -15,7 +15,7 @@ Claims = dict[str, Any]
 
 
 class Desk:
-    """Everybody is let in who comes, as ada; tests change what it says of them."""
+    """An identity provider that signs everyone in as ada. Tests can change the claims."""
 
     def __init__(self, issuer: str, sign: Callable[[Claims], str]) -> None:
         self.issuer, self._sign = issuer, sign
@@ -30,12 +30,12 @@ class Desk:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the discovery document says of it."""
+        """The endpoints in the discovery document."""
         addresses = {"authorization_endpoint": self.issuer + AUTHORIZE, "token_endpoint": self.issuer + TOKEN}
         return {**addresses, "token_endpoint_auth_methods_supported": list(self.methods)}
 
     def welcome(self, address: str) -> str:
-        """Where a browser that comes to an address is sent back to."""
+        """The redirect URL for an authorization request."""
         asked = dict(parse_qsl(urlsplit(address).query, strict_parsing=True))
         self.asked.append(asked)
         assert (asked["response_type"], asked["client_id"]) == ("code", CLIENT)
@@ -46,7 +46,7 @@ class Desk:
         return f"{asked['redirect_uri']}?{urlencode({'state': asked['state'], **answer})}"
 
     def exchange(self, form: Mapping[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """What a client gets for a code."""
+        """The token response for a code."""
         self.exchanged.append(dict(form))
         if not self._knows(form, authorization):
             return 401, {"error": "invalid_client"}
@@ -60,7 +60,7 @@ class Desk:
         return 200, {"access_token": "Pl4nted-access-token", "token_type": "Bearer", "id_token": token}
 
     def send(self, address: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """What an `OidcLogin` asks with, where there is no network."""
+        """A transport for `OidcLogin` without a network."""
         assert address == self.issuer + TOKEN
         status, answer = self.exchange(form, headers.get("Authorization", ""))
         return status, json.dumps(answer).encode()

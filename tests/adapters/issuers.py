@@ -25,7 +25,7 @@ ALL = (RSA, EC, EC_384, ED)
 
 
 class Issuer:
-    """What is at the addresses of an issuer, and a clock that tests move."""
+    """The documents of an issuer by URL, and a clock that tests advance."""
 
     def __init__(self, *keys: Key, issuer: str = ISSUER) -> None:
         self.now = NOW
@@ -39,7 +39,7 @@ class Issuer:
         }
 
     def fetch(self, address: str) -> bytes:
-        """What an `OidcIdentity` reads with."""
+        """A transport for `OidcIdentity` without a network."""
         self.asked.append(address)
         if self.down:
             raise OSError("connection refused")
@@ -54,12 +54,12 @@ class Issuer:
         self.documents[f"{ISSUER}/keys"] = {"keys": [publish(key) for key in keys]}
 
     def identity(self, **options: Any) -> OidcAuthenticator:
-        """Somebody who trusts this issuer."""
+        """An identity verifier for this issuer."""
         named: dict[str, Any] = {"issuer": ISSUER, "audience": AUDIENCE, "clock": lambda: self.now, "fetch": self.fetch}
         return OidcAuthenticator(**(named | options))
 
     def login(self, **options: Any) -> OidcLogin:
-        """Somebody who lets people sign in at this issuer."""
+        """A login client of this issuer."""
         return OidcLogin(self.identity(**options), CLIENT, self.desk.secret, self._send)
 
     def describe(self, **changed: Any) -> None:
@@ -80,7 +80,7 @@ def publish(key: Key, **parameters: Any) -> dict[str, Any]:
 
 
 def make_claims(**changed: Any) -> dict[str, Any]:
-    """What a good token claims; a claim that is changed to None is left out."""
+    """The claims of a valid token. None removes a claim."""
     seconds = int(NOW.timestamp())
     good = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": seconds, "exp": seconds + 600, "groups": ["vision"]}
     return {name: value for name, value in (good | changed).items() if value is not None}

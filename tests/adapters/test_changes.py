@@ -1,4 +1,4 @@
-"""How long changes of SQLite wait while another program holds its lock, and what those are told who gave up."""
+"""Write lock of SQLite: how long writers wait for another program, and the error afterwards."""
 
 import sqlite3
 import time

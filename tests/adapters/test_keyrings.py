@@ -98,7 +98,9 @@ def test_the_first_key_seals_and_all_open() -> None:
 
 
 def test_a_value_whose_key_is_missing_names_the_key() -> None:
-    with pytest.raises(Unavailable, match=f"key {OLD.id}, which is missing; the keys are {NEW.id}, {OTHER.id}") as caught:
+    with pytest.raises(
+        Unavailable, match=f"key {OLD.id}, which is missing; the keys are {NEW.id}, {OTHER.id}"
+    ) as caught:
         AesKeyring([NEW, OTHER]).open(KEYRING.seal(b"value", "p"), "p")
     hide(caught.value, NEW, OTHER)
 

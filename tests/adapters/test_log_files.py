@@ -31,7 +31,7 @@ def read(file: Path, start: int = 0, most: int = ALL) -> list[LogRecord]:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a log is written anew, over and over."""
+    """A folder in which a log is rewritten repeatedly."""
     return tmp_path_factory.mktemp("log") / "log"
 
 

@@ -49,7 +49,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(said: tuple[list[str], list[by
     assert feed(Masker(secrets), chunks) == feed(Masker(secrets), [b"".join(chunks)])
 
 
-# Bytes that are no text among letters of secrets.
+# Invalid UTF-8 inside secrets.
 MIXED = st.lists(st.sampled_from([b"x", b"y", b"xyxy", b"\xff", b"\xc3", b"\n", b"*"]), max_size=30).map(b"".join)
 
 
@@ -82,7 +82,7 @@ def test_no_character_is_torn(chunks: list[bytes]) -> None:
         (["hunter2"], "it is hunter2!", "it is ***!"),
         (["hunter2"], "hunter2hunter2", "******"),
         (["abcdef", "abc"], "abcdef", "***"),
-        (["abc"], "abc", "abc"),  # too short to be told from other text
+        (["abc"], "abc", "abc"),  # too short to distinguish from other text
         ([""], "anything", "anything"),
         ([], "anything", "anything"),
         (["a.c+d"], "a.c+d abcd", "*** abcd"),

@@ -1,4 +1,4 @@
-"""Who a token says its bearer is: what is believed, and every way to be refused."""
+"""Verification of OIDC tokens: accepted claims, and all reasons for rejection."""
 
 import hmac
 import json
@@ -33,7 +33,7 @@ IDENTITY = Issuer().identity()
 
 
 def refusal_of(token: str, identity: Authenticator = IDENTITY) -> str:
-    """What is wrong with a token. Whatever that is, the answer helps and does not give the token away."""
+    """The error for a token. It has a hint and does not contain the token."""
     with pytest.raises(Unauthenticated) as caught:
         identity.authenticate(token)
     said = f"{caught.value} {caught.value.hint}"

@@ -36,19 +36,19 @@ BOTH = [f"{ISSUER}/.well-known/openid-configuration", f"{ISSUER}/keys"]
 
 
 def make_lasting_token(key: RSAKey = RSA, **header: Any) -> str:
-    """A token that outlasts the keys that are kept."""
+    """A token with a longer lifetime than cached keys."""
     return make_token(make_claims(exp=int(NOW.timestamp()) + 100_000), key, **header)
 
 
 def refuse(identity: Authenticator, token: str) -> str:
-    """What is wrong with a token."""
+    """The error for a token."""
     with pytest.raises(Unauthenticated) as caught:
         identity.authenticate(token)
     return str(caught.value)
 
 
 def fail(identity: Authenticator, token: str) -> Unavailable:
-    """Why nothing can be told of a token."""
+    """The error if the issuer is unavailable."""
     with pytest.raises(Unavailable) as caught:
         identity.authenticate(token)
     assert caught.value.hint
@@ -197,7 +197,10 @@ def test_forged_key_ids_do_not_hold_threads_while_an_issuer_is_slow(monkeypatch:
 @pytest.mark.parametrize(
     ("described", "said"),
     [
-        ({"issuer": "https://evil.example.org", "jwks_uri": BOTH[1]}, "the issuer in its metadata is 'https://evil.example.org'"),
+        (
+            {"issuer": "https://evil.example.org", "jwks_uri": BOTH[1]},
+            "the issuer in its metadata is 'https://evil.example.org'",
+        ),
         ({"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}, "the issuer in its metadata is"),
         ({"jwks_uri": BOTH[1]}, "the issuer in its metadata is nothing"),
         ({"issuer": ISSUER}, "no safe URL for its keys"),
@@ -233,7 +236,7 @@ def test_an_issuer_that_describes_itself_badly_is_broken(described: Any, said: s
         {"keys": [publish(RSA, n="!")]},
         {"keys": [publish(RSA, n=7)]},
         {"keys": [publish(RSA, e="AQ")]},
-        {"keys": [RSA.as_dict(private=True)]},  # whoever reads it can sign with it
+        {"keys": [RSA.as_dict(private=True)]},  # every reader could sign with it
         {"keys": [publish(EC, x="AAAA")]},
         {"keys": [publish(EC, crv="P-512")]},
         {"keys": [publish(ECKey.generate_key("secp256k1"))]},

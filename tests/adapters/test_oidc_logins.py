@@ -32,7 +32,7 @@ def come_back(issuer: Issuer, login: OidcLogin, attempt: LoginAttempt = ATTEMPT)
 
 
 def sign_in(issuer: Issuer, **options: Any) -> Principal:
-    """Who a browser is that goes to the issuer and comes back."""
+    """Run the sign-in flow, and return the user."""
     login = issuer.login(**options)
     return login.finish(ATTEMPT, BACK, come_back(issuer, login))
 

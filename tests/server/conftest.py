@@ -22,7 +22,7 @@ Lines = list[MutableMapping[str, Any]]
 
 @pytest.fixture(autouse=True)
 def log() -> Iterator[Lines]:
-    """What the server logs, in place of printing it."""
+    """The captured log of the server."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
@@ -53,7 +53,7 @@ def common_site(common_store: DatabaseStore) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def things(common_site: Site) -> dict[str, str]:
-    """What there is in the project alpha of the common server, by noun."""
+    """Objects of the project alpha of the common server, by kind."""
     return fill(common_site, "alpha")
 
 
@@ -79,7 +79,7 @@ def stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
 
 @pytest.fixture
 def hasty_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
-    """The same, which waits for a second, asks ten times a second who may go on, and has two connections to a run."""
+    """A stage with a timeout of one second, access checks every 100 ms, and two connections per run."""
     with open_stage(
         sqlite_store, ProxyConfig(ConnectionPool(2), response_timeout_seconds=1, renewal_interval_seconds=0.1)
     ) as opened:
@@ -88,7 +88,7 @@ def hasty_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
 
 @pytest.fixture
 def program() -> Program:
-    """What a run serves."""
+    """The program of a served run."""
     return Program()
 
 
@@ -108,7 +108,7 @@ def common_stage(common_store: DatabaseStore) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def common_program() -> Program:
-    """What all runs serve."""
+    """The shared program of all served runs."""
     return Program()
 
 

@@ -22,7 +22,7 @@ PLENTY = dict.fromkeys(RESOURCES, 2**50 * NANOS)
 
 
 class Machine:
-    """One node with room for everything. What is there of runs is what is kept of them in a store."""
+    """An executor with one large node. Its runs are the records of the store."""
 
     has_scheduler = False
 
@@ -41,7 +41,7 @@ class Machine:
             self.held[run_id] = ScheduledPod(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
 
     def nodes(self) -> NodeTable:
-        """The node, with all that holds something of it."""
+        """The node with its allocations."""
         return NodeTable([Node("machine", PLENTY, {}, tuple(self.held.values()))])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
@@ -67,7 +67,7 @@ class Machine:
         return io.BytesIO(CONTENT)
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """Where a run listens, once a test has said so."""
+        """The endpoint of a run, once a test has set it."""
         if run_id not in self.endpoints:
             raise NotFound(f"run {run_id} serves nothing")
         return self.endpoints[run_id]

@@ -70,7 +70,7 @@ BODIES: Mapping[str, Data | bytes] = {
     "POST /sessions": {"token": "fl_nobody"},
     "POST /sessions/link": {"next": "/policies"},
 }
-# Where a browser must not be sent, in the forms that they take for other sites, and what is no path at all.
+# Invalid redirect targets: URLs that browsers resolve to other sites, and invalid paths.
 ELSEWHERE = (
     "//evil.example",
     "///evil.example",
@@ -94,7 +94,7 @@ ELSEWHERE = (
 
 
 def body_of(operation: Operation) -> Any:
-    """A body that is right for an operation: data, or bytes; None where it takes none."""
+    """A valid body for an operation: data or bytes; None if it takes none."""
     if not operation.bodies:
         return None
     assert operation.key in BODIES, f"say in tests/server/samples.py which body is right for {operation.key}"
@@ -154,7 +154,7 @@ def fill(site: Site, name: str) -> dict[str, str]:
     }
 
 
-# What only a run that has ended has, or what would be read for as long as it runs.
+# Operations that need an ended run, or that stream while a run is active.
 OF_ENDED_RUNS = ("/result", "/code", "/logs")
 OF_SERVED_RUNS = ("/url", "/open")
 
@@ -167,7 +167,7 @@ def _run_of(operation: Operation) -> str:
 
 
 def names_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> dict[str, str]:
-    """What stands for each parameter of an operation's path, so that it is about one of the things."""
+    """The path parameters of an operation for existing objects."""
     first = operation.path.split("/")[3]
     nouns = {"compute-resources": "compute_resource", "policies": kind}
     name = nouns.get(first, first.rstrip("s"))

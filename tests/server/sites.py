@@ -25,7 +25,7 @@ from fairlead.services.first_run import FirstRun
 from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"
-# What schemathesis looks for in every answer.
+# The checks of schemathesis for every response.
 CHECKED = (
     "not_a_server_error",
     "status_code_conformance",
@@ -47,7 +47,7 @@ Headers = Mapping[str, str | bytes]
 
 @dataclass(frozen=True)
 class Site:
-    """An application over a store, with somebody who governs it."""
+    """An application with a store and an administrator."""
 
     app: FastAPI
     client: Client
@@ -66,7 +66,7 @@ class Site:
         headers: Headers | None = None,
         content: Any = None,
     ) -> Response:
-        """What the server answers: as the administrator, unless another token or none is given."""
+        """Send a request, by default with the token of the administrator."""
         sent: dict[str, str | bytes] = dict(headers or {})
         if token is not None:
             sent.setdefault("Authorization", f"Bearer {token or self.token}")
@@ -82,15 +82,15 @@ class Site:
         return self.client.request(method, url, headers=encoded, content=content)
 
     def get(self, path: str, **options: Any) -> Any:
-        """What is there."""
+        """GET, and return the decoded body."""
         return told(self.ask("GET", path, **options))
 
     def make(self, path: str, body: Any, **options: Any) -> Any:
-        """What was created."""
+        """POST, and return the created object."""
         return told(self.ask("POST", path, body, **options))
 
     def put(self, path: str, body: Any, **options: Any) -> Any:
-        """What was set."""
+        """PUT, and return the object."""
         return told(self.ask("PUT", path, body, **options))
 
     def token_of(self, user: str, **roles: str) -> str:
@@ -129,24 +129,24 @@ class Operation:
         return str(self.said["operationId"])
 
     def parameters(self, place: str) -> list[dict[str, Any]]:
-        """What it takes in its path, query or headers."""
+        """The parameters in path, query and headers."""
         return [item for item in self.said.get("parameters", ()) if item["in"] == place]
 
     @property
     def body(self) -> dict[str, Any] | None:
-        """The schema of its body, where that is JSON."""
+        """The schema of a JSON body, or None."""
         schema: dict[str, Any] | None = self.bodies.get("application/json", {}).get("schema")
         return schema
 
     @property
     def bodies(self) -> dict[str, Any]:
-        """What may be sent to it, by media type."""
+        """The request body by media type."""
         content: dict[str, Any] = self.said.get("requestBody", {}).get("content", {})
         return content
 
     @property
     def is_public(self) -> bool:
-        """Whether nobody needs to sign in for it."""
+        """Whether it needs no authentication."""
         return self.said.get("security") == []
 
     @property
@@ -194,13 +194,13 @@ def build_site(
 
 
 def told(answer: Response) -> Any:
-    """What a good answer says."""
+    """The body of a successful response."""
     assert answer.status_code < 300, f"{answer.request.method} {answer.request.url}: {answer.text[:1000]}"
     return answer.json() if answer.content else None
 
 
 def problem_of(answer: Response, *statuses: int) -> dict[str, Any]:
-    """What a bad answer says. It is a problem as all of them are, and no mistake of the server."""
+    """The problem details of a client error."""
     asked = f"{answer.request.method} {str(answer.request.url)[:300]}: {answer.status_code} {answer.text[:600]}"
     assert 400 <= answer.status_code < 500, asked
     assert answer.headers["content-type"] == PROBLEM, asked

@@ -1,4 +1,4 @@
-"""A real server on a port of this machine, with runs that serve something, and how they are spoken to."""
+"""A real server with served runs, and clients for them."""
 
 import contextlib
 import socket
@@ -49,21 +49,21 @@ class Stage:
         return run.id
 
     def run(self, run_id: str) -> RunRecord:
-        """A run as it is kept."""
+        """The record of a run."""
         with self.site.store.reading() as tx:
             found = tx.get(RunRecord, id=run_id)
         assert found is not None
         return found
 
     def ask(self, method: str, run_id: str, path: str = "/", *, token: str | None = "", **options: Any) -> Any:
-        """What a program is answered by a run."""
+        """Send a request to a run as a program."""
         headers = dict(options.pop("headers", {}))
         if token is not None:
             headers.setdefault("Authorization", f"Bearer {token or self.site.token}")
         return self.client.request(method, f"/served/{run_id}{path}", headers=headers, **options)
 
     def browse(self, run_id: str, path: str = "/", *, ticket: str | None = None, **options: Any) -> Any:
-        """What a browser is answered at the host of a run."""
+        """Send a request to the host of a run as a browser."""
         headers = {"Host": self.host(run_id), **options.pop("headers", {})}
         if ticket is not None:
             headers.setdefault("Cookie", f"{COOKIE}={ticket}")
@@ -81,14 +81,14 @@ class Stage:
         return url.removeprefix(f"http://{self.host(run_id)}")
 
     def enter(self, run_id: str, token: str = "") -> str:
-        """The ticket of a browser that was let in."""
+        """The session cookie of a browser."""
         answer = self.browse(run_id, self.open(run_id, token))
         assert (answer.status_code, answer.headers["location"]) == (303, "/"), answer.text
         return str(answer.cookies[COOKIE])
 
     @contextlib.contextmanager
     def converse(self, run_id: str, path: str, *, host: str | None = None, **options: Any) -> Iterator[Any]:
-        """A WebSocket to a run: of a program, or of a browser where a host is said."""
+        """Open a WebSocket to a run as a program, or as a browser if a host is given."""
         headers = {"Host": host} if host else {"Authorization": f"Bearer {self.site.token}"}
         headers |= options.pop("headers", {})
         url = self.url.replace("http:", "ws:") + ("" if host else f"/served/{run_id}") + path

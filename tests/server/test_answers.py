@@ -1,4 +1,4 @@
-"""Every answer is what the OpenAPI document says it is, to the field: types of the page are made of it."""
+"""All responses match the OpenAPI document exactly, because the types of the web UI are generated from it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def things(site: Site) -> dict[str, str]:
-    """What there is."""
+    """The objects of the site."""
     found = fill(site, "alpha")
     policy = {
         "defaults": {"resources": {"cpu": "1"}},
@@ -94,7 +94,9 @@ def test_what_the_page_reads_field_by_field_is_described_field_by_field(site: Si
         for field, said in schema.get("properties", {}).items():
             if said.get("items", said) in ({"additionalProperties": True, "type": "object"}, {}):
                 silent.add((name, field))
-    assert {field for name, field in silent if name in ("EffectivePolicy", "Findings", "CurrentUser", "RejectedItem")} == set()
+    assert {
+        field for name, field in silent if name in ("EffectivePolicy", "Findings", "CurrentUser", "RejectedItem")
+    } == set()
 
 
 def find(site: Site, key: str) -> Operation:
@@ -103,12 +105,12 @@ def find(site: Site, key: str) -> Operation:
 
 
 def check(site: Site, item: Operation, answer: Any) -> None:
-    """Raise where an answer is not what is described."""
+    """Raise if a response does not match its description."""
     validate(site, item.said["responses"]["200"]["content"][JSON]["schema"], answer)
 
 
 def validate(site: Site, schema: dict[str, Any], answer: Any) -> None:
-    """Raise where something does not fit a schema; a field that nobody described does not."""
+    """Raise if data does not match a schema. Undescribed fields do not match."""
     known = {name: _closed(said) for name, said in site.document["components"]["schemas"].items()}
     jsonschema_rs.Draft202012Validator({**schema, "components": {"schemas": known}}).validate(answer)
 

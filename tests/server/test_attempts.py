@@ -1,4 +1,4 @@
-"""Tries of runs over HTTP: each is asked for by its number, and logs lead from one to the next."""
+"""Attempts over HTTP: selection by number, and logs across attempts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,7 +39,7 @@ def run(site: Site) -> str:
 
 
 def lines(page: dict[str, Any]) -> list[str]:
-    """What a page of a log says."""
+    """The text of a log page."""
     return [entry["text"] for entry in page["entries"]]
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an address or a header is told clearly: 4xx as a problem, never 5xx, and soon."""
+"""Invalid URLs and headers: a clear 4xx problem, never 5xx, without delay."""
 
 import re
 

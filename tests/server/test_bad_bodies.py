@@ -1,4 +1,4 @@
-"""What is wrong with a body is told clearly, whatever it is: 4xx as a problem, never 5xx, and soon."""
+"""Invalid bodies: a clear 4xx problem, never 5xx, without delay."""
 
 import itertools
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def test_documents_may_be_larger_but_not_by_much(common_site: Site) -> None:
             answer = common_site.ask("POST", "/apply", content=content, headers=JSON)
         problem_of(answer, 413)
     documents = [{"kind": "ComputeResource", "name": f"n{n}", "wrong": 1} for n in range(9_000)]
-    with within(3):  # each of which is wrong
+    with within(3):  # all invalid
         answer = common_site.ask("POST", "/apply", {"documents": documents})
     problem_of(answer, 422)
     assert len(answer.content) < 200_000
@@ -140,7 +140,7 @@ WRONG_VALUES: tuple[Any, ...] = (
 def test_a_value_of_the_wrong_kind_is_refused_in_every_field(
     common_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
-    """Every field of every body, with values of every kind: those that it does not take are told, with their path."""
+    """Every field of every body with values of every type: invalid ones are reported with their path."""
     schemas = common_site.document["components"]["schemas"]
     turns = itertools.count()
     for item in operations:
@@ -160,7 +160,7 @@ def test_a_value_of_the_wrong_kind_is_refused_in_every_field(
                 _undo(common_site, item, answer)
 
 
-# What is wrong with these is not repeated: it may be the secret itself.
+# Errors about these do not contain the value, which may be a secret.
 SECRETIVE = {"PUT /projects/{project}/secrets/{name}", "POST /sessions", "PUT /clusters/{name}/kubeconfig"}
 
 

@@ -56,7 +56,7 @@ def test_a_cursor_of_another_list_is_refused(filled_site: Site) -> None:
         assert paths_of(problem_of(answer, 422)) == ["cursor"], path
 
 
-# What only a database would refuse
+# Values that only databases reject
 
 
 UNKEPT = ("a\x00b", "\ud800", "\udc00x", "a\udfff")

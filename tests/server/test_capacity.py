@@ -1,4 +1,4 @@
-"""What is free, over HTTP: for whom, of which clusters, and what an address may say."""
+"""Capacity over HTTP: permissions, clusters and query parameters."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def site() -> Iterator[Site]:
 
 
 def clusters(site: Site, query: str = "", token: str = "") -> list[str]:
-    """The clusters that are told of."""
+    """The clusters in the response."""
     return [entry["cluster"] for entry in site.get(f"/capacity{query}", token=token)]
 
 

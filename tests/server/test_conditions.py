@@ -112,7 +112,7 @@ def test_what_is_not_there_cannot_be_replaced_on_condition(site: Site) -> None:
         problem_of(site.ask("PUT", path, body, headers=at(1)), 404, 412)
 
 
-# The same request again
+# Repeated requests
 
 
 @pytest.mark.every_store

@@ -1,4 +1,4 @@
-"""What runs hand over, over HTTP: each with its own token, in the form of files, and nothing else with it."""
+"""Uploads of runs over HTTP: each run with its own token, and only files."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ def upload_file(site: Site, run_id: str, path: str, content: Any, token: str | N
 
 
 def kept(site: Site, run_id: str) -> dict[str, int]:
-    """The files that are kept of a run, with their sizes."""
+    """The stored files of a run with their sizes."""
     with site.store.reading() as tx:
         return {file.path: file.size for file in run_files.list_files(tx, run_id)}
 
@@ -118,7 +118,7 @@ def test_the_token_opens_nothing_else(common_site: Site, operations: list[Operat
         elif item.id == "read_run_code":
             assert answer.content == CODE
         elif item.id == "upload_run_file":
-            problem_of(answer, 422)  # what the samples send is no such path
+            problem_of(answer, 422)  # the sample path is not valid here
         else:
             problem_of(answer, 401)
 

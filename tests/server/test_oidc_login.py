@@ -1,4 +1,4 @@
-"""Signing in at an issuer, as a browser goes through it: what it is given, where it lands, and what fools nobody."""
+"""Browser sign-in with OIDC: cookies, redirects and attacks."""
 
 import re
 from collections.abc import Iterator, MutableMapping
@@ -23,13 +23,13 @@ HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 @dataclass
 class Browser:
-    """Somebody at a site, with an issuer to go to; it keeps cookies only where a test says so."""
+    """A browser with an identity provider. It stores cookies only if a test says so."""
 
     site: Site
     issuer: Issuer
 
     def begin(self, query: str = "") -> tuple[Response, str]:
-        """What the site answers to who wants to sign in, and what it gives them to keep."""
+        """Begin a sign-in, and return the response and its cookies."""
         answer = self.site.ask("GET", f"/login/oidc{query}", token=None)
         assert answer.status_code == 303, answer.text
         return answer, cookies_in(answer)[LOGIN_COOKIE].value
@@ -42,12 +42,12 @@ class Browser:
         return back.removeprefix(URL), kept
 
     def come(self, back: str, kept: str | None) -> Response:
-        """What the site answers to who comes back."""
+        """Return from the identity provider."""
         headers = {} if kept is None else {"Cookie": f"{LOGIN_COOKIE}={kept}"}
         return self.site.ask("GET", back, token=None, headers=headers)
 
     def sign_in(self, query: str = "") -> Response:
-        """All of it."""
+        """The complete sign-in."""
         return self.come(*self.go(query))
 
 
@@ -141,7 +141,7 @@ def test_a_browser_is_never_sent_elsewhere(browser: Browser, landing: str) -> No
 
 
 def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
-    """Who makes others follow a link with a code of their own would have them work in a wrong name."""
+    """Login CSRF: a link with the code of the attacker would sign the victim in as the attacker."""
     back, _ = browser.go()
     _, other = browser.go()
     assert "not the answer to the sign-in that this browser began" in sentence_of(browser.come(back, other))
@@ -166,14 +166,16 @@ def test_an_answer_is_good_once(browser: Browser) -> None:
     back, kept = browser.go()
     assert browser.come(back, kept).headers["location"] == "/"
     assert "did not start" in sentence_of(browser.come(back, None))
-    # A browser that keeps what it was told to forget finds that the issuer forgot the code.
+    # If a browser keeps the deleted cookie, the code has still been used at the issuer.
     assert "rejected the sign-in with status 400: 'invalid_grant'" in sentence_of(browser.come(back, kept))
 
 
 def test_what_the_issuer_says_no_to_is_told(browser: Browser) -> None:
     browser.issuer.desk.error = {"error": "access_denied", "error_description": "ada is not <b>assigned</b>"}
     said = sentence_of(browser.sign_in())
-    assert said.startswith(f"{ISSUER} rejected the sign-in: 'access_denied' ('ada is not <b>assigned</b>'): sign in again")
+    assert said.startswith(
+        f"{ISSUER} rejected the sign-in: 'access_denied' ('ada is not <b>assigned</b>'): sign in again"
+    )
     browser.issuer.desk.error = {"error": "access_denied", "error_description": "x" * 5000}
     assert len(sentence_of(browser.sign_in())) <= 300
     browser.issuer.desk.error = {"session_state": "neither a code nor an error"}
@@ -270,7 +272,7 @@ def test_everybody_learns_how_to_sign_in(browser: Browser, site: Site, sqlite_st
 
 
 def sentence_of(answer: Response) -> str:
-    """Why a browser was not signed in, as our own page is told."""
+    """The error of a failed sign-in, as passed to the web UI."""
     assert answer.status_code == 303, answer.text
     parts = urlsplit(answer.headers["location"])
     assert (parts.scheme, parts.netloc, parts.path) == ("", "", "/sign-in")

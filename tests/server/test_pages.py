@@ -29,7 +29,7 @@ def built(sqlite_store: DatabaseStore, tmp_path: Path) -> Iterator[Site]:
     """A server with a page."""
     folder = tmp_path / "_ui"
     (folder / "assets").mkdir(parents=True)
-    (tmp_path / "secret").write_text("nobody reads this")
+    (tmp_path / "secret").write_text("never served")
     files = {
         "index.html": INDEX,
         "index.html.gz": gzip.compress(INDEX),
@@ -46,7 +46,7 @@ def built(sqlite_store: DatabaseStore, tmp_path: Path) -> Iterator[Site]:
 
 
 def ask(site: Site, path: str, method: str = "GET", *, accept: str = BROWSER, **headers: str) -> Response:
-    """What somebody is answered who is not signed in."""
+    """Send a request without authentication."""
     sent = {"accept": accept, "accept-encoding": "identity"}
     sent |= {name.replace("_", "-"): said for name, said in headers.items()}
     return site.client.request(method, path, headers=sent)
@@ -238,7 +238,7 @@ def test_a_mark_is_of_one_form_of_a_file(built: Site) -> None:
 def test_nothing_outside_of_the_page_is_served(built: Site, path: str) -> None:
     status, body = ask_literally(built, path, "*/*")
     assert (status, json.loads(body)["code"]) == (404, "not_found")
-    assert b"nobody reads this" not in ask_literally(built, path, BROWSER)[1]
+    assert b"never served" not in ask_literally(built, path, BROWSER)[1]
 
 
 @pytest.mark.parametrize("path", ["//api", "//evil.example/login", "///", ""])

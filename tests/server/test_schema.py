@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from tests.server.samples import body_of
 from tests.server.sites import API, PROBLEM, REQUIRED, Operation, Site, operations_of, problem_of
 
-# Who signs in has no token yet.
+# Sign-in needs no token.
 WITHOUT_TOKEN = {"POST /sessions"}
 PUBLIC = {"GET /healthz", "GET /readyz", "GET /metrics", "GET /sessions"}
 
@@ -120,7 +120,7 @@ def test_every_body_that_is_right_is_right_by_its_schema(common_site: Site, oper
 
 
 def test_no_schema_of_a_body_says_nothing(common_site: Site, operations: list[Operation]) -> None:
-    """A field without a type tells programs nothing: quantities, names and rules have forms that can be said."""
+    """Every field has a type, also quantities, names and rules."""
     document = common_site.document
     silent = set()
     for item in operations:
@@ -178,7 +178,7 @@ def references_in(data: Any) -> Iterator[str]:
 
 
 def validator_of(document: dict[str, Any], name: str) -> jsonschema_rs.Validator:
-    """What checks a body by a schema of the document."""
+    """A validator for a schema of the document."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": document["components"]["schemas"]}}
     return jsonschema_rs.Draft202012Validator(schema)
 

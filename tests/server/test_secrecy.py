@@ -1,4 +1,4 @@
-"""What every answer carries, and what nobody may learn from any."""
+"""Headers of all responses, and secrets that no response may contain."""
 
 import json
 import re
@@ -76,7 +76,7 @@ def test_a_line_of_the_log_says_who_asked_what_and_how_it_went(site: Site, log: 
     assert line["address"]
 
 
-# What nobody may learn
+# Secrets
 
 
 @pytest.mark.every_store

@@ -1,4 +1,4 @@
-"""What runs serve, as programs reach it below the server's own address: HTTP as it is, streamed both ways."""
+"""Served runs for programs, below the URL of the server: transparent HTTP, streamed in both directions."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def stage(common_stage: Stage) -> Stage:
 
 @pytest.fixture
 def program(common_program: Program) -> Program:
-    """What all runs serve, which has seen nothing yet."""
+    """The shared program, without recorded requests."""
     common_program.asked.clear()
     common_program.left.clear()
     common_program.go_on.clear()
@@ -42,7 +42,7 @@ def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoints["port"]
 
 
-# What is passed on
+# Forwarding
 
 
 def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: Stage, each_reach: Endpoint) -> None:
@@ -86,7 +86,7 @@ def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: 
 
 
 def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, endpoint: Endpoint) -> None:
-    """What is sent back at once fills every buffer long before the last of 40 MiB is sent."""
+    """An echo of 40 MiB fills all buffers before the request is complete."""
     size, head = (
         40 * MEBIBYTE,
         f"POST /served/{stage.serve(endpoint)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
@@ -181,7 +181,7 @@ def test_what_is_no_address_of_a_run_is_not_there(stage: Stage) -> None:
         problem_of(answer, 404)
 
 
-# What is noted
+# Last use
 
 
 def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
@@ -209,7 +209,7 @@ def test_use_is_noted_once_a_minute(stage: Stage, endpoint: Endpoint) -> None:
     assert stage.run(run_id) == first
 
 
-# Where it is
+# URLs
 
 
 def test_a_run_says_where_it_is_reached(stage: Stage, endpoint: Endpoint) -> None:

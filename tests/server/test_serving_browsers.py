@@ -1,4 +1,4 @@
-"""What runs serve, as browsers reach it: each run at a host of its own, with a cookie that only goes there."""
+"""Served runs in browsers: each run has its own host and session cookie."""
 
 import base64
 import time
@@ -146,7 +146,7 @@ def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, e
 def test_a_word_lets_in_once_however_it_is_written(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     path = stage.open(run_id)
-    assert stage.browse(run_id, path, method="HEAD").status_code == 204  # whoever previews it does not use it up
+    assert stage.browse(run_id, path, method="HEAD").status_code == 204  # a link preview does not consume the code
     assert stage.browse(run_id, path).status_code == 303
     for again in (path, f"{path}=", f"{path}%3D%3D", _rewrite(path)):
         answer = stage.browse(run_id, again)
@@ -359,7 +359,7 @@ def test_cookies_of_a_run_stay_at_its_host(stage: Stage, endpoint: Endpoint, sai
 
 
 def _rewrite(path: str) -> str:
-    """The same word in other letters: the last one of it has bits that stand for nothing."""
+    """Another encoding of the one-time code: the last character has unused bits."""
     start, _, text = path.rpartition(".")
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     same = [text[:-1] + letter for letter in letters if _decode(text[:-1] + letter) == _decode(text)]

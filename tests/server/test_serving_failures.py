@@ -1,4 +1,4 @@
-"""Runs that are not ready, break off or never answer, and callers who lose their rights: nobody else notices."""
+"""Served runs that are not ready, disconnect or hang, and callers that lose access: other callers are unaffected."""
 
 import contextlib
 import socket
@@ -23,7 +23,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def read_problem(answer: Any, status: int) -> dict[str, Any]:
-    """What an answer says that it was not the caller's mistake."""
+    """Check that a response is a server-side problem."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
     said: dict[str, Any] = answer.json()
     assert (said["status"], said["request_id"]) == (status, answer.headers["x-request-id"])
@@ -125,7 +125,7 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage, sa
 def test_an_answer_whose_end_is_that_of_its_connection_is_whole(stage: Stage) -> None:
     with answering(b"HTTP/1.0 200 OK\r\nX-Old: yes\r\n\r\n", b"all of ", b"it") as endpoint:
         answer = stage.ask("GET", stage.serve(endpoint))
-    assert (answer.headers["x-old"], answer.text) == ("yes", "all of it")
+    assert (answer.headers["x-old"], answer.text) == ("yes", "complete")
 
 
 def test_what_comes_before_an_answer_is_left_out(stage: Stage) -> None:
@@ -147,7 +147,7 @@ def test_an_answer_may_come_before_all_was_sent(stage: Stage) -> None:
 
 
 def test_a_connection_that_the_run_closed_meanwhile_is_not_noticed(stage: Stage) -> None:
-    """The run answers on each connection once, and hangs up on whoever asks there again."""
+    """The run responds once per connection, and closes it on the next request."""
     seen: list[bytes] = []
 
     def handle(connection: socket.socket) -> None:

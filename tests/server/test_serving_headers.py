@@ -1,4 +1,4 @@
-"""What of a request reaches a run and what of its answer comes back: nothing that lets in, or reaches beyond it."""
+"""Headers to and from served runs: no credentials, no effect outside of the run."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ def stage(common_stage: Stage) -> Stage:
 
 @pytest.fixture
 def program(common_program: Program) -> Program:
-    """What all runs serve, which has seen nothing yet."""
+    """The shared program, without recorded requests."""
     common_program.asked.clear()
     common_program.left.clear()
     common_program.go_on.clear()
@@ -35,13 +35,13 @@ def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
 
 
 def send_raw(stage: Stage, text: bytes) -> bytes:
-    """What the server answers to bytes that no client would send, until it closes the connection."""
+    """The response to raw bytes, until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
         connection.sendall(text)
         return read_all(connection)
 
 
-# What is never passed on
+# Headers that are never forwarded
 
 
 def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, endpoint: Endpoint) -> None:
@@ -117,7 +117,7 @@ def test_no_path_leaves_the_run(stage: Stage, program: Program, endpoint: Endpoi
     assert program.asked == []
 
 
-# What comes back
+# Response headers
 
 
 def test_pages_below_the_servers_address_are_in_a_sandbox(stage: Stage, endpoint: Endpoint) -> None:

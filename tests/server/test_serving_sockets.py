@@ -138,7 +138,7 @@ def test_who_may_not_go_on_is_told(hasty_stage: Stage, endpoint: Endpoint) -> No
 
 @contextmanager
 def speaking(*steps: str) -> Iterator[tuple[Endpoint, list[object]]]:
-    """A run that takes a WebSocket, then does as it is told; what it heard."""
+    """A run that accepts a WebSocket, follows a script, and records messages."""
     heard: list[object] = []
 
     def handle(connection: socket.socket) -> None:

@@ -105,7 +105,7 @@ def test_signing_out_ends_the_session_and_nothing_else(site: Site) -> None:
     assert answer.status_code == 204
     assert cookie_in(answer)["max-age"] == "0"
     problem_of(site.ask("GET", "/me", token=None, headers=cookie), 401)
-    assert site.ask("DELETE", "/sessions").status_code == 204  # a token is no session
+    assert site.ask("DELETE", "/sessions").status_code == 204  # a token is not a session
     assert site.get("/me")["user"] == "ann"
 
 
@@ -117,7 +117,7 @@ def test_a_token_that_is_revoked_lets_nobody_in_and_ends_no_other(site: Site) ->
     problem_of(site.ask("DELETE", f"/tokens/{made['id']}"), 404)
 
 
-# Links that somebody makes
+# Sign-in links
 
 
 def test_a_link_is_made_with_a_token_and_signs_in_once(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Who has no role in a project learns nothing of it: in no route, no list, no count, no hint and no error."""
+"""Users without a role in a project learn nothing about it from routes, lists, counts, hints or errors."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ LEAST_AND_MOST = ("viewer", "admin")
 KINDS = ("cluster", "department", "project")
 REQUEST_ID = {"X-Request-ID": "same"}
 
-# What is named in bodies: `bravo` is there and out of sight, `braxo` is not there at all.
+# Names in bodies: `bravo` exists but is not visible, `braxo` does not exist.
 OURS, THEIRS, NOBODYS = "alpha", "bravo", "braxo"
 
 
@@ -33,7 +33,7 @@ class World:
 
     @property
     def marks(self) -> list[str]:
-        """What must never be told: names and ids of the second project."""
+        """Names and ids of the second project, which must never appear."""
         return [THEIRS, THEIRS.upper(), *self.theirs.values()]
 
 
@@ -67,7 +67,7 @@ def test_whatever_is_in_another_project_is_not_there(world: World, operations: l
         answer = ask(world, role, item.method, path, body_of(item))
         problem_of(answer, 404)
         said = answer.text.replace(path.partition("?")[0], "")
-        # The name that was asked for may come back; nothing else of the other project may.
+        # The requested name may be repeated; nothing else of the other project may appear.
         asked = {world.theirs[name] for name in world.theirs if world.theirs[name] in path}
         for mark in world.theirs.values():
             assert mark in asked or mark not in said or any(mark in name for name in asked), f"{item.key}: {said}"
@@ -95,15 +95,15 @@ def test_a_thing_of_another_project_is_not_in_ours(world: World, operations: lis
             answers = [
                 ask(world, role, item.method, address_of(item, things), body_of(item))
                 for things in (mixed, nowhere)
-                if item.method != "PUT"  # whoever may write in a project may use any name there
+                if item.method != "PUT"  # members may use any name in their project
             ]
             assert len({plain(answer, mixed) for answer in answers}) <= 1, item.key
             assert all(answer.status_code in (403, 404) for answer in answers), item.key
 
 
 def test_code_that_only_another_project_has_is_not_there(world: World) -> None:
-    """Whoever knows its digest, or guesses its bytes, learns neither that it is kept nor what it is."""
-    theirs, nobodys = (b"code of bravo", b"code of nobody")
+    """Knowing a digest or the content of code does not reveal whether it is stored."""
+    theirs, nobodys = (b"code of bravo", b"unused code")
     digests = [f"sha256:{hashlib.sha256(code).hexdigest()}" for code in (theirs, nobodys)]
     world.site.put(f"/projects/bravo/code/{digests[0]}", theirs)
     for role in ROLES:
@@ -233,7 +233,7 @@ def test_a_body_that_names_what_is_out_of_sight_is_answered_like_one_that_names_
 
 @pytest.mark.parametrize("role", ["editor", "admin"])
 def test_a_name_that_is_taken_out_of_sight_is_taken_and_no_more(world: World, role: str) -> None:
-    """Names are unique on the platform, so this much is told: nothing of whose, where or what it is."""
+    """Names are unique on the platform, so the conflict is visible, but not the owner, scope or content."""
     for path, body in (
         ("/compute-resources", {"name": "bravo-resource", "scope": "project/alpha"}),
         ("/templates", {"name": "bravo-template", "scope": "project/alpha"}),
@@ -302,7 +302,7 @@ def addressed(operations: list[Operation], things: Mapping[str, str]) -> Iterato
 
 
 def queries(item: Operation) -> Iterator[str]:
-    """What a list can be asked to give away: by search, order, count and each filter."""
+    """Queries that could leak information: search, sort, count and each filter."""
     yield ""
     if not item.is_list:
         return
@@ -334,13 +334,13 @@ def tells_nothing(world: World, answer: Response, asked: str) -> None:
 
 
 def other(text: str) -> str:
-    """The same name of nobody; of an id one that was never given."""
+    """A similar name or id that does not exist."""
     changed = renamed(text)
     return changed if changed != text else text[::-1]
 
 
 def renamed(text: str) -> str:
-    """A text about nobody in place of the other project."""
+    """Replace the other project by one that does not exist."""
     return text.replace(THEIRS, NOBODYS).replace(THEIRS.upper(), NOBODYS.upper())
 
 

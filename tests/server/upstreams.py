@@ -23,11 +23,11 @@ Handler = Callable[[socket.socket], None]
 
 
 class Program:
-    """An ASGI program, by its paths. What it saw is kept for the test."""
+    """An ASGI program with a handler per path. It records requests."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
-        self.left = threading.Event()  # that somebody who listened to events went away
+        self.left = threading.Event()  # an event listener disconnected
         self.go_on = threading.Event()  # that lets it send the second event
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,14 +64,14 @@ class Program:
         await send({"type": "http.response.body", "body": b""})
 
     async def big(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """So many MiB."""
+        """A response of some MiB."""
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(int(scope["query_string"])):
             await send({"type": "http.response.body", "body": b"x" * MEBIBYTE, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
     async def events(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Events: one at once, another when the test says so, then silence for as long as somebody listens."""
+        """Send one event immediately, one when the test says so, then keep the stream open."""
         head = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
@@ -97,7 +97,7 @@ class Program:
         await send({"type": "http.response.body", "body": b""})
 
     async def ws_echo(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send back each message; end with 4001 where one says so."""
+        """Echo messages; close with 4001 on request."""
         await receive()
         chosen = scope["subprotocols"][-1] if scope["subprotocols"] else None
         await send({"type": "websocket.accept", "subprotocol": chosen, "headers": [(b"x-of-the-run", b"yes")]})
@@ -117,7 +117,7 @@ class Program:
 
 
 def told(scope: Scope) -> dict[str, Any]:
-    """What somebody asks of a program."""
+    """A recorded request."""
     headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in scope["headers"]]
     path, query = scope["raw_path"].decode(), scope["query_string"].decode()
     return {"method": scope.get("method", "WEBSOCKET"), "path": path, "query": query, "headers": headers}
@@ -169,7 +169,7 @@ def misbehaving(handle: Handler) -> Iterator[Endpoint]:
 
 
 def silent(over: threading.Event) -> Handler:
-    """What says and takes nothing until it is over."""
+    """A connection that neither sends nor receives until the end."""
 
     def handle(_connection: socket.socket) -> None:
         over.wait(PATIENCE)
@@ -201,14 +201,14 @@ def read_head(connection: socket.socket) -> bytes:
 
 
 def headers_of(asked: dict[str, Any]) -> dict[str, str]:
-    """The headers that a program was asked with, each of which came once."""
+    """The request headers, without duplicates."""
     names = [name for name, _ in asked["headers"]]
     assert len(names) == len(set(names)), names
     return dict(asked["headers"])
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """What comes until a connection is closed."""
+    """Read until the connection is closed."""
     pieces = []
     while piece := connection.recv(MEBIBYTE):
         pieces.append(piece)

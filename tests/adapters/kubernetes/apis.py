@@ -1,4 +1,4 @@
-"""An API server as a script: what it answers is written down, and what was asked of it is noted."""
+"""A scripted API server that records requests."""
 
 import threading
 from typing import Any, cast
@@ -10,7 +10,7 @@ SourcedValue = JSON | Exception
 
 
 class ScriptedApi:
-    """Answers what is said; where nothing is, that there is nothing."""
+    """Returns scripted responses, and 404 for everything else."""
 
     def __init__(self, said: dict[str, Any] | None = None) -> None:
         self.said: dict[str, Any] = {"/version": {"gitVersion": "v1.35.8"}, "/apis": make_groups(), **(said or {})}
@@ -37,7 +37,7 @@ class ScriptedApi:
         return cast(JSON, answer)
 
     def list(self, path: str, **_params: Any) -> JSON:
-        """A list; where nothing is said, an empty one."""
+        """A scripted list, by default empty."""
         answer = self.said.get(f"list {path}", [])
         if isinstance(answer, Exception):
             raise answer
@@ -69,7 +69,7 @@ class ScriptedApi:
 
 
 class OnePod(ScriptedApi):
-    """A namespace in which any pod is seen as it is said, one sight after the other; the last one for ever."""
+    """A namespace whose pods go through the given statuses, and keep the last one."""
 
     def __init__(self, namespace: str, *seen: Any, **said: Any) -> None:
         super().__init__({f"/api/v1/namespaces/{namespace}": {"metadata": {}}, **said})
@@ -90,7 +90,7 @@ def make_pod(phase: str, **state: Any) -> JSON:
 
 
 def make_groups(*more: str) -> JSON:
-    """The API groups of a cluster, with those that are said."""
+    """The API groups of a cluster, including the given ones."""
     names = ("batch", "apps", "metrics.k8s.io", *more)
     return {"groups": [{"name": name, "preferredVersion": {"version": "v1"}} for name in names]}
 

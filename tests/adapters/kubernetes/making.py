@@ -70,7 +70,7 @@ def make_warning(about: JSON, reason: str, message: str, at: str = THEN) -> JSON
 
 
 def make_meta(name: str, labels: JSON | None = None, annotations: JSON | None = None) -> JSON:
-    """What every object has. Each is later than those that were made before it."""
+    """The metadata of an object, with increasing timestamps."""
     own = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "creationTimestamp": THEN}
     return {**own, "resourceVersion": str(next(_versions)), "labels": labels or {}, "annotations": annotations or {}}
 
@@ -79,7 +79,7 @@ OWNER = {"kind": "Job", "name": "train-1", "uid": "uid-train-1", "controller": T
 
 
 def condition(name: str, status: str = "True", reason: str = "", message: str = "", at: str = THEN) -> JSON:
-    """What is said of an object."""
+    """A condition of an object."""
     return {"type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
 
@@ -89,24 +89,24 @@ def terminated(code: int, reason: str = "Error", message: str = "", at: str = TH
 
 
 def read_main(raw: JSON) -> MainObject:
-    """The same as it is kept."""
+    """A parsed Job or Deployment."""
     found = objects.read_main(PLATFORM, raw)
     assert found is not None
     return found
 
 
 def read_pod(raw: JSON) -> ObservedPod:
-    """The same of a pod."""
+    """A parsed pod."""
     found = objects.read_pod(PLATFORM, raw)
     assert found is not None
     return found
 
 
 def read_node(raw: JSON) -> ObservedNode:
-    """The same of a node."""
+    """A parsed node."""
     return objects.read_node(raw)
 
 
 def read_warning(raw: JSON) -> WarningEvent:
-    """The same of a warning."""
+    """A parsed warning event."""
     return objects.read_warning(raw)

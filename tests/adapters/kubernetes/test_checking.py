@@ -1,4 +1,4 @@
-"""What a check says of a cluster: what is there, what is not, and what to do."""
+"""Cluster checks: results and hints."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ WELL = {
 
 
 def look(api: ScriptedApi, *projects: str, **said: Any) -> dict[str, list[Check]]:
-    """What is found, by name. All that is not well has a suggestion."""
+    """The results by name. Every problem has a hint."""
     found: dict[str, list[Check]] = {}
     for check in check_cluster(api.api, Cluster(name="main", **said), projects or ["forest"]):
         assert check.state == "ok" or check.hint, check
@@ -46,7 +46,7 @@ def one(api: ScriptedApi, name: str, **said: Any) -> Check:
 def test_of_a_cluster_that_has_everything_all_is_well() -> None:
     found = look(ScriptedApi(WELL))
     states = {name: {check.state for check in checks} for name, checks in found.items()}
-    assert states.pop("callbacks") == {"warning"}  # nobody said where pods reach the server
+    assert states.pop("callbacks") == {"warning"}  # server_url is not set
     assert set().union(*states.values()) == {"ok"}, found
     assert found["connection"][0].message == "connected to Kubernetes v1.35.8"
     assert found["storage"][0].message == "storage classes fast, standard; standard is the default"

@@ -1,4 +1,4 @@
-"""What is said of a run that has ended: what it left, or why it failed."""
+"""Observations of ended runs: results, or the reason of the failure."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What pods leave reaches the run, from the right pod, and nothing else does."""
+"""Uploads and termination messages of pods: only those of the right pod count."""
 
 from fairlead.adapters.kubernetes.objects import ObservedPod, read_main, read_pod
 from fairlead.adapters.kubernetes.observing import ObservationContext, observe, read_termination_message
@@ -9,7 +9,7 @@ RESULT = '{"result": {"kind": "json", "value": %d}}'
 
 
 def read(raw: dict[str, object]) -> ObservedPod:
-    """A pod as it is kept."""
+    """A parsed pod."""
     pod = read_pod(PLATFORM, raw)
     assert pod is not None
     return pod

@@ -1,4 +1,4 @@
-"""Logs of pods, as the API server sends them: read on where it was left, saved once, and found again anywhere."""
+"""Logs of pods: reading continues after a gap, and saved logs can be read by every server."""
 
 import contextlib
 import threading
@@ -26,7 +26,7 @@ START = datetime(2026, 11, 15, 8, 30, tzinfo=UTC).timestamp()
 
 
 class Kubelet:
-    """The logs of pods. A test may break the connection after so many lines, and hold it open."""
+    """A server of pod logs. Tests can break the connection after some lines, or keep it open."""
 
     def __init__(self) -> None:
         self.lines: dict[str, list[Line]] = {}
@@ -34,7 +34,7 @@ class Kubelet:
         self.break_after: int | None = None
         self.refused: Exception | None = None
         self.refusals = 1 << 30  # how often it refuses
-        self.open = threading.Event()  # whoever follows is let go once this is set
+        self.open = threading.Event()  # followers return when this is set
         self.open.set()
 
     @contextlib.contextmanager
@@ -140,7 +140,7 @@ def test_all_that_is_written_is_read_by_whoever_follows_once(open_logs: Open, ku
     for _ in range(5):
         wait_until(lambda: read(reading, running(), ended=False) == "0\n")
     assert [params.get("follow") for params in kubelet.asked] == ["true"]
-    assert not reading.read(RUN, [over()], 0, 100, over=True).complete  # some of it may be on its way
+    assert not reading.read(RUN, [over()], 0, 100, over=True).complete  # some lines may be in flight
     kubelet.open.set()
     wait_until(lambda: reading.read(RUN, [over()], 0, 100, over=True).complete)
     assert read(reading, over()) == "0\n"

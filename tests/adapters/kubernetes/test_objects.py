@@ -1,4 +1,4 @@
-"""What is kept of objects: of our own what is needed to tell of them, of others what they take."""
+"""Parsing of objects: states of our own, resources of others."""
 
 from typing import Any
 

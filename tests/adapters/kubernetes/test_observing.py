@@ -1,4 +1,4 @@
-"""From what a cluster tells to what is said of a run: a phase, a reason to match, and a sentence."""
+"""Observations of runs from objects of a cluster: phase, reason and message."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi,
 
 
 def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: Any) -> Observation | None:
-    """What is seen of these objects, told one after the other."""
+    """The observation after applying these objects in order."""
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(main))
     for raw in pods:
@@ -62,7 +62,7 @@ def test_of_what_was_not_released_nothing_is_seen() -> None:
     assert look(make_main(released=False, suspend=True)) is None
 
 
-# What goes on
+# Active runs
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_of_what_was_not_released_nothing_is_seen() -> None:
             [make_pod("a", **RUNNING), make_pod("b", UNSCHEDULED, phase="Pending", index=1, node="")],
             (Phase.RUNNING, "Unschedulable", f"1 of 2 pods are running; {UNSCHEDULED['message']}"),
         ),
-        # What came of it is for the Job to say.
+        # The Job decides the outcome.
         (make_main(), [make_pod(phase="Succeeded", terminated=terminated(0))], (Phase.RUNNING, "", "")),
         (make_main("Job", condition("FailureTarget", reason="DeadlineExceeded")), [], (Phase.RUNNING, "", "")),
         (make_main("Job", condition("SuccessCriteriaMet")), [], (Phase.RUNNING, "", "")),
@@ -115,7 +115,7 @@ def test_what_is_being_removed_is_not_over_yet() -> None:
     assert told(main) == (Phase.STARTING, "Ending", "stopping")
 
 
-# What keeps it from running
+# Reasons for waiting
 
 
 def test_what_fits_nowhere_says_so_in_our_words_and_in_the_scheduler_s() -> None:

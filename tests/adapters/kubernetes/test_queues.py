@@ -54,7 +54,7 @@ def make_local(**spec: Any) -> JSON:
 
 
 def make_pool(*conditions: JSON, quota: str = "8", **spec: Any) -> JSON:
-    """What it leads to."""
+    """The ClusterQueue of a LocalQueue."""
     flavors = [{"name": "large", "resources": [{"name": GPU, "nominalQuota": quota}]}]
     group = {"coveredResources": [GPU], "flavors": flavors}
     return {
@@ -65,7 +65,7 @@ def make_pool(*conditions: JSON, quota: str = "8", **spec: Any) -> JSON:
 
 
 class Seen:
-    """Queues as they are seen, and who was told of a change."""
+    """Watched queues, and the notifications about changes."""
 
     def __init__(self, *workloads: JSON, local: JSON | None = None, pool: JSON | None = None) -> None:
         self.told: list[str] = []
@@ -182,7 +182,7 @@ def test_what_has_come_back_from_an_eviction_says_nothing_of_it() -> None:
     assert seen.tell() == ("Queued", "quota reserved in ClusterQueue shared")
 
 
-# Where it stands
+# Queue positions
 
 
 def test_those_with_more_priority_then_those_who_waited_longer_are_before_it() -> None:

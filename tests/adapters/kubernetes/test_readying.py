@@ -1,4 +1,4 @@
-"""A run that serves runs while one of its pods answers, and is degraded where none does any more."""
+"""Served runs: running while a pod is ready, degraded when none is ready any more."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A copy of all objects of a kind: nothing is missed, nothing is told twice, and nothing goes back in time."""
+"""Reflectors: no missed events, no duplicates, no stale updates."""
 
 import contextlib
 import time
@@ -22,7 +22,7 @@ GONE = ApiError(410, "Expired", "too old resource version")
 
 @dataclass(frozen=True)
 class Thing:
-    """What is kept of an object."""
+    """A parsed object."""
 
     uid: str
     version: int
@@ -43,7 +43,7 @@ class Script:
     def play(self) -> "Script":
         """Follow until the script is over."""
         self.reflector.run()
-        assert not self.steps, "not all of the script was asked for"
+        assert not self.steps, "the script was not used up"
         return self
 
     def hear(self, before: Thing | None, after: Thing | None) -> None:
@@ -89,7 +89,7 @@ class Script:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits between two tries."""
+    """Disable the backoff."""
     monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 0.0)
 
 
@@ -197,7 +197,7 @@ def test_what_is_wrong_is_told_until_the_watch_is_open_again() -> None:
     assert script.troubles[:5] == ["", "", "no answer", "still none", ""]
 
 
-# What is put in from answers
+# Updates from responses
 
 
 def test_an_object_from_an_answer_is_there_at_once_and_not_told_again() -> None:
@@ -269,7 +269,7 @@ def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.
     script.play()
     assert script.asked == ["list", *["watch 10"] * 7, "list", "watch 20"]
     assert 5 <= pauses[5] <= 15  # nobody answers
-    assert 0.5 <= pauses[6] <= 1.5  # there is somebody
+    assert 0.5 <= pauses[6] <= 1.5  # a listener exists
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A log on its way from the cluster: whoever goes on reading after a crash loses no line, and repeats none."""
+"""Log buffers: reading continues after a crash without lost or repeated lines."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -116,4 +116,4 @@ def test_secrets_are_masked(open_spool: Open, tmp_path: Path) -> None:
     spool = open_spool("hunter22", "two\nlines")
     for line in (b"it is hunter22!\n", b"two\n", b"lines\n", b"plain\n"):
         spool.add("a", NOW, line)
-    assert read(tmp_path) == "it is ***!\ntwo\n***\nplain\n"  # what is shorter than four letters is no secret
+    assert read(tmp_path) == "it is ***!\ntwo\n***\nplain\n"  # values shorter than four characters are not masked

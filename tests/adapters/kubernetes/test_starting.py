@@ -24,7 +24,7 @@ CALLS_BACK = {"server_url": "https://fairlead.example"}
 
 
 class Killed(BaseException):
-    """Whoever was about to ask is there no more."""
+    """The client was killed."""
 
 
 class Kept:
@@ -34,7 +34,7 @@ class Kept:
         self.objects: dict[str, JSON] = {}
         self.asked: list[str] = []
         self.said: dict[str, Exception] = {}
-        self.most: int | None = None  # after so many requests, whoever asks is killed
+        self.most: int | None = None  # the number of requests after which the client is killed
 
     def get(self, path: str) -> JSON:
         self._ask("GET", path)
@@ -96,7 +96,7 @@ def start(kept: Kept, work: LaunchSpec, on: Cluster | None = None) -> list[JSON]
 
 
 def verbs(kept: Kept, run: str = "forest") -> list[str]:
-    """What was asked for within the namespace: verbs and kinds."""
+    """The requests in the namespace: verbs and kinds."""
     words = [asked.split() for asked in kept.asked if f"/namespaces/{run}/" in asked]
     return [f"{verb} {path.split('/')[-2]}" for verb, path in words]
 
@@ -253,7 +253,7 @@ def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
     assert "/api/v1/namespaces/forest" in kept.objects
 
 
-# What is there already
+# Existing objects
 
 
 @pytest.mark.parametrize(("kind", "volume"), [("PersistentVolumeClaim", SHARED), ("ConfigMap", SETTINGS)])
@@ -290,7 +290,7 @@ def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_
         start(kept, work)
 
 
-# What the server says no to
+# Rejected requests
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

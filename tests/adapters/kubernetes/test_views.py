@@ -1,4 +1,4 @@
-"""What is known of a cluster: it is put together from what is told of each object, in whatever order that comes."""
+"""The view of a cluster, built from events in any order."""
 
 import pytest
 
@@ -39,7 +39,7 @@ class Watched:
         self.view.on_pod_change(None if before is None else read_pod(before), None if gone else read_pod(raw))
 
     def free(self, resource: str = "cpu", node: str = "box") -> float:
-        """What is free of a resource on a node."""
+        """The free amount of a resource on a node."""
         (found,) = [each for each in self.view.nodes() if each.name == node]
         return found.free(resource) / NANOS
 
@@ -90,7 +90,7 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
     assert watched.free() == 5
     watched.pod(theirs, gone=True)
     assert watched.free() == 8
-    assert "" not in watched.told  # of what is not ours, nobody is told
+    assert "" not in watched.told  # no notification about objects of others
 
 
 def test_a_pod_holds_its_place_by_the_name_of_its_run_once_that_is_known(watched: Watched) -> None:

@@ -62,7 +62,7 @@ def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBen
     kill_supervisor(bench, "r-lost")
     select.select([pidfd], [], [])
     os.close(pidfd)
-    seen = bench.executor.observe("r-lost")  # at once: nobody tells of it a second time
+    seen = bench.executor.observe("r-lost")  # immediately: there is no second notification
     assert seen is not None
     assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "SupervisorLost", False)
     assert seen.started_at is not None

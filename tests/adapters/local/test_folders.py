@@ -1,4 +1,4 @@
-"""What is read off a run's folder."""
+"""Observations from the folder of a run."""
 
 from datetime import UTC, datetime
 from pathlib import Path

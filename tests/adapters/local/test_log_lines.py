@@ -1,4 +1,4 @@
-"""What a stream writes is kept line by line, where that keeps nobody waiting."""
+"""Output is stored line by line, but incomplete lines are not delayed for long."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from fairlead.adapters.masking import Masker
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -39,14 +39,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @contextlib.contextmanager
 def open_lines(folder: Path, *secrets: str) -> Iterator[LineBuffer]:
-    """A stream whose log begins anew."""
+    """A stream with an empty log."""
     (folder / "log").unlink(missing_ok=True)
     with contextlib.closing(LogWriter(folder / "log")) as log:
         yield LineBuffer("stdout", Masker(secrets), log)
 
 
 def kept(folder: Path) -> list[bytes]:
-    """What is in the log."""
+    """The records of the log."""
     return [piece.data for piece in read_records(folder / "log", 0, 1 << 40)]
 
 

@@ -46,7 +46,7 @@ def attempt(bench: LocalBench, body: str, run_id: str = "r1", **asked: Any) -> O
 
 
 def ask(bench: LocalBench, body: str, run_id: str = "r1", **asked: Any) -> Any:
-    """What such a run returns."""
+    """Run a program in namespaces, and return its result."""
     seen = attempt(bench, body, run_id, **asked)
     assert seen.result is not None, seen
     return seen.result["value"]
@@ -163,7 +163,7 @@ def test_a_run_gains_no_privileges(bench: LocalBench) -> None:
     assert ask(bench, body) == ["0000000000000000", "1"]
 
 
-# What other runs of a project put on a shared volume is not to be trusted
+# Contents of a shared volume are not trusted, because other runs write to it.
 
 
 def test_a_sub_path_that_is_a_link_leads_nowhere_else(bench: LocalBench, tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ def home(tmp_path: Path) -> Path:
 def describe(
     home: Path, ending: ProcessExit, *secrets: str, log: list[tuple[str, bytes]] | None = None
 ) -> dict[str, Any]:
-    """What came of a run with a home, and a log next to it."""
+    """The outcome of a run with a home folder and a log."""
     writer = LogWriter(home.parent / "log")
     for stream, data in log or []:
         writer.write(stream, data, 1)
     writer.close()
     told = build_outcome(ending, home, home.parent / "log", Masker(secrets))
-    json.dumps(told)  # it is kept as JSON
+    json.dumps(told)  # stored as JSON
     return told
 
 

@@ -105,7 +105,7 @@ def test_of_very_many_files_the_first_are_listed(tmp_path: Path, monkeypatch: py
 
 
 def test_folders_in_folders_without_end_do_not_end_the_server(tmp_path: Path) -> None:
-    """A run makes as many as it likes; whoever lists its files must not run out of anything."""
+    """A run can create any number of files; listing them must not exhaust resources."""
     (tmp_path / "model.bin").touch()
     here = os.open(tmp_path, os.O_RDONLY)
     try:

@@ -1,4 +1,4 @@
-"""From the pod of a run to what its supervisor is told."""
+"""Conversion of a pod into the spec of a supervisor."""
 
 import base64
 import os
@@ -25,7 +25,7 @@ RUNTIME = Runtime(Path("/opt/py/bin/python3"), ("/opt/py",), {"PATH": "/usr/bin:
 
 
 def make_spec(*, place: dict[str, Any] | None = None, machine: dict[str, Any] | None = None, **asked: Any) -> Spec:
-    """What the supervisor of a run is told."""
+    """The spec of a run."""
     return build_spec(make_work(**asked), make_place(FOLDER, **(place or {})), make_machine(**(machine or {})), RUNTIME)
 
 
@@ -274,5 +274,5 @@ def test_a_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> No
     (tmp_path / "jupyterlab").mkdir()
     there = replace(RUNTIME, paths=("/opt/py", str(tmp_path)))
     assert build_spec(work, place, make_machine(), there).serves
-    mine = make_work(action="workspace", envs={"PATH": "/mine/bin"})  # whose Python it is, nobody here knows
+    mine = make_work(action="workspace", envs={"PATH": "/mine/bin"})  # the Python of the image is unknown here
     assert build_spec(mine, place, make_machine(), RUNTIME).serves

@@ -1,4 +1,4 @@
-"""What a tree of processes uses: tried on this one, and on a /proc that is made up."""
+"""Resource usage of process trees, from the real /proc and a simulated one."""
 
 import os
 import subprocess

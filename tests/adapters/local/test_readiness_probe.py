@@ -20,7 +20,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be anot
 
 
 def make_spec(home: Path, port: int | None = None, uid: int | None = None, **more: Any) -> Spec:
-    """What is known of a run that serves."""
+    """The probe state of a served run."""
     identity = UserMapping(1000, 1000, outer_uid=uid)
     return Spec("r1", "forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **more)
 
@@ -58,7 +58,7 @@ def test_a_socket_that_takes_connections_is_taken_out_of_the_runs_reach(home: Pa
 
 
 def test_a_socket_at_which_nobody_listens_yet_is_left_alone(home: Path) -> None:
-    """Whoever made it may be about to change its mode, by its path."""
+    """Its creator may still change the mode by path."""
     with opened(home, listens=False):
         assert find(home) is None
         assert os.listdir(home) == [SOCKET]

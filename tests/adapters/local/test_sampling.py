@@ -1,4 +1,4 @@
-"""What a run uses, as its supervisor looks at it: over a limit, and only for a moment."""
+"""Usage samples of a supervisor: above a limit, and only briefly above it."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ LIMIT = 100
 
 
 def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple[str, str] | None:
-    """What a look at a run says, whose memory is measured so."""
+    """The result of one sample with the given memory."""
     identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)

@@ -38,7 +38,7 @@ class Trial:
 
     @property
     def told(self) -> tuple[str, str]:
-        """What is told of it."""
+        """The reported state."""
         return self.served.phase, self.served.reason
 
 

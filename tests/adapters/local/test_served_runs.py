@@ -55,7 +55,7 @@ time.sleep(600)
 def main():
     pass
 """
-# Ends when it is told to, and leaves somebody behind who holds its socket.
+# Ends on SIGTERM, but leaves a child that holds its socket.
 LEAVES = """
 import os, time
 def main():
@@ -79,12 +79,12 @@ def bench() -> Iterator[LocalBench]:
 
 
 def ask(executor: LocalExecutor, run_id: str, body: Any = None) -> Any:
-    """What a run answers."""
+    """Send a request to a run."""
     return call(executor.find_endpoint(run_id), body)
 
 
 def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
-    """What somebody answers: to a call, or without one whether it is ready."""
+    """The response to a call, or the readiness without one."""
     connection = HTTPConnection(endpoint.url.removeprefix("http://"), timeout=PATIENCE)
     if endpoint.socket is not None:
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -98,7 +98,7 @@ def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
 
 
 def until(bench: LocalBench, run_id: str, *told: str) -> Observation:
-    """What is seen of a run once that is what is told of it: a phase, or a reason."""
+    """Wait until a run has a phase or reason, and return its observation."""
     found: list[Observation] = []
 
     def look() -> bool:
@@ -271,7 +271,7 @@ def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: Local
 def test_where_runs_have_no_view_of_their_own_they_serve_too(bench: LocalBench) -> None:
     python = Path("/usr/bin/python3")
     if not python.exists():
-        pytest.skip("there is no Python that every user can run")
+        pytest.skip("no Python is executable for all users")
     machine = replace(this_machine(), isolation_error="pretended")
     bench.executor = LocalExecutor(bench.data, machine, find_runtime(python, os.environ))
     bench.opened.append(bench.executor)

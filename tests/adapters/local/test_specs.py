@@ -1,4 +1,4 @@
-"""What a supervisor is told, as a file."""
+"""The spec file of a supervisor."""
 
 import json
 from dataclasses import fields
