@@ -1,4 +1,4 @@
-"""`make demo`: a real training on a platform of its own, which starts with the first command and ends with it."""
+"""`make demo`: a real training run on a temporary platform, whose server starts with the first command."""
 
 import contextlib
 import inspect
@@ -18,46 +18,46 @@ import fairlead.cli
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
-OFFERS = "examples/training/compute.yaml"
+COMPUTE = "examples/training/compute.yaml"
 TRAIN = "examples/training/train.py:main"
-REFUSED = ["run", TRAIN, "--project", "forest", "--profile", "smal", "--secret", "HF_TOKN"]
+REJECTED = ["run", TRAIN, "--project", "forest", "--profile", "smal", "--secret", "HF_TOKN"]
 SECONDS = 20.0
 
 
 def main() -> int:
-    """Show everything, in the order in which a reader meets it; 1 where something ends otherwise than it should."""
+    """Show all steps in order; return 1 if one of them does not end as expected."""
     os.chdir(ROOT)
-    began = time.monotonic()
+    started = time.monotonic()
     with platform():
-        head("1. An administrator offers two compute resources; with the first command, a server starts by itself")
-        codes = [terminal("apply", "-f", OFFERS), terminal("compute", "ls")]
+        head("1. An administrator creates two compute resources; the first command starts a server")
+        codes = [terminal("apply", "-f", COMPUTE), terminal("compute", "ls")]
 
-        head("2. A training with one of them, a volume, a secret and variables; its log as it comes")
+        head("2. A training run with a compute resource, a volume, a secret and variables; its log is streamed")
         run = cell(train)
 
-        head("3. Every value that it had, who set it, and whom that overrode")
+        head("3. Its final settings, where each came from, and what it overrode")
         cell(lambda: print(run.explain()), shown="print(run.explain())\n")
 
-        head("4. What came of it")
-        cell(lambda: look(run), shown=body_of(look))
+        head("4. Its result, files and resource usage")
+        cell(lambda: show_results(run), shown=body_of(show_results))
         print()
         codes.append(terminal("runs", "ls"))
 
-        head("5. What cannot run is refused at once: everything that is wrong with it, each with a suggestion")
-        codes.append(terminal(*REFUSED))
-    print(f"\nAll of it in {time.monotonic() - began:.0f} seconds. Read on in README.md; the files are in examples/.")
+        head("5. Invalid requests are rejected at once: all errors, each with a hint")
+        codes.append(terminal(*REJECTED))
+    print(f"\nDone in {time.monotonic() - started:.0f} seconds. Read on in README.md; the files are in examples/.")
     return int(codes != [0, 0, 0, 1] or run.data["state"] != "completed")
 
 
 def train() -> fl.Run:
-    """Submit the training, and follow it to its end."""
+    """Submit the training run and follow it to its end."""
     project = fl.project("forest")
     project.set_secret("HF_TOKEN", "hf_for_no_other_eyes")
     function = project.function("train", source="examples/training/train.py", handler="main")
     run = function.run(
         profile="small",
         inputs={"epochs": 40, "checkpoints": "/checkpoints"},
-        resources={"mem": "6Gi"},  # the compute resource says less, and wins
+        resources={"mem": "6Gi"},  # the compute resource overrides it
         volumes=[
             {
                 "volume_type": "persistent_volume_claim",
@@ -74,18 +74,18 @@ def train() -> fl.Run:
     return run.wait()
 
 
-def look(run: fl.Run) -> None:
-    """Show what a run left."""
+def show_results(run: fl.Run) -> None:
+    """Show the results of a run."""
     print("result", run.result)
     for file in run.files():
         print("file  ", file["path"], file["size"], "bytes")
     peaks = run.usage()["peaks"]
-    print(f"used   {peaks['cpu_seconds']:.1f} s of CPU, {peaks['mem'] / 2**20:.0f} MiB of memory at most")
+    print(f"used   {peaks['cpu_seconds']:.1f} s of CPU, up to {peaks['mem'] / 2**20:.0f} MiB of memory")
 
 
 @contextlib.contextmanager
 def platform() -> Iterator[None]:
-    """A data folder of the demo's own. Whatever the caller's server is, this is not for it."""
+    """Use a temporary data folder, independent of the caller's server."""
     for name in [name for name in os.environ if name.startswith("FAIRLEAD_")]:
         del os.environ[name]
     with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
@@ -93,11 +93,11 @@ def platform() -> Iterator[None]:
         try:
             yield
         finally:
-            end_server(Path(folder))
+            stop_server(Path(folder))
 
 
-def end_server(data: Path) -> None:
-    """End the server that was started in a data folder, and wait until it has."""
+def stop_server(data: Path) -> None:
+    """Stop the server of a data folder and wait until it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, ChildProcessError):
         pid = json.loads((data / "server.json").read_text("utf-8"))["pid"]
         os.kill(pid, signal.SIGTERM)
@@ -107,44 +107,44 @@ def end_server(data: Path) -> None:
 
 
 def head(text: str) -> None:
-    """A heading."""
+    """Print a heading."""
     print(f"\n=== {text}\n", flush=True)
 
 
 def terminal(*words: str) -> int:
-    """Run one command of the terminal; its exit code."""
+    """Run a CLI command and return its exit code."""
     print(f"$ fairlead {' '.join(words)}", flush=True)
-    with together():
+    with merged_output():
         try:
             code: object = fairlead.cli.run(words)
-        except SystemExit as ended:
-            code = ended.code
+        except SystemExit as exit_request:
+            code = exit_request.code
     return code if isinstance(code, int) else int(code is not None)
 
 
-def cell(does: Callable[[], T], shown: str | None = None) -> T:
-    """Show some Python, then execute it."""
-    print(textwrap.indent(shown or body_of(does), "    "), flush=True)
-    with together():
-        answer = does()
+def cell(action: Callable[[], T], shown: str | None = None) -> T:
+    """Show Python code, then execute it."""
+    print(textwrap.indent(shown or body_of(action), "    "), flush=True)
+    with merged_output():
+        result = action()
     sys.stdout.flush()
-    return answer
+    return result
 
 
 def body_of(function: Callable[..., object]) -> str:
-    """What a function does, without its first lines."""
+    """Return the source of a function without its signature and docstring."""
     _, body = inspect.getsource(function).split('"""\n', 1)
     return textwrap.dedent(body).replace("return run.wait()", "run.wait()")
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
-    """Both streams on stdout, so that they stay in order."""
-    kept, sys.stderr = sys.stderr, sys.stdout
+def merged_output() -> Iterator[None]:
+    """Write stderr to stdout, so that both streams stay in order."""
+    stderr, sys.stderr = sys.stderr, sys.stdout
     try:
         yield
     finally:
-        sys.stderr = kept
+        sys.stderr = stderr
 
 
 if __name__ == "__main__":

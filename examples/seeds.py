@@ -1,8 +1,8 @@
-"""Every way to ask for resources that DigitalHub's documentation shows, as it is written there, executed and checked.
+"""Runs every example of requesting resources in DigitalHub's documentation, as written there, and checks the result.
 
-To be read like a notebook: `FAIRLEAD_CAPACITY=cpu=16,mem=64Gi,disk=100Gi,gpu=1 python examples/seeds.py`. What this
-machine does not have is promised by the capacity, so that 32Gi and a GPU can be asked for.
-Each run looks around itself and returns what it was given; that is held against what was asked for.
+Read it like a notebook: `FAIRLEAD_CAPACITY=cpu=16,mem=64Gi,disk=100Gi,gpu=1 python examples/seeds.py`. The capacity can
+be more than this machine has, so that 32Gi and a GPU can be requested. Each run returns what it found in its
+environment, which is compared with the request.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import fairlead as fl
 from fairlead.sdk.api_client import find_api_client
 
-# Only where this is what starts the server.
+# Used only if this program starts the server.
 os.environ.setdefault("FAIRLEAD_CAPACITY", "cpu=16,mem=64Gi,disk=100Gi,gpu=1")
 
 project = fl.project("seeds")
@@ -22,7 +22,7 @@ submitted: list[tuple[fl.Run, dict[str, Any]]] = []
 
 @project.function
 def func(input1: object = None) -> dict[str, Any]:
-    """Look at what this run was given, and try what it was promised."""
+    """Return the arguments, volumes, environment and ids of this run."""
     volumes = {}
     for path in ("/app/files", "/data", "/local-data"):
         if os.path.ismount(path):
@@ -31,7 +31,7 @@ def func(input1: object = None) -> dict[str, Any]:
                 file.seek(0)
                 volumes[path] = {"read": file.read(), "gid": os.stat(path).st_gid}
     with open("/proc/self/setgroups") as file:
-        own_groups = file.read().strip() == "allow"  # without root, nobody can give a run one more group
+        can_set_groups = file.read().strip() == "allow"  # only a server that runs as root can add groups to a run
     return {
         "args": sys.argv[1:],
         "input1": input1,
@@ -40,26 +40,26 @@ def func(input1: object = None) -> dict[str, Any]:
         "gpus": os.environ["CUDA_VISIBLE_DEVICES"].split(",") if os.environ["CUDA_VISIBLE_DEVICES"] else [],
         "uid": os.getuid(),
         "gid": os.getgid(),
-        "groups": sorted(os.getgroups()) if own_groups else None,
+        "groups": sorted(os.getgroups()) if can_set_groups else None,
     }
 
 
 def expect(run: fl.Run, **expected: Any) -> None:
-    """Note what a run must find once it runs."""
+    """Record what a run must find."""
     submitted.append((run, expected))
 
 
 def settings_of(run: fl.Run) -> dict[str, Any]:
-    """What was decided for a run, by path."""
+    """Return the resolved settings of a run by path."""
     plan = find_api_client().get(f"/runs/{run.id}/explain")
     return {setting["path"]: setting["value"] for setting in plan["settings"]}
 
 
 # %% An administrator defines the profile.
-offers = find_api_client()
-if "1xa100" not in [offered["name"] for offered in offers.list("/compute-resources")]:
+client = find_api_client()
+if "1xa100" not in [compute_resource["name"] for compute_resource in client.list("/compute-resources")]:
     resources = {"cpu": 8, "mem": {"requests": "32Gi", "limits": "48Gi"}, "gpu": 1}
-    offers.post("/compute-resources", {"name": "1xa100", "requirements": {"resources": resources}})
+    client.post("/compute-resources", {"name": "1xa100", "requirements": {"resources": resources}})
 
 # %% "To configure resources from a Jupyter workspace using the SDK, you can use a run definition like the following"
 run = func.run(
@@ -102,7 +102,7 @@ train_run = func.run(
 )
 # "The requirements defined in the template have priority over those defined by the user and are not overwritten."
 expect(train_run, input1=value, volume="/local-data", gpus=1, settings={"resources.mem.requests": "32Gi"})
-assert "instead of 6Gi (request)" in train_run.explain()
+assert "overrides 6Gi (request)" in train_run.explain()
 
 # %% "To configure a volume"
 run = func.run(
@@ -186,7 +186,7 @@ expect(run, uid=1000, gid=1000)
 run = func.run(run_as_user="4321", run_as_group="1234")
 expect(run, uid=4321, gid=1234)
 
-# %% Where it runs: labels of nodes, tolerations and affinity "following Kubernetes specifications".
+# %% Scheduling: node labels, tolerations and affinity "following Kubernetes specifications".
 run = func.run(
     node_selector=[{"key": "kubernetes.io/os", "value": "linux"}],
     tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
@@ -202,18 +202,18 @@ run = func.run(
 )
 expect(run, settings={"node_selector.kubernetes.io/os": "linux"})
 
-# A node with such a label is not there: that is said at once, and nothing waits for ever.
+# No node has such a label: the request is rejected at once instead of waiting forever.
 try:
     func.run(node_selector=[{"key": "selectorKey", "value": "selectValue"}])
     missing: list[str] = []
-except fl.RequestRejected as refused:
-    missing = [violation.path for violation in refused.violations]
+except fl.RequestRejected as rejected:
+    missing = [violation.path for violation in rejected.violations]
 assert missing == ["node_selector.selectorKey"], missing
 
 
-# %% Every one of them completes, and found what it was promised.
+# %% Every run completes and found what it requested.
 def check(run: fl.Run, expected: Mapping[str, Any]) -> None:
-    """Hold what a run found against what was asked for."""
+    """Compare what a run found with what it requested."""
     found = run.wait(60, progress=False).result
     for name in ("args", "input1", "uid", "gid"):
         assert name not in expected or found[name] == expected[name], (name, found[name], expected[name])
@@ -225,11 +225,11 @@ def check(run: fl.Run, expected: Mapping[str, Any]) -> None:
     assert "gpus" not in expected or len(found["gpus"]) == expected["gpus"], found["gpus"]
     envs = expected.get("envs", {})
     assert envs == {name: found["envs"].get(name) for name in envs}
-    settings, wanted = settings_of(run), expected.get("settings", {})
-    assert wanted == {name: settings.get(name) for name in wanted}, settings
+    settings, required = settings_of(run), expected.get("settings", {})
+    assert required == {name: settings.get(name) for name in required}, settings
 
 
 for run, expected in submitted:
     check(run, expected)
-    print(f"{run.id[-8:]}  {run.data['state']}  as promised: {', '.join(expected)}")
-print(f"{len(submitted)} runs asked for what the documentation shows, and got it")
+    print(f"{run.id[-8:]}  {run.data['state']}  as requested: {', '.join(expected)}")
+print(f"{len(submitted)} runs requested what the documentation shows, and got it")

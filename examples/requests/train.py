@@ -2,7 +2,7 @@
 
 
 def main(epochs: int = 100, rate: float = 0.1) -> dict[str, float]:
-    """Return the line that was found."""
+    """Train the model and return the line."""
     points = [(x / 10, 3 * x / 10 + 1) for x in range(20)]
     a = b = 0.0
     for epoch in range(epochs):
