@@ -166,7 +166,7 @@ def test_compute_resource_is_created_with_the_form(page: Page, site: Site) -> No
     memory.get_by_role("textbox", name="At most").fill("20")
     summary = page.get_by_role("complementary", name="Summary")
     expect(summary).to_contain_text("2 whole GPUs")
-    expect(summary).to_contain_text("Over 20G the pod is killed")
+    expect(summary).to_contain_text("Killed above 20 GB (out of memory)")
     page.get_by_role("button", name="More settings").click()
     page.get_by_role("radiogroup", name="Shared memory").get_by_text("Same as memory").click()
     page.get_by_role("button", name="Add extended resource").click()

@@ -185,10 +185,10 @@ def capture_page(page: Page, name: str, path: str, text: str | None = None) -> N
 
 
 MORE = {
-    "compute-resource-form": ("/compute-resources/1xa100/edit", "64Gi of memory"),
-    "compute-resource": ("/compute-resources/1xa100", "Each pod gets 1 whole GPU"),
-    "new-compute-resource": ("/new/compute-resource", "left to whoever submits"),
-    "template-form": ("/templates/finetune/edit", "Each pod gets 1 whole GPU"),
+    "compute-resource-form": ("/compute-resources/1xa100/edit", "64 GiB of memory"),
+    "compute-resource": ("/compute-resources/1xa100", "1 whole GPU of type A100 per pod"),
+    "new-compute-resource": ("/new/compute-resource", "GPUs are set in the request"),
+    "template-form": ("/templates/finetune/edit", "1 whole GPU of type A100 per pod"),
     "policy": ("/policies/department/vision", "No new rejections"),
     "scope": ("/organization?scope=department/vision", "0 of 8"),
     "nowhere": ("/nowhere", "Page not found"),
