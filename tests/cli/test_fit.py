@@ -91,7 +91,7 @@ def test_what_is_supposed_is_told_first(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "8", "--add-nodes", "2xa100-1", "--without", "l4-2", "--without", "cpu-1")
     assert answer.out.splitlines()[:3] == [
         "what if: 2 empty nodes like a100-1: a100-1+1 and a100-1+2",
-        "what if: without 2 nodes: cpu-1 and l4-2; 7 pods there are not placed anew",
+        "what if: without 2 nodes: cpu-1 and l4-2; 7 pods there are not rescheduled",
         "now: 2 of 7 nodes take it (a100-1+1 and a100-1+2); there is room for 2 such runs",
     ]
 
@@ -200,7 +200,7 @@ def test_what_may_be_missing_is_warned_of(tmp_path: Path) -> None:
     write(tmp_path, {"nodes.json": json.dumps([item for item in items if item["kind"] == "Node"])})
     answer = run(tmp_path, "fit", "--gpu", "8", "--nodes", "nodes.json")
     assert answer.code == 0
-    assert "nodes.json: has no pods: every node counts as empty\n    -> print them too: kubectl get" in answer.err
+    assert "nodes.json: has no pods: every node counts as empty\n    -> include pods: kubectl get" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
-from fairlead.files.documents import ENDINGS
+from fairlead.files.documents import SUFFIXES
 from fairlead.model.names import NAME
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Violation
@@ -159,7 +159,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 def is_request(program: str | None, options: RequestOptions) -> bool:
     """Whether a program argument is a YAML file with a request."""
-    return program is not None and options.image is None and program.lower().endswith(ENDINGS)
+    return program is not None and options.image is None and program.lower().endswith(SUFFIXES)
 
 
 def parse_request(fields: Mapping[str, Any], location: str | None) -> RunRequest:

@@ -172,7 +172,7 @@ def test_a_grid_that_changed_answers_as_one_made_anew(
     assert {len(column) for column in columns} == {len(table)}
     for at, node in enumerate(table):
         assert table.position_of(node.name) == at
-        assert {name: column[at] for name, column in table.free.items() if name in node.left} == dict(node.left)
+        assert {name: column[at] for name, column in table.free.items() if name in node.remaining} == dict(node.remaining)
 
 
 @given(pod_requests(), node_tables(4), st.lists(st.deferred(lambda: changes()), min_size=1, max_size=8))
