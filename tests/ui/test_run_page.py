@@ -263,7 +263,7 @@ def test_an_unknown_run_shows_an_error_with_a_link_to_all_runs(
 ) -> None:
     browser_errors.expect("status of 404")
     page.goto("/runs/01a1e0f4bb597d25aa8c1f0c3d5e7f90/logs")
-    expect(page.get_by_role("alert")).to_contain_text("There is no run '01a1e0f4bb597d25aa8c1f0c3d5e7f90'")
+    expect(page.get_by_role("alert")).to_contain_text("Run '01a1e0f4bb597d25aa8c1f0c3d5e7f90' does not exist.")
     page.get_by_role("link", name="All runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
@@ -282,7 +282,7 @@ def test_the_page_of_a_run_stays_readable_after_its_deletion(
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)
     page.get_by_role("tab", name="Files").click()
     expect(alert).to_be_visible()
-    expect(page.get_by_role("alert").filter(has_text="There is no run")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="does not exist")).to_be_visible()
     alert.get_by_role("link", name="All runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
