@@ -30,8 +30,8 @@ from fairlead.ports import Store
 from tests.contracts.memory import MemoryStore
 
 PREFIX = "fairlead-pg-"
-# What keeps data through a power cut, and costs a third of the time.
-# Without triggers, some of which refuse this; and not for ever where a test forgot a transaction.
+# Durable writes, which tests do not need, take a third of the time.
+# Disable triggers, some of which forbid this, and do not wait for forgotten transactions.
 _EMPTY = "; ".join(
     [
         "SET LOCAL session_replication_role = replica",
@@ -44,7 +44,7 @@ _CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
 CARELESS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
-# What a fixture runs on, the default first.
+# The stores of a fixture, the default first.
 KINDS = {
     "store": ("memory", "sqlite", "postgresql"),
     "database_store": ("sqlite", "postgresql"),
@@ -169,7 +169,7 @@ def postgresql_server() -> Iterator[str]:
 
 
 def wait_until(true: Callable[[], bool], *, seconds: float = 10) -> None:
-    """Return as soon as something is true; fail where it does not become so."""
+    """Wait for a condition; fail after a timeout."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"did not become true within {seconds} s"
@@ -184,7 +184,7 @@ def _open(url: str) -> Iterator[DatabaseStore]:
 
 @cache
 def _store_at(url: str) -> DatabaseStore:
-    # What SQLAlchemy compiled stays with its engine: to do that again for each test takes longer than most tests.
+    # Reuse engines for their cache of compiled statements: compiling takes longer than most tests.
     return DatabaseStore(url)
 
 

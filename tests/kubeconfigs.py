@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-# Made of nothing: texts of the right form are all that is looked at before somebody connects.
+# Fake values with a valid format, which is all that is checked before a connection.
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nTm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nTm90IGEga2V5\n-----END RSA PRIVATE KEY-----\n"
 SERVER = "https://127.0.0.1:6443"
@@ -18,7 +18,7 @@ def encode(text: str) -> str:
 def make_kubeconfig(
     *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **parts: Any
 ) -> dict[str, Any]:
-    """A kubeconfig with two contexts, of which `main` is the current one; with other parts where they are said."""
+    """A kubeconfig with two contexts; `main` is the current one. Arguments replace parts."""
     said = cluster if cluster is not None else {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
     return {
         "apiVersion": "v1",

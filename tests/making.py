@@ -29,7 +29,7 @@ RUN_ID = "r7"
 
 
 def make_request(**asked: Any) -> RunRequest:
-    """A request, of a container where no function is said."""
+    """A request, by default for a container."""
     return RunRequest.model_validate({"function": CONTAINER, **asked})
 
 
@@ -54,7 +54,7 @@ def make_policy(scope: str = "platform", **said: Any) -> Policy:
 
 
 def make_cluster(**fields: Any) -> Cluster:
-    """A cluster with whole GPUs, where nothing else is said."""
+    """A cluster, by default with whole GPUs."""
     return Cluster.model_validate({"name": "main", **fields})
 
 
@@ -67,7 +67,7 @@ def make_snapshot(
     code: Code | None = CODE,
     project: str = "forest",
 ) -> Snapshot:
-    """What a plan depends on: the objects that reach the project, policies from the platform down."""
+    """A snapshot: the objects visible to the project, and policies from the platform down."""
     return Snapshot(
         project=project,
         cluster=next((item for item in objects if isinstance(item, Cluster)), make_cluster()),
@@ -107,7 +107,7 @@ def setting(planned: Plan, path: str) -> Setting:
 
 
 def value(planned: Plan, path: str) -> Any:
-    """The resolved value at a path, as JSON has it; the text `absent` where there is no such setting."""
+    """The resolved value at a path as JSON; `absent` if the setting does not exist."""
     return to_json(setting(planned, path).value) if path in {item.path for item in planned.settings} else "absent"
 
 
@@ -123,12 +123,12 @@ def broken(planned: Plan | Sequence[Violation]) -> list[tuple[str, str]]:
 
 
 def warned(planned: Plan) -> list[tuple[str, str]]:
-    """What is warned of, and where."""
+    """The paths and rules of warnings."""
     return [(warning.path, warning.rule) for warning in planned.warnings]
 
 
 def lost(planned: Plan, path: str) -> list[tuple[Any, str]]:
-    """What the setting at a path overrode, strongest first: values and sources."""
+    """The values and sources that a setting overrides, highest precedence first."""
     return [(to_json(said.value), str(said.source)) for said in setting(planned, path).overridden]
 
 

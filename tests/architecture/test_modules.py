@@ -23,7 +23,7 @@ ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.in_contain
     "fairlead.in_container.function_server",
 }
 CATCH_ALL = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
-# A line of the tree of errors: the branches, and the name with the module in front of it if it is not errors.py.
+# A line of the tree of errors: the branches, and the name, prefixed with its module unless that is errors.py.
 DRAWN = re.compile(r"^(?P<branches>[│├└─ ]*)(?P<name>(?:[a-z_]+\.)*[A-Z]\w+)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,4 +1,4 @@
-"""What is kept in the repository: hashes of what is installed, and no place to install it from."""
+"""The repository contains hashes of dependencies, and no URL of a package registry."""
 
 import json
 import re
@@ -78,6 +78,6 @@ def _kept_files() -> list[Path]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
-        pytest.skip("this is no checkout")
+        pytest.skip("not a git checkout")
     files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
     return [file for file in files if file.is_file()]

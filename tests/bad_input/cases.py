@@ -20,7 +20,7 @@ KINDS = {"--compute": "ComputeResource", "--templates": "Template", "--policy": 
 
 @dataclass(frozen=True)
 class Case:
-    """A mistake: the request, other files and options, and what is said of it."""
+    """An invalid input: the request, other files and options, and the expected output."""
 
     case: str
     request: str
@@ -41,12 +41,12 @@ def list_tables() -> list[Path]:
 
 
 def answer(case: Case, folder: Path) -> terminal.Answer:
-    """What the terminal says of a case."""
+    """The output of the CLI for a case."""
     return terminal.preview(folder, case.request, *shlex.split(case.options), files=case.files)
 
 
 def find_rules(case: Case, folder: Path) -> list[str]:
-    """The rules that a case breaks, in the order in which they are said."""
+    """The violated rules of a case in the order of the output."""
     words = shlex.split(case.options)
     terminal.write(folder, {"request.yaml": case.request, **case.files})
     out = terminal.run(folder, "preview", "request.yaml", *words, "-o", "json").out

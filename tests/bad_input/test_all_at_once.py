@@ -1,4 +1,4 @@
-"""Several mistakes are reported together: nobody mends a file line by line."""
+"""All mistakes of a file are reported together."""
 
 import re
 from pathlib import Path

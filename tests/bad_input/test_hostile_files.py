@@ -148,7 +148,7 @@ def test_a_name_of_300_characters_is_refused_and_shown_short(tmp_path: Path, req
     assert answer.code == 1
     assert problem.startswith(f"  request.yaml: {path}")
     assert "has 300 characters, at most " in problem
-    assert "302" not in problem, "the quotes are no part of the name"
+    assert "302" not in problem, "the quotes are not part of the name"
     assert len(problem) < 300, "a path is shown as short as a value"
     assert hint.startswith("    -> use ")
 

@@ -1,4 +1,4 @@
-"""Each mistake in the tables is said word by word, and all of them as a data scientist understands them."""
+"""The exact messages for each invalid input, in terms that a data scientist understands."""
 
 import itertools
 import re
@@ -14,7 +14,7 @@ ALL = [pytest.param(case, id=f"{table}: {case.case}") for table, cases in TABLES
 EACH_TABLE = pytest.mark.parametrize("table", TABLES)
 
 HINT = "    -> "
-# What pydantic, PyYAML and Python say when nobody translates them.
+# Fragments of untranslated messages of pydantic, PyYAML and Python.
 INSIDES = re.compile(
     r"\b([Ss]hould|Keys|[Tt]uple|dictionary|String|Traceback|sys\.|constructor|unhashable|token|Input)\b"
 )
@@ -56,7 +56,7 @@ def test_no_message_speaks_of_the_insides_of_the_program(table: str) -> None:
 
 
 def find_problems(case: Case) -> Iterator[tuple[str, str]]:
-    """What is wrong, each with its suggestion; an empty text where there is none."""
+    """The messages, each with its hint or an empty string."""
     lines = case.says.splitlines()[1:]
     for line, following in itertools.pairwise([*lines, ""]):
         if not line.startswith(HINT):

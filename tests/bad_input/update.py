@@ -13,7 +13,7 @@ def main() -> None:
 
 
 def update(case: cases.Case) -> cases.Case:
-    """The case with what is said of it now."""
+    """The case with the current output."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         said = cases.answer(case, Path(one)).err
         return replace(case, says=said, rules=cases.find_rules(case, Path(other)))

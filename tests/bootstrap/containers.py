@@ -27,7 +27,7 @@ def make_container(folder: Path, files: dict[str, str], source: str | None, **ca
 
 
 def mount(folder: Path, archive: bytes, **call: Any) -> Path:
-    """The same, with code that is packed already."""
+    """Run code that is already packed."""
     mounted = folder / MOUNTED
     mounted.mkdir()
     for part in (BOOTSTRAP, FUNCTION_SERVER):
@@ -65,7 +65,7 @@ def call_code(folder: Path, code: str, **inputs: Any) -> tuple[int, str, str]:
 
 
 def result_of(folder: Path) -> Any:
-    """What is written down of the result."""
+    """The content of result.json."""
     return json.loads((folder / "home" / "result.json").read_text("utf-8"))
 
 
@@ -78,7 +78,7 @@ def value_of(folder: Path) -> Any:
 
 
 def error_of(folder: Path) -> dict[str, str]:
-    """What is written down of a failure; a failure has no result."""
+    """The content of error.json. A failed run has no result."""
     assert not (folder / "home" / "result.json").exists()
     found: dict[str, str] = json.loads((folder / "home" / "error.json").read_text("utf-8"))
     assert set(found) == {"type", "message", "traceback"}

@@ -23,7 +23,7 @@ RUN, TOKEN = "r1", "fl_run.k.secret"
 
 @dataclass
 class Server:
-    """What pods ask of a server, and what it answers. A status of 0 ends the connection without a word."""
+    """A server for pods that records requests. A status of 0 closes the connection."""
 
     url: str = ""
     code: bytes = b""
@@ -34,7 +34,7 @@ class Server:
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # problems, by path
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        """What it answers to one request."""
+        """The response to one request."""
         self.asked.append((method, path))
         status = self.statuses.pop(0) if self.statuses else 200
         if path in self.refused:
@@ -87,7 +87,7 @@ def serving(prefix: str = "") -> Iterator[Server]:
 
 
 def silent_url() -> str:
-    """An address where nobody listens."""
+    """An address with a closed port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -124,7 +124,7 @@ def envs_of(folder: Path, server: Server | str | None = None) -> dict[str, str]:
 
 
 def message_of(folder: Path) -> Any:
-    """The termination message, where there is one."""
+    """The termination message, or None."""
     text = (folder / "message").read_bytes()
     assert len(text) <= 4096, "Kubernetes keeps no more"
     return json.loads(text) if text else None

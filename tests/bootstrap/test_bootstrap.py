@@ -15,7 +15,7 @@ from tests.bootstrap.containers import BOOTSTRAP, error_of, execute, make_contai
 from tests.bootstrap.pods import SIDECAR
 from tests.cli.terminal import preview, write
 
-# Every Python that lies where this one does, or beside it as pyenv keeps them.
+# All Python versions next to this one, also those of pyenv.
 HERE = Path(sys.base_prefix)
 FOUND = [*HERE.glob("bin/python3.*"), *HERE.parent.glob("3.*/bin/python3.*")]
 PYTHONS = sorted(str(path) for path in FOUND if re.fullmatch(r"python3\.([89]|\d\d)", path.name))

@@ -30,7 +30,7 @@ print(json.dumps(told))
 
 
 def pack_script(folder: Path, code: str, cwd: Path | None = None) -> dict[str, Any]:
-    """What a script with a function `main` packs, seen from a process of its own."""
+    """Pack the function `main` of a script in a separate process."""
     write(folder, {"script.py": code + PACK, **HELPERS})
     command = [sys.executable, str(folder / "script.py")]
     ended = subprocess.run(command, cwd=cwd or folder, capture_output=True, text=True, timeout=60, check=True)

@@ -1,4 +1,4 @@
-"""What a function returns is kept as a whole, or the run fails and says what of it cannot be kept."""
+"""Return values are stored completely, or the run fails with the part that cannot be stored."""
 
 import json
 from pathlib import Path

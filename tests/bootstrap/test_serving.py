@@ -85,7 +85,7 @@ def find_port() -> int:
 
 
 def connects(port: int) -> bool:
-    """Whether somebody listens on a port."""
+    """Whether a port accepts connections."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
@@ -94,7 +94,7 @@ def connects(port: int) -> bool:
 
 
 def call_socket(folder: Path, text: bytes) -> bytes:
-    """All that is answered to some bytes on the socket in a folder; nothing where nobody listens."""
+    """The raw response to bytes on the socket of a folder; empty if it is closed."""
     opened = os.open(folder, os.O_PATH)
     try:
         with socket.socket(socket.AF_UNIX) as client:

@@ -1,4 +1,4 @@
-"""What a function leaves gets back from its pod: in the termination message, or over the network."""
+"""Results and files of a pod: in the termination message, or uploaded to the server."""
 
 import json
 import os
@@ -194,10 +194,10 @@ def test_files_that_cannot_get_back_are_told_and_the_run_stays_completed(tmp_pat
 @pytest.mark.parametrize(
     ("limits", "lost", "why"),
     [
-        ({"LARGEST_FILE": 20}, 1, "b has 30 bytes, but the limit is 20 per file and 268,435,456 per run"),
-        ({"LARGEST_OUTPUT": 25}, 1, "b has 30 bytes, but the limit is 67,108,864 per file and 25 per run"),
-        ({"LARGEST_OUTPUT": 15}, 2, "b has 30 bytes, but the limit is 67,108,864 per file and 15 per run"),
-        ({"MOST_FILES": 1}, 2, "a run can have at most 1 output files: pack them into one, or use a volume"),
+        ({"MAX_FILE_BYTES": 20}, 1, "b has 30 bytes, but the limit is 20 per file and 268,435,456 per run"),
+        ({"MAX_OUTPUT_BYTES": 25}, 1, "b has 30 bytes, but the limit is 67,108,864 per file and 25 per run"),
+        ({"MAX_OUTPUT_BYTES": 15}, 2, "b has 30 bytes, but the limit is 67,108,864 per file and 15 per run"),
+        ({"MAX_OUTPUT_FILES": 1}, 2, "a run can have at most 1 output files: pack them into one, or use a volume"),
     ],
 )
 def test_more_than_is_kept_is_not_even_sent(tmp_path: Path, limits: dict[str, int], lost: int, why: str) -> None:
@@ -284,7 +284,7 @@ def test_without_a_server_and_a_message_nothing_is_different(tmp_path: Path) -> 
         tmp_path, {"a.py": "import os\ndef main():\n    return os.getppid()\n"}, "a.py", handler="main"
     )
     assert execute(tmp_path, bootstrap, FAIRLEAD_TERMINATION=str(tmp_path / "nowhere")) == (0, "", "")
-    assert value_of(tmp_path) == os.getpid(), "there is no process between"
+    assert value_of(tmp_path) == os.getpid(), "no process in between"
 
 
 def test_a_container_without_this_part_knows_nothing_of_pods(tmp_path: Path) -> None:
@@ -304,5 +304,11 @@ def test_nothing_more_is_loaded_into_the_process_of_the_function(tmp_path: Path)
 
 
 def test_the_limits_are_those_of_the_server() -> None:
-    assert (sidecar.LARGEST_FILE, sidecar.LARGEST_OUTPUT) == (run_uploads.LARGEST_FILE, run_uploads.LARGEST_OUTPUT)
-    assert (sidecar.MOST_FILES, sidecar.LARGEST_LEFT) == (run_uploads.MOST_FILES, outcomes.MAX_OUTCOME_BYTES)
+    assert (sidecar.MAX_FILE_BYTES, sidecar.MAX_OUTPUT_BYTES) == (
+        run_uploads.MAX_FILE_BYTES,
+        run_uploads.MAX_OUTPUT_BYTES,
+    )
+    assert (sidecar.MAX_OUTPUT_FILES, sidecar.MAX_OUTCOME_BYTES) == (
+        run_uploads.MAX_OUTPUT_FILES,
+        outcomes.MAX_OUTCOME_BYTES,
+    )

@@ -13,7 +13,7 @@ import fairlead.cli
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command left behind."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -27,21 +27,21 @@ class Terminal:
     folder: Path
 
     def __call__(self, *words: str) -> Answer:
-        """What a command leaves behind, whatever it is."""
+        """Run a command, and return exit code and output."""
         return run(self.folder, *words)
 
     def say(self, *words: str) -> str:
-        """What a command prints that must succeed and complain of nothing."""
+        """Run a command that must succeed without output to stderr, and return stdout."""
         answer = self(*words)
         assert (answer.code, answer.err) == (0, ""), answer
         return answer.out
 
     def read(self, *words: str) -> Any:
-        """What a command answers to programs."""
+        """Run a command with --json, and return the data."""
         return json.loads(self.say(*words, "--json"))
 
     def fail(self, *words: str) -> str:
-        """What a command complains of that must fail and print nothing else."""
+        """Run a command that must fail without output to stdout, and return stderr."""
         answer = self(*words)
         assert (answer.code, answer.out) == (1, ""), answer
         return answer.err

@@ -125,9 +125,9 @@ def test_templates_are_kept_like_compute_resources(terminal: Terminal) -> None:
     [line] = terminal.say("templates", "ls", "--filter", "name==start").splitlines()[1:]
     assert line.split()[:4] == ["start", "platform", "under", "0"]
     assert terminal.say("templates", "copy", "start", "again") == "copied template start to again\n"
-    assert terminal.say("templates", "rename", "again", "anew") == "renamed template again to anew\n"
+    assert terminal.say("templates", "rename", "again", "anew") == "renamed template again to renewed\n"
     assert "profile: under" in terminal.say("templates", "show", "anew")
-    assert terminal.say("templates", "rm", "anew") == "deleted template anew\n"
+    assert terminal.say("templates", "rm", "anew") == "deleted template renewed\n"
     assert terminal.say("templates", "rm", "start", "--force") == "deleted template start\n"
 
 
@@ -160,10 +160,10 @@ def test_every_mistake_is_told_at_once(terminal: Terminal) -> None:
     [
         (("create", "nofile", "-f", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
         (("create",), "name: is missing"),
-        (("edit", "nobody", "--mem", "1Gi"), "compute resource 'nobody' does not exist"),
+        (("edit", "nobody", "--mem", "1Gi"), "compute resource 'missing' does not exist"),
         (("edit", "nobody"), "nothing to change"),
-        (("copy", "nobody", "new"), "compute resource 'nobody' does not exist"),
-        (("archive", "nobody"), "compute resource 'nobody' does not exist"),
+        (("copy", "nobody", "new"), "compute resource 'missing' does not exist"),
+        (("archive", "nobody"), "compute resource 'missing' does not exist"),
         (("show", ""), "compute resource '' does not exist"),
         (("rm", ".."), "compute resource '..' does not exist"),
         (("rm", "a/b"), "not found: "),

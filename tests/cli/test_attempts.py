@@ -17,7 +17,7 @@ GROWING = ("--mem", "48Mi", "--mem-limit", "96Mi", "--on-oom-grow", "4", "--on-o
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, terminal: Terminal) -> None:
-    """What to run, where the terminal is."""
+    """A program in the working folder of the terminal."""
     write(tmp_path, PROGRAMS)
 
 

@@ -1,4 +1,4 @@
-"""Clusters from the terminal: added with a kubeconfig, changed, connected anew, checked, removed."""
+"""`fairlead clusters`: add, edit, connect, check, remove."""
 
 import json
 from pathlib import Path
@@ -9,13 +9,13 @@ import yaml
 from tests.cli.terminal import Terminal, run, write
 from tests.kubeconfigs import TOKEN, make_kubeconfig
 
-# Nobody listens there.
+# A closed port.
 GONE = {"server": "http://127.0.0.1:1"}
 
 
 @pytest.fixture
 def kubeconfig(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kubeconfig at home, which leads to nobody."""
+    """A kubeconfig in the home folder, with an unreachable server."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(terminal.folder))
     write(terminal.folder, {".kube/config": yaml.safe_dump(make_kubeconfig(cluster=GONE))})
@@ -141,7 +141,7 @@ def test_permissions_are_printed_without_a_server(tmp_path: Path, monkeypatch: p
 def test_permissions_are_those_of_the_cluster(terminal: Terminal, kubeconfig: Path) -> None:
     said = ("--no-create-namespaces", "--namespace", "x-{project}", "--queueing", "kueue")
     terminal("clusters", "add", "nine", *said)
-    assert "There is no project on it yet" in terminal.say("clusters", "rbac", "nine")
+    assert "The cluster has no project yet" in terminal.say("clusters", "rbac", "nine")
     terminal.say("departments", "create", "nines", "--parent", "cluster/nine")
     terminal.say("projects", "create", "ninth", "--parent", "department/nines")
     printed = terminal.say("clusters", "rbac", "nine")

@@ -19,7 +19,7 @@ NOWHERE = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_any"}
 
 @pytest.fixture(autouse=True)
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks a server here finds none."""
+    """No server is available."""
     monkeypatch.delenv("FAIRLEAD_PROJECT", raising=False)
     for name, value in NOWHERE.items():
         monkeypatch.setenv(name, value)
@@ -51,7 +51,12 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     assert lines[0].startswith("later: needs 3 GPUs on one node; at most 2 free on any of 3 suitable nodes")
     assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
     assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
-    assert lines[8:] == ["3 more nodes: use --all-nodes to see why", "", "Suggestions", "  1. request 2 GPUs instead of 3"]
+    assert lines[8:] == [
+        "3 more nodes: use --all-nodes to see why",
+        "",
+        "Suggestions",
+        "  1. request 2 GPUs instead of 3",
+    ]
 
 
 def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:
@@ -109,7 +114,7 @@ def test_a_request_is_said_as_for_a_preview_with_the_same_files(tmp_path: Path) 
     answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest")
     assert answer.out.startswith("now: 1 of 7 nodes takes it (a100-2); there is room for 1 such run\n")
     answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest", "--gpu", "9")
-    assert "the compute resource" not in answer.err, "it wins, of which a preview warns"
+    assert "the compute resource" not in answer.err, "overridden by the compute resource"
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:

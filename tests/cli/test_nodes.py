@@ -50,7 +50,7 @@ class Desk:
         self.world = world
 
     def get(self, path: str, **asked: str) -> Any:
-        """What is at a path."""
+        """GET a path of the API."""
         services = self.world.services
         show: dict[str, Callable[..., Any]] = {
             "/nodes": services.executions.nodes,

@@ -28,7 +28,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def follow(server: Running, address: str) -> tuple[str, str]:
-    """Where a browser lands that opens an address, and as whom."""
+    """Open a URL like a browser, and return the final URL and the user."""
     with server.anybody() as browser:
         answer = browser.get(address.strip())
         assert answer.status_code == 303, answer.text

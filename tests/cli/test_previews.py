@@ -68,7 +68,9 @@ def test_the_explanation_says_each_value_with_its_source_and_what_it_overrode(tm
     assert "overrides 6Gi (request)" in lines
     assert "resources.cpu.requests 1 platform policy" in lines
     assert "envs.MODE tune template finetune" in lines
-    assert "resources.mem.requests: the request sets 6Gi; the compute resource 1xa100 overrides it and sets 64Gi" in lines
+    assert (
+        "resources.mem.requests: the request sets 6Gi; the compute resource 1xa100 overrides it and sets 64Gi" in lines
+    )
 
 
 def test_the_explanation_is_what_comes_out_where_nothing_is_said(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_a_project_sees_the_compute_resources_of_its_department_only(tmp_path: P
 def test_a_request_without_a_function_is_named_after_its_file(tmp_path: Path) -> None:
     write(tmp_path, {"night-job.yaml": "resources: {cpu: 1}", "my job.yaml": "resources: {cpu: 1}"})
     assert run(tmp_path, "preview", "night-job.yaml").out.startswith("job night-job in project")
-    assert run(tmp_path, "preview", "my job.yaml").code == 0, "nobody wrote a bad name"
+    assert run(tmp_path, "preview", "my job.yaml").code == 0, "the name is derived, not written by the user"
 
 
 @pytest.mark.parametrize("source", ["train.py", "src/train.py", "src"])

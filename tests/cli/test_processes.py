@@ -72,7 +72,7 @@ def test_a_list_is_read_page_by_page_as_it_is_needed(terminal: Terminal, server:
     found = connection.list("/projects/default/volumes", search="paged-", limit=1)
     assert next(found)["name"] == "paged-0"
     terminal.say("volumes", "rm", "paged-1")
-    assert [item["name"] for item in found] == ["paged-2"], "the next page is asked for when it is needed"
+    assert [item["name"] for item in found] == ["paged-2"], "pages are loaded on demand"
 
 
 def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None:
@@ -110,7 +110,7 @@ def test_a_secret_is_asked_for_without_an_echo(terminal: Terminal, server: Runni
     assert "set secret TYPED of project default" in shown
     assert "planted" not in shown
     left = _type([str(FAIRLEAD), "secrets", "set", "LEFT"], _here(server, tmp_path), "\x04")
-    assert "error: there is no value" in left
+    assert "error: stdin contains no value" in left
     assert {item["name"] for item in terminal.read("secrets", "ls")} & {"TYPED", "LEFT"} == {"TYPED"}
 
 
@@ -147,7 +147,7 @@ def _here(server: Running, home: Path) -> dict[str, str]:
 
 
 def _type(words: list[str], variables: dict[str, str], typed: str) -> str:
-    """What somebody sees who runs a command at a terminal and types something."""
+    """The output of a command in a terminal with typed input."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True

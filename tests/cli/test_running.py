@@ -15,7 +15,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, terminal: Terminal) -> None:
-    """A program to run, where the terminal is."""
+    """A program in the working folder of the terminal."""
     write(tmp_path, PROGRAMS)
 
 
@@ -131,7 +131,7 @@ def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal
     answer = terminal("run", "asked/by-eight.yaml", "--json")
     told = json.loads(answer.out)
     assert (answer.code, told["function"], told["result"]) == (0, "by-eight", {"n": 8})
-    # What options say wins over it, and a name alone is a function that is kept.
+    # Options override the file, and a name alone is a stored function.
     assert terminal("run", "asked/by-eight.yaml", "-i", "n=9", "--name", "by-nine").out == "step 9\n"
     write(tmp_path, {"again.yml": "function: by-nine\ninputs: {n: 7}\n"})
     assert terminal("run", "again.yml").out == "step 7\n"

@@ -1,4 +1,4 @@
-"""Tables: aligned, cut where a terminal is narrow, and safe to show."""
+"""Tables: aligned, truncated on narrow terminals, with escaped control characters."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

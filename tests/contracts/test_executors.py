@@ -146,7 +146,7 @@ def test_a_run_that_has_ended_cannot_be_stopped(bench: Bench) -> None:
 def test_the_log_is_read_page_by_page_and_complete_at_its_end(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     bench.until("r1", *ENDED)
-    assert read_all(bench.executor, "r1", most=1) == bench.said
+    assert read_all(bench.executor, "r1", max_bytes=1) == bench.said
     whole = bench.executor.read_log("r1", 0, 1 << 20)
     assert whole.complete
     assert whole.entries[-1].end == whole.cursor

@@ -1,4 +1,4 @@
-"""Who waits is given a place, or told why not: once, and not at each round."""
+"""Admission of waiting runs, and waiting reasons that are written only once."""
 
 from datetime import timedelta
 from typing import Any
@@ -125,7 +125,7 @@ def test_runs_on_a_cluster_that_nobody_executes_keep_no_other_from_starting(
     assert platform.state(run.id)[0] == "pending"
 
 
-# What a run needs when it starts
+# Dependencies of a start
 
 
 def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> None:
@@ -195,7 +195,7 @@ def test_a_secret_that_cannot_be_opened_keeps_no_other_run_from_starting(platfor
 def test_what_keeps_a_run_from_starting_is_told(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    platform.executor.end(run.id, Phase.FAILED, reason="StartFailed", message="there is no config map x")
+    platform.executor.end(run.id, Phase.FAILED, reason="StartFailed", message="config map x does not exist")
     controller.sync({run.id})
     assert platform.state(run.id) == ("failed", "StartFailed")
 

@@ -19,7 +19,7 @@ class Killed(BaseException):
 
 
 def kill(*_args: Any, **_more: Any) -> None:
-    """What happens instead of a step."""
+    """A crash in place of a step."""
     raise Killed
 
 

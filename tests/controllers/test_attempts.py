@@ -1,4 +1,4 @@
-"""A run that fails is tried again, as often as was asked for: each try once, whatever happens in between."""
+"""Retries of failed runs: the requested number, each attempt exactly once."""
 
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ def begin(platform: Platform, controller: RunController, **asked: Any) -> str:
 
 
 def records(platform: Platform, run_id: str) -> list[AttemptRecord]:
-    """What is kept of the tries that are over."""
+    """The stored ended attempts."""
     with platform.world.store.reading() as tx:
         found = tx.find(AttemptRecord, Condition("run_id", "=", run_id))
     return sorted(found, key=lambda attempt: attempt.number)
@@ -127,7 +127,7 @@ def test_a_run_waits_for_the_pause_before_it_is_tried_again(platform: Platform) 
     pass_by(platform, controller, 9)
     controller.sync({run})
     assert platform.state(run) == ("queued", "Retrying")
-    assert platform.state(other.id)[0] == "pending"  # whoever waits behind it does not wait with it
+    assert platform.state(other.id)[0] == "pending"  # runs behind it do not wait
     pass_by(platform, controller, 2)
     assert platform.executor.count("start", f"{run}-2") == 1
 
@@ -169,7 +169,7 @@ def test_what_tells_of_a_try_that_is_over_changes_nothing(platform: Platform) ->
 
 
 def memory_of(platform: Platform, execution: str) -> str:
-    """What the pod of a try requests."""
+    """The requests of an attempt's pod."""
     job = platform.executor.kept[execution].work.manifests[0]
     found: str = job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"]
     return found
@@ -325,7 +325,7 @@ def test_the_try_that_runs_is_the_one_that_is_stopped(platform: Platform, attemp
     assert [known for call, known in platform.executor.calls if call == "stop"] == [execution]
 
 
-# What is forgotten
+# Retention
 
 
 def try_twice(platform: Platform) -> str:

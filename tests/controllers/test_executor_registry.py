@@ -1,4 +1,4 @@
-"""What executes runs follows the clusters: those that are new, changed, gone, or not to be reached."""
+"""The executor registry follows new, changed, deleted and unreachable clusters."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ class Remote(MemoryExecutor):
         self.cluster, self.connection, self.closed = cluster, connection, False
 
     def close(self) -> None:
-        """Note that nobody needs it any more."""
+        """Record that it was closed."""
         self.closed = True
 
 
@@ -146,11 +146,11 @@ def test_at_the_end_every_cluster_is_let_go(network: Network) -> None:
 
 def test_one_that_cannot_be_reached_keeps_nobody_from_the_others(network: Network) -> None:
     bad, main = network.add("bad"), network.add("main")
-    network.broken["bad"] = ValueError("that is no certificate")
+    network.broken["bad"] = ValueError("that is not a certificate")
     for _ in range(2):
         network.registry.refresh()
     assert (network.registry.find(bad), network.registry.find(main)) == (None, network.opened[0])
-    assert network.registry.connection_error(bad) == "that is no certificate"
+    assert network.registry.connection_error(bad) == "that is not a certificate"
     assert len(network.opened) == 1
     network.broken.clear()
     network.registry.refresh()

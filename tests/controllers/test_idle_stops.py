@@ -1,4 +1,4 @@
-"""Workspaces that nobody uses are stopped, where that was asked for."""
+"""Idle culling of workspaces."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ def pass_by(platform: Platform, controller: RunController, minutes: float) -> No
 
 
 def use(platform: Platform, run_id: str) -> None:
-    """What a request at its URL leaves."""
+    """Record a use of the workspace's URL."""
     with platform.world.store.recording() as tx:
         run = platform.run(run_id)
         tx.save(replace(run, last_used_at=platform.world.clock(), revision=run.revision + 1))

@@ -1,4 +1,4 @@
-"""What an executor is given to start a run: its token only where its manifests ask for one."""
+"""Launch specs: the token of a run is included only if its manifests need it."""
 
 from typing import Any
 

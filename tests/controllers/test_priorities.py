@@ -1,4 +1,4 @@
-"""Who is given a place first: by priority, then by age."""
+"""Queue order: priority, then age."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def states(platform: Platform, *submitted: RunRecord) -> list[str]:
 
 
 def pass_by(platform: Platform) -> None:
-    """Let so much time pass that the next look is a thorough one."""
+    """Advance the clock so that the next pass is a full one."""
     platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
 
 
@@ -134,7 +134,7 @@ def test_a_quota_that_is_raised_or_removed_lets_runs_go(platform: Platform) -> N
     controller.sync(set())
     assert states(platform, *submitted) == ["starting", "pending", "queued", "queued"]
     assert "is 2 runs at once" in platform.run(submitted[2].id).message
-    platform.world.put_policy(OTHER, rules={"resources.cpu": {"max": 8}})  # nothing is said of a quota any more
+    platform.world.put_policy(OTHER, rules={"resources.cpu": {"max": 8}})  # the quota was removed
     pass_by(platform)
     controller.sync(set())
     assert states(platform, *submitted[2:]) == ["queued", "pending"]

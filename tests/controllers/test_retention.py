@@ -1,4 +1,4 @@
-"""What is forgotten with time, and that nothing else is."""
+"""Retention: old data is deleted, and nothing else."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ DAYS = timedelta(days=1)
 
 
 def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Retention:
-    """Forgets runs and logs after so many days."""
+    """A retention controller with the given number of days."""
     keep = {"keep_runs": runs * DAYS, "keep_logs": logs * DAYS}
     return Retention(
         platform.world.store, ExecutorRegistry({"local": platform.executor}), clock=platform.world.clock, **keep

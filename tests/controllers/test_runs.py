@@ -1,4 +1,4 @@
-"""What time does to runs: claimed once, started once, seen through to their end, whatever happens on the way."""
+"""The run controller: runs are claimed once, started once and followed to their end despite faults."""
 
 from typing import Any
 
@@ -185,7 +185,7 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(
 ) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    del platform.executor.kept[run.id]  # nothing is seen of it, for it has not begun
+    del platform.executor.kept[run.id]  # not observable, because it has not started
 
     def refuse(_run_id: str) -> None:
         raise Unavailable("not now")
@@ -304,7 +304,7 @@ def test_a_server_says_that_it_is_there(platform: Platform) -> None:
 @pytest.mark.every_store
 @pytest.mark.parametrize("text", ["a\0b", "x" * 100_000, "日本 🦊"], ids=lambda text: ascii(text)[:12])
 def test_whatever_a_run_returns_or_raises_is_kept(platform: Platform, text: str) -> None:
-    """One run must not stay alive for ever because its words cannot be kept."""
+    """A run must end even if its message cannot be stored."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     told = {"result": {"value": text, text: [text]}, "error": {"message": text}, "message": "as it is"}

@@ -1,4 +1,4 @@
-"""Runs on clusters that any server reaches: one looks after each, and another one where that has fallen silent."""
+"""Ownership of runs on shared clusters: one server per run, and takeover if its heartbeat expires."""
 
 from datetime import timedelta
 
@@ -37,7 +37,7 @@ def test_the_runs_of_one_that_has_fallen_silent_are_taken_over(servers: Servers,
     servers.end(run)
     servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("completed", "Completed")
-    assert platform.events(run.id).count(("running", "Running")) == 1  # who looks after it is no event
+    assert platform.events(run.id).count(("running", "Running")) == 1  # a change of the owner is not an event
 
 
 def test_one_that_was_claimed_and_never_started_is_started_by_the_other(servers: Servers, platform: Platform) -> None:
@@ -100,7 +100,7 @@ def test_what_has_ended_is_nobody_s_any_more(servers: Servers, platform: Platfor
 
 
 def test_runs_wait_for_no_place_of_this_machine(servers: Servers, platform: Platform) -> None:
-    """Where a run fits is for the cluster to say."""
+    """The cluster schedules the run."""
     large = [platform.submit(FAR, resources={"cpu": 1000}) for _ in range(3)]
     servers.look("one")
     assert [platform.state(run.id)[0] for run in large] == ["pending"] * 3

@@ -27,7 +27,7 @@ def make_queue() -> Iterator[Make]:
 
 
 class Work:
-    """What is done to runs: it takes as long as a test says."""
+    """A worker function whose duration a test controls."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -60,7 +60,7 @@ def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_
         queue.add("a")
     assert work.begun == ["a"]
     work.go.release()
-    wait_until(lambda: work.begun == ["a", "a"])  # once for all that was said
+    wait_until(lambda: work.begun == ["a", "a"])  # once for all notifications
     work.go.release()
     wait_until(lambda: work.done == ["a", "a"])
     queue.add("a")

@@ -20,13 +20,13 @@ def make_amounts(**said: str | int) -> dict[str, int]:
 def make_pod_request(
     *, selector: Mapping[str, str] | None = None, terms: Any = None, tolerations: Any = (), **said: str | int
 ) -> PodRequest:
-    """What one run asks for; it is one run."""
+    """The quota amounts of one run."""
     nodes = None if terms is None else tuple(terms)
     return PodRequest({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
 
 
 def make_holding(name: str | None = "train-a", **said: str | int) -> ScheduledPod:
-    """What a run holds."""
+    """The allocation of a run."""
     return ScheduledPod(f"id-{name}", name, {**make_amounts(**said), PODS: NANOS})
 
 
@@ -45,6 +45,6 @@ def make_node(
     cordoned: bool = False,
     **said: str | int,
 ) -> Node:
-    """A node of some size, with what is taken of it."""
+    """A node with the given capacity and allocations."""
     has = make_amounts(**{"cpu": 8, "mem": "32Gi", "disk": "100Gi", "gpu": 2, "pods": 16, **said})
     return Node(name, has, labels or {}, holdings, tuple(map(make_taint, taints)), cordoned)

@@ -1,4 +1,4 @@
-"""What the platform needs on a cluster: all of it, and no more."""
+"""RBAC rules for a cluster: complete and minimal."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ READING = {"get", "list", "watch"}
 
 
 def given(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]]:
-    """What roles of a kind allow: the namespace, the group, the resource and the verb."""
+    """The permissions of roles of a kind: namespace, group, resource and verb."""
     return {
         (manifest["metadata"].get("namespace", ""), group, resource, verb)
         for manifest in manifests

@@ -19,7 +19,7 @@ def wait(name: str, *, waited: float = 0.0, **said: Any) -> QueuedRun:
 
 
 def admit(node: Node, *queue: QueuedRun) -> list[AdmissionDecision]:
-    """What becomes of those who wait."""
+    """The admission results of waiting runs."""
     return list(admission.admit(queue, node))
 
 

@@ -26,7 +26,7 @@ RUN = "0198c0de" * 4
 
 
 def keep(asked: dict[str, Any], *objects: Any) -> PlanRecord:
-    """What is kept of a run that was asked for."""
+    """The retry terms of a run."""
     planned = plan(asked, *objects, run_id=RUN)
     assert not planned.violations, planned.violations
     data = json.loads(json.dumps(explanations.to_data(planned)))

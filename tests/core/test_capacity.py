@@ -1,4 +1,4 @@
-"""What a cluster has and what is left of it: in all, by group and by type of GPU; and how many more fit."""
+"""Capacity in total, by node group and by GPU type, and how many more runs fit."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What could not work whatever policies say: every check, what breaks it and what does not."""
+"""Checks of requests that are independent of policies: violations and valid cases."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which compute resource and which template a run gets, and what happens where a name is unknown."""
+"""Selection of the compute resource and template, and unknown names."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a cluster says of the objects of its runs: where they are, who queues them, what they may name."""
+"""Cluster settings for runs: namespaces, queues, storage classes and runtime classes."""
 
 from typing import Any
 

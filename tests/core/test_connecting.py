@@ -1,4 +1,4 @@
-"""Kubeconfigs: one context becomes a connection, or everything that is wrong is told, and nothing secret with it."""
+"""Kubeconfigs: a context becomes a connection, or all violations are reported without secrets."""
 
 import json
 from typing import Any
@@ -73,10 +73,15 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
         None,
         [("kubeconfig.current-context", "unknown_context")],
     ),
-    ("a current context that is no text", {"current-context": 5}, None, [("kubeconfig.current-context", "required")]),
-    ("contexts that are no list", {"contexts": {"main": {}}}, None, [("kubeconfig.contexts", "list")]),
+    (
+        "a current context that is not a string",
+        {"current-context": 5},
+        None,
+        [("kubeconfig.current-context", "required")],
+    ),
+    ("contexts that are not a list", {"contexts": {"main": {}}}, None, [("kubeconfig.contexts", "list")]),
     ("no contexts", {"contexts": None}, "main", [("kubeconfig.contexts", "list")]),
-    ("contexts that are no mappings", {"contexts": ["main"]}, "main", [("context", "unknown_context")]),
+    ("contexts that are not mappings", {"contexts": ["main"]}, "main", [("context", "unknown_context")]),
     (
         "a context that says nothing",
         {"contexts": [{"name": "main"}]},
@@ -110,7 +115,7 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
     ("another kind of document", {"kind": "Pod"}, None, [("kubeconfig", "mapping")]),
     # The cluster
     ("no server", {"cluster": {}}, None, [(f"{CLUSTER}.server", "required")]),
-    ("a server that is no address", {"cluster": {"server": "main"}}, None, [(f"{CLUSTER}.server", "url")]),
+    ("a server that is not a URL", {"cluster": {"server": "main"}}, None, [(f"{CLUSTER}.server", "url")]),
     ("a server that is a number", {"cluster": {"server": 6443}}, None, [(f"{CLUSTER}.server", "url")]),
     ("another protocol", {"cluster": {"server": "ftp://10.0.0.1"}}, None, [(f"{CLUSTER}.server", "url")]),
     *(

@@ -1,4 +1,4 @@
-"""What a local cluster refuses and warns of, and whether a run fits on its nodes."""
+"""Violations and warnings of local clusters, and the fit on their node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -196,7 +196,7 @@ def test_a_type_of_gpu_that_the_node_does_not_have_never_fits() -> None:
     refused = plan_here([labeled], resources={"gpu": {"devices": 1, "type": "NVIDIA-A100"}})
     (violation,) = refused.violations
     assert violation.rule == "never_fits"
-    assert "NVIDIA-A100" in violation.message  # nobody wrote an affinity
+    assert "NVIDIA-A100" in violation.message  # without an affinity in the request
 
 
 def test_what_is_refused_anyway_is_not_held_against_nodes() -> None:

@@ -1,4 +1,4 @@
-"""What would become of a request, on nodes as they are or as they are supposed to be."""
+"""Fit reports on real and hypothetical nodes."""
 
 from fairlead.core.fitting.fit_report import MOST_ROOM, build_report
 from fairlead.core.fitting.node_tables import NodeTable

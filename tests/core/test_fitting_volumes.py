@@ -189,7 +189,7 @@ def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
         ({}, {"selector": {}}, True),
         ({"claimed_by": ("lab", "other")}, {}, False),
         ({"claimed_by": ("shop", "data")}, {}, False),
-        # one that is kept for the claim need not be free, nor like what it asks for
+        # a volume reserved for the claim need not be available or match its requests
         ({"claimed_by": ("lab", "data"), "available": False, "modes": ()}, {}, True),
         ({"claimed_by": ("lab", "data"), "size": 9}, {}, False),
         ({"claimed_by": ("lab", "data"), "claim_uid": "1"}, {"uid": "1"}, True),

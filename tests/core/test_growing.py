@@ -1,4 +1,4 @@
-"""How far memory may grow after it ran out: what was asked for, lowered to what rules and quotas allow, and told."""
+"""The memory cap of OOM retries: as requested, lowered by rules and quotas with a warning."""
 
 from typing import Any
 

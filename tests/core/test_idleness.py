@@ -25,7 +25,7 @@ def sampled(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]
     (31, 100, True),
     (30, 100, True),
     (29, 100, False),
-    (100, 29, False),  # used before it was started anew
+    (100, 29, False),  # used before the restart
     (None, None, False),
 ])  # fmt: skip
 def test_what_nobody_has_used_for_that_long_is_unused(used: float | None, started: float | None, unused: bool) -> None:

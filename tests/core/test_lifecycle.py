@@ -1,4 +1,4 @@
-"""What happens next to a run: every state, with everything that an executor can see of it."""
+"""Lifecycle decisions for every state and observation."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def make_run(state: State, **fields: Any) -> RunRecord:
 
 
 def decide(state: State, seen: Phase | None, **more: Any) -> Decision:
-    """The decision about a run at a state, of which a phase is seen."""
+    """The decision for a state and an observed phase."""
     observed = None if seen is None else Observation(seen, **more)
     return lifecycle.decide(make_run(state), observed)
 
@@ -77,9 +77,7 @@ def test_what_is_stopped_before_anything_was_there_is_stopped() -> None:
     decision = decide(State.STOPPING, None)
     assert (decision.state, decision.reason) == (State.STOPPED, "Stopped")
     assert decision.message == "stopped by mia before it started"
-    assert (
-        decision.action is ExecutorAction.STOP
-    )  # or what is there of it, and was not seen to begin, could begin afterwards
+    assert decision.action is ExecutorAction.STOP  # otherwise objects that were not observed could start later
 
 
 @pytest.mark.parametrize("state", [*GOING, State.STOPPING])
@@ -124,7 +122,7 @@ def test_a_run_that_waits_for_another_place_is_lost_too_for_it_has_begun_before(
 
 
 def test_what_is_started_again_after_a_crash_says_the_same_again() -> None:
-    """Otherwise each attempt would be kept as an event."""
+    """Otherwise each attempt would create an event."""
     first = decide(State.QUEUED, None)
     kept = make_run(first.state, reason=first.reason, message=first.message)
     assert lifecycle.decide(kept, None) == first

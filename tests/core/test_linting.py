@@ -1,4 +1,4 @@
-"""Compute resources before they are shipped: each is planned as if somebody used it."""
+"""Linting of compute resources: each is planned as if it were used."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ PLAIN = make_cluster(name="east")
 def lint(
     resource: ComputeResource, policies: Sequence[Policy], clusters: Sequence[Cluster], **more: Any
 ) -> tuple[Finding, ...]:
-    """What is found about a compute resource."""
+    """The findings for a compute resource."""
     return lint_compute_resource(resource, policies, clusters, **more).findings
 
 

@@ -1,4 +1,4 @@
-"""What is rendered: objects that a cluster accepts, with what was resolved and nothing else."""
+"""Manifests: valid objects that contain exactly the resolved values."""
 
 import copy
 import json

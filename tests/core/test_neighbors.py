@@ -63,7 +63,7 @@ def find_all(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason
 
 
 def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cause]]:
-    """The same, without words."""
+    """The nodes without their messages."""
     return {name: [reason.cause for reason in reasons] for name, reasons in find_all(pod_request, table).items()}
 
 
@@ -124,7 +124,7 @@ def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> Non
         ({"namespaceSelector": {}}, {"lab", "shop", "bank", "unknown"}),
         ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, {"shop"}),
         ({"namespaces": ["lab"], "namespaceSelector": {"matchLabels": {"team": "a"}}}, {"lab", "shop"}),
-        # What would take a namespace without labels takes all of them.
+        # A selector that matches a namespace without labels matches all namespaces.
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}},
             {"lab", "shop", "bank", "unknown"},
@@ -259,7 +259,7 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
 @pytest.mark.parametrize(
     ("pods", "rule", "kept_off"),
     [
-        # who is not counted itself may go where there is one more
+        # a pod that does not match its own selector may go to the larger domain
         ({"node-1": [make_pod()]}, make_spread({"matchLabels": {"app": "web"}}), set()),
         ({"node-1": [make_pod("job")]}, make_spread({"matchLabels": {"app": "job"}}), {"node-1", "node-2"}),
         ({"node-1": [make_pod("job")]}, {**make_spread({"matchLabels": {"app": "job"}}), "maxSkew": 2}, set()),

@@ -1,4 +1,4 @@
-"""What a compute resource asks of a node when somebody uses it and asks for nothing else."""
+"""The pod request of a compute resource without other requirements."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ LOCAL = make_cluster(executor="local")
 
 
 def ask(resource: ComputeResource, *more: Cluster | Policy) -> PodRequest:
-    """What it asks for, where it can be used."""
+    """The pod request, if the compute resource can be used."""
     found = find_pod_request(resource, make_snapshot(resource, *more))
     assert isinstance(found, PodRequest), found
     return found

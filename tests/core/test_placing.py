@@ -10,7 +10,7 @@ from tests.core.nodes import make_holding, make_node, make_pod_request
 def make_pod(
     name: str, *, phase: str = "Pending", created: str = "2026-11-15T08:00:00Z", **spec: Any
 ) -> dict[str, Any]:
-    """A pod as Kubernetes tells of it."""
+    """A pod as JSON of Kubernetes."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     meta = {"name": name, "namespace": "forest", "creationTimestamp": created}
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}, "status": {"phase": phase}}

@@ -1,4 +1,4 @@
-"""Where a run stands in a queue of its cluster, in sentences, for readers who may see much or little."""
+"""Descriptions of queue positions for readers with different permissions."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def holds(gpus: int, name: str = "", project: str = "") -> QueueWorkload:
 
 
 def told(queue_position: QueuePosition, *projects: str) -> list[str]:
-    """What a reader is told who may see the runs of these projects."""
+    """The description for a reader of these projects."""
     return list(describe_queue_position(queue_position, projects.__contains__))
 
 

@@ -17,7 +17,7 @@ ZONES = ("UTC", "Europe/Rome", "America/New_York", "Asia/Kolkata", "Australia/Lo
 
 
 def make_schedule(cron: str = "0 6 * * *", **fields: object) -> ScheduleRecord:
-    """A schedule that somebody has kept."""
+    """A stored schedule."""
     stamps = {"created_by": "ada", "created_at": NOW, "updated_by": "ada", "updated_at": NOW}
     of_it = {"scope": "project/forest", "name": "daily", "function": "train", "user": "ada", "request": {}}
     how = {"cron": cron, "timezone": "UTC", "missed": "once", "overlap": "allow", "next_at": NOW}

@@ -1,4 +1,4 @@
-"""What a plan means in words: what a pod gets, what may end it, whose that is, and on which cluster."""
+"""Descriptions of plans: what a pod gets, what may kill it, and the source of each value."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,11 +34,11 @@ def told(trial: LintResult, *paths: str) -> list[tuple[str, str]]:
 def tell(
     path: str, clusters: Sequence[Cluster] = (), policies: Sequence[Policy] = (), **said: Any
 ) -> list[tuple[str, str]]:
-    """What is told at a path of a compute resource with these requirements."""
+    """The sentences at a path for these requirements."""
     return told(lint_compute_resource(make_compute_resource(**said), policies, clusters, strict=True), path)
 
 
-# What is asked for, and what is told of it: kinds and sentences.
+# Requirements and their expected sentences.
 AMOUNTS = """
 cpu: 4
 gets: 4 cores reserved per pod, more if free on its node (no limit).
@@ -161,7 +161,7 @@ def test_what_a_policy_locks_is_left_to_nobody(path: str) -> None:
     assert tell("resources.gpu", policies=[policy]) == [("note", expected)]
 
 
-# Whose it is
+# Sources
 
 
 def test_a_default_says_whose_it_is() -> None:

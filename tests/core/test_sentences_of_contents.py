@@ -1,4 +1,4 @@
-"""What is told of nodes, volumes, variables and classes."""
+"""Descriptions of nodes, volumes, variables and classes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def tell(path: str, clusters: Sequence[Cluster] = (), **said: Any) -> list[tuple[str, str]]:
-    """What is told at or below a path of a compute resource with these requirements."""
+    """The sentences at or below a path for these requirements."""
     found = lint_compute_resource(make_compute_resource(**said), [], clusters).sentences
     return [(item.kind, item.text) for item in found if item.path.startswith(path)]
 

@@ -1,4 +1,4 @@
-"""What HAMi and KAI write down of GPUs and of the parts that pods were given."""
+"""Annotations of HAMi and KAI about GPUs and shares of pods."""
 
 import json
 
@@ -92,7 +92,7 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
             (GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)),
         ),
         ({ALLOCATED: f";{FIRST},NVIDIA,3000,0:;;"}, {}, (GpuAllocation(FIRST, 3000),)),  # containers without a GPU
-        ({ALLOCATED: f"{FIRST}[2-1],NVIDIA,10240,28:;"}, {}, (GpuAllocation(FIRST, 10240),)),  # a MIG slice of it
+        ({ALLOCATED: f"{FIRST}[2-1],NVIDIA,10240,28:;"}, {}, (GpuAllocation(FIRST, 10240),)),  # a MIG slice
         ({ALLOCATED: ";"}, {}, ()),
         ({ALLOCATED: f"{FIRST},NVIDIA;"}, {}, ()),
         ({ALLOCATED: f"{FIRST},NVIDIA,much,0:;"}, {}, ()),

@@ -36,7 +36,7 @@ def make_sharer(
 
 
 def make_hami_node(*holdings: ScheduledPod, devices: tuple[SharedGpu, ...] = ()) -> Node:
-    """A node with two GPUs of 32Gi that ten pods may share each, where no others are said."""
+    """A node with GPUs for HAMi; by default two with 32Gi and ten slots each."""
     has = devices or (SharedGpu(FIRST, 32768, 10), SharedGpu(SECOND, 32768, 10))
     node = make_node(*holdings, name="node-3", gpu=sum(device.slots for device in has))
     return replace(node, devices=has)
@@ -45,7 +45,7 @@ def make_hami_node(*holdings: ScheduledPod, devices: tuple[SharedGpu, ...] = ())
 def make_kai_node(
     *holdings: ScheduledPod, labels: Mapping[str, str] | None = None, gpu: int = 1, pods: int = 16, slices: int = 0
 ) -> Node:
-    """A node with GPUs of 40Gi, where no others are said; and so many MIG slices."""
+    """A node with GPUs for KAI, by default with 40Gi, and MIG slices."""
     found = {"nvidia.com/gpu.memory": "40960"} if labels is None else labels
     node = make_node(*holdings, name="node-3", labels=found, gpu=gpu, pods=pods)
     return replace(node, capacity={**node.capacity, "nvidia.com/mig-1g.5gb": slices * NANOS})
@@ -64,7 +64,7 @@ def check(pod_request: PodRequest, node: Node) -> list[Reason]:
 
 
 def tell(pod_request: PodRequest, node: Node) -> str:
-    """The only reason, in words; empty where it fits."""
+    """The message of the only reason; empty if the pod fits."""
     return "; also ".join(reason.message for reason in check(pod_request, node))
 
 

@@ -1,4 +1,4 @@
-"""What would make a run fit: found, told in a sentence, and good for one call."""
+"""Suggestions: found, described, and applicable with one call."""
 
 from dataclasses import replace
 from typing import Any
@@ -152,7 +152,7 @@ def test_a_change_is_merged_and_null_leaves_out() -> None:
 
 
 def make_allowance(left: int, *held: int, part: str = "gpu") -> Allowance:
-    """A quota of which so much is left, and runs hold so much each."""
+    """A quota with the given remaining and held amounts."""
     holders = tuple(
         QuotaHolder(f"id-train-{gpus}", f"train-{gpus}", QuotaAmounts(runs=1)._replace(**{part: gpus})) for gpus in held
     )

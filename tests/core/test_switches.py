@@ -22,7 +22,7 @@ def image(name: str) -> dict[str, Any]:
     return {"function": {**CONTAINER, "image": name}}
 
 
-# What is asked for, the switches of the platform and of the project, and the rule that is broken.
+# Request, switches of the platform and the project, and the violated rule.
 SWITCHES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str | None]] = [
     (mount("shared_volume"), {}, {}, "existing_volumes"),
     (mount("config_map"), {}, {}, "existing_volumes"),

@@ -21,7 +21,7 @@ def takes(taint: str, *tolerations: dict[str, Any]) -> bool:
     ("toleration", "taint", "tolerated"),
     [
         ({"key": "team", "operator": "Equal", "value": "b"}, "team=b:NoSchedule", True),
-        ({"key": "team", "value": "b"}, "team=b:NoSchedule", True),  # Equal, where no operator is said
+        ({"key": "team", "value": "b"}, "team=b:NoSchedule", True),  # Equal is the default operator
         ({"key": "team", "operator": "", "value": "b"}, "team=b:NoSchedule", True),
         ({"key": "team", "operator": "Equal", "value": "c"}, "team=b:NoSchedule", False),
         ({"key": "team", "operator": "Equal"}, "team=b:NoSchedule", False),

@@ -1,4 +1,4 @@
-"""Why a run fits on none of many nodes, in one sentence: what is told, and of which nodes."""
+"""Waiting messages: why a run fits on no node, in one sentence."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ GPU_TYPE = [{"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": 
 
 
 def gpus(name: str, taken: int = 0, has: int = 8, **more: Any) -> Node:
-    """A node with GPUs, some of which are taken."""
+    """A node with GPUs, some in use."""
     return make_node(*([make_holding(gpu=taken)] if taken else []), name=name, gpu=has, **more)
 
 
@@ -27,7 +27,7 @@ def cpus(name: str, **more: Any) -> Node:
 
 
 TOLD: list[tuple[str, PodRequest, list[Node]]] = [
-    # Those that match are full.
+    # Matching nodes are full.
     (
         "needs 8 GPUs on one node; at most 5 free on any of 3 suitable nodes (n3); run train-a uses 3",
         make_pod_request(gpu=8, selector={"pool": "a"}),
@@ -71,7 +71,7 @@ TOLD: list[tuple[str, PodRequest, list[Node]]] = [
         make_pod_request(gpu=8),
         [cpus("a"), gpus("b", has=6), gpus("c", 3)],
     ),
-    # Those that match are not well, or are for others.
+    # Matching nodes are not ready or tainted.
     (
         "2 suitable nodes (a and b) accept no new pods: 1 is cordoned and 1 is tainted " + NOT_READY,
         make_pod_request(gpu=8),

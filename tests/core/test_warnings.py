@@ -1,4 +1,4 @@
-"""What a reader is told of a plan that can run: what was lost, to whom, and what is not as it looks."""
+"""Warnings of valid plans: overridden values and surprising settings."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ from typing import Any
 
 
 def main(blocks: Path, asked: Path, answered: Path) -> None:
-    """Execute what is asked for, as long as anything is left."""
+    """Execute blocks until the input ends."""
     codes, names = json.loads(blocks.read_text("utf-8")), {"__name__": "__main__"}
     for _ in codes:
         printed = execute(codes[int(asked.read_text())], names)
@@ -23,7 +23,7 @@ def main(blocks: Path, asked: Path, answered: Path) -> None:
 
 
 def execute(code: str, names: dict[str, Any]) -> str:
-    """What a block prints. How far a run is, is shown on stderr, and not told."""
+    """The output of a block without the progress on stderr."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
         try:

@@ -43,7 +43,7 @@ class Block:
 
 
 def list_blocks(*languages: str) -> list[Block]:
-    """The blocks of all pages, in one of these languages where any is said."""
+    """The blocks of all pages, optionally only of these languages."""
     return [block for page in PAGES for block in blocks_of(page) if not languages or block.language in languages]
 
 
@@ -55,7 +55,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
 
 
 def render_block(block: Block) -> str:
-    """What the block should show: output of its commands, or the file that it names. Others stay as they are."""
+    """The expected content of a block: output of its commands, or the file that it names."""
     if block.language == "console":
         return "".join(f"$ {command}\n{run(command)}" for command in commands_of(block))
     if block.language in ("yaml", "python") and (ROOT / block.meaning).is_file():
@@ -83,7 +83,7 @@ def shorten_plan(shown: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_json(value: Any, indent: str = "") -> str:
-    """JSON with each part on one line where it fits."""
+    """Format JSON with short parts on one line."""
     line = json.dumps(value)
     if len(indent + line) <= WIDEST_JSON or not isinstance(value, dict | list):
         return line
@@ -102,7 +102,7 @@ def commands_of(block: Block) -> list[str]:
 
 
 def run(command: str) -> str:
-    """What a `fairlead` command prints in the repository's root, as a terminal shows it: both streams."""
+    """The combined output of a `fairlead` command in the root of the repository."""
     program, *words = shlex.split(command)
     assert program == "fairlead", f"only fairlead is executed, found: {command}"
     printed = io.StringIO()

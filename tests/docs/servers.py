@@ -34,7 +34,7 @@ USER = "ada"
 HOST = "laptop"
 CAPACITY = "cpu=8,mem=32Gi,disk=200Gi,gpu=0,runs=16"  # of the machine that the pages are about
 RUN_ID = "01a1dde4816c7a3b8f0c5d2e9b1a4c6e"
-# What differs from time to time, and what the pages show in its place.
+# Variable output, and the placeholders on the pages.
 VOLATILE = (
     (r"\b[0-9a-f]{32}\.[0-9a-f]{64}\b", "01a1dde4816c.2a0c7d63"),
     (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay in line
@@ -54,7 +54,7 @@ VOLATILE = (
         "",
     ),  # how far a run is: often too quick to see
     (r"(?m)^([\w.-]+ )[0-9a-f]{8}(?=: )", rf"\g<1>{RUN_ID[-8:]}"),
-    (r"(?m)^(  runs     on this machine, ).*", r"\1each run as a separate user"),  # where the server is root
+    (r"(?m)^(  runs     on this machine, ).*", r"\1each run as a separate user"),  # if the server runs as root
 )
 
 
@@ -69,13 +69,13 @@ def list_missing() -> list[str]:
 
 
 def render(block: Block) -> str:
-    """What any block should show."""
+    """The expected content of a block."""
     return render_page(block.page)[block.line] if is_of_server(block) else render_block(block)
 
 
 @cache
 def render_page(page: Path) -> dict[int, str]:
-    """What each block of a server should show, by the line at which it begins."""
+    """The expected contents of the blocks of a page, by line number."""
     blocks = [block for block in blocks_of(page) if is_of_server(block)]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -96,13 +96,13 @@ def render_page(page: Path) -> dict[int, str]:
 
 
 def steps_of(block: Block) -> list[str]:
-    """What of a block has an output of its own: each command, or all of its Python."""
+    """The parts of a block with separate output: each command, or the whole Python block."""
     return [block.text] if block.language == "python" else commands_of(block)
 
 
 @contextlib.contextmanager
 def _serving(home: Path) -> Iterator[tuple[str, str]]:
-    """A server of a user who has nothing but a home: where it is, and what it printed."""
+    """A server in an empty home folder, with its URL and output."""
     out = home / ".greeting"
     words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(home / DATA)]
     with out.open("wb") as to_out, (home / ".log").open("wb") as to_log:
@@ -123,7 +123,7 @@ def _serving(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
-    """What each command prints, all in one shell, so that functions and variables last as they do for a reader."""
+    """The output of each command. One shell runs all commands, so that variables persist."""
     script, cells = [], [block.text for block in blocks if block.language == "python"]
     asked, answered, count = home / ".asked", home / ".answered", itertools.count()
     for block in blocks:
@@ -170,7 +170,7 @@ def _notebook(home: Path, cells: list[str], asked: Path, answered: Path) -> Iter
 
 def _environment(home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_", "XDG_"))}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # to compile all of it for each command takes a second
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling all modules for each command takes a second
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return kept | {"HOME": str(home), "LOGNAME": USER, "PATH": programs, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
 

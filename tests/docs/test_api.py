@@ -26,7 +26,7 @@ ALLOWED = {
     "`admin`": {Role.ADMIN},
     "its user": {Role.ADMIN},
 }
-# Routes that no role decides about: they are tested where they are defined.
+# Routes without role checks, which have their own tests.
 WITHOUT_ROLE = {"the run itself", "what each document needs"}
 REFUSED = (403, 404)
 
@@ -64,7 +64,7 @@ def test_only_the_routes_for_anyone_need_no_token(site: Site) -> None:
     wrong = []
     for route in operations_of(site.document):
         status = site.ask(route.method, address_of(route, things), body_of(route), token=None).status_code
-        # Signing in is for anyone, and answers 401 because there is no such link.
+        # Sign-in is public, and responds with 401 because the link does not exist.
         if (status == 401) != (SAID[route.key] != "`anyone`" or route.key == "POST /sessions"):
             wrong.append(f"{route.key}: {status}")
     assert not wrong, "\n".join(wrong)

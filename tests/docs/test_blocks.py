@@ -1,4 +1,4 @@
-"""What the pages show is what there is: commands, files and YAML."""
+"""The blocks of the documentation are correct: commands, files and YAML."""
 
 import itertools
 import json
@@ -83,7 +83,7 @@ def test_every_fence_is_of_a_known_kind() -> None:
 
 
 def _violations(block: Block, data: Any) -> list[Violation]:
-    """What is wrong with a document of a block."""
+    """The violations of a document in a block."""
     violations: list[Violation] = []
     match block.meaning:
         case "request" | "refused":

@@ -24,7 +24,7 @@ SERVER = (ROOT / "docs" / "admins" / "server.md").read_text("utf-8")
 API = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 
-# What a table says of a default that depends on the machine, or that is empty.
+# Texts for defaults that depend on the machine or are empty.
 DEFAULTS = {
     "data": "~/.local/share/fairlead",
     "admins": "none",
@@ -123,7 +123,7 @@ def _section(page: str, title: str) -> str:
 
 
 def _errors(kind: type[errors.FairleadError]) -> Iterator[type[errors.FairleadError]]:
-    """An error of ours and all below it; the door's own are told apart by their codes."""
+    """An error class and its subclasses; HTTP errors are distinguished by their codes."""
     if kind.__module__ == errors.__name__:
         yield kind
     for inner in kind.__subclasses__():

@@ -16,7 +16,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What `make demo` prints, from anywhere, for somebody who has a server of their own."""
+    """The output of `make demo` from another folder, for a user with a configured server."""
     folder = tmp_path_factory.mktemp("demo")
     environment = os.environ | {
         "PYTHONWARNINGS": "error",
@@ -42,14 +42,12 @@ def test_the_demo_trains_and_shows_the_log_as_it_comes(printed: str) -> None:
 
 def test_the_secret_of_the_demo_is_masked(printed: str) -> None:
     assert "signing in with ***\n" in printed
-    assert printed.count("hf_for_no_other_eyes") == 1  # where it is set
+    assert printed.count("hf_for_no_other_eyes") == 1  # if it is set
 
 
 def test_the_demo_explains_every_value_and_whom_it_overrode(printed: str) -> None:
     explained = _part(printed, 3)
-    assert re.search(
-        r"resources\.mem\.requests +256Mi +compute resource small\n +overrides 6Gi \(request\)", explained
-    )
+    assert re.search(r"resources\.mem\.requests +256Mi +compute resource small\n +overrides 6Gi \(request\)", explained)
     for path in ("envs.MODEL_NAME", "secrets.HF_TOKEN", "volumes.checkpoints.mount_path"):
         assert f"  {path} " in explained
 

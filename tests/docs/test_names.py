@@ -56,7 +56,7 @@ FOREIGN_NAMES = {
 }
 SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 CAMEL = re.compile(r"[A-Z]+[a-z]+(?:[A-Z]+[a-z]*)+")
-# What the variables in examples of the SDK are.
+# The types of variables in SDK examples.
 VARIABLES: dict[str, Any] = {
     "fl": fairlead,
     "project": Project,
@@ -272,7 +272,7 @@ def _parse(span: str) -> ast.expr | None:
 
 
 def _resolve(tree: ast.expr) -> Iterator[str]:
-    """What of an expression does not exist."""
+    """The parts of an expression that do not exist."""
     try:
         _find(tree)
     except LookupError as error:

@@ -1,4 +1,4 @@
-"""`python -m tests.docs.update`: write anew what the pages show of commands and example files."""
+"""`python -m tests.docs.update`: update the output of commands and the example files in the documentation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What kubectl prints, in each of the ways in which people keep it, and what is none of it."""
+"""Inventory files: output of kubectl in all formats, and invalid files."""
 
 import json
 from typing import Any
@@ -46,7 +46,7 @@ TEXTS = {
     "a mark at the beginning": b"\xef\xbb\xbf" + EXAMPLE,
     "as PowerShell writes it": EXAMPLE.decode().encode("utf-16"),
     "one list after the other": "\n".join(json.dumps(list_of(kind), indent=2) for kind in ("Node", "Pod")).encode(),
-    "all of it twice": EXAMPLE + EXAMPLE,
+    "everything twice": EXAMPLE + EXAMPLE,
     "a bare list": json.dumps(ALL["items"]).encode(),
 }
 
@@ -71,7 +71,7 @@ def test_what_decides_beside_nodes_and_pods_is_read_where_it_is_there() -> None:
     context = read(NODE, POD, SYSTEM, space, claim, *others).table.context
     assert context.namespaces == {"shop": {"team": "a"}}
     assert list(context.claims or ()) == [("shop", "data")]
-    assert read(NODE, POD, SYSTEM).table.context.claims is None, "nobody has looked"
+    assert read(NODE, POD, SYSTEM).table.context.claims is None, "storage is unknown"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What reaches a project: everything set at its scope and above it, and nothing set elsewhere."""
+"""Snapshots of a project: objects of its scope and its parents, and no others."""
 
 from pathlib import Path
 

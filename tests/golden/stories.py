@@ -15,7 +15,7 @@ STORIES = sorted(path.parent.name for path in FOLDER.glob("*/request.yaml"))
 OUTPUTS = ("manifests.yaml", "violations.txt", "explanation.txt")
 
 PROJECT = "forest"
-FUNCTION = {"name": "train", "kind": "python", "source": "train.py", "handler": "main"}  # where a request names none
+FUNCTION = {"name": "train", "kind": "python", "source": "train.py", "handler": "main"}  # if the request names none
 RUN_ID = "0a1b2c3d"
 SECRETS = ("CDSETOOL_ESA_PASSWORD", "CDSETOOL_ESA_USER", "HF_TOKEN", "my-secret-key")
 # The real bootstrap and a real archive would be repeated in every story.
@@ -30,7 +30,7 @@ CODE = Code(
 
 @dataclass(frozen=True)
 class Told:
-    """What became of a story: a plan, or only what is wrong with its files."""
+    """The result of a story: a plan, or the violations of its files."""
 
     request: RunRequest | None
     plan: Plan | None

@@ -1,4 +1,4 @@
-"""What the seeds promise of each fragment, in a line: a golden that is written anew cannot break it unseen."""
+"""Assertions about golden manifests that an update of the golden files cannot change."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ PROMISES: list[tuple[str, str, dict[str, Any]]] = [
     ("seed004-workload-type", "resources", {"limits": {GPU: "1"}}),
 ]
 
-# What the seeds say is not allowed, and the rule that refuses it.
+# Forbidden requests, and the rule that rejects them.
 REFUSED: list[tuple[str, set[str]]] = [
     ("seed001-existing-volume-blocked", {"existing_volumes"}),
     ("seed001-secret-from-elsewhere", {"unknown_secret"}),

@@ -15,10 +15,10 @@ from fairlead.model.requests import Function
 from tests.golden import stories
 from tests.validity import check_manifests
 
-# What go-yaml, and so kubectl, reads as a number or a truth where PyYAML sees text.
+# Strings that go-yaml (kubectl) parses as numbers or booleans, but PyYAML as text.
 GO_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0b[01]+")
 GO_TRUTH = ("y", "Y", "n", "N")
-# What stories with existing volumes find in the cluster.
+# Existing objects for stories with existing volumes.
 CLAIMS = ("team-data",)
 CONFIG_MAPS = ("train-settings",)
 

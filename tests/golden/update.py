@@ -1,4 +1,4 @@
-"""Write the outputs of all golden stories anew: `make golden`. Read the difference before you commit it."""
+"""Update the outputs of all golden stories: `make golden`. Review the difference before you commit it."""
 
 from tests.golden import stories
 

@@ -130,7 +130,7 @@ TEXTS = st.builds(
 
 
 def exact(text: str) -> Fraction | None:
-    """What a text stands for by Kubernetes' rules; None where it stands for nothing that is allowed."""
+    """Parse a quantity by the rules of Kubernetes; None if it is invalid."""
     try:
         value = parse_quantity(text)
     except ValueError:
@@ -185,7 +185,7 @@ def test_what_is_printed_reads_back_as_the_same_amount(text: str) -> None:
 def test_the_canonical_form_of_a_canonical_form_is_itself(text: str) -> None:
     assume(exact(text) is not None)
     once = str(Quantity.parse(text))
-    # As in Kubernetes, a binary amount that is no multiple of 1024 loses its suffix, and with it its family.
+    # As in Kubernetes, a binary amount that is not a multiple of 1024 loses its suffix and format.
     assume(not (text.endswith("i") and once.isdigit()))
     assert str(Quantity.parse(once)) == once
 

@@ -1,4 +1,4 @@
-"""Requests, functions, compute resources and templates: what is asked for, by whom, and what is refused."""
+"""Parsing of requests, functions, compute resources and templates."""
 
 from typing import Any
 

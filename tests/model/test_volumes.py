@@ -1,4 +1,4 @@
-"""Volumes: which types there are, what each may say, and where they may be mounted."""
+"""Volumes: types, allowed fields and mount paths."""
 
 from typing import Any
 

@@ -50,7 +50,7 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
-        """What identifies the fault, whatever its line."""
+        """A key of the mutant that does not depend on its line number."""
         return self.file, self.place, self.before, self.after, self.number
 
     def apply(self, source: bytes) -> bytes:
@@ -136,6 +136,6 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def find_again(mutants: Sequence[Mutant], sources: Path = SOURCES) -> list[Mutant]:
-    """The same faults in another version of the source. Faults whose code is gone are left out."""
+    """Find the mutants in another version of the source. Skips mutants whose code no longer exists."""
     made = {mutant.key: mutant for mutant in list_mutants(sources)}
     return [made[mutant.key] for mutant in mutants if mutant.key in made]

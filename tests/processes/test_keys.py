@@ -21,7 +21,7 @@ def test_keys_are_rotated_while_the_server_runs(machine: Machine, database: tupl
     with server.client() as client:
         _plant(client)
         old = keyrings.load_key_file(server.data / "secret.key")
-        told = "5 secrets encrypted with the new key; older keys are kept until `fairlead keys forget`\n"
+        told = "5 secrets encrypted with the new key; older keys stay until `fairlead keys forget`\n"
         _command(machine, server, "rotate", database, told)
         new, *kept = keyrings.load_key_file(server.data / "secret.key")
         assert tuple(kept) == old

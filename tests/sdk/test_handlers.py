@@ -1,4 +1,4 @@
-"""A typo in a handler or in its file is told before anything is sent, and nothing is executed to find it."""
+"""Typos in handlers and source files are reported before submission, without executing code."""
 
 from pathlib import Path
 

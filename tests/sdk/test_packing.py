@@ -45,7 +45,7 @@ def entries_of(packed: PackedCode) -> dict[str, tuple[bytes, int]]:
 
 
 def make_tree(folder: Path, tree: dict[str, dict[str, tuple[bytes, bool]]], *, mask: int, time: int) -> Path:
-    """A folder of folders of files, with the rights and times of somebody."""
+    """A folder tree with varying permissions and times."""
     for name, files in tree.items():
         (folder / "src" / name).mkdir(parents=True)
         for file, (content, executable) in files.items():
@@ -143,7 +143,11 @@ def test_locks_of_editors_and_pipes_are_left_where_they_are(tmp_path: Path) -> N
 def test_what_cannot_be_packed_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    for path, said in {"nowhere.py": "does not exist", "empty": "contains no files", "pipe": "is not a file or folder"}.items():
+    for path, said in {
+        "nowhere.py": "does not exist",
+        "empty": "contains no files",
+        "pipe": "is not a file or folder",
+    }.items():
         with pytest.raises(Unreadable, match=said):
             pack_path(tmp_path / path)
 

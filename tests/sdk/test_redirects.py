@@ -1,4 +1,4 @@
-"""Where a run that is called sends its caller: what of that is followed, and what the token is shown to."""
+"""Redirects of served runs: which are followed, and which receive the token."""
 
 import threading
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ RUN = "0198c0de" * 4
 
 
 class Stand(BaseHTTPRequestHandler):
-    """Stands for a server: what is asked for below /served/RUN/ is where its caller is sent."""
+    """A server that redirects requests below /served/RUN/ to the requested path."""
 
     def do_POST(self) -> None:
-        """Note what was asked for and with which token; send on whoever wants it."""
+        """Record the path and token, and redirect if requested."""
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
         seen: list[tuple[str, bool]] = self.server.seen  # type: ignore[attr-defined]
         seen.append((self.path, "Authorization" in self.headers))
@@ -44,7 +44,7 @@ def stand() -> Iterator[ThreadingHTTPServer]:
 
 
 def call(stand: ThreadingHTTPServer, to: str) -> list[tuple[str, bool]]:
-    """What is asked for, and whether with the token, where a run sends its caller somewhere."""
+    """The requested paths, and whether each had the token, after a redirect."""
     seen: list[tuple[str, bool]] = stand.seen  # type: ignore[attr-defined]
     seen.clear()
     ApiClient(f"http://127.0.0.1:{stand.server_port}", "word").call(RUN, f"?to={to}", "POST", json={})

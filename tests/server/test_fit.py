@@ -41,7 +41,7 @@ def test_nodes_are_added_and_left_out(site: Site, project: str) -> None:
     assert told["what_if"]["added_nodes"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
     assert told["what_if"]["sentences"] == [
         "2 empty nodes like machine: machine+1 and machine+2",
-        "without 1 node: machine, empty",
+        "without 1 node: machine (empty)",
     ]
 
 

@@ -20,7 +20,7 @@ from tests.making import PYTHON
 from tests.services.worlds import World, found_world
 
 HERE, HOME, OTHER, FAR = "cluster/here", "project/home", "project/other", "project/far"
-# Two projects on this machine, one on a cluster that nobody executes, and one on none.
+# Two projects on this machine, one in a cluster without an executor, and one without a cluster.
 TREE = (
     Cluster(name="here", executor="local"),
     Cluster(name="far"),
@@ -36,7 +36,7 @@ DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 
 @dataclass
 class Platform:
-    """What tests work with."""
+    """A platform with an executor in memory."""
 
     world: World
     executor: MemoryExecutor
@@ -59,7 +59,7 @@ class Platform:
         return self.world.submit(scope, call=call, **{"function": PYTHON, **asked})
 
     def run(self, run_id: str) -> RunRecord:
-        """A run as it is kept."""
+        """The stored run."""
         with self.world.store.reading() as tx:
             found = tx.get(RunRecord, id=run_id)
         assert found is not None
@@ -71,12 +71,12 @@ class Platform:
         return found.state, found.reason
 
     def events(self, run_id: str) -> list[tuple[str, str]]:
-        """What happened to a run: states and reasons."""
+        """The states and reasons of a run's events."""
         with self.world.store.reading() as tx:
             return [(event.state, event.reason) for event in tx.find(EventRecord, Condition("run_id", "=", run_id))]
 
     def outcome(self, run_id: str) -> OutcomeRecord | None:
-        """What came of a run."""
+        """The outcome of a run."""
         with self.world.store.reading() as tx:
             return tx.get(OutcomeRecord, id=run_id)
 

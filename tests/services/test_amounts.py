@@ -1,4 +1,4 @@
-"""What a compute resource may ask for: GPUs whole, shared or sliced, amounts with units, and extended resources."""
+"""Amounts of compute resources: GPUs, shares, MIG slices, units and extended resources."""
 
 from typing import Any
 

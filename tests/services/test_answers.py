@@ -1,4 +1,4 @@
-"""The same request sent again with its idempotency key: done once, answered the same."""
+"""Idempotency keys: a repeated request is executed once and gets the same response."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

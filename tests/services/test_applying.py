@@ -36,7 +36,7 @@ def apply(world: World, documents: Documents, **how: Any) -> ApplyResult:
 
 
 def actions(applied: ApplyResult) -> dict[str, str]:
-    """What happened to each object."""
+    """The change of each object."""
     return {f"{change.kind} {change.name}": change.action for change in applied.changes}
 
 

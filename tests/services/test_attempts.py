@@ -1,4 +1,4 @@
-"""What each try of a run did, for those who may know: logs one after the other, usage, files, and how they ended."""
+"""Attempts of a run: logs, usage, files, outcomes and permissions."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -105,7 +105,7 @@ def test_the_log_is_complete_only_when_the_run_has_ended(platform: Platform) -> 
     run = begin(platform)
     at_end = read(platform, run).cursor
     platform.executor.end(run, Phase.FAILED, reason="NodeLost", message="its node went away")
-    assert not read(platform, run, at_end).complete  # nobody has decided yet whether it is tried again
+    assert not read(platform, run, at_end).complete  # the retry is not decided yet
     platform.control().sync({run})
     assert not read(platform, run, at_end).complete
     platform.stop(run)
@@ -274,7 +274,7 @@ def test_nodes_name_the_run_of_a_later_try_as_any_other(platform: Platform) -> N
     assert node.runs == [run]
 
 
-# What tries hand over
+# Uploads of attempts
 
 
 def call_of(platform: Platform, execution: str) -> Call:

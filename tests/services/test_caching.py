@@ -1,4 +1,4 @@
-"""Two servers over one database: what one changes the other sees at once, and what never happened nobody sees."""
+"""Caches of two servers with one database: changes are visible immediately, rolled back changes never."""
 
 import contextlib
 import threading
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.every_store
 
 @pytest.fixture
 def pair(database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> tuple[World, World]:
-    """Two servers over one database, both of which have looked at everything already."""
+    """Two servers with one database and filled caches."""
     one = found_world(database_store, monkeypatch)
     one.offer("big", resources={"cpu": 1})
     one.add_template("t", profile="big")
@@ -184,7 +184,7 @@ def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, Worl
 
 
 def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World]) -> None:
-    """The generation of what was rolled back is used again: nothing of it may be remembered under that number."""
+    """The generation of a rolled back change is reused, so nothing may be cached under it."""
     one, two = pair
     with pytest.raises(FairleadError):
         one.services.scopes.create(one.root, Project(name="forest", parent=VISION))

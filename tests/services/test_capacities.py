@@ -1,4 +1,4 @@
-"""What is free, and how many more of each compute resource fit now, for those who may know."""
+"""Free capacity, how many more runs of each compute resource fit, and permissions."""
 
 from dataclasses import replace
 
@@ -19,12 +19,12 @@ LABELS = {"pool": "big", "nvidia.com/gpu.product": "A100"}
 
 
 def show(platform: Platform, call: Call | None = None, **asked: str) -> list[Capacity]:
-    """What is free, for somebody."""
+    """The capacity for a caller."""
     return platform.world.services.capacity.show(call or platform.world.root, **asked)
 
 
 def here(platform: Platform, call: Call | None = None) -> Capacity:
-    """What is free on the cluster of project home."""
+    """The capacity of the cluster of project home."""
     (found,) = show(platform, call, project="home")
     return found
 
@@ -41,7 +41,7 @@ def offer(found: Capacity, name: str) -> ComputeResourceCapacity:
 
 
 def break_nodes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can tell of the nodes any more."""
+    """Make the nodes unavailable."""
 
     def nodes() -> NodeTable:
         raise Unavailable("cluster/here was not seen yet")
@@ -126,7 +126,7 @@ def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tell(cluster: Cluster) -> str:
-        return f"{cluster.scope} has a kubeconfig that nobody can read"
+        return f"{cluster.scope} has an unreadable kubeconfig"
 
     monkeypatch.setattr(platform.world.services.capacity.executors, "describe_trouble", tell)
     member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")

@@ -1,4 +1,4 @@
-"""Checks: what would be wrong with something that is offered, and what a pod that uses it gets. Nothing is kept."""
+"""Checks of compute resources and templates: findings and descriptions, without storing anything."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from tests.services.worlds import call_as, found, refused
 
 
 def count(platform: Platform) -> tuple[int, int]:
-    """How much code is known, and how much is kept."""
+    """The number of code records and of stored blobs."""
     with platform.world.store.reading() as tx:
         return tx.count(CodeRecord), tx.count(BlobRecord)
 
@@ -33,7 +33,7 @@ def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
 
 
 def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform) -> None:
-    """Who knows a digest of another project must not get at its code by it."""
+    """A digest of another project does not give access to its code."""
     codes, root = platform.world.services.stored_code, platform.world.root
     codes.put(root, HOME, DIGEST, CODE)
     with pytest.raises(NotFound):

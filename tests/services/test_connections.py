@@ -311,7 +311,7 @@ def test_a_cluster_with_live_runs_stays_where_it_is(world: World) -> None:
 def test_volumes_on_a_cluster_are_not_left_behind(world: World) -> None:
     scopes, root = world.services.scopes, world.root
     world.services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "sets", "size": "1Gi"}))
-    scopes.edit(root, MAIN, {"namespace": "ai-{project}"})  # nobody has executed anything there yet
+    scopes.edit(root, MAIN, {"namespace": "ai-{project}"})  # no runs there yet
     put(world)
     for scope, change in (
         (MAIN, {"namespace": "{project}"}),

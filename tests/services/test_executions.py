@@ -1,4 +1,4 @@
-"""What a run is doing and what came of it, for those who may know."""
+"""Logs, usage, files, results and events of runs, and permissions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -115,7 +115,7 @@ def test_a_log_is_read_on_from_its_cursor(platform: Platform) -> None:
     first = executions.log(root, run, 0, 100)
     assert ([entry.data for entry in first.entries], first.complete) == ([b"hello\n"], False)
     platform.executor.end(run)
-    assert not executions.log(root, run, first.cursor, 100).complete  # it may be tried again, for all that is kept yet
+    assert not executions.log(root, run, first.cursor, 100).complete  # it may still be retried
     platform.control().sync({run})
     assert executions.log(root, run, first.cursor, 100).complete
 
@@ -141,7 +141,7 @@ def test_usage_is_a_series_with_its_peaks(platform: Platform) -> None:
     usage = executions.usage(root, start(platform))
     assert usage.peaks == {"cpu": 0.5, "mem": 1000}
     assert len(usage.series) == 1
-    assert executions.usage(root, finish(platform)).peaks == {"mem": 5}  # those that were kept
+    assert executions.usage(root, finish(platform)).peaks == {"mem": 5}  # the stored ones
     assert executions.usage(root, platform.submit().id).peaks == {}
 
 

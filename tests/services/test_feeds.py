@@ -1,4 +1,4 @@
-"""What changes while somebody looks."""
+"""The feed of changed runs."""
 
 import pytest
 

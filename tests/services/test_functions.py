@@ -19,7 +19,7 @@ TEXT = "def main(x):\n    return x * x\n"
 
 
 def write(**said: Any) -> FunctionDefinition:
-    """A function as somebody writes it."""
+    """A function definition."""
     return FunctionDefinition.model_validate(said)
 
 
@@ -59,7 +59,7 @@ def test_the_text_of_a_function_is_the_file_of_its_code(world: World) -> None:
 
 
 def make_tar(name: str = "main.py", headers: dict[str, str] | None = None) -> bytes:
-    """An archive of one file, by whoever has made it by hand."""
+    """A handmade archive with one file."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.PAX_FORMAT if headers else tarfile.GNU_FORMAT) as tar:
         entry = tarfile.TarInfo(name)

@@ -1,4 +1,4 @@
-"""What a run fetches and hands over itself: with its own token, while it is executed, and nothing else."""
+"""Downloads and uploads of a run: with its own token, while it is active."""
 
 import io
 from dataclasses import replace
@@ -45,14 +45,14 @@ def put(platform: Platform, call: Call, run_id: str, path: str, content: bytes =
 
 
 def kept(platform: Platform, run_id: str) -> dict[str, bytes | None]:
-    """What is kept of a run."""
+    """The stored files of a run."""
     with platform.world.store.reading() as tx:
         files = run_files.list_files(tx, run_id)
         return {file.path: run_files.load_file(tx, run_id, file.path) for file in files}
 
 
 def with_keys(platform: Platform, *keys: str) -> RunUploads:
-    """The same use cases with other keys."""
+    """Use cases with other encryption keys."""
     return RunUploads(platform.world.services.units, AesKeyring(parse_keys(",".join(keys))))
 
 
@@ -173,7 +173,7 @@ def test_what_was_sealed_for_something_else_is_no_token(platform: Platform) -> N
         key_id = made.key_id
 
         def seal(self, value: bytes, purpose: str) -> Sealed:
-            """Whatever is asked for, what was sealed for something else."""
+            """Tokens that were encrypted for another purpose."""
             assert (value, purpose) == (run.encode(), PURPOSE)
             return sealed
 

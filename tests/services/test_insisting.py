@@ -1,4 +1,4 @@
-"""What is asked for while somebody else changes the same object."""
+"""Retries after concurrent changes of an object."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from fairlead.services.unit_of_work import MAX_ATTEMPTS, retry_on_conflict
 
 
 class Busy:
-    """Something that changes so many times under whoever wants to change it."""
+    """An object that changes concurrently a given number of times."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -16,7 +16,7 @@ class Busy:
     def __call__(self) -> str:
         self.times -= 1
         if self.times >= 0:
-            raise Changed("it was changed by somebody else")
+            raise Changed("it was changed concurrently")
         return "done"
 
 

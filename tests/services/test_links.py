@@ -30,7 +30,7 @@ def sign_in(world: World, word: str | None) -> TokenView:
 
 
 def is_in(world: World, session: TokenView) -> bool:
-    """Whether a session lets somebody in."""
+    """Whether a session is valid."""
     try:
         return world.services.tokens.me(Call(bearer=session.token)).user != ""
     except Unauthenticated:
@@ -78,7 +78,7 @@ def test_neither_a_session_nor_a_link_makes_a_link(world: World) -> None:
 
 
 def test_who_is_known_by_an_issuer_makes_no_link(world: World) -> None:
-    """How long they are known there, nobody says: a session could outlive it."""
+    """Their lifetime is unknown, so a session could outlive it."""
     with pytest.raises(Forbidden, match="you came with test"):
         world.services.tokens.make_link(call_as("mia"))
 

@@ -87,7 +87,7 @@ def shelf(world: World) -> World:
     """A platform with a few compute resources that differ in every column."""
     world.grant("eve", "editor", VISION)
     world.offer("Alpha", description="first", resources={"cpu": "500m", "mem": {"requests": "1Gi", "limits": "2Gi"}})
-    world.offer("beta", description="50% of it", resources={"gpu": {"devices": 1, "memory": "50%"}, "mem": "64Gi"})
+    world.offer("beta", description="50% done", resources={"gpu": {"devices": 1, "memory": "50%"}, "mem": "64Gi"})
     world.clock.pass_by(days=1)
     world.offer("gamma", scope=VISION, call=call_as("eve"), resources={"gpu": 4, "cpu": {"requests": 8, "limits": 16}})
     world.offer("delta_x", scope=FOREST, resources={"gpu": {"devices": 1, "memory": "10GB"}})

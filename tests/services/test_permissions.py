@@ -1,4 +1,4 @@
-"""Who may do what where: roles at scopes, groups, and that what is not seen is not there."""
+"""Permissions: roles at scopes, groups, and visibility."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,7 +40,7 @@ def _grant(world: World, call: Call, scope: str) -> Any:
     return world.services.grants.create(call, said)
 
 
-# What is done at a scope, by permission. What is for projects is done in one below.
+# Operations at a scope by permission. Operations on projects use a project inside the scope.
 SEE: Mapping[str, UseCase] = {
     "places.get": lambda w, c, s: w.services.scopes.get(c, s),
     "policies.effective": lambda w, c, s: w.services.policies.effective(c, s),

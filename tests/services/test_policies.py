@@ -1,4 +1,4 @@
-"""Policies: what is said at a scope, what that makes of all scopes together, and what a draft would refuse."""
+"""Policies: policies of scopes, effective policies, and the impact of drafts."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def make(scope: str = "platform", **said: Any) -> Policy:
 
 
 def judged(verdict: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
-    """What a draft would refuse, in short."""
+    """A summary of the impact of a draft."""
     assert all(item["message"] for refusal in verdict.rejected for item in refusal.violations)
     return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in verdict.rejected]
 
@@ -87,7 +87,7 @@ def test_effective_names_the_scope_of_each_rule(world: World) -> None:
     assert who(rules["resources.mem.limits"]["required"]) == [(True, "platform")]
     assert who(rules["priority_class"]["options"]) == [(["low", "high"], VISION), (["low"], FOREST)]
     assert who(rules["envs"]["locked"]) == [(True, FOREST)]
-    assert all(rules.values()), "a rule that says nothing is no rule"
+    assert all(rules.values()), "an empty rule is not stored"
     assert who(told["switches"]["gpu_memory_limits"]) == [(False, VISION)]
     assert who(told["limit_factor"]["mem"]) == [(1.5, VISION)]
     nothing = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}

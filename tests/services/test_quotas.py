@@ -1,4 +1,4 @@
-"""What runs that have a place hold, at each scope and together."""
+"""Quota usage of active runs per scope."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,7 +10,7 @@ from tests.services.worlds import FOREST, LAKE, MEADOW, SPEECH, VISION, World
 
 
 def used(world: World, scope: str) -> dict[str, Any]:
-    """What is used at and below a scope."""
+    """The usage of a scope and everything in it."""
     return asdict(world.services.policies.effective(world.root, scope).used)
 
 

@@ -18,14 +18,14 @@ ASKED: Asked = {"profile": "big", "secrets": ["TOKEN"], "resources": {"disk": "1
 
 @pytest.fixture
 def ready(world: World) -> World:
-    """A platform where something can be asked for."""
+    """A platform with compute resources and templates."""
     world.offer("big", resources={"cpu": 4, "mem": "8Gi"})
     world.services.secrets.put(world.root, FOREST, "TOKEN", "x")
     return world
 
 
 def everything(world: World) -> list[Any]:
-    """What is kept of runs, answers and the audit."""
+    """The number of stored runs, responses and audit entries."""
     with world.store.reading() as tx:
         return [tx.find(kind) for kind in (RunRecord, PlanRecord, IdempotencyRecord, AuditRecord)] + [tx.generation]
 

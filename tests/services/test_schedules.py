@@ -23,7 +23,7 @@ def keep(world: World, schedule: Any = "0 6 * * *", *, call: Call | None = None,
 
 
 def look_at(world: World, moment: datetime) -> None:
-    """What a server does that looks for schedules at a moment."""
+    """Submit due schedules at a given time."""
     world.clock.now = moment
     Scheduler(world.store, world.services.schedules.submit_due_runs, world.clock).submit_due()
 
@@ -35,7 +35,7 @@ def runs_of(world: World, name: str = "train") -> list[RunRecord]:
 
 
 def read(world: World, name: str = "train") -> ScheduleRecord:
-    """A schedule as it is kept."""
+    """The stored schedule."""
     return world.services.schedules.get(world.root, FOREST, name)
 
 

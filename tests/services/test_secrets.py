@@ -30,7 +30,7 @@ VALUE = "hunter2-planted-value"
 
 
 def kept(world: World, name: str = "TOKEN") -> SecretRecord:
-    """What is kept of a secret."""
+    """The stored record of a secret."""
     with world.store.reading() as tx:
         record = tx.get(SecretRecord, scope=FOREST, name=name)
     assert record is not None

@@ -25,10 +25,10 @@ SERVER = "s1"
 
 
 class Reachable(MemoryExecutor):
-    """An executor whose runs are where a test says."""
+    """An executor with endpoints set by tests."""
 
     def endpoint(self, run_id: str) -> Endpoint:
-        """Where a run is."""
+        """The endpoint of a run."""
         if run_id not in self.endpoints:
             raise Unavailable(f"run {run_id} does not answer yet")
         return self.endpoints[run_id]
@@ -54,7 +54,7 @@ class Scene:
         return kept
 
     def run(self, run_id: str) -> RunRecord:
-        """A run as it is kept."""
+        """The stored run."""
         with self.world.store.reading() as tx:
             found = tx.get(RunRecord, id=run_id)
         assert found is not None
@@ -84,7 +84,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
 @pytest.mark.every_store
 def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> None:
     run = scene.serve()
-    # Several servers on one store, none of which knows what the others have taken.
+    # Several servers with one store and no shared memory.
     servers = [composition.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
     word, start, ends = scene.word(run), threading.Barrier(4), list[str]()
 

@@ -1,4 +1,4 @@
-"""What administrators set for the whole platform."""
+"""Platform settings."""
 
 import pytest
 

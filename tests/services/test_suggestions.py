@@ -16,7 +16,7 @@ from tests.services.executing import HOME, OTHER, Platform, found_platform
 
 @pytest.fixture
 def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A machine of eight cores, six of which a run holds."""
+    """A machine with eight cores; a run uses six."""
     found = found_platform(store, monkeypatch)
     found.submit(resources={"cpu": 6})
     found.control().sync(set())
@@ -29,7 +29,7 @@ def wait(platform: Platform, **asked: Any) -> str:
 
 
 def ways_of(platform: Platform, run_id: str) -> tuple[Suggestion, ...]:
-    """What `why` says would help."""
+    """The suggestions of `why`."""
     return platform.world.services.explanations.why(platform.world.root, run_id).fit.suggestions
 
 

@@ -16,7 +16,7 @@ from tests.services.worlds import make_asked
 
 @pytest.fixture
 def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A machine of eight cores, of which all runs may have four together, and one has three."""
+    """A machine with eight cores and a quota of four; a run uses three."""
     found = found_platform(store, monkeypatch)
     found.world.put_policy(quota={"cpu": 4})
     found.submit(resources={"cpu": 3})
@@ -30,13 +30,13 @@ def preview(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
 
 
 def judge(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
-    """What `fairlead fit` is answered."""
+    """The response of a fit request."""
     request = make_asked(function=PYTHON, **asked)
     return platform.world.services.fit_checks.check(platform.world.root, scope.partition("/")[2], request)
 
 
 def wait(platform: Platform, scope: str = HOME, **asked: Any) -> str:
-    """The id of a run that is told what it waits for."""
+    """Submit a waiting run, and return its id."""
     run = platform.submit(scope, **asked)
     platform.control().sync(set())
     assert platform.state(run.id) == ("queued", "QuotaExceeded")

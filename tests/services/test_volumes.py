@@ -11,7 +11,7 @@ SHARED: JSON = {"volume_type": "shared_volume", "name": "d", "mount_path": "/dat
 
 
 def make(name: str = "data", size: str = "10Gi") -> SharedVolume:
-    """A volume as somebody writes it."""
+    """A volume definition."""
     return SharedVolume.model_validate({"name": name, "size": size, "storage_class": "fast", "description": "d"})
 
 

@@ -65,13 +65,13 @@ class Clock:
 
 
 def call_as(user: str = "root", *groups: str, **said: Any) -> Call:
-    """A call of somebody whom a door knows already."""
+    """A call of an authenticated user."""
     return Call(principal=Principal(user, groups, "test"), **said)
 
 
 @dataclass(frozen=True)
 class World:
-    """What tests work with."""
+    """A platform with a store, use cases and an administrator."""
 
     store: Store
     clock: Clock
@@ -107,16 +107,16 @@ class World:
         return self.services.runs.submit(call or self.root, scope, make_asked(**asked))
 
     def preview(self, scope: str = FOREST, *, call: Call | None = None, **asked: Any) -> JSON:
-        """What would run."""
+        """Preview a run."""
         return self.services.runs.preview(call or self.root, scope, make_asked(**asked))
 
     def audit(self, **filters: str) -> list[AuditRecord]:
-        """What the audit says, the oldest first."""
+        """The audit entries, oldest first."""
         pages = self.services.audits.export(self.root, ListQuery(filters=tuple(filters.items())))
         return [entry for page in pages for entry in page]
 
     def told(self) -> list[tuple[str, str]]:
-        """What the audit says in short: actions and names."""
+        """The actions and names of the audit entries."""
         return [(entry.action, entry.name) for entry in self.audit()]
 
 
@@ -152,12 +152,12 @@ def found_world(
 
 
 def make_asked(**asked: Any) -> RunRequest:
-    """A request, of a container where no function is said."""
+    """A request, by default for a container."""
     return RunRequest.model_validate({"function": CONTAINER, **asked})
 
 
 def listing(search: str = "", sort: str | None = None, **more: Any) -> ListQuery:
-    """What is asked of a list: limit, cursor and total, and filters by column."""
+    """List parameters: limit, cursor, total, and filters by column."""
     paging = {name: more.pop(name) for name in ("limit", "cursor", "total") if name in more}
     return ListQuery(tuple(more.items()), search, sort, **paging)
 
@@ -168,7 +168,7 @@ def names(records: Sequence[Any]) -> list[str]:
 
 
 def refused(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str]]:
-    """The paths and rules of what was refused, each of which says something."""
+    """The paths and rules of violations. Each has a message."""
     check_texts(caught.value.violations)
     return [(violation.path, violation.rule) for violation in caught.value.violations]
 
@@ -183,12 +183,12 @@ def check_texts(violations: Sequence[Violation]) -> None:
 
 
 def users_of(caught: pytest.ExceptionInfo[Conflict]) -> list[tuple[str, str]]:
-    """What a conflict says is in the way."""
+    """The objects that cause a conflict."""
     return [(user["kind"], user["name"]) for user in caught.value.used_by]
 
 
 def says(caught: pytest.ExceptionInfo[FairleadError]) -> str:
-    """What an error tells people, with the suggestion."""
+    """The message and hint of an error."""
     return f"{caught.value} -> {caught.value.hint}"
 
 

@@ -1,4 +1,4 @@
-"""What a run serves, in a real browser: at a host of its own, with a cookie of its own, and with no way back in."""
+"""Served runs in a real browser: own host, own cookie, and no access to the web UI."""
 
 import sys
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ async def app(scope, receive, send):
 uvicorn.run(app, port=int(os.environ["PORT"]), ws="wsproto", lifespan="off")
 '''
 OPEN = "path => fetch(path, {method: 'POST'}).then(answer => answer.json()).then(told => told.url)"
-# What a page of a run could try with the session of whoever reads it.
+# Attacks of a served page on the session of its reader.
 TRY = """async ([server, other]) => {
     const ask = (url, options) => fetch(url, {credentials: "include", ...options}).then(
         answer => `${answer.type} ${answer.status}`, () => "refused");

@@ -134,13 +134,13 @@ PLAIN_POD_REQUESTS = st.builds(
 
 @st.composite
 def pod_requests(draw: st.DrawFn, most: int = 3) -> PodRequest:
-    """Pods that ask for anything, though each for a few things only; up to so many of a kind."""
+    """Pods with a few random requirements each, in groups of equal pods."""
     plain = draw(PLAIN_POD_REQUESTS)
     return replace(plain, count=draw(st.integers(1, most)), **{part: draw(PARTS[part]) for part in draw(CHOSEN)})
 
 
 def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[ScheduledPod, ...]]:
-    """What runs on a node, with all that others must reckon with."""
+    """A random pod on a node."""
     one = st.builds(
         ScheduledPod,
         run_id=st.just(""),
@@ -158,7 +158,7 @@ def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[ScheduledPod, 
 
 
 def lessen(changed: Mapping[str, int | None]) -> dict[str, int]:
-    """Much of everything, apart from these: so much, or not even known."""
+    """Large capacity, except for the given resources."""
     has = {**dict.fromkeys(RESOURCES, 8), **changed}
     return {name: count * UNITS.get(name, NANOS) for name, count in has.items() if count is not None}
 
@@ -241,7 +241,7 @@ STORAGE = st.builds(
     ),
     classes=st.fixed_dictionaries(dict.fromkeys(("slow", "quick"), CLASSES)),
 )
-SURROUNDINGS = st.just(SchedulingContext(NAMESPACES)) | STORAGE  # namespaces, and storage where somebody has looked
+SURROUNDINGS = st.just(SchedulingContext(NAMESPACES)) | STORAGE  # namespaces, and storage if it is known
 
 
 def node_tables(most: int = 5) -> SearchStrategy[NodeTable]:

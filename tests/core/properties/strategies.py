@@ -286,7 +286,7 @@ CLUSTERS = st.fixed_dictionaries(
 
 @st.composite
 def snapshots(draw: st.DrawFn, policies: SearchStrategy[Data] = POLICIES) -> Snapshot:
-    """What a plan depends on: two compute resources, a template, policies of three scopes, and a cluster."""
+    """A snapshot with two compute resources, a template, policies of three scopes, and a cluster."""
     scopes = ("platform", "department/vision", "project/forest")
     return make_snapshot(
         make_cluster(**draw(CLUSTERS)),
@@ -299,7 +299,7 @@ def snapshots(draw: st.DrawFn, policies: SearchStrategy[Data] = POLICIES) -> Sna
     )
 
 
-# What a door may hand over: JSON and YAML, and what Python code could put in its place.
+# Values from JSON and YAML, and from Python code.
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),

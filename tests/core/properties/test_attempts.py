@@ -1,4 +1,4 @@
-"""What must hold of all tries of a run together, however each of them ends."""
+"""Properties of all attempts of a run."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -45,7 +45,7 @@ def make_first(said: RetryPolicy, **fields: str) -> RunRecord:
 
 
 def go_on(run: RunRecord, decision: Decision) -> RunRecord:
-    """The run after a decision, at its next try where there is one."""
+    """The run after a decision, at its next attempt if there is one."""
     if decision.failure is None:
         return replace(run, state=str(decision.state), active=decision.state not in FINAL)
     return replace(run, attempt=run.attempt + 1, mem_bytes=decision.failure.retry.mem_bytes)

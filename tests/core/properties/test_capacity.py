@@ -1,4 +1,4 @@
-"""What must hold of the capacity of any cluster, whatever its nodes are like."""
+"""Properties of capacity reports for random clusters."""
 
 from collections import Counter
 from collections.abc import Iterable

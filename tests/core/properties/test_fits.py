@@ -1,4 +1,4 @@
-"""What must hold of every fit, whatever pods ask for and whatever is on the nodes."""
+"""Properties of fits for random pods and nodes."""
 
 from collections.abc import Callable, Sized
 from dataclasses import replace
@@ -156,7 +156,7 @@ def test_a_grid_that_changed_answers_as_one_made_anew(
     pod_request: PodRequest, there: list[Node], context: SchedulingContext, data: st.DataObject
 ) -> None:
     table = NodeTable(there, context)
-    answers(pod_request, table)  # what is remembered of it must not be in the way
+    answers(pod_request, table)  # cached results must not affect this
     for change in data.draw(st.lists(changes(), max_size=8)):
         change(table)
         assert not data.draw(st.booleans()) or len(table) < 9  # looked at in between, or only at the end
@@ -172,7 +172,9 @@ def test_a_grid_that_changed_answers_as_one_made_anew(
     assert {len(column) for column in columns} == {len(table)}
     for at, node in enumerate(table):
         assert table.position_of(node.name) == at
-        assert {name: column[at] for name, column in table.free.items() if name in node.remaining} == dict(node.remaining)
+        assert {name: column[at] for name, column in table.free.items() if name in node.remaining} == dict(
+            node.remaining
+        )
 
 
 @given(pod_requests(), node_tables(4), st.lists(st.deferred(lambda: changes()), min_size=1, max_size=8))

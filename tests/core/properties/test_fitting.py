@@ -1,4 +1,4 @@
-"""What must hold of every admission, whoever waits for whatever on whichever node."""
+"""Properties of admission for random queues and nodes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What must hold of every decision, whatever is kept of a run and whatever is seen of it."""
+"""Properties of lifecycle decisions for random records and observations."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ SEEN = st.builds(
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunRecord:
-    """A run as it may be kept: one that is being stopped says who asked for that."""
+    """A random stored run; a stopping run has `stopped_by`."""
     state = draw(st.sampled_from(State))
     by = "mia" if state is State.STOPPING else draw(st.sampled_from([None, "mia"]))
     return make(RunRecord, "r1", state=str(state), reason="Before", message="as it was", stopped_by=by)
@@ -86,7 +86,7 @@ def test_what_completed_is_told_as_completed_unless_it_was_made_to_end(run: RunR
 
 @given(runs(), SEEN)
 def test_deciding_again_about_the_same_changes_nothing_more(run: RunRecord, seen: Observation) -> None:
-    """What is kept after a decision, seen as before, stays: an event is written once."""
+    """A decision is idempotent, so that each event is written once."""
     first = lifecycle.decide(run, seen)
     kept = make(
         RunRecord,

@@ -1,4 +1,4 @@
-"""What must hold of every plan, whatever is asked for and whoever offers it."""
+"""Properties of plans for random requests and snapshots."""
 
 import copy
 import json
@@ -46,7 +46,7 @@ ALL_ALLOWED = Policy.model_validate({"switches": EVERYTHING})
 
 
 def generous(policy: dict[str, Any]) -> dict[str, Any]:
-    """The same policy with every switch on, so that fewer plans are refused."""
+    """The policy with all switches on, so that fewer plans are rejected."""
     return policy | {"switches": EVERYTHING}
 
 
@@ -145,7 +145,7 @@ def _without_labels(planned: Plan) -> Any:
 
 def with_amounts(data: Any) -> Any:
     """Manifests with amounts in the place of their texts."""
-    # A binary amount that is no multiple of 1024 has no suffix, and is another text when it is read and printed again.
+    # A binary amount that is not a multiple of 1024 loses its suffix when it is parsed and printed.
     if isinstance(data, dict):
         return {key: with_amounts(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -201,7 +201,7 @@ def _number(bound: Any) -> Fraction:
 
 
 def _measure(planned: Plan) -> dict[str, list[Fraction | None]]:
-    """What the manifests ask for, by the paths of rules. None: without a bound."""
+    """The amounts in the manifests by rule path. None means unlimited."""
     main = planned.manifests[0]
     spec, box = main["spec"]["template"]["spec"], container_of(main)
     resources = box.get("resources", {})
@@ -242,7 +242,7 @@ def test_whatever_a_user_or_template_lost_is_told(asked: Any, snapshot: Snapshot
             if said.source.layer in (Layer.USER, Layer.TEMPLATE) and said.value != item.value:
                 assert (item.path, str(said.source)) in told
     strict = make_plan({**asked, "strict": True}, snapshot)
-    # Who changes a template on purpose lost nothing.
+    # A user who overrides a template on purpose gets no warning.
     others = {
         warning.path for warning in planned.warnings if warning.requested and warning.source != Source(Layer.USER)
     }

@@ -1,4 +1,4 @@
-"""Where a run stands among those that wait."""
+"""Properties of the queue order."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st

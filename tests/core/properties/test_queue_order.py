@@ -1,4 +1,4 @@
-"""What must hold of quotas, whoever waits for whatever and whoever ends: never over, and everybody has a turn."""
+"""Properties of quotas: never exceeded, and no run starves."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ def measure(bounds: QuotaLimits, running: list[Asking]) -> Queue:
 
 
 def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> list[Asking]:
-    """Those that are let in, the oldest first."""
+    """The admitted runs, oldest first."""
     line, found = measure(bounds, running), list[Asking]()
     for run in waiting:
         path = bounds.limiting_scopes(run.scope)
@@ -62,7 +62,7 @@ def look(bounds: QuotaLimits, running: list[Asking], waiting: list[Asking]) -> l
 
 
 def find_lacking(bounds: QuotaLimits, running: list[Asking], run: Asking) -> set[tuple[str, str]]:
-    """The quotas that have too little left for a run, whoever else waits."""
+    """The quotas that are insufficient for a run, ignoring other waiting runs."""
     found = measure(bounds, running).find_shortages(run.load, bounds.limiting_scopes(run.scope))
     return {(short.allowance.scope, short.part) for short in found}
 
@@ -100,7 +100,7 @@ def test_nobody_is_let_in_before_an_older_one_that_waits_for_the_same(bounds: Qu
 def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(
     bounds: QuotaLimits, runs: list[Asking]
 ) -> None:
-    """A run waits only where a quota would be exceeded by it, those that were let in, and those that wait there."""
+    """A run waits only if a quota would be exceeded together with admitted runs and runs ahead."""
     let_in = look(bounds, [], runs)
     for run in runs:
         others = [
@@ -115,7 +115,7 @@ def test_who_is_bound_by_none_of_the_same_quotas_is_held_back_by_nobody(
 def test_everybody_has_a_turn_however_many_come_later(
     bounds: QuotaLimits, runs: list[Asking], stream: list[tuple[str, QuotaAmounts]]
 ) -> None:
-    """Those that run end one after the other, the first one first; and with each end others arrive, without end."""
+    """Running runs end one after the other, and new runs arrive with each end."""
     running, waiting = list[Asking](), list(runs)
     number = len(runs)
     for _ in range(200):

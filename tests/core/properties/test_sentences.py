@@ -1,4 +1,4 @@
-"""What must hold of the sentences about anything that is offered, wherever it would run."""
+"""Properties of descriptions of compute resources on random clusters."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ whole = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_t
 
 TOLD = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
 IDS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class")
-# What means nothing on one machine is not told of it.
+# Settings without meaning on the local executor are not described.
 NOT_LOCAL = ("affinity.pod", "runtime_class", "priority_class")
 NEVER = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", " .", "..")
 
@@ -29,7 +29,7 @@ def several_clusters(draw: st.DrawFn) -> list[Cluster]:
 
 
 def executed(said: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """What is said of a cluster, with what executes its runs; one machine has nothing that is Kubernetes' alone."""
+    """The fields of a cluster for an executor; local clusters have no Kubernetes fields."""
     here = {name: value for name, value in said.items() if name not in Cluster.KUBERNETES_FIELDS}
     return st.sampled_from([said, said, {**here, "executor": "local"}])
 
@@ -50,7 +50,7 @@ def values(plan: Plan) -> dict[str, Any]:
 
 
 def alone(trial: LintResult, index: int) -> tuple[Sentence, ...]:
-    """What would be told if there were only one of the clusters."""
+    """The sentences for a single cluster."""
     return LintResult(trial.snapshot, trial.layer, [trial.plans[index]], trial.strict).sentences
 
 
@@ -68,7 +68,7 @@ def test_everything_that_was_resolved_is_told(trial: LintResult) -> None:
 
 
 def _covers(path: str, setting: str) -> bool:
-    """Whether a sentence at a path speaks of a setting: of it, of what it is part of, or of a part of it."""
+    """Whether a sentence at a path describes a setting, its group or one of its parts."""
     return setting == path or setting.startswith(f"{path}.") or path.startswith(f"{setting.rpartition('.')[0]}.")
 
 

@@ -1,4 +1,4 @@
-"""What must hold of every suggestion: taken, it makes the run fit now."""
+"""Property of suggestions: applied, they make the run fit now."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,7 +66,7 @@ LOADS = st.builds(
 def make_allowance(
     held: dict[str, QuotaAmounts], others: QuotaAmounts, aside: QuotaAmounts, left: dict[str, int]
 ) -> Allowance:
-    """A quota with so many steps left of some things. The reader does not know all who hold something of it."""
+    """A quota with limited remaining amounts. Some of its holders are not visible."""
     holders = tuple(QuotaHolder(f"id-{run}", run, load._replace(runs=1)) for run, load in held.items())
     used = others
     for holder in holders:

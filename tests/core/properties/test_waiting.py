@@ -1,4 +1,4 @@
-"""What must hold of every sentence about a wait: there is one, and its numbers are true."""
+"""Properties of waiting messages: they exist, and their numbers are correct."""
 
 import re
 from dataclasses import replace
@@ -190,7 +190,7 @@ def test_nodes_that_could_take_it_are_those_that_are_large_enough_and_kept_for_o
 
 @given(ASKS, CLUSTERS)
 def test_a_cause_that_passes_is_told_before_one_that_stays(pod_request: PodRequest, nodes: list[Node]) -> None:
-    """Whoever waits for room is not told of labels, and whoever could be taken elsewhere not of what is too small."""
+    """A run that waits for capacity gets no message about labels or about nodes that are too small."""
     told = explain_no_fit(NodeFilter(pod_request, NodeTable(nodes)))
     if told.startswith("no node has") or (told.startswith("needs ") and " has " in told and "free" not in told):
         assert evaluation.evaluate(pod_request, NodeTable(nodes)).verdict == "never"
