@@ -192,7 +192,7 @@ def rotate_keys(settings: Settings) -> int:
         if settings.secret_keys is None:
             keyrings.rotate_key_file(settings.key_file)
         count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEY_ROTATION)
-    old_keys = "older keys are kept until `fairlead keys forget`"
+    old_keys = "older keys stay until `fairlead keys forget`"
     if settings.secret_keys is not None:
         old_keys = "you can remove older keys from FAIRLEAD_SECRET_KEYS"
     print(f"{count} secret{'' if count == 1 else 's'} encrypted with the new key; {old_keys}")

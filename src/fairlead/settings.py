@@ -166,7 +166,7 @@ def _parse_amount(name: str, amount: object) -> Quantity:
     parse = CAPACITY.get(name, parse_count)
     mistakes = list(collect_mistakes(name, parse, amount))
     if mistakes:
-        raise ValueError("; ".join(f"{mistake.at} {mistake.message}: {mistake.hint}" for mistake in mistakes))
+        raise ValueError("; ".join(f"{mistake.path} {mistake.message}: {mistake.hint}" for mistake in mistakes))
     return parse(amount)
 
 

@@ -116,8 +116,8 @@ def test_where_the_process_next_to_the_run_is_killed_the_run_is_ended_and_says_s
     run = platform.shell("setsid sleep 301 & echo up; wait")
     hear(run, "up")
     supervisor = platform.supervisor_of(run)
-    (keeper,) = Path("/proc", str(supervisor), "task", str(supervisor), "children").read_text().split()
-    os.kill(int(keeper), signal.SIGKILL)
+    (init_pid,) = Path("/proc", str(supervisor), "task", str(supervisor), "children").read_text().split()
+    os.kill(int(init_pid), signal.SIGKILL)
     ended = end(run)
     assert (ended["state"], ended["reason"]) == ("failed", "Lost")
     assert "was killed" in ended["message"]

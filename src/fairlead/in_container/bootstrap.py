@@ -276,6 +276,7 @@ def save_output_file(name: str, kind: str, data: memoryview) -> bytes:
 
 
 def encode_json(value: Any) -> bytes:
+    """Encode a result as JSON. Raises `FunctionError` if that is not possible."""
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except RecursionError:

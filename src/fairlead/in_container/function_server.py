@@ -177,6 +177,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         self.send_json_error(code, message or self.responses[code][0])
 
     def send_json(self, status: int, body: bytes) -> None:
+        """Send a JSON response."""
         self.close_connection = self.close_connection or self.server.shutting_down
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 TERMINATION_LOG = "/dev/termination-log"
 MAX_MESSAGE_BYTES = 4000  # Kubernetes keeps 4096 bytes
-LARGEST_LEFT = 512 * 1024
-LARGEST_FILE = 64 * 1024 * 1024
-LARGEST_OUTPUT = 256 * 1024 * 1024
-MOST_FILES = 10_000
+MAX_OUTCOME_BYTES = 512 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_OUTPUT_BYTES = 256 * 1024 * 1024
+MAX_OUTPUT_FILES = 10_000
 MAX_REASON_LENGTH = 500
 GIVE_UP_SECONDS = 120.0  # after this time without a response, nothing more is sent
 FIRST_PAUSE, MAX_PAUSE = 0.25, 10.0
@@ -165,12 +165,12 @@ class Sidecar:
                     raise TransferError(f"{UNREACHABLE}: {HINT}")
                 if any(letter < " " for letter in path):  # not allowed in URLs
                     raise TransferError(f"{path!r} contains a control character: rename the file")
-                if count >= MOST_FILES:
+                if count >= MAX_OUTPUT_FILES:
                     raise TransferError(
-                        f"a run can have at most {MOST_FILES:,} output files: pack them into one, or use a volume"
+                        f"a run can have at most {MAX_OUTPUT_FILES:,} output files: pack them into one, or use a volume"
                     )
-                if size > LARGEST_FILE or total + size > LARGEST_OUTPUT:
-                    limits = f"the limit is {LARGEST_FILE:,} per file and {LARGEST_OUTPUT:,} per run"
+                if size > MAX_FILE_BYTES or total + size > MAX_OUTPUT_BYTES:
+                    limits = f"the limit is {MAX_FILE_BYTES:,} per file and {MAX_OUTPUT_BYTES:,} per run"
                     raise TransferError(f"{path} has {size:,} bytes, but {limits}: write it to a volume")
                 with open(os.path.join(self.output, path), "rb") as file:
                     self.upload(f"output/{path}", file)
@@ -243,7 +243,7 @@ class Sidecar:
         """Read a JSON object that the bootstrap wrote to its home; None if there is none."""
         try:
             with open(os.path.join(self.home, name), "rb") as file:
-                content = json.loads(file.read(LARGEST_LEFT))
+                content = json.loads(file.read(MAX_OUTCOME_BYTES))
         except (OSError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None

@@ -27,7 +27,7 @@ LOOPBACK = {
 
 
 def find_address(spec: Spec, folder: Path) -> str | None:
-    """Return where a run accepts connections: the name of its socket, or host:port. None if it does not."""
+    """Return the address that accepts connections: the name of the socket, or host:port. None if there is none yet."""
     uid = os.getuid() if spec.identity.outer_uid is None else spec.identity.outer_uid
     if spec.port is not None:
         return _find_host(spec.port, uid)
