@@ -136,6 +136,14 @@ def test_every_reason_and_kind_exists() -> None:
     assert not missing, "\n".join(missing)
 
 
+def test_every_constant_on_pages_for_contributors_exists() -> None:
+    constants = [(page, span) for page, span in SPANS if re.fullmatch(r"[A-Z][A-Z_]+", span)]
+    named = [(page, name) for page, name in constants if _shown(page) in ("ARCHITECTURE.md", "CONTRIBUTING.md")]
+    assert len(named) > 15
+    missing = [f"{_shown(page)}: {name}" for page, name in named if name not in _words(page)]
+    assert not missing, "\n".join(missing)
+
+
 def test_every_reason_in_a_table_of_states_is_one_of_the_code() -> None:
     files = sorted((ROOT / "src" / "fairlead").rglob("*.py"))
     known = FOREIGN_NAMES.union(*(re.findall(r"[\"'](\w+)[\"']", file.read_text("utf-8")) for file in files))
