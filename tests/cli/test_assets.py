@@ -63,12 +63,12 @@ def test_an_edit_changes_what_is_said_and_keeps_the_rest(terminal: Terminal) -> 
 def test_what_a_pod_gets_is_explained(terminal: Terminal) -> None:
     terminal.say("compute", "create", "explained", "--mem", "4Gi", "--gpu", "2")
     lines = terminal.say("compute", "explain", "explained").splitlines()
-    assert lines[0] == "  Each pod gets 2 whole GPUs."
+    assert lines[0] == "  2 whole GPUs per pod."
     assert [line for line in lines if line.startswith("!")] == [
-        "! Over 4Gi it may be killed when its node runs out of memory; the further over, the likelier."
+        "! May be killed if its node runs out of memory; the risk grows with usage above 4 GiB."
     ]
     apply_template(terminal, "explained-start", "explained")
-    assert "  Each pod gets 2 whole GPUs." in terminal.say("templates", "explain", "explained-start").splitlines()
+    assert "  2 whole GPUs per pod." in terminal.say("templates", "explain", "explained-start").splitlines()
     told = terminal.read("compute", "explain", "explained")
     assert {item["kind"] for item in told["sentences"]} == {"gets", "risk", "note"}
     assert "does not exist" in terminal.fail("compute", "explain", "nothing")

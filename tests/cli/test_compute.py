@@ -133,8 +133,8 @@ def test_what_a_pod_gets_is_explained_where_that_is_asked(tmp_path: Path) -> Non
     answer = run(tmp_path, "compute", "lint", "compute", "--explain")
     assert answer.code == 1
     lines = answer.out.splitlines()
-    assert lines[:2] == ["a", "  Each pod gets 1 whole GPU."]
-    assert "! Over 128Gi the pod is killed (out of memory)." in lines
+    assert lines[:2] == ["a", "  1 whole GPU per pod."]
+    assert "! Killed above 128 GiB (out of memory)." in lines
     assert "  Default limit: 2x request (platform policy)." in lines
 
 

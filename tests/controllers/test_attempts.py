@@ -187,7 +187,7 @@ def test_after_it_ran_out_of_memory_a_run_has_more_until_it_may_not(platform: Pl
     assert given == [("8Gi", 8 * GI), ("16Gi", 16 * GI), ("32Gi", 32 * GI)]
     ended = platform.run(run)
     assert (ended.state, ended.reason, ended.attempt) == ("failed", "OOMKilled", 3)
-    assert ended.message.endswith("it is given no more than 32Gi of memory; that was attempt 3 of 3")
+    assert ended.message.endswith("its memory cannot grow beyond 32 GiB; that was attempt 3 of 3")
     assert [attempt.mem_bytes for attempt in records(platform, run)] == [8 * GI, 16 * GI]
 
 
@@ -238,7 +238,7 @@ def test_quotas_count_what_the_try_asks_for(platform: Platform) -> None:
     controller.sync({run})
     controller.sync({run})
     assert platform.state(run) == ("queued", "QuotaExceeded")
-    assert platform.run(run).message.endswith("16 GiB of 32 GiB memory in the platform quota")
+    assert platform.run(run).message.endswith("16 GiB of 32 GiB memory in the project/home quota")
     platform.executor.end(other)
     controller.sync({other})
     assert platform.state(run)[0] == "pending"
@@ -302,7 +302,7 @@ def test_a_stop_that_comes_while_a_try_is_decided_about_wins(
     controller.sync({run})
     ended = platform.run(run)
     assert (ended.state, ended.reason, ended.attempt) == ("failed", "ExitCode", 1)
-    assert ended.message == "it is ExitCode; it had ended before root stopped it"
+    assert ended.message == "it is ExitCode; it ended before root stopped it"
     assert records(platform, run) == []
 
 

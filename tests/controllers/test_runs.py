@@ -229,7 +229,7 @@ def test_what_completed_before_the_stop_arrived_has_completed(platform: Platform
     controller.sync({run.id})
     ended = platform.run(run.id)
     assert ended.state == "completed"
-    assert "had ended before root stopped it" in ended.message
+    assert "ended before root stopped it" in ended.message
 
 
 def test_what_cannot_be_told_now_changes_nothing_and_is_tried_again(platform: Platform) -> None:

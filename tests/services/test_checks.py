@@ -30,9 +30,9 @@ def test_a_check_says_in_sentences_what_a_pod_gets_with_the_defaults_that_hold(w
     checked = world.services.compute_resources.check(world.root, ComputeResource.model_validate(asked))
     assert [item.rule for item in checked.findings] == ["max"]
     told = {(item.path, item.kind, item.text) for item in checked.sentences}
-    assert ("resources.gpu", "gets", "Each pod gets 2 whole GPUs.") in told
+    assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in told
     assert ("resources.cpu", "note", "(department/vision policy default)") in told
-    assert ("resources.mem.limits", "risk", "Over 8Gi the pod is killed (out of memory).") in told
+    assert ("resources.mem.limits", "risk", "Killed above 8 GiB (out of memory).") in told
 
 
 def test_a_check_names_no_cluster_that_the_caller_does_not_see(world: World) -> None:
@@ -50,5 +50,5 @@ def test_a_template_is_checked_with_the_compute_resource_that_it_names(world: Wo
     told = {
         (item.path, item.kind, item.text) for item in world.services.templates.check(world.root, template).sentences
     }
-    assert ("profile", "gets", "A run gets compute resource big, unless it names another.") in told
-    assert ("resources.gpu", "gets", "Each pod gets 2 whole GPUs.") in told
+    assert ("profile", "gets", "Uses compute resource big by default.") in told
+    assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in told

@@ -60,7 +60,7 @@ def test_other_nodes_may_be_hypothetical(platform: Platform) -> None:
     more = check(platform, resources={"gpu": 2}, add_nodes=("2xbox",))
     assert (more.verdict, more.room, more.what_if.added_nodes[0].names) == ("now", 2, ("box+1", "box+2"))
     fewer = check(platform, resources={"cpu": 1}, without=("box",))
-    assert (fewer.verdict, fewer.reasons, fewer.nodes) == ("never", ["there is no node"], [])
+    assert (fewer.verdict, fewer.reasons, fewer.nodes) == ("never", ["the cluster has no nodes"], [])
     assert (fewer.what_if.removed_nodes, fewer.what_if.removed_pods) == (["box"], 1)
     assert check(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
 

@@ -27,7 +27,7 @@ SERVER = "s1"
 class Reachable(MemoryExecutor):
     """An executor with endpoints set by tests."""
 
-    def endpoint(self, run_id: str) -> Endpoint:
+    def find_endpoint(self, run_id: str) -> Endpoint:
         """The endpoint of a run."""
         if run_id not in self.endpoints:
             raise Unavailable(f"run {run_id} does not answer yet")
@@ -169,7 +169,7 @@ def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -
     scene.executor.endpoints.clear()
     with pytest.raises(Unavailable) as caught:
         scene.serving.authorize(scene.world.root, run.id)
-    assert "does not answer yet; it is degraded: ended with exit code 3" in says(caught)
+    assert "does not answer yet; state degraded: ended with exit code 3" in says(caught)
     assert scene.run(run.id).last_used_at is not None
 
 

@@ -101,7 +101,7 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
     told = why(platform, run_id)
     assert (told.state, told.reason) == ("queued", "QuotaExceeded")
     quota = "needs 2 CPU cores; 1 of 4 free in the platform quota"
-    assert told.message == f"{quota}; next: run {holder} holds 3"
+    assert told.message == f"{quota}; run {holder} uses 3"
     assert told.fit.verdict == "later"
     assert list_ways(told.fit.suggestions) == [
         ("lower", "request 1 CPU core instead of 2"),
@@ -158,7 +158,7 @@ def test_each_suggestion_of_why_is_taken_by_one_call_and_starts_the_run(platform
 def test_another_project_is_a_suggestion_where_its_quotas_have_room(platform: Platform) -> None:
     platform.world.services.policies.delete(platform.world.root, "platform")
     platform.world.put_policy(HERE, quota={"cpu": 4})
-    elsewhere = ("cluster", "run it in project default: cluster local has room for it now")
+    elsewhere = ("cluster", "run it in project default: cluster local has room now")
     assert elsewhere in list_ways(preview(platform, resources={"cpu": 2})["suggestions"])
     platform.world.put_policy("cluster/local", quota={"cpu": 1})
     assert elsewhere not in list_ways(preview(platform, resources={"cpu": 2})["suggestions"])

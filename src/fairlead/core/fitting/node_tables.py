@@ -95,16 +95,19 @@ class NodeTable:
 
     @property
     def nodes(self) -> list[Node]:
+        """All nodes, by position."""
         self._apply_pending()
         return self._nodes
 
     @property
     def names(self) -> list[str]:
+        """The names of all nodes, by position."""
         self._apply_pending()
         return self._names
 
     @property
     def labels(self) -> list[Labels]:
+        """The labels of all nodes, by position."""
         self._apply_pending()
         return self._labels
 

@@ -9,10 +9,10 @@ from fairlead.errors import FairleadError, Unavailable
 
 
 class AccessRenewal:
-    """Access to a run during one request or WebSocket. `admit` checks permissions again, or raises."""
+    """Access to a run during one request or WebSocket. `authorize` checks permissions again, or raises."""
 
     def __init__(self, admit: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
-        self._admit, self._interval = admit, interval_seconds
+        self._authorize, self._interval = admit, interval_seconds
         self._renewed_at = time.monotonic()
         self.error: FairleadError | None = None
 
@@ -24,7 +24,7 @@ class AccessRenewal:
 
     async def _renew(self, tasks: TaskGroup) -> None:
         try:
-            await self._admit()
+            await self._authorize()
         except Unavailable:
             return  # an unavailable run or database does not mean that access was revoked
         except FairleadError as error:
