@@ -25,7 +25,7 @@ import psutil
 
 from bench.scheduling import measure_filters
 from fairlead import packing
-from fairlead.adapters.kubernetes.clients import ApiClient, path_of
+from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
 from fairlead.adapters.kubernetes.starting import PLURALS
 from fairlead.core.kubernetes_rbac import render_access
@@ -49,7 +49,7 @@ CODE = "def main():\n    return 1\n"
 class Watcher:
     """Records when the Job of each run appeared and when it was released."""
 
-    def __init__(self, api: ApiClient) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self.api = api
         self.created: dict[str, float] = {}
         self.released: dict[str, float] = {}
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000, help="nodes of the cluster for measuring fit checks")
     options = parser.parse_args()
     with running_platform() as (plane, platform, kubelet):
-        api = ApiClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
+        api = KubernetesClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
         watcher, request = Watcher(api), _prepare(platform)
         measure_latency(platform, watcher, request)
         measure_rate(platform, watcher, api, request, options.runs, options.rounds)
@@ -119,7 +119,7 @@ def measure_latency(platform: Platform, watcher: Watcher, request: dict[str, Any
 
 
 def measure_rate(
-    platform: Platform, watcher: Watcher, api: ApiClient, request: dict[str, Any], count: int, rounds: int
+    platform: Platform, watcher: Watcher, api: KubernetesClient, request: dict[str, Any], count: int, rounds: int
 ) -> None:
     """Compare runs per second with bare clients that create and release the same objects, in a loop and in parallel."""
     manifests = _manifests_of(platform, request)
@@ -212,7 +212,7 @@ def _manifests_of(platform: Platform, request: dict[str, Any]) -> list[dict[str,
     return manifests
 
 
-def _create(api: ApiClient, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
+def _create(api: KubernetesClient, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
     """Create the objects of a run as a bare client: a suspended Job, its other objects, and its release."""
     name = f"{prefix}-{index}"
     main, *others = manifests

@@ -13,7 +13,7 @@ import uvicorn
 
 from fairlead.adapters import keyrings
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.adapters.kubernetes.clients import ApiClient
+from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
 from fairlead.composition import build_services, make_id
 from fairlead.model.connections import Connection
@@ -78,7 +78,7 @@ class KubernetesBench:
         kept = ExecutorConfig(
             self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **config
         )
-        executor = KubernetesExecutor(ApiClient(connection), self.cluster, kept, self.told.append)
+        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, kept, self.told.append)
         self.opened.append(executor)
         wait_until(lambda: executor.is_ready)
         return executor

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes.callback_probe import check_callbacks
-from fairlead.adapters.kubernetes.clients import ApiClient
+from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.core.kubernetes_rbac import ACCOUNT, SYSTEM, list_permissions, render_access
 from fairlead.model.connections import Connection
@@ -34,7 +34,7 @@ def project(admin: Client, namespace: str) -> str:
 
 
 @contextlib.contextmanager
-def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[ApiClient]:
+def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[KubernetesClient]:
     """The cluster, as the service account sees it that was given these permissions; they are taken away afterwards."""
     roles = [manifest for manifest in manifests if manifest["kind"] not in ("Namespace", "ServiceAccount")]
     with plane.client() as admin:
@@ -43,7 +43,7 @@ def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[ApiClient
         with contextlib.suppress(Refused):
             admin.create(manifests[0])
         token = plane.make_account(SYSTEM, ACCOUNT, roles)
-        api = ApiClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=token))
+        api = KubernetesClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=token))
         try:
             yield api
         finally:
@@ -52,7 +52,7 @@ def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[ApiClient
                 admin.delete(path_of(role))
 
 
-def find(api: ApiClient, cluster: Cluster, project: str, name: str) -> Check:
+def find(api: KubernetesClient, cluster: Cluster, project: str, name: str) -> Check:
     return next(check for check in check_cluster(api, cluster, [project]) if check.name == name)
 
 
@@ -189,12 +189,12 @@ def test_a_pod_tells_whether_it_reaches_the_server(
     until(lambda: not admin.items(f"/api/v1/namespaces/{project}/pods", **PROBES))
 
 
-def _impatient(api: ApiClient, cluster: Cluster, project: str) -> Check:
+def _impatient(api: KubernetesClient, cluster: Cluster, project: str) -> Check:
     (check,) = check_callbacks(api, cluster, [project], patience=5.0)
     return check
 
 
-def _wait_for(api: ApiClient, cluster: Cluster, project: str, message: str) -> None:
+def _wait_for(api: KubernetesClient, cluster: Cluster, project: str, message: str) -> None:
     until(lambda: find(api, cluster, project, "permissions").message == message)
 
 

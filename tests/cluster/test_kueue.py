@@ -15,7 +15,7 @@ from tests.cluster.teams import GPUS, Team, make_kubeconfig
 from tests.processes.machines import Machine
 
 LOW, HIGH = "low-of-kueue", "high-of-kueue"
-FIRST = "it is number 1 in ClusterQueue"
+FIRST = "position 1 in ClusterQueue"
 ONE_START = {"create": 1, "patch": 1}  # made, then released
 
 
@@ -82,12 +82,12 @@ def test_as_many_run_as_the_quota_allows_and_the_next_says_what_it_waits_for(tea
     said = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
     assert (said["state"], said["reason"]) == ("pending", "Queued")
     one, other = sorted((team.job_name(first), team.job_name(second)))  # of those of one second
-    told = team.until_told(third, "Kueue says: ")
+    told = team.until_told(third, "Kueue reports: ")
     assert told == [
-        f"asks for 4 GPUs; 8 of 8 are taken in ClusterQueue {team.pool}",
-        f"who holds GPUs there: run {one} (4) and run {other} (4)",
-        f"it is number 1 in ClusterQueue {team.pool}",
-        "Kueue says: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor "
+        f"needs 4 GPUs; 8 of 8 in use in ClusterQueue {team.pool}",
+        f"GPUs in use by run {one} (4) and run {other} (4)",
+        f"position 1 in ClusterQueue {team.pool}",
+        "Kueue reports: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor "
         "default, 4 more needed",
     ]
     printed = team.platform.terminal("runs", "why", third).out
@@ -105,19 +105,19 @@ def test_those_before_it_and_those_who_hold_are_named_to_whoever_may_see_them(te
     # Of those that came in the same second, Kueue takes any first.
     before = [team.submit(4, "before", priority_class=HIGH), other.submit(2, "between", priority_class=LOW)]
     for run in before:
-        team.until_told(run, "Kueue says: ")
+        team.until_told(run, "Kueue reports: ")
     last = other.submit(8, "last")
-    behind = f"behind run {team.job_name(before[0])} and run {other.job_name(before[1])}; what fits may go before"
+    behind = f"behind run {team.job_name(before[0])} and run {other.job_name(before[1])}; workloads that fit"
     told = other.until_told(last, behind, f"run {team.job_name(held)} (8)")
-    assert f"it is number 3 in ClusterQueue {team.pool}, {behind} what does not" in told
+    assert f"position 3 in ClusterQueue {team.pool}, {behind} may start earlier" in told
     assert (other.why(last)["ahead"], other.why(last)["position"]) == (2, 3)
     vera = {"subject": "user:vera", "role": "viewer", "scope": f"project/{other.name}"}
     team.platform.api("POST", "/roles", vera)
     token = team.platform.api("POST", "/tokens", {"name": f"vera-{other.name}", "user": "vera"})["token"]
     with team.platform.server.client(token) as seer:
         shown = seer.get(f"/runs/{last}/why").json()
-    assert "who holds GPUs there: 1 of others (8)" in shown["details"]
-    known = f"behind run {other.job_name(before[1])} and 1 other"
+    assert "GPUs in use by 1 other workload (8)" in shown["details"]
+    known = f"behind run {other.job_name(before[1])} and 1 more"
     assert any(known in line for line in shown["details"]), shown["details"]
     assert "large" not in str(shown)
     assert team.namespace not in str(shown)
@@ -131,7 +131,7 @@ def test_of_those_that_wait_the_one_with_the_higher_priority_goes_first(team: Te
     team.until_told(low, FIRST)
     high = team.submit(8, "high", priority_class=HIGH)
     team.until_told(high, FIRST)
-    team.until_told(low, f"it is number 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
+    team.until_told(low, f"position 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
     team.stop(held)
     team.platform.until(high, "running")
     assert team.platform.show(low)["state"] == "pending"
@@ -213,7 +213,7 @@ def test_one_with_a_lower_priority_makes_room_and_comes_back(platform: Platform,
     words = "preempted by a run with higher priority; waiting in queue default"
     assert (said["state"], said["message"].startswith(words)) == ("pending", True)
     platform.until(high, "running")
-    team.until_told(low, f"who holds GPUs there: run {team.job_name(high)} (8)", FIRST)
+    team.until_told(low, f"GPUs in use by run {team.job_name(high)} (8)", FIRST)
     team.stop(high)
     platform.until(low, "running")
     assert "pending Preempted" in team.history(low)
@@ -247,7 +247,7 @@ def test_a_server_that_starts_again_finds_those_that_wait(team: Team) -> None:
     waiting = team.submit(8)
     team.until_told(waiting, FIRST)
     team.platform.restart()
-    team.until_told(waiting, f"who holds GPUs there: run {team.job_name(held)} (8)", FIRST)
+    team.until_told(waiting, f"GPUs in use by run {team.job_name(held)} (8)", FIRST)
     team.stop(held)
     team.platform.until(waiting, "running")
     assert team.history(waiting) == ["queued Queued", "pending Queued", "running Running"]
@@ -297,7 +297,7 @@ def test_who_may_not_look_at_the_queues_is_told_so_and_its_runs_go_on(
     platform.until(held, "running")
     waiting = team.submit(8)
     wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waiting in queue default of the cluster")
-    (trouble,) = team.until_told(waiting, "what is in its queue cannot be seen: ")
+    (trouble,) = team.until_told(waiting, "the queue cannot be read: ")
     assert "cannot list resource" in trouble
     checks = {check["name"]: check for check in platform.api("POST", "/clusters/blind/check")}
     assert checks["permissions"]["state"] == "problem"

@@ -203,7 +203,7 @@ def test_a_signal(platform: Platform) -> None:
 def test_a_deadline(platform: Platform) -> None:
     run = platform.run(deadline=2)
     said = platform.until(run, "failed")
-    words = "ran longer than its deadline of 2 seconds"
+    words = "exceeded its deadline of 2 s"
     assert (said["reason"], said["message"]) == ("DeadlineExceeded", words)
     assert history_of(platform, run) == ["queued Queued", "running Running", "failed DeadlineExceeded"]
     events = platform.api("GET", f"/runs/{run.id}/events")
@@ -284,7 +284,7 @@ def test_one_whose_node_was_started_anew_has_failed(platform: Platform, kubelet:
         kubelet.lose_node("rebooted")
         kubelet.restore_node("rebooted")
         said = platform.until(run, "failed")
-        words = "its node rebooted was started anew while it ran"
+        words = "its node rebooted restarted while it was running"
         assert (said["reason"], said["message"]) == ("NodeLost", words)
 
 

@@ -137,7 +137,7 @@ def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Ru
     said = platform.until(waits, "Unschedulable")
     started.append(waits)
     ours = "needs 3 GPUs on one node; at most 2 free on any of 2 suitable nodes (a100-2)"
-    assert said["message"].startswith(f"{ours}; next: run ")
+    assert said["message"].startswith(f"{ours}; run ")
     assert "; the scheduler says: 0/6 nodes are available: " in said["message"]
 
 

@@ -48,6 +48,6 @@ def test_what_serves_is_reached_and_is_degraded_until_it_is_back_where_it_ends(
     ask(bench, code=3)
     seen = until(bench, "CrashLoopBackOff")
     assert seen.phase is Phase.DEGRADED
-    assert seen.message.startswith("exited with code 3; it has ended ")
+    assert seen.message.startswith("exited with code 3; it has exited ")
     until(bench, "Ready")
     wait_until(lambda: answers(bench), seconds=PATIENCE)

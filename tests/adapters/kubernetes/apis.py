@@ -3,7 +3,7 @@
 import threading
 from typing import Any, cast
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.model.observations import JSON
 
 SourcedValue = JSON | Exception
@@ -21,9 +21,9 @@ class ScriptedApi:
         self._lock = threading.Lock()
 
     @property
-    def api(self) -> ApiClient:
+    def api(self) -> KubernetesClient:
         """As the code under test knows it."""
-        return cast(ApiClient, self)
+        return cast(KubernetesClient, self)
 
     def get(self, path: str, **_params: Any) -> JSON:
         """An object; of several answers, the next one, and the last one for ever."""

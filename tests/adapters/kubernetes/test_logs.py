@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.adapters.kubernetes import logs
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.errors import NotFound, Unavailable
@@ -74,7 +74,9 @@ def open_logs(kubelet: Kubelet, memory_store: MemoryStore, tmp_path: Path) -> It
     with contextlib.ExitStack() as opened:
 
         def open_them(folder: str = "own", *secrets: str) -> Logs:
-            made = Logs(cast(ApiClient, kubelet), tmp_path / folder, memory_store, lambda _run_id: secrets, lambda: NOW)
+            made = Logs(
+                cast(KubernetesClient, kubelet), tmp_path / folder, memory_store, lambda _run_id: secrets, lambda: NOW
+            )
             opened.callback(made.close)
             return made
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import ApiClient
+from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.endpoints import find_endpoint
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
@@ -143,7 +143,7 @@ def test_a_node_that_is_lost_takes_what_it_serves_with_it() -> None:
 
 OUTSIDE = make_cluster(name="main", executor="kubernetes")
 INSIDE = make_cluster(name="main", executor="kubernetes", connection="in_cluster")
-API = ApiClient(Connection("https://cluster.test:6443/k8s/", token="hunter2", tls_server_name="inner.test"))
+API = KubernetesClient(Connection("https://cluster.test:6443/k8s/", token="hunter2", tls_server_name="inner.test"))
 
 
 def make_view(main: JSON, *pods: JSON) -> RunView:

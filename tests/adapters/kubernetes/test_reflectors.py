@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.adapters.kubernetes import reflectors
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON
@@ -38,7 +38,9 @@ class Script:
         self.heard: list[str] = []
         self.ready: list[bool] = []  # whether all had been seen by then
         self.troubles: list[str] = []  # what is wrong, before each watch and whenever it is noted
-        self.reflector = Reflector(cast(ApiClient, self), PATH, read, self.hear, labelSelector="fairlead.dev/run")
+        self.reflector = Reflector(
+            cast(KubernetesClient, self), PATH, read, self.hear, labelSelector="fairlead.dev/run"
+        )
 
     def play(self) -> "Script":
         """Follow until the script is over."""
@@ -300,7 +302,9 @@ def test_a_kind_that_is_not_there_yet_is_looked_for_before_each_list() -> None:
         return found
 
     listed: list[bool] = []
-    script.reflector = Reflector(cast(ApiClient, script), find, read, script.hear, labelSelector="fairlead.dev/run")
+    script.reflector = Reflector(
+        cast(KubernetesClient, script), find, read, script.hear, labelSelector="fairlead.dev/run"
+    )
     script.reflector.on_list = lambda: listed.append(script.reflector.ready.is_set())
     script.play()
     assert script.asked[:4] == ["list", "watch 10", "list", "watch 20"]

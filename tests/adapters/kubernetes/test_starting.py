@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.errors import StartFailed, Unavailable
 from fairlead.model.observations import JSON, LaunchSpec
@@ -91,7 +91,7 @@ def cluster(**fields: Any) -> Cluster:
 
 
 def start(kept: Kept, work: LaunchSpec, on: Cluster | None = None) -> list[JSON]:
-    starter = Starter(cast(ApiClient, kept), on or cluster(), "home", timedelta(hours=1))
+    starter = Starter(cast(KubernetesClient, kept), on or cluster(), "home", timedelta(hours=1))
     return list(starter.start(work))
 
 
@@ -206,7 +206,7 @@ def test_what_an_older_main_object_owns_is_waited_for() -> None:
 
 def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
     kept = Kept()
-    starter = Starter(cast(ApiClient, kept), cluster(), "home", timedelta(hours=1))
+    starter = Starter(cast(KubernetesClient, kept), cluster(), "home", timedelta(hours=1))
     for run_id in ("r1", "r2"):
         list(starter.start(make_work(run_id, cluster=cluster())))
     labels = kept.objects["/api/v1/namespaces/forest"]["metadata"]["labels"]
@@ -233,7 +233,7 @@ def test_a_namespace_that_is_not_the_project_s_is_waited_for(
     path = "/api/v1/namespaces/forest"
     if labels is not None:
         kept.objects[path] = {"metadata": {"name": "forest", "labels": labels}}
-    starter = Starter(cast(ApiClient, kept), on, "home", timedelta(hours=1))
+    starter = Starter(cast(KubernetesClient, kept), on, "home", timedelta(hours=1))
     with pytest.raises(Unavailable, match=told):
         list(starter.start(make_work("r1", cluster=on)))
     assert verbs(kept) == []
@@ -243,7 +243,7 @@ def test_a_namespace_that_is_not_the_project_s_is_waited_for(
 
 def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
     kept = Kept()
-    starter = Starter(cast(ApiClient, kept), cluster(), "home", timedelta(hours=1))
+    starter = Starter(cast(KubernetesClient, kept), cluster(), "home", timedelta(hours=1))
     list(starter.start(make_work("r1", cluster=cluster())))
     kept.objects.clear()
     kept.said["POST /apis/batch"] = ApiError(404, "NotFound", 'namespaces "forest" not found')

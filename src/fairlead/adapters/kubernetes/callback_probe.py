@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.adapters.kubernetes.capabilities import find_object
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.core.manifests.probes import PROBE_LABEL, REACHED, render_probe
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
@@ -24,7 +24,7 @@ LIMITS = (
 
 
 def check_callbacks(
-    api: ApiClient,
+    api: KubernetesClient,
     cluster: Cluster,
     namespaces: Sequence[str],
     *,
@@ -49,7 +49,7 @@ def check_callbacks(
 
 
 def _probe(
-    api: ApiClient, cluster: Cluster, namespace: str, patience: float, sleep: Callable[[float], None]
+    api: KubernetesClient, cluster: Cluster, namespace: str, patience: float, sleep: Callable[[float], None]
 ) -> Iterator[Check]:
     name = f"fairlead-probe-{secrets.token_hex(4)}"
     path = path_of("v1", "pods", namespace)
@@ -69,12 +69,12 @@ def _probe(
             api.delete(f"{path}/{name}", uid=created["metadata"]["uid"])
 
 
-def _exists(api: ApiClient, namespace: str) -> bool:
+def _exists(api: KubernetesClient, namespace: str) -> bool:
     raw = find_object(api, path_of("v1", "namespaces", name=namespace))
     return raw is not None and "deletionTimestamp" not in raw["metadata"]
 
 
-def _delete_leftovers(api: ApiClient, path: str) -> None:
+def _delete_leftovers(api: KubernetesClient, path: str) -> None:
     """Delete the probe pods of interrupted checks."""
     for pod in api.list(path, labelSelector=f"{PROBE_LABEL}=true")["items"]:
         if pod.get("status", {}).get("phase") in ENDED:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.kueue import GROUP, read_cluster_queue, read_local_queue
 from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
@@ -16,7 +16,7 @@ MIG = "nvidia.com/mig-"
 Groups = Mapping[str, str]  # API groups of a cluster with their preferred versions
 
 
-def check_storage(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
+def check_storage(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     """Check storage classes."""
     items = api.list(path_of("storage.k8s.io/v1", "storageclasses"))["items"]
     classes = {item["metadata"]["name"]: item["metadata"].get("annotations", {}) for item in items}
@@ -35,7 +35,7 @@ def check_storage(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
         yield Check("storage", "ok", f"storage classes {_list(classes)}; {defaults[0]} is the default")
 
 
-def check_runtimes(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
+def check_runtimes(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     """Check runtime classes."""
     items = api.list(path_of("node.k8s.io/v1", "runtimeclasses"))["items"]
     names = [item["metadata"]["name"] for item in items]
@@ -43,7 +43,7 @@ def check_runtimes(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
     yield Check("runtime classes", "ok", _list(names) if names else "only the default runtime")
 
 
-def check_gpus(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
+def check_gpus(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     """Check GPUs: devices, types and sharing."""
     nodes = api.list(path_of("v1", "nodes"))["items"]
     devices = [_devices_of(node) for node in nodes]
@@ -71,7 +71,7 @@ def check_gpus(api: ApiClient, cluster: Cluster) -> Iterator[Check]:
             yield Check("gpu sharing", "problem", message, "install HAMi, and label nodes that have GPUs: gpu=on")
 
 
-def check_queues(api: ApiClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
+def check_queues(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
     """Check KAI and Kueue if the cluster uses them."""
     for field in ("gpu_sharing", "queueing"):
         if getattr(cluster, field) == "kai":
@@ -89,7 +89,7 @@ def check_usage(groups: Groups) -> Iterator[Check]:
         yield Check("usage", "warning", message, "install metrics-server")
 
 
-def find_object(api: ApiClient, path: str) -> JSON | None:
+def find_object(api: KubernetesClient, path: str) -> JSON | None:
     """Get an object, or None if it does not exist."""
     try:
         return api.get(path)
@@ -121,7 +121,7 @@ def _check_types(cluster: Cluster, gpu_nodes: Sequence[JSON]) -> Iterator[Check]
         yield Check("gpu types", "warning", message, "use the product names from the label")
 
 
-def _check_kai(api: ApiClient, cluster: Cluster, field: str, groups: Groups) -> Check:
+def _check_kai(api: KubernetesClient, cluster: Cluster, field: str, groups: Groups) -> Check:
     name = field.replace("_", " ")
     if "scheduling.run.ai" not in groups:
         return Check(name, "problem", f"{field} is kai, but KAI is not installed", "install the KAI scheduler")
@@ -131,7 +131,7 @@ def _check_kai(api: ApiClient, cluster: Cluster, field: str, groups: Groups) -> 
     return Check(name, "ok", f"KAI is installed with the queue {cluster.kai_queue}")
 
 
-def _check_kueue(api: ApiClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
+def _check_kueue(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
     if GROUP not in groups:
         yield Check("queueing", "problem", "queueing is kueue, but Kueue is not installed", "install Kueue")
         return

@@ -46,7 +46,7 @@ def path_of(api_version: str, plural: str, namespace: str | None = None, name: s
     return f"{root}{within}/{plural}" + (f"/{name}" if name is not None else "")
 
 
-class ApiClient:
+class KubernetesClient:
     """A client for one API server. Thread-safe."""
 
     def __init__(self, connection: Connection) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fairlead.adapters.kubernetes import capabilities
 from fairlead.adapters.kubernetes.callback_probe import check_callbacks
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
 from fairlead.core.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
 from fairlead.core.manifests import names
@@ -24,7 +24,7 @@ CHECK_ADDRESS = "check that the kubeconfig has the address of the API server"
 Namespaces = Mapping[str, str]  # namespace by project
 
 
-def check_cluster(api: ApiClient, cluster: Cluster, projects: Sequence[str]) -> list[Check]:
+def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[str]) -> list[Check]:
     """The results of all checks for runs of these projects."""
     try:
         version = api.get("/version")
@@ -84,7 +84,7 @@ def _check_version(version: JSON) -> Check:
     return Check("connection", "ok", f"connected to Kubernetes {git_version}")
 
 
-def _check_permissions(api: ApiClient, cluster: Cluster, namespaces: Namespaces) -> Iterator[Check]:
+def _check_permissions(api: KubernetesClient, cluster: Cluster, namespaces: Namespaces) -> Iterator[Check]:
     # One review per permission: SelfSubjectRulesReview may be incomplete, depending on the authorizer.
     in_projects = [""] if cluster.create_namespaces else namespaces.values()
     required = [
@@ -106,7 +106,7 @@ def _check_permissions(api: ApiClient, cluster: Cluster, namespaces: Namespaces)
         yield Check("permissions", "ok", message)
 
 
-def _is_allowed(api: ApiClient, permission: RbacRule, verb: str, namespace: str) -> bool:
+def _is_allowed(api: KubernetesClient, permission: RbacRule, verb: str, namespace: str) -> bool:
     resource, _, part = permission.resource.partition("/")
     attributes = {"group": permission.group, "resource": resource, "verb": verb, "namespace": namespace}
     body = {
@@ -121,7 +121,9 @@ def _describe(permission: RbacRule, verb: str, namespace: str) -> str:
     return f"{verb} {permission.qualified_name}" + (f" in {namespace}" if namespace else "")
 
 
-def _check_namespaces(api: ApiClient, cluster: Cluster, namespaces: Namespaces, projects: int) -> Iterator[Check]:
+def _check_namespaces(
+    api: KubernetesClient, cluster: Cluster, namespaces: Namespaces, projects: int
+) -> Iterator[Check]:
     """Check that the namespaces of projects exist and are labeled."""
     objects = {
         name: capabilities.find_object(api, path_of("v1", "namespaces", name=namespace))

@@ -1,13 +1,13 @@
 """Endpoints of served runs: the Service inside the cluster, or the proxy of the API server."""
 
-from fairlead.adapters.kubernetes.clients import ApiClient
+from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import Endpoint
 from fairlead.model.scopes import Cluster
 
 
-def find_endpoint(api: ApiClient, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
+def find_endpoint(api: KubernetesClient, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
     """The endpoint of a run. Raise `NotFound` if it serves nothing, `Unavailable` if no pod is ready."""
     main = None if view is None else view.main
     if view is None or main is None or main.deleting or main.port is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fairlead.adapters.kubernetes import objects, observing, shared_volumes
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, connect_from_within, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, connect_from_within, path_of
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.adapters.kubernetes.endpoints import find_endpoint
 from fairlead.adapters.kubernetes.kueue import KueueQueues
@@ -61,7 +61,7 @@ class KubernetesExecutor:
 
     has_scheduler = True
 
-    def __init__(self, api: ApiClient, cluster: Cluster, config: ExecutorConfig, notify: Notify) -> None:
+    def __init__(self, api: KubernetesClient, cluster: Cluster, config: ExecutorConfig, notify: Notify) -> None:
         self.api, self.cluster, self.config, self.notify = api, cluster, config, notify
         self.view = ClusterView(notify)
         self.starter = Starter(api, cluster, config.platform, config.objects)
@@ -398,4 +398,4 @@ def open_executor(
 ) -> KubernetesExecutor:
     """Open the executor of a cluster, with its own folder."""
     own = replace(config, folder=config.folder / scope_id, platform=scope_id)
-    return KubernetesExecutor(ApiClient(connection or connect_from_within()), cluster, own, notify)
+    return KubernetesExecutor(KubernetesClient(connection or connect_from_within()), cluster, own, notify)

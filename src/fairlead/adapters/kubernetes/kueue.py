@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, read_conditions, read_time
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.model.observations import JSON
@@ -106,7 +106,7 @@ class KueueQueues:
     """All queues of Kueue on a cluster. If a watch is forbidden, positions contain less information."""
 
     def __init__(
-        self, api: ApiClient, notify: Callable[[str], None], find_main: Callable[[str], MainObject | None]
+        self, api: KubernetesClient, notify: Callable[[str], None], find_main: Callable[[str], MainObject | None]
     ) -> None:
         self._notify, self._find_main = notify, find_main  # both take the uid of a Job
         self._lock = threading.RLock()
@@ -225,7 +225,7 @@ class KueueQueues:
         return QueueWorkload(usage=usage) if main is None else QueueWorkload(main.name, main.project, usage)
 
 
-def find_path(api: ApiClient, plural: str) -> str:
+def find_path(api: KubernetesClient, plural: str) -> str:
     """The path of a Kueue resource in the preferred API version. Raise `ApiError` if Kueue is not installed."""
     try:
         group = api.get(f"/apis/{GROUP}")

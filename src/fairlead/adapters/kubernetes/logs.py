@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 import structlog
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.log_buffers import SECOND, LogBuffer, first_pod_file
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.adapters.log_pages import read_page
@@ -48,7 +48,7 @@ class _PodLog:
 class Logs:
     """The logs of the runs of one cluster."""
 
-    def __init__(self, api: ApiClient, folder: Path, store: Store, secrets_of: SecretsOf, clock: Clock) -> None:
+    def __init__(self, api: KubernetesClient, folder: Path, store: Store, secrets_of: SecretsOf, clock: Clock) -> None:
         self.api, self.folder, self.store, self.secrets_of, self.clock = api, folder, store, secrets_of, clock
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = threading.Lock()

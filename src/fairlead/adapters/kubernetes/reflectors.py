@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import structlog
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON
 
@@ -46,7 +46,7 @@ class Reflector(Generic[Watched]):
 
     def __init__(
         self,
-        api: ApiClient,
+        api: KubernetesClient,
         path: str | Callable[[], str],
         read: Callable[[JSON], Watched | None],
         on_change: ChangeHandler[Watched],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.core.manifests.names import RUN_LABEL
@@ -28,7 +28,9 @@ PATH = path_of("metrics.k8s.io/v1beta1", "pods")
 class PodMetricsSampler:
     """Samples usage and stores it in one file per run until the outcome is saved."""
 
-    def __init__(self, api: ApiClient, view: ClusterView, folder: Path, clock: Clock, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, api: KubernetesClient, view: ClusterView, folder: Path, clock: Clock, seconds: float = SECONDS
+    ) -> None:
         self.api, self.view, self.folder, self.clock, self.seconds = api, view, folder, clock, seconds
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._stopped = threading.Event()

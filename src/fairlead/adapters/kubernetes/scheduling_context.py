@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fairlead.adapters.kubernetes.clients import ApiClient, path_of
+from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.core.fitting import reading_volumes
 from fairlead.model.nodes import SchedulingContext
@@ -34,7 +34,7 @@ class WatchedEntry:
 class SchedulingContextWatcher:
     """Keeps a `SchedulingContext` up to date. If storage cannot be watched, claims do not exclude any node."""
 
-    def __init__(self, api: ApiClient) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self._values: dict[str, dict[Any, Any]] = {resource: {} for resource in RESOURCES}
         self._lock = threading.Lock()
         self._reflectors = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from fairlead.adapters.kubernetes.clients import ApiClient, ApiError, path_of
+from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import (
     PLATFORM_LABEL,
     PROJECT_LABEL,
@@ -40,7 +40,7 @@ PERMANENT = (400, 405, 413, 415, 422)  # retrying such a request cannot succeed
 class Starter:
     """Creates the objects of runs on one cluster."""
 
-    def __init__(self, api: ApiClient, cluster: Cluster, platform: str, keep: timedelta) -> None:
+    def __init__(self, api: KubernetesClient, cluster: Cluster, platform: str, keep: timedelta) -> None:
         self.api, self.cluster, self.platform = api, cluster, platform
         self.ttl_seconds = int((keep + ABANDONED).total_seconds())
         self._namespaces: set[str] = set()
