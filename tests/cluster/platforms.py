@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairlead.sdk.api_client import KubernetesClient
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import Client, until
@@ -45,7 +45,7 @@ class Platform:
     @property
     def project(self) -> Project:
         """The project whose runs are executed on the cluster."""
-        return Project(KubernetesClient(self.server.url, self.server.token), "forest")
+        return Project(ApiClient(self.server.url, self.server.token), "forest")
 
     @property
     def namespace(self) -> str:

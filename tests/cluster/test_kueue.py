@@ -87,8 +87,8 @@ def test_as_many_run_as_the_quota_allows_and_the_next_says_what_it_waits_for(tea
         f"needs 4 GPUs; 8 of 8 in use in ClusterQueue {team.pool}",
         f"GPUs in use by run {one} (4) and run {other} (4)",
         f"position 1 in ClusterQueue {team.pool}",
-        "Kueue reports: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor "
-        "default, 4 more needed",
+        "Kueue reports: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in "
+        "flavor default, 4 more needed",
     ]
     printed = team.platform.terminal("runs", "why", third).out
     assert all(line in printed for line in told), printed

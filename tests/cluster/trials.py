@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.errors import Unavailable
-from fairlead.sdk.api_client import KubernetesClient
+from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import Object, until
@@ -66,7 +66,7 @@ class Trial:
     @property
     def project(self) -> Project:
         """The project, at the server that is there now."""
-        return Project(KubernetesClient(self.platform.server.url, self.platform.server.token), self.name)
+        return Project(ApiClient(self.platform.server.url, self.platform.server.token), self.name)
 
     def submit(self) -> Run:
         """Submit the run."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fairlead.core.fitting import capacity
-from fairlead.core.fitting.capacity import MOST_PLACED, LargestBlock, count_additional, gpu_type_of, group_of
+from fairlead.core.fitting.capacity import MAX_PLACED, LargestBlock, count_additional, gpu_type_of, group_of
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import GpuShare
@@ -181,6 +181,6 @@ def test_parts_of_gpus_are_counted_device_by_device() -> None:
 def test_pods_that_keep_away_from_each_other_are_counted_as_they_would_be_placed() -> None:
     term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}
     pod_request = replace(make_pod_request(cpu=1), labels={"app": "x"}, pod_anti_affinity=(term,))
-    nodes = [make_node(name=f"n{number:02}", labels={"host": str(number)}) for number in range(MOST_PLACED + 5)]
+    nodes = [make_node(name=f"n{number:02}", labels={"host": str(number)}) for number in range(MAX_PLACED + 5)]
     assert count_additional(NodeFilter(pod_request, NodeTable(nodes[:3])), 100) == (3, False)
-    assert count_additional(NodeFilter(pod_request, NodeTable(nodes)), 100) == (MOST_PLACED, True)
+    assert count_additional(NodeFilter(pod_request, NodeTable(nodes)), 100) == (MAX_PLACED, True)

@@ -1,6 +1,6 @@
 """Fit reports on real and hypothetical nodes."""
 
-from fairlead.core.fitting.fit_report import MOST_ROOM, build_report
+from fairlead.core.fitting.fit_report import MAX_ROOM, build_report
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.what_if import WhatIfCluster, simulate
 from tests.core.nodes import make_holding, make_node
@@ -28,7 +28,7 @@ def test_room_is_for_whole_runs_with_all_of_their_pods() -> None:
 
 def test_room_is_counted_up_to_a_thousand() -> None:
     table = NodeTable([make_node(name="large", cpu=10_000, pods=10_000)])
-    assert build_report(plan({"resources": {"cpu": 1}}), WhatIfCluster(table)).room == MOST_ROOM
+    assert build_report(plan({"resources": {"cpu": 1}}), WhatIfCluster(table)).room == MAX_ROOM
 
 
 def test_a_request_that_has_to_wait_has_no_room_and_a_reason() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.what_if import HOSTNAME, MOST_ADDED, AddedNodes, NodeAddition, parse_addition, simulate
+from fairlead.core.fitting.what_if import HOSTNAME, MAX_ADDED_NODES, AddedNodes, NodeAddition, parse_addition, simulate
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import SchedulingContext
 from tests.core.nodes import make_holding, make_node, make_pod_request
@@ -140,7 +140,7 @@ def test_what_is_supposed_is_told() -> None:
 
 def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
     with pytest.raises(RequestRejected) as caught:
-        simulate(make_node_table(), ["2xa100-3", "0xl4-1", f"{MOST_ADDED + 1}xplain"], ["trian", "zzz"])
+        simulate(make_node_table(), ["2xa100-3", "0xl4-1", f"{MAX_ADDED_NODES + 1}xplain"], ["trian", "zzz"])
     nothing = "no node, node group or GPU type is named"
     assert mistakes_of(caught) == [
         ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),

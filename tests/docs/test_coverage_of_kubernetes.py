@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 import pytest
 
 from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
-from fairlead.adapters.kubernetes.cluster_checks import OLDEST, check_cluster
+from fairlead.adapters.kubernetes.cluster_checks import MIN_VERSION, check_cluster
 from fairlead.cli.clusters import ClusterOptions, print_checks
 from fairlead.core.kubeconfigs import BASIC_AUTH, FILES, PLUGINS
 from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
@@ -75,7 +75,7 @@ def test_every_forbidden_field_of_a_kubeconfig_is_documented() -> None:
 
 
 def test_the_oldest_version_is_named() -> None:
-    assert f"Kubernetes {'.'.join(map(str, OLDEST))} or newer" in PAGE
+    assert f"Kubernetes {'.'.join(map(str, MIN_VERSION))} or newer" in PAGE
 
 
 def test_the_check_on_the_page_is_what_one_prints(capsys: pytest.CaptureFixture[str]) -> None:

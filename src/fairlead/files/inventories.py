@@ -21,10 +21,10 @@ from fairlead.model.plans import PlanWarning, Violation
 COMMAND = "kubectl get nodes,pods -A -o json"
 USE_COMMAND = f"use the output of {COMMAND}"
 RUN_AGAIN = f"run {COMMAND} again"
-LARGEST_YAML = 32 * 1024 * 1024
-MOST_YAML_VALUES = 5_000_000
-MOST_LISTED = 10
-DEEPEST = 100  # nesting of lists
+MAX_YAML_BYTES = 32 * 1024 * 1024
+MAX_YAML_VALUES = 5_000_000
+MAX_LISTED = 10
+MAX_DEPTH = 100  # nesting of lists
 SYSTEM = "kube-system"
 # Objects of other kinds are ignored.
 READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -63,7 +63,7 @@ def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
         table.context = read_scheduling_context(items)
     except UNREADABLE as error:
         raise RequestRejected(
-            list(islice(_find_mistakes(items, location), MOST_LISTED)) or [_explain("", error, location)]
+            list(islice(_find_mistakes(items, location), MAX_LISTED)) or [_explain("", error, location)]
         ) from error
     if not len(table):
         violation = Violation(
@@ -83,7 +83,7 @@ def _parse_documents(text: bytes) -> list[Any]:
     if decoded[0] in "{[":
         return list(_parse_json(decoded))
     try:
-        return yamls.parse_documents(decoded.encode(), largest=LARGEST_YAML, most_values=MOST_YAML_VALUES)
+        return yamls.parse_documents(decoded.encode(), max_bytes=MAX_YAML_BYTES, max_values=MAX_YAML_VALUES)
     except Unreadable as error:
         raise Unreadable(f"is not the output of kubectl: {error}", USE_COMMAND) from error
 
@@ -114,8 +114,8 @@ def _build_object(pairs: list[tuple[str, Any]]) -> JSON:
 def _unpack(document: Any, depth: int = 0) -> Iterator[JSON]:
     """The objects of a list of any kind, or the object itself."""
     kind = document.get("kind") if isinstance(document, dict) else None
-    if depth > DEEPEST:
-        raise Unreadable(f"is not the output of kubectl: has lists more than {DEEPEST} deep", USE_COMMAND)
+    if depth > MAX_DEPTH:
+        raise Unreadable(f"is not the output of kubectl: has lists more than {MAX_DEPTH} deep", USE_COMMAND)
     if isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items", ""), list | None):
         of_list = {"kind": kind.removesuffix("List")}
         for item in document["items"] or ():
@@ -174,7 +174,7 @@ def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[Pl
         raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and table.position_of(raw["spec"]["nodeName"]) is None
     }
     if missing:
-        message = f"has pods on nodes that are missing: {', '.join(sorted(missing)[:MOST_LISTED])}"
+        message = f"has pods on nodes that are missing: {', '.join(sorted(missing)[:MAX_LISTED])}"
         yield PlanWarning("", "unknown_nodes", message, f"include nodes and pods: {COMMAND}", location=location)
 
 

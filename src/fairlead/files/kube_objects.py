@@ -12,8 +12,8 @@ from fairlead.model.quantities import NANOS, Quantity
 JSON = dict[str, Any]
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-LARGEST_PRIORITY = 2**31
-LARGEST_PORT = 65535
+MAX_PRIORITY = 2**31
+MAX_PORT = 65535
 PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
 
 
@@ -53,9 +53,9 @@ Name = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=253)]
 Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]
 Labels = dict[Plain, Annotated[str, Field(pattern=PLAIN, max_length=63)]]
 Amounts = Annotated[dict[Plain, Annotated[Any, PlainValidator(_check_amount)]], AfterValidator(_check_whole)]
-Port = Annotated[int, Field(ge=0, le=LARGEST_PORT)]
-PositiveInt = Annotated[int, Field(ge=1, le=LARGEST_PRIORITY)]
-Priority = Annotated[int, Field(ge=-LARGEST_PRIORITY, le=LARGEST_PRIORITY)]
+Port = Annotated[int, Field(ge=0, le=MAX_PORT)]
+PositiveInt = Annotated[int, Field(ge=1, le=MAX_PRIORITY)]
+Priority = Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 LabelOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]

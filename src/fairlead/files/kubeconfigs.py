@@ -13,7 +13,7 @@ from fairlead.files import yamls
 from fairlead.model.connections import Connection
 from fairlead.model.plans import Violation
 
-LARGEST_FILE = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
 ANOTHER = "use another file: --kubeconfig FILE"
 
@@ -106,11 +106,11 @@ def _embed(fields: Mapping[str, Any], at: str, violations: list[Violation]) -> d
 def _read(path: Path, at: str, violations: list[Violation]) -> bytes:
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         violations.append(Violation(at, "file", f"cannot be read: {path}: {reason}", "check the path and permissions"))
         return b""
-    if len(content) > LARGEST_FILE:
-        violations.append(Violation(at, "file", f"is larger than {LARGEST_FILE:,} bytes: {path}", "use another file"))
+    if len(content) > MAX_FILE_BYTES:
+        violations.append(Violation(at, "file", f"is larger than {MAX_FILE_BYTES:,} bytes: {path}", "use another file"))
     return content

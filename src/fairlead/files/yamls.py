@@ -12,11 +12,11 @@ import yaml
 from fairlead.errors import Unreadable
 from fairlead.model.plans import Manifest, Violation
 
-LARGEST_FILE = 1024 * 1024
-MOST_VALUES = 100_000
-DEEPEST = 100
-HARMLESS_SIZE = 4096
-MOST_DIGITS = 1000
+MAX_FILE_BYTES = 1024 * 1024
+MAX_VALUES = 100_000
+MAX_DEPTH = 100
+SAFE_SIZE = 4096
+MAX_DIGITS = 1000
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -25,7 +25,7 @@ def load_file(path: Path) -> list[Any] | Violation:
     """The non-empty documents of a YAML file, or a violation."""
     try:
         with path.open("rb") as file:
-            text = file.read(LARGEST_FILE + 1)
+            text = file.read(MAX_FILE_BYTES + 1)
         return parse_documents(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -35,10 +35,10 @@ def load_file(path: Path) -> list[Any] | Violation:
         return Violation("", "yaml", str(error), error.hint, location=str(path))
 
 
-def parse_documents(text: bytes, *, largest: int = LARGEST_FILE, most_values: int = MOST_VALUES) -> list[Any]:
+def parse_documents(text: bytes, *, max_bytes: int = MAX_FILE_BYTES, max_values: int = MAX_VALUES) -> list[Any]:
     """The non-empty documents of a YAML text. Raise `Unreadable` with the reason."""
-    if len(text) > largest:
-        raise Unreadable(f"is larger than {largest:,} bytes", "remove data from it")
+    if len(text) > max_bytes:
+        raise Unreadable(f"is larger than {max_bytes:,} bytes", "remove data from it")
     if b"\0" in text:
         raise Unreadable("is not a text file", "use the path of a YAML file")
     decoded = _decode(text)
@@ -48,7 +48,7 @@ def parse_documents(text: bytes, *, largest: int = LARGEST_FILE, most_values: in
         documents = []
         while loader.check_node():
             node = loader.get_node()
-            _check_size(node, most_values)
+            _check_size(node, max_values)
             documents.append(loader.construct_document(node))
     except yaml.YAMLError as error:
         raise _explain(error, decoded) from error
@@ -99,7 +99,7 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _construct_int(_: _Loader, node: yaml.ScalarNode) -> int:
-    if len(node.value) > MOST_DIGITS:
+    if len(node.value) > MAX_DIGITS:
         raise Unreadable(f"line {node.start_mark.line + 1}: number with {len(node.value)} digits", "put it in quotes")
     return int(node.value)
 
@@ -156,7 +156,7 @@ def _decode(text: bytes) -> str:
 
 def _check_depth(text: str) -> None:
     """Reject deep nesting before composing, because libyaml would overflow the C stack of the process."""
-    if len(text) <= HARMLESS_SIZE:
+    if len(text) <= SAFE_SIZE:
         return
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -164,24 +164,24 @@ def _check_depth(text: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > DEEPEST:
-            raise Unreadable(f"is nested more than {DEEPEST} deep", "reduce the nesting")
+        if depth > MAX_DEPTH:
+            raise Unreadable(f"is nested more than {MAX_DEPTH} deep", "reduce the nesting")
 
 
-def _check_size(node: yaml.Node | None, most_values: int) -> None:
+def _check_size(node: yaml.Node | None, max_values: int) -> None:
     """Reject small files that expand to huge or infinite data through aliases."""
     sizes: dict[int, int] = {}
 
     def measure(part: yaml.Node | None, depth: int) -> int:
-        if depth > DEEPEST:
-            raise Unreadable(f"is nested more than {DEEPEST} deep", "reduce the nesting")
+        if depth > MAX_DEPTH:
+            raise Unreadable(f"is nested more than {MAX_DEPTH} deep", "reduce the nesting")
         if isinstance(part, yaml.ScalarNode) or part is None:
             return 1
         if id(part) not in sizes:
             inner = [child for pair in part.value for child in (pair if isinstance(pair, tuple) else (pair,))]
             sizes[id(part)] = 1 + sum(measure(child, depth + 1) for child in inner)
-        if sizes[id(part)] > most_values:
-            raise Unreadable(f"has more than {most_values:,} values", "remove data from it")
+        if sizes[id(part)] > max_values:
+            raise Unreadable(f"has more than {max_values:,} values", "remove data from it")
         return sizes[id(part)]
 
     measure(node, 0)

@@ -248,7 +248,7 @@ def test_what_is_about_to_go_is_asked_for_again_where_it_cannot_be_followed_at_f
 def test_what_there_is_no_place_to_follow_is_read_as_far_as_it_is_written(
     open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "MOST_FOLLOWED", 0)
+    monkeypatch.setattr(logs, "MAX_FOLLOWED", 0)
     kubelet.lines["a"] = [(0.1, "one\n")]
     reading = open_logs()
     reading.follow_all([running()])
@@ -269,7 +269,7 @@ def test_of_a_run_whose_pods_are_gone_nothing_is_remembered_once_its_log_is_save
 def test_not_more_are_followed_at_once_than_is_good(
     open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
+    monkeypatch.setattr(logs, "MAX_FOLLOWED", 2)
     kubelet.open.clear()
     reading = open_logs()
     reading.follow_all([running(name) for name in "abcd"])

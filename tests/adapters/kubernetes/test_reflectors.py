@@ -92,7 +92,7 @@ class Script:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the backoff."""
-    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr(reflectors, "MIN_PAUSE", 0.0)
 
 
 def read(raw: JSON) -> Thing | None:
@@ -247,8 +247,8 @@ def test_an_object_that_is_gone_does_not_come_back_with_a_late_answer() -> None:
 
 
 def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 1.0)
-    monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
+    monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
+    monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
     now, pauses = [0.0], list[float]()
     monkeypatch.setattr(time, "monotonic", lambda: sum(now))
     pass_by = partial(now.append, 100.0)
@@ -263,8 +263,8 @@ def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypa
 
 
 def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 1.0)
-    monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
+    monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
+    monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
     pauses: list[float] = []
     script = Script(("10",), *[Unavailable("no answer")] * 6, GONE, ("20",))
     monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)
@@ -280,8 +280,8 @@ def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.
 def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
     monkeypatch: pytest.MonkeyPatch, end: tuple[Exception, ...]
 ) -> None:
-    monkeypatch.setattr(reflectors, "SHORTEST_PAUSE", 1.0)
-    monkeypatch.setattr(reflectors, "LONGEST_PAUSE", 10.0)
+    monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
+    monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
     pauses: list[float] = []
     script = Script(("10",), *[step for _ in range(6) for step in ([end, ("10",)] if GONE in end else [end])])
     monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)

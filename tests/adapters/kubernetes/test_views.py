@@ -174,7 +174,7 @@ def test_the_last_warning_about_each_object_of_a_run_is_known(watched: Watched) 
 
 
 def test_warnings_are_not_kept_for_ever(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST_WARNINGS", 3)
+    monkeypatch.setattr(views, "MAX_WARNINGS", 3)
     for number in range(10):
         about = {"metadata": {"uid": str(number), "name": str(number), "namespace": "x"}}
         watched.view.on_warning_change(None, read_warning(make_warning(about, "FailedCreate", "no")))

@@ -8,7 +8,7 @@ from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.scopes import Cluster
 
-MOST_LISTED = 12
+MAX_LISTED = 12
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 HAMI = "hami.io/"
 MIG = "nvidia.com/mig-"
@@ -178,5 +178,5 @@ def _devices_of(node: JSON) -> dict[str, int]:
 
 def _list(names: Sequence[str] | set[str] | Mapping[str, object]) -> str:
     ordered = sorted(names)
-    more = f" and {len(ordered) - MOST_LISTED} more" if len(ordered) > MOST_LISTED else ""
-    return ", ".join(ordered[:MOST_LISTED]) + more
+    more = f" and {len(ordered) - MAX_LISTED} more" if len(ordered) > MAX_LISTED else ""
+    return ", ".join(ordered[:MAX_LISTED]) + more

@@ -22,9 +22,9 @@ MANAGER = "fairlead"
 RETRYABLE = (408, 429, 500, 502, 503, 504)  # the same request may succeed later
 READ_SECONDS, CONNECT_SECONDS = 15.0, 5.0
 SILENT_SECONDS = 100.0  # a watch without any event, bookmarks included, is considered lost after this time
-LONGEST_LINE = 1 << 20  # longer lines are split
+MAX_LINE_BYTES = 1 << 20  # longer lines are split
 TOKEN_SECONDS = 60.0  # how often a token file is read again
-LONGEST_WAIT_SECONDS = 60  # longest Retry-After that is honored
+MAX_RETRY_AFTER_SECONDS = 60  # longest Retry-After that is honored
 PAGE_SIZE = 500
 MERGE = "application/merge-patch+json"
 
@@ -225,7 +225,7 @@ def _check(response: httpx2.Response, content: bytes) -> None:
 def _api_error(code: int, status: JSON, wait: str = "") -> FairleadError:
     message = status.get("message") or f"HTTP status {code}"
     if code in RETRYABLE:
-        seconds = min(int(wait), LONGEST_WAIT_SECONDS) if wait.isdecimal() and len(wait) < 6 else 1
+        seconds = min(int(wait), MAX_RETRY_AFTER_SECONDS) if wait.isdecimal() and len(wait) < 6 else 1
         return Unavailable(f"the cluster is temporarily unavailable: {message}", retry_after_seconds=seconds)
     return ApiError(code, status.get("reason", ""), message)
 
@@ -248,7 +248,7 @@ def _split(response: httpx2.Response) -> Iterator[bytes]:
     for piece in response.iter_bytes():
         *lines, left = (left + piece).split(b"\n")
         yield from (line + b"\n" for line in lines)
-        if len(left) >= LONGEST_LINE:
+        if len(left) >= MAX_LINE_BYTES:
             yield left
             left = b""
     if left:

@@ -14,10 +14,10 @@ from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
-OLDEST = (1, 27)  # has strict field validation and mutable pod templates of suspended Jobs
+MIN_VERSION = (1, 27)  # has strict field validation and mutable pod templates of suspended Jobs
 CONCURRENT_REVIEWS = 8
-MOST_NAMESPACES = 20  # only the first ones are checked
-MOST_LISTED = 12
+MAX_NAMESPACES = 20  # only the first ones are checked
+MAX_LISTED = 12
 REVIEWS = path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 CHECK_ADDRESS = "check that the kubeconfig has the address of the API server"
 
@@ -39,7 +39,7 @@ def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[st
         return [Check("connection", "problem", f"the cluster rejects the credentials: {error}", hint)]
     except (KeyError, TypeError, AttributeError):
         return [_not_kubernetes("it does not list API groups")]
-    namespaces = {name: names.namespace(name, cluster.namespace) for name in projects[:MOST_NAMESPACES]}
+    namespaces = {name: names.namespace(name, cluster.namespace) for name in projects[:MAX_NAMESPACES]}
     # With permission to create namespaces, the server can create pods in all of them.
     probe_namespaces = [*namespaces.values(), *([SYSTEM] if cluster.create_namespaces else [])]
     parts: Sequence[tuple[str, Callable[[], Iterator[Check]]]] = (
@@ -76,9 +76,9 @@ def _run_part(name: str, part: Callable[[], Iterator[Check]]) -> list[Check]:
 
 
 def _check_version(version: JSON) -> Check:
-    git_version, oldest = str(version.get("gitVersion", "")), ".".join(map(str, OLDEST))
+    git_version, oldest = str(version.get("gitVersion", "")), ".".join(map(str, MIN_VERSION))
     match = re.match(r"v?([0-9]+)\.([0-9]+)", git_version)
-    if match is not None and (int(match[1]), int(match[2])) < OLDEST:
+    if match is not None and (int(match[1]), int(match[2])) < MIN_VERSION:
         message = f"Kubernetes {git_version} is too old: runs need {oldest}"
         return Check("connection", "problem", message, f"upgrade the cluster to {oldest} or newer")
     return Check("connection", "ok", f"connected to Kubernetes {git_version}")
@@ -97,8 +97,8 @@ def _check_permissions(api: KubernetesClient, cluster: Cluster, namespaces: Name
         allowed = list(pool.map(lambda permission: _is_allowed(api, *permission), required))
     missing = [_describe(*permission) for permission, granted in zip(required, allowed, strict=True) if not granted]
     if missing:
-        more = f", and {len(missing) - MOST_LISTED} more" if len(missing) > MOST_LISTED else ""
-        message = f"missing: {', '.join(missing[:MOST_LISTED])}{more}"
+        more = f", and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
+        message = f"missing: {', '.join(missing[:MAX_LISTED])}{more}"
         yield Check("permissions", "problem", message, f"fairlead clusters rbac {cluster.name} | kubectl apply -f -")
     else:
         scope = "in all namespaces" if cluster.create_namespaces else f"in {_count(len(namespaces), 'namespace')}"

@@ -40,8 +40,8 @@ from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 REMOVED = "its Job or Deployment was removed, and its pods are still running"
-MOST_EXPLAINED = 1000
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+MAX_EXPLAINED = 1000
+FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class KubernetesExecutor:
         message = pod.conditions["PodScheduled"].message
         known = self._explained.get(pod.uid)
         if known is None or known[0] != message:
-            if len(self._explained) > MOST_EXPLAINED:
+            if len(self._explained) > MAX_EXPLAINED:
                 self._explained.clear()
             assert pod.pod_request is not None
             # Everyone who sees the run reads this, so only runs of the same project are named.
@@ -335,7 +335,7 @@ class KubernetesExecutor:
 
     def _delay(self, run_id: str, error: Unavailable) -> None:
         _, pause, _ = self._delayed.get(run_id, (0.0, FIRST_PAUSE / 2, ""))
-        pause = min(max(pause * 2, error.retry_after_seconds), LONGEST_PAUSE)
+        pause = min(max(pause * 2, error.retry_after_seconds), MAX_PAUSE)
         self._delayed[run_id] = time.monotonic() + pause, pause, str(error)
 
     def _mask(self, observation: Observation, run_id: str) -> Observation:

@@ -14,7 +14,7 @@ from fairlead.adapters.log_files import MAX_RECORD_BYTES, LogWriter, read_record
 from fairlead.adapters.masking import MASK, Masker
 from fairlead.run_tokens import PREFIX
 
-LARGEST = 64 << 20
+MAX_BYTES = 64 << 20
 SECOND = 10**9
 POD = re.compile(rb"pod (\S+):\n")
 TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
@@ -40,7 +40,7 @@ class LogBuffer:
                 end = piece.end
         if file.exists():
             os.truncate(file, end)  # an incomplete record is written again
-        self._writer = LogWriter(file, LARGEST)
+        self._writer = LogWriter(file, MAX_BYTES)
 
     def read_position(self, pod: str) -> ReadPosition:
         """The position up to which the log of a pod has been read."""

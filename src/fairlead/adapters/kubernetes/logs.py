@@ -29,7 +29,7 @@ log = structlog.get_logger()
 LOG = "log"  # name of a saved log among the files of its run
 SUFFIX = ".log"
 COPY_SECONDS = 600.0
-MOST_FOLLOWED = 100
+MAX_FOLLOWED = 100
 OPEN_SECONDS = 10.0
 RETRY_SECONDS = (0.1, 0.4, 1.0)  # short, because the log of a pod that is being deleted is lost soon
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
@@ -79,7 +79,7 @@ class Logs:
         with self._lock:
             if not pod.began or pod.uid in self._followed or self._pod_log(pod).complete:
                 started.set()
-            elif len(self._followed) >= MOST_FOLLOWED:
+            elif len(self._followed) >= MAX_FOLLOWED:
                 return None
             else:
                 self._followed[pod.uid] = pod.run_id

@@ -22,7 +22,7 @@ from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_outcome, read_result
 from fairlead.model.observations import JSON, Observation, Phase
 
-TAIL_LINES, LONGEST_TAIL = 3, 600
+TAIL_LINES, MAX_TAIL = 3, 600
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 # Reasons of waiting containers: normal progress, and images that cannot be pulled.
@@ -269,7 +269,7 @@ def _is_true(main: MainObject, name: str) -> bool:
 
 def _last_lines(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " | ".join(lines[-TAIL_LINES:])[-LONGEST_TAIL:]
+    return " | ".join(lines[-TAIL_LINES:])[-MAX_TAIL:]
 
 
 def _started_at(pods: Sequence[ObservedPod]) -> datetime | None:

@@ -15,7 +15,7 @@ from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, save_file
 
 OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
-MOST_REMEMBERED = 5000
+MAX_REMEMBERED = 5000
 RECHECK_SECONDS = 1.0
 
 
@@ -43,7 +43,7 @@ class Outcomes:
             content = load_file(tx, run_id, OUTCOME)
         if content is not None:
             return self._remember(run_id, _read(content))
-        if len(self._missing) > MOST_REMEMBERED:
+        if len(self._missing) > MAX_REMEMBERED:
             self._missing.clear()
         self._missing[run_id] = time.monotonic()
         return None
@@ -89,7 +89,7 @@ class Outcomes:
     def _remember(self, run_id: str, observation: Observation) -> Observation:
         with self._lock:
             known = self._known.setdefault(run_id, observation)
-            if len(self._known) > MOST_REMEMBERED:
+            if len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)
             return known
 

@@ -16,9 +16,9 @@ from fairlead.model.observations import JSON
 
 log = structlog.get_logger()
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # the longest pause is also the longest delay after an outage
+MIN_PAUSE, MAX_PAUSE = 0.2, 10.0  # the longest pause is also the longest delay after an outage
 WATCH_SECONDS = (240, 480)  # random duration of a watch, so that watches do not end at the same time
-MOST_REMEMBERED = 1000
+MAX_REMEMBERED = 1000
 # The resource version has expired, or the resource does not exist: a new list is required.
 GONE = (404, 410)
 
@@ -61,14 +61,14 @@ class Reflector(Generic[Watched]):
         self.error = ""  # why the watch is down, if it is
         self._version = ""  # resource version to resume from; empty: list first
         self._objects: dict[str, Watched] = {}
-        self._deleted: deque[str] = deque(maxlen=MOST_REMEMBERED)  # uids
+        self._deleted: deque[str] = deque(maxlen=MAX_REMEMBERED)  # uids
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._opened_at: float | None = None  # when the current watch was opened
 
     def run(self) -> None:
         """List and watch until `stop` is called."""
-        pause = SHORTEST_PAUSE
+        pause = MIN_PAUSE
         while not self._stopped.is_set():
             resumes = bool(self._version)
             self._follow()
@@ -76,7 +76,7 @@ class Reflector(Generic[Watched]):
             # to resume from has expired, as after an outage: the server is up, and a new list is all that is missing.
             lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
             responsive = lasted > pause or (resumes and not self._version)
-            pause = SHORTEST_PAUSE if responsive else min(pause * 2, LONGEST_PAUSE)
+            pause = MIN_PAUSE if responsive else min(pause * 2, MAX_PAUSE)
             self._stopped.wait(pause * random.uniform(0.5, 1.5))
 
     def stop(self) -> None:

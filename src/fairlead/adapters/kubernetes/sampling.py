@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 SECONDS = 15.0
 SECONDS_WITHOUT = 600.0  # between checks whether the metrics API has been installed
-MOST_SAMPLES = 2000
+MAX_SAMPLES = 2000
 PATH = path_of("metrics.k8s.io/v1beta1", "pods")
 
 
@@ -45,13 +45,13 @@ class PodMetricsSampler:
         self._stopped.set()
 
     def load(self, run_id: str) -> list[JSON]:
-        """The samples of a run, oldest first, thinned to MOST_SAMPLES."""
+        """The samples of a run, oldest first, thinned to MAX_SAMPLES."""
         try:
             lines = self._file(run_id).read_text("utf-8").splitlines(keepends=True)
         except FileNotFoundError:
             return []
         samples = [sample for line in lines if (sample := _read_sample(line)) is not None]
-        thinned = samples[:: -(-len(samples) // MOST_SAMPLES)] if samples else []
+        thinned = samples[:: -(-len(samples) // MAX_SAMPLES)] if samples else []
         return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in thinned]
 
     def forget(self, run_id: str) -> None:

@@ -10,7 +10,7 @@ from fairlead.core.attempts import run_id_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext
 
-MOST_WARNINGS = 5000
+MAX_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"
 
 
@@ -174,7 +174,7 @@ class ClusterView:
             about = after.namespace, after.about_name
             self._warnings[about] = after
             self._warnings.move_to_end(about)
-            if len(self._warnings) > MOST_WARNINGS:
+            if len(self._warnings) > MAX_WARNINGS:
                 self._warnings.popitem(last=False)
         self.notify_owner(after.about)
 

@@ -15,8 +15,8 @@ from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.plans import Fit, Violation
 
-MOST_NAMED = 3
-MOST_NODES = 20
+MAX_NAMED = 3
+MAX_NODES = 20
 NOW, LATER, NEVER = "now", "later", "never"
 HINTS = {
     Cause.AMOUNT: "remove it: no node has any",
@@ -120,12 +120,12 @@ def _hint(node_filter: NodeFilter, reason: Reason) -> str:
 
 
 def _find_nearest(node_filter: NodeFilter) -> list[Node]:
-    """Feasible nodes, then nodes that would be feasible when empty, then the others, by name; at most MOST_NODES."""
+    """Feasible nodes, then nodes that would be feasible when empty, then the others, by name; at most MAX_NODES."""
     names, nearest = node_filter.table.names, dict[int, None]()
     for positions in (node_filter.feasible, node_filter.feasible_when_empty, range(len(names))):
-        if len(nearest) < MOST_NODES:
-            nearest |= dict.fromkeys(nsmallest(MOST_NODES + len(nearest), positions, key=names.__getitem__))
-    return [node_filter.table.nodes[at] for at in islice(nearest, MOST_NODES)]
+        if len(nearest) < MAX_NODES:
+            nearest |= dict.fromkeys(nsmallest(MAX_NODES + len(nearest), positions, key=names.__getitem__))
+    return [node_filter.table.nodes[at] for at in islice(nearest, MAX_NODES)]
 
 
 def _find_lasting(node_filter: NodeFilter, node: Node) -> list[Reason]:
@@ -155,7 +155,7 @@ def _explain(resource: str, amount: int, node: Node, table: NodeTable) -> str:
 
 def _name_users(users: Sequence[ScheduledPod], table: NodeTable) -> str:
     """The runs or pods that use a resource, by name if the reader may see them."""
-    names = [name for pod in users if (name := table.visible_name(pod)) is not None][:MOST_NAMED]
+    names = [name for pod in users if (name := table.visible_name(pod)) is not None][:MAX_NAMED]
     more = len(users) - len(names)
     noun = "run" if all(pod.run_id for pod in users) else "pod"
     rest = [f"{more} more" if names else f"{more} {noun}{'s' * (more > 1)}"] if more else []

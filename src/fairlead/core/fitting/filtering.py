@@ -11,10 +11,10 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import NodeCheck
 from fairlead.model.nodes import Node, ScheduledPod
 
-MOST_ON_ONE = 10_000
-MOST_STARTS = 10  # nodes that are tried for the first pod
+MAX_PODS_PER_NODE = 10_000
+MAX_STARTS = 10  # nodes that are tried for the first pod
 # How many pods are placed one by one to count how many fit; the more nodes, the fewer.
-LEAST_TRIED, MOST_TRIED, MOST_LOOKED_AT = 5, 50, 50_000
+MIN_TRIED, MAX_TRIED, MAX_NODES_SCANNED = 5, 50, 50_000
 
 Columns = dict[str, list[int]]
 
@@ -109,20 +109,20 @@ class NodeFilter:
             positions = [at for at in positions if not any(reason.lasts for reason in check(nodes[at]))]
         return positions
 
-    def count_fitting(self, most: int) -> int:
-        """How many identical pods fit now, up to `most`.
+    def count_fitting(self, limit: int) -> int:
+        """How many identical pods fit now, up to `limit`.
 
         Pods that affect each other are placed one by one. This is slow, so only the first few are placed.
         """
         room = (
-            min(len(self.feasible), most)
+            min(len(self.feasible), limit)
             if self.pod_request.ports
-            else self._count(self.feasible, self.table.free, most)
+            else self._count(self.feasible, self.table.free, limit)
         )
         if not self._depend():
             return room
         room = self._bound(room, self.feasible)
-        tries = max(LEAST_TRIED, min(MOST_TRIED, MOST_LOOKED_AT // max(len(self.table), 1)))
+        tries = max(MIN_TRIED, min(MAX_TRIED, MAX_NODES_SCANNED // max(len(self.table), 1)))
         placed, wanted = 0, min(room, tries)
         for start in self._find_starts(tries):
             placed = max(placed, self._place(start, wanted))
@@ -130,17 +130,17 @@ class NodeFilter:
                 break
         return room if placed == tries else placed
 
-    def count_fitting_when_empty(self, most: int) -> int:
-        """How many identical pods would fit on empty nodes, up to `most`."""
+    def count_fitting_when_empty(self, limit: int) -> int:
+        """How many identical pods would fit on empty nodes, up to `limit`."""
         if not (self.checks or self.pod_request.ports):
-            return self._count(self.feasible_when_empty, self.table.capacity, most)
+            return self._count(self.feasible_when_empty, self.table.capacity, limit)
         each = (self._count_on_empty(at) for at in self.feasible_when_empty)
-        return self._bound(min(sum(each), most), self.feasible_when_empty)
+        return self._bound(min(sum(each), limit), self.feasible_when_empty)
 
     def _count_on_empty(self, at: int) -> int:
         if self.pod_request.ports:
             return 1  # a second pod would need the same host port
-        room = self._count([at], self.table.capacity, MOST_ON_ONE)
+        room = self._count([at], self.table.capacity, MAX_PODS_PER_NODE)
         gpu_shares = gpu_sharing.count_when_empty(self.pod_request, self.table.nodes[at])
         return room if gpu_shares is None else min(room, gpu_shares)
 
@@ -173,17 +173,19 @@ class NodeFilter:
         for at in self.feasible:
             domains.setdefault(tuple(labels[at].get(key) for key in keys), []).append(at)
         roomiest = nlargest(
-            min(MOST_STARTS, tries), domains.values(), key=lambda positions: self._count(positions, free, MOST_ON_ONE)
+            min(MAX_STARTS, tries),
+            domains.values(),
+            key=lambda positions: self._count(positions, free, MAX_PODS_PER_NODE),
         )
         return [positions[0] for positions in roomiest]
 
-    def _place(self, start: int, most: int) -> int:
+    def _place(self, start: int, limit: int) -> int:
         """How many pods fit one after the other if the first one is placed on `start`."""
         table, placed, fitting = self.table.copy(), 0, [start]
-        while placed < most and fitting:
+        while placed < limit and fitting:
             table.put(place(self.pod_request, table.nodes[fitting[0]]))
             placed += 1
-            fitting = NodeFilter(self.pod_request, table).feasible if placed < most else []
+            fitting = NodeFilter(self.pod_request, table).feasible if placed < limit else []
         return placed
 
     def _without(self, rejected: dict[TaintSet, bool]) -> list[int]:
@@ -199,13 +201,13 @@ class NodeFilter:
                 positions = [] if column is None else [at for at in positions if column[at] >= amount]
         return positions
 
-    def _count(self, positions: list[int], columns: Columns, most: int) -> int:
+    def _count(self, positions: list[int], columns: Columns, limit: int) -> int:
         required = [
             (columns[resource], amount) for resource, amount in self.pod_request.amounts.items() if amount and positions
         ]
         if not required:
-            return most if positions else 0
-        return min(sum(min(column[at] // amount for column, amount in required) for at in positions), most)
+            return limit if positions else 0
+        return min(sum(min(column[at] // amount for column, amount in required) for at in positions), limit)
 
 
 def place(pod_request: PodRequest, node: Node, run_id: str = "", name: str | None = None) -> Node:

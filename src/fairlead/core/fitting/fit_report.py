@@ -13,7 +13,7 @@ from fairlead.core.fitting.what_if import AddedNodes, WhatIfCluster
 from fairlead.core.quotas import Allowance, QuotaAmounts
 from fairlead.model.plans import Fit, Plan, Suggestion
 
-MOST_ROOM = 1000
+MAX_ROOM = 1000
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def report_violations(plan: Plan, *reasons: str) -> FitReport:
 
 def count_fitting_runs(pod_request: PodRequest, table: NodeTable) -> int:
     """How many such runs, with all of their pods, fit now."""
-    return NodeFilter(pod_request, table).count_fitting(MOST_ROOM * pod_request.count) // pod_request.count
+    return NodeFilter(pod_request, table).count_fitting(MAX_ROOM * pod_request.count) // pod_request.count
 
 
 def _list_nearest(fit: Fit) -> list[NodeFit]:

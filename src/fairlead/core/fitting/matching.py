@@ -10,8 +10,8 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import HostPort, Labels, Node, Taint, Term
 
-WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
-LARGEST = 2**63 - 1
+INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+MAX_INT64 = 2**63 - 1
 OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
     "In": lambda value, wanted: value in wanted,
     "NotIn": lambda value, wanted: value not in wanted,
@@ -189,7 +189,7 @@ def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
 
 
 def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:
-    numbers = [int(text) for text in (value, *wanted[:1]) if text is not None and WHOLE.fullmatch(text)]
-    if len(numbers) != 2 or any(not -LARGEST - 1 <= number <= LARGEST for number in numbers):
+    numbers = [int(text) for text in (value, *wanted[:1]) if text is not None and INTEGER.fullmatch(text)]
+    if len(numbers) != 2 or any(not -MAX_INT64 - 1 <= number <= MAX_INT64 for number in numbers):
         return False
     return (numbers[0] - numbers[1]) * sign > 0

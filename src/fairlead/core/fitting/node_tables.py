@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from fairlead.model.nodes import Amounts, Labels, Node, ScheduledPod, SchedulingContext, Taint
 
-MOST_PENDING = 64  # changes that each copy may apply by itself; with more, the original applies them first
+MAX_PENDING = 64  # changes that each copy may apply by itself; with more, the original applies them first
 
 T = TypeVar("T")
 Column = TypeVar("Column", list[Any], dict[str, int])
@@ -68,7 +68,7 @@ class NodeTable:
 
     def copy(self) -> Self:
         """A copy that later changes of this table do not affect."""
-        if len(self._pending) > MOST_PENDING:
+        if len(self._pending) > MAX_PENDING:
             self._apply_pending()
         other = copy(self)
         other._capacity, other._free, other._pending = self._capacity.copy(), self._free.copy(), self._pending.copy()

@@ -14,7 +14,7 @@ from fairlead.core.fitting.reasons import Cause
 from fairlead.model.nodes import Node, Taint
 from fairlead.model.quantities import NANOS
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 
 
 def explain_no_fit(node_filter: NodeFilter) -> str:
@@ -194,13 +194,13 @@ def _describe_user(table: NodeTable, node: Node, resource: str) -> str:
 
 
 def _describe_suitable(nodes: Sequence[Node]) -> str:
-    names = format_list([node.name for node in nodes], most=MOST_NAMED)
+    names = format_list([node.name for node in nodes], most=MAX_NAMED)
     return f"{len(nodes)} suitable node{'s' * (len(nodes) > 1)} ({names})"
 
 
 def _describe_causes(causes: Counter[str]) -> str:
     parts = [f"{count} {'are' if count > 1 else 'is'} {cause}" for cause, count in causes.most_common()]
-    return format_list(parts, most=MOST_NAMED)
+    return format_list(parts, most=MAX_NAMED)
 
 
 def _taints_of(pod_request: PodRequest, node: Node) -> list[Taint]:

@@ -17,9 +17,9 @@ from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"
-SEVERAL = re.compile(r"([0-9]{1,9})x(.+)", re.ASCII | re.DOTALL)
-MOST_ADDED = 5000
-MOST_NAMED = 4
+ADDITION = re.compile(r"([0-9]{1,9})x(.+)", re.ASCII | re.DOTALL)
+MAX_ADDED_NODES = 5000
+MAX_NAMED = 4
 
 NodesByName = Mapping[str, Sequence[Node]]  # by node name, node group or GPU type
 
@@ -90,7 +90,7 @@ def simulate(
 def parse_addition(text: str, known: Container[str] = ()) -> NodeAddition:
     """Parse `2xNAME` (two nodes) or `NAME` (one node)."""
     # A node may be named like "2xlarge": known names are not split.
-    match = None if text in known else SEVERAL.fullmatch(text)
+    match = None if text in known else ADDITION.fullmatch(text)
     return NodeAddition(1, text) if match is None else NodeAddition(int(match[1]), match[2])
 
 
@@ -136,8 +136,8 @@ def _check_additions(
             yield Violation(
                 f"add_nodes.{at}", "range", f"adds no nodes, found {short_repr(text)}", f"use 1x{addition.like}"
             )
-    if (total := sum(addition.count for addition in additions)) > MOST_ADDED:
-        message = f"adds {total:,} nodes; at most {MOST_ADDED:,} are allowed"
+    if (total := sum(addition.count for addition in additions)) > MAX_ADDED_NODES:
+        message = f"adds {total:,} nodes; at most {MAX_ADDED_NODES:,} are allowed"
         yield Violation("add_nodes", "range", message, "add fewer nodes")
 
 
@@ -166,4 +166,4 @@ def _count(number: int, noun: str) -> str:
 
 
 def _name(names: Sequence[str]) -> str:
-    return format_list(names, most=MOST_NAMED)
+    return format_list(names, most=MAX_NAMED)
