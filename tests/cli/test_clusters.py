@@ -77,8 +77,8 @@ def test_files_that_a_kubeconfig_names_are_sent_along(terminal: Terminal, kubeco
         (("--context", "other"), "kubeconfig.users[0].user.exec: gets credentials from a program"),
         (("--kubeconfig", "gone.yaml"), "gone.yaml: kubeconfig: cannot be read"),
         (("--in-cluster", "--context", "main"), "needs no kubeconfig"),
-        (("--namespace", "ai"), "namespace: must name {project} once"),
-        (("--server-url", "fairlead"), "server_url: must be an address"),
+        (("--namespace", "ai"), "namespace: must contain {project} exactly once"),
+        (("--server-url", "fairlead"), "server_url: must be an http or https URL"),
         (("--parent", "department/none"), "parent: "),
     ],
 )

@@ -44,10 +44,10 @@ def test_one_file_can_be_checked_alone(tmp_path: Path) -> None:
         ("[", "compute/x.yaml: "),
         ("", "contains no compute resources"),
         ("kind: Policy", "contains no compute resources"),
-        (f"name: a\nrequirements: {{node_selector: {{zone: a}}, affinity: {NOT_ZONE_A}}}", "exclude each other"),
+        (f"name: a\nrequirements: {{node_selector: {{zone: a}}, affinity: {NOT_ZONE_A}}}", "contradict each other"),
         (
             "name: a\nrequirements: {envs: {A: x}, secrets: [A]}",
-            "envs.A: A is an env (compute resource a) and a secret (compute resource a)",
+            "envs.A: A is set as env (compute resource a) and as secret (compute resource a)",
         ),
         (
             "name: a\nrequirements: {resources: {extended: {nvidia.com/gpu: 1}}}",
@@ -55,7 +55,7 @@ def test_one_file_can_be_checked_alone(tmp_path: Path) -> None:
         ),
         (
             "name: a\nrequirements: {volumes: [{volume_type: empty_dir, name: v, mount_path: /fairlead}]}",
-            "volumes.v.mount_path: /fairlead belongs to the platform",
+            "volumes.v.mount_path: /fairlead is reserved for the platform",
         ),
     ],
 )

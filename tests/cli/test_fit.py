@@ -134,7 +134,7 @@ def test_a_program_is_said_as_for_a_run(tmp_path: Path) -> None:
 
 def test_an_action_may_be_said(tmp_path: Path) -> None:
     words = ("--profile", "half-gpu", "--compute", PLATFORM, "--project", "forest")
-    assert "is for workspace, inference; action job is training" in fit(tmp_path, *words).err
+    assert "allows workspace, inference; the type of action job is training" in fit(tmp_path, *words).err
     assert read(tmp_path, *words, "--action", "workspace")["verdict"] == "now"
 
 

@@ -62,13 +62,13 @@ def list_parts(effective: Row) -> Iterator[Row]:
     for group in ("switches", "limit_factor"):
         yield from (_row(f"{group}.{name}", part_values) for name, part_values in effective[group].items())
     for part_values in effective["defaults"]:
-        source = f"policy of {part_values['scope']}"
+        source = f"{part_values['scope']} policy"
         leaves = _leaves("defaults", part_values["requirements"])
         yield from ({"part": part, "value": value, "source": source} for part, value in leaves)
     for part_values in effective["quotas"]:
         for name in [name for name in part_values if name in part_values["used"]]:
             value = f"{part_values[name]}, {part_values['used'][name]} used"
-            yield {"part": f"quotas.{name}", "value": value, "source": f"policy of {part_values['scope']}"}
+            yield {"part": f"quotas.{name}", "value": value, "source": f"{part_values['scope']} policy"}
 
 
 def _row(part: str, part_values: Row) -> Row:
