@@ -161,7 +161,7 @@ def test_a_suggestion_is_taken_by_one_call_before_and_after_a_run_is_submitted(p
     assert changed.logs() == "changed\n"
     function = platform.project.function("previewed", command=["echo", "previewed"])
     preview = function.preview(resources={"cpu": 2})
-    assert "FitChecks later" in preview.explain()
+    assert "Fits later" in preview.explain()
     previewed = preview.apply(preview.fit.suggestions[0])
     assert previewed.wait(60, progress=False).state == "completed"
     assert "Fits" not in previewed.explain()
