@@ -1,4 +1,4 @@
-"""The manifests of later tries: valid as those of the first, apart from them, and with the memory of the try."""
+"""The manifests of later attempts: as valid as the first, with their own names and memory."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from fairlead.core.manifests.names import MAX_RUN_LENGTH, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
 from tests.contracts.samples import make
-from tests.core.test_attempts import keep
+from tests.core.test_attempts import make_plan_record
 from tests.core.test_manifests import REQUESTS, ROOT
 from tests.making import CONTAINER, PYTHON, make_cluster, plan
 from tests.validity import check_manifests
@@ -31,9 +31,9 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def render(asked: dict[str, Any], attempt: int = 2, memory: int | None = None, **more: Any) -> tuple[Manifest, ...]:
-    """The manifests of a try of a run."""
-    return render_attempt(plan(asked, ROOT, run_id=RUN, **more).manifests, RUN, attempt, memory)
+def render(requested: dict[str, Any], attempt: int = 2, memory: int | None = None, **more: Any) -> tuple[Manifest, ...]:
+    """The manifests of an attempt of a run."""
+    return render_attempt(plan(requested, ROOT, run_id=RUN, **more).manifests, RUN, attempt, memory)
 
 
 def names_of(manifests: tuple[Manifest, ...]) -> list[tuple[str, str]]:
@@ -41,35 +41,35 @@ def names_of(manifests: tuple[Manifest, ...]) -> list[tuple[str, str]]:
     return [(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests]
 
 
-def box_of(manifests: tuple[Manifest, ...]) -> Any:
+def container_of(manifests: tuple[Manifest, ...]) -> Any:
     """The container."""
     return manifests[0]["spec"]["template"]["spec"]["containers"][0]
 
 
-@pytest.mark.parametrize("asked", REQUESTS, ids=lambda asked: json.dumps(asked)[:60])
-def test_each_try_is_as_valid_as_the_first(asked: dict[str, Any]) -> None:
-    first = plan(asked, ROOT, run_id=RUN).manifests
-    second, later = render(asked), render(asked, 41)
-    for manifests in (second, later):
+@pytest.mark.parametrize("requested", REQUESTS, ids=lambda requested: json.dumps(requested)[:60])
+def test_manifests_of_later_attempts_are_as_valid_as_the_first(requested: dict[str, Any]) -> None:
+    first = plan(requested, ROOT, run_id=RUN).manifests
+    second, last = render(requested), render(requested, 41)
+    for manifests in (second, last):
         assert check_manifests(list(manifests)) == check_manifests(list(first)) == []
-    assert len({*names_of(first), *names_of(second), *names_of(later)}) == 3 * len(first)
+    assert len({*names_of(first), *names_of(second), *names_of(last)}) == 3 * len(first)
     assert read_pod_request(second).amounts == read_pod_request(first).amounts
 
 
-def test_what_requests_no_memory_is_tried_again_as_it_was() -> None:
-    asked = {"function": PYTHON, "resources": {"mem": {"requests": 0, "limits": "1Gi"}}, "retries": 1}
-    first = plan(asked, ROOT, run_id=RUN).manifests
-    assert box_of(render(asked, 2, 0))["resources"] == box_of(first)["resources"]
+def test_attempts_without_a_memory_request_keep_their_resources() -> None:
+    requested = {"function": PYTHON, "resources": {"mem": {"requests": 0, "limits": "1Gi"}}, "retries": 1}
+    first = plan(requested, ROOT, run_id=RUN).manifests
+    assert container_of(render(requested, 2, 0))["resources"] == container_of(first)["resources"]
 
 
-def test_the_plan_stays_as_it_was() -> None:
+def test_rendering_an_attempt_does_not_change_the_plan() -> None:
     planned = plan(EVERYTHING, ROOT, run_id=RUN)
     before = json.dumps(planned.manifests)
     render_attempt(planned.manifests, RUN, 2, 6 * GI)
     assert json.dumps(planned.manifests) == before
 
 
-def test_all_objects_of_a_try_are_labelled_as_its_own() -> None:
+def test_all_objects_of_an_attempt_carry_its_run_label() -> None:
     for manifest in (*render(EVERYTHING), *render({**EVERYTHING, "action": "serve"})):
         assert manifest["metadata"]["labels"][RUN_LABEL] == f"{RUN}-2"
     served = render({"function": PYTHON, "action": "serve"})
@@ -79,7 +79,7 @@ def test_all_objects_of_a_try_are_labelled_as_its_own() -> None:
     assert service["spec"]["selector"] == {RUN_LABEL: f"{RUN}-2"}
 
 
-def test_a_pod_names_what_is_made_for_its_try_and_what_was_there_before() -> None:
+def test_a_pod_references_the_objects_of_its_attempt_and_existing_ones() -> None:
     manifests = render(EVERYTHING, 3)
     name = manifests[0]["metadata"]["name"]
     assert name == f"train-{RUN}try3"
@@ -91,60 +91,62 @@ def test_a_pod_names_what_is_made_for_its_try_and_what_was_there_before() -> Non
     assert sources["set"]["configMap"]["name"] == "set"
     assert sources["fairlead-code"]["configMap"]["name"] == f"{name}-code"
     assert pod["imagePullSecrets"] == [{"name": f"{name}-pull-1"}]
-    given = [env["valueFrom"]["secretKeyRef"]["name"] for env in box_of(manifests)["env"] if "valueFrom" in env]
-    assert set(given) == {f"{name}-secrets"}
+    secret_names = [
+        env["valueFrom"]["secretKeyRef"]["name"] for env in container_of(manifests)["env"] if "valueFrom" in env
+    ]
+    assert set(secret_names) == {f"{name}-secrets"}
 
 
 @pytest.mark.parametrize("function", ["a" * 128, "1.2_3+4", "Train"])
-def test_a_name_has_room_for_the_index_of_a_pod_however_long_it_is(function: str) -> None:
-    asked = {"function": {**CONTAINER, "name": function}, "replicas": 10_000}
-    assert len(render(asked, 41)[0]["metadata"]["name"]) <= MAX_RUN_LENGTH
+def test_long_names_leave_room_for_the_pod_index(function: str) -> None:
+    requested = {"function": {**CONTAINER, "name": function}, "replicas": 10_000}
+    assert len(render(requested, 41)[0]["metadata"]["name"]) <= MAX_RUN_LENGTH
 
 
-def test_the_program_is_told_which_run_and_which_try_it_is() -> None:
-    envs = {env["name"]: env.get("value") for env in box_of(render(EVERYTHING, 7))["env"]}
+def test_environment_variables_contain_run_and_attempt() -> None:
+    envs = {env["name"]: env.get("value") for env in container_of(render(EVERYTHING, 7))["env"]}
     assert (envs["FAIRLEAD_ATTEMPT"], envs["FAIRLEAD_RUN"]) == ("7", RUN)
-    first = {env["name"]: env.get("value") for env in box_of(plan(EVERYTHING, ROOT, run_id=RUN).manifests)["env"]}
+    first = {env["name"]: env.get("value") for env in container_of(plan(EVERYTHING, ROOT, run_id=RUN).manifests)["env"]}
     assert (first["FAIRLEAD_ATTEMPT"], list(first)) == ("1", list(envs))
 
 
-def test_the_limit_and_shared_memory_grow_as_the_request_does() -> None:
+def test_limit_and_shared_memory_grow_with_the_request() -> None:
     manifests = render(EVERYTHING, memory=6 * GI)
-    resources = box_of(manifests)["resources"]
+    resources = container_of(manifests)["resources"]
     assert (resources["requests"]["memory"], resources["limits"]["memory"]) == ("6Gi", "12Gi")
     shared = manifests[0]["spec"]["template"]["spec"]["volumes"][-1]
     assert shared == {"name": "fairlead-shm", "emptyDir": {"medium": "Memory", "sizeLimit": "12Gi"}}
 
 
-def test_a_size_that_was_said_stays() -> None:
-    asked = {**EVERYTHING, "resources": {**EVERYTHING["resources"], "shm": "1Gi"}}
-    shared = render(asked, memory=6 * GI)[0]["spec"]["template"]["spec"]["volumes"][-1]
+def test_an_explicit_shared_memory_size_does_not_grow() -> None:
+    requested = {**EVERYTHING, "resources": {**EVERYTHING["resources"], "shm": "1Gi"}}
+    shared = render(requested, memory=6 * GI)[0]["spec"]["template"]["spec"]["volumes"][-1]
     assert shared["emptyDir"]["sizeLimit"] == "1Gi"
 
 
 @pytest.mark.parametrize("limits", [{}, {"limits": "unlimited"}])
-def test_without_a_limit_there_stays_none(limits: dict[str, str]) -> None:
+def test_an_unlimited_run_stays_unlimited(limits: dict[str, str]) -> None:
     resources = {"resources": {"mem": {"requests": "4Gi", **limits}, "shm": True}}
     manifests = render(resources, memory=6 * GI)
-    assert box_of(manifests)["resources"] == {"requests": {"memory": "6Gi"}}
+    assert container_of(manifests)["resources"] == {"requests": {"memory": "6Gi"}}
     shared = manifests[0]["spec"]["template"]["spec"]["volumes"][-1]
     assert shared["emptyDir"] == {"medium": "Memory"}
 
 
-def test_on_a_cluster_that_calls_back_the_token_is_that_of_the_try() -> None:
+def test_each_attempt_has_its_own_run_token() -> None:
     cluster = make_cluster(server_url="https://fairlead.example")
     manifests = render_attempt(plan({"function": PYTHON}, cluster, run_id=RUN).manifests, RUN, 2)
     secret = next(manifest for manifest in manifests if manifest["kind"] == "Secret")
-    reference = next(env for env in box_of(manifests)["env"] if env["name"] == "FAIRLEAD_RUN_TOKEN")
+    reference = next(env for env in container_of(manifests)["env"] if env["name"] == "FAIRLEAD_RUN_TOKEN")
     assert reference["valueFrom"]["secretKeyRef"]["name"] == secret["metadata"]["name"]
     assert check_manifests(list(manifests)) == []
 
 
-def test_a_run_has_the_manifests_of_its_present_try() -> None:
-    kept = keep({"resources": {"mem": "4Gi"}, "replicas": 2})
-    assert manifests_of(make(RunRecord, RUN, mem_bytes=8 * GI), kept) == tuple(kept.plan["manifests"])
-    same = manifests_of(make(RunRecord, RUN, attempt=2, mem_bytes=8 * GI), kept)
-    grown = manifests_of(make(RunRecord, RUN, attempt=3, mem_bytes=12 * GI), kept)
-    memory = [box_of(manifests)["resources"]["requests"]["memory"] for manifests in (same, grown)]
+def test_manifests_of_a_run_are_those_of_its_current_attempt() -> None:
+    record = make_plan_record({"resources": {"mem": "4Gi"}, "replicas": 2})
+    assert manifests_of(make(RunRecord, RUN, mem_bytes=8 * GI), record) == tuple(record.plan["manifests"])
+    same = manifests_of(make(RunRecord, RUN, attempt=2, mem_bytes=8 * GI), record)
+    grown = manifests_of(make(RunRecord, RUN, attempt=3, mem_bytes=12 * GI), record)
+    memory = [container_of(manifests)["resources"]["requests"]["memory"] for manifests in (same, grown)]
     assert memory == ["4Gi", "6Gi"]
     assert [manifests[0]["metadata"]["name"][-4:] for manifests in (same, grown)] == ["try2", "try3"]

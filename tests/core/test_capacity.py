@@ -18,12 +18,12 @@ NVIDIA, AMD, INTEL = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.
 NOT_READY = "node.kubernetes.io/not-ready:NoExecute"
 
 
-def having(node: Node, more: Amounts) -> Node:
-    """A node that has something more."""
+def with_capacity(node: Node, more: Amounts) -> Node:
+    """The node with additional capacity."""
     return replace(node, capacity={**node.capacity, **more})
 
 
-def test_a_pool_is_what_its_nodes_have_together_and_the_most_that_one_of_them_has_left() -> None:
+def test_a_pool_has_totals_of_its_nodes_and_the_largest_free_blocks() -> None:
     nodes = [
         make_node(make_holding(cpu=6, mem="8Gi"), name="a"),
         make_node(make_holding(cpu=1, gpu=2), make_holding(cpu=1), name="b"),
@@ -37,30 +37,30 @@ def test_a_pool_is_what_its_nodes_have_together_and_the_most_that_one_of_them_ha
     assert pool.largest["nvidia.com/gpu"] == LargestBlock(2 * NANOS, "a")
 
 
-def test_resources_come_in_the_order_in_which_people_ask_for_them_and_those_of_which_there_is_none_do_not() -> None:
+def test_resources_are_ordered_by_relevance_and_empty_ones_are_omitted() -> None:
     more = {"amd.com/gpu": 0, "hugepages-2Mi": 0, "example.com/fpga": NANOS, "nvidia.com/mig-1g.5gb": 7 * NANOS}
-    node = having(make_node(), more)
-    named = ["cpu", "memory", "ephemeral-storage", "example.com/fpga", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]
-    assert list(capacity.total_capacity(NodeTable([node])).capacity) == [*named, "pods"]
-    assert list(capacity.total_capacity(NodeTable([make_node(gpu=0, disk=0)])).capacity)[:3] == named[:3]
+    node = with_capacity(make_node(), more)
+    names = ["cpu", "memory", "ephemeral-storage", "example.com/fpga", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]
+    assert list(capacity.total_capacity(NodeTable([node])).capacity) == [*names, "pods"]
+    assert list(capacity.total_capacity(NodeTable([make_node(gpu=0, disk=0)])).capacity)[:3] == names[:3]
 
 
-def test_what_is_overdrawn_is_less_than_free_and_no_slot() -> None:
+def test_overcommitted_resources_have_negative_free_and_no_block() -> None:
     pool = capacity.total_capacity(NodeTable([make_node(make_holding(cpu=9))]))
     assert (pool.requested["cpu"], pool.free["cpu"]) == (9 * NANOS, -NANOS)
     assert "cpu" not in pool.largest
 
 
-def test_what_only_pods_say_that_there_is_is_requested() -> None:
-    """The plugin that told of the devices may be gone."""
-    held = replace(make_holding(), amounts={"example.com/fpga": NANOS})
-    pool = capacity.total_capacity(NodeTable([make_node(held)]))
+def test_resources_that_only_pods_report_count_as_requested() -> None:
+    """The device plugin that reported them may have stopped."""
+    holding = replace(make_holding(), amounts={"example.com/fpga": NANOS})
+    pool = capacity.total_capacity(NodeTable([make_node(holding)]))
     assert (pool.capacity["example.com/fpga"], pool.requested["example.com/fpga"]) == (0, NANOS)
 
 
 @pytest.mark.parametrize("unavailable", [make_node(cordoned=True), make_node(taints=[NOT_READY])])
-def test_closed_nodes_are_counted_and_have_no_free_slot(unavailable: Node) -> None:
-    nodes = [having(replace(unavailable, name="large"), make_amounts(cpu=64)), make_node(name="small", cpu=2)]
+def test_unavailable_nodes_are_counted_and_have_no_free_block(unavailable: Node) -> None:
+    nodes = [with_capacity(replace(unavailable, name="large"), make_amounts(cpu=64)), make_node(name="small", cpu=2)]
     pool = capacity.total_capacity(NodeTable(nodes))
     assert (pool.nodes, pool.unavailable) == (2, 1)
     assert pool.capacity["cpu"] == 66 * NANOS
@@ -70,11 +70,11 @@ def test_closed_nodes_are_counted_and_have_no_free_slot(unavailable: Node) -> No
 @pytest.mark.parametrize(
     "taint", ["dedicated=vision:NoSchedule", "node.kubernetes.io/memory-pressure:PreferNoSchedule"]
 )
-def test_a_node_that_is_for_some_or_is_only_not_preferred_is_open(taint: str) -> None:
+def test_nodes_with_tolerable_or_soft_taints_are_available(taint: str) -> None:
     assert capacity.total_capacity(NodeTable([make_node(taints=[taint])])).unavailable == 0
 
 
-def test_a_cluster_of_closed_nodes_or_of_none_has_no_slot() -> None:
+def test_a_cluster_without_available_nodes_has_no_free_block() -> None:
     assert capacity.total_capacity(NodeTable([make_node(cordoned=True)])).largest == {}
     empty = capacity.total_capacity(NodeTable())
     assert (empty.nodes, empty.capacity, empty.largest) == (0, {}, {})
@@ -93,7 +93,7 @@ def test_a_cluster_of_closed_nodes_or_of_none_has_no_slot() -> None:
         ({"zone": "a"}, ""),
     ],
 )
-def test_a_node_is_of_the_group_that_its_maker_says_first(labels: dict[str, str], group: str) -> None:
+def test_the_node_group_comes_from_the_provider_label_first(labels: dict[str, str], group: str) -> None:
     assert group_of(labels) == group
 
 
@@ -103,35 +103,33 @@ def test_a_node_is_of_the_group_that_its_maker_says_first(labels: dict[str, str]
         ({NVIDIA: "A100"}, "nvidia.com/gpu", "A100"),
         ({AMD: "MI300X"}, "amd.com/gpu", "MI300X"),
         ({INTEL: "Max_1550"}, "gpu.intel.com/i915", "Max_1550"),
-        ({"maker": "own", NVIDIA: "A100"}, "nvidia.com/gpu", "own"),  # where the cluster says that it is there
+        ({"maker": "own", NVIDIA: "A100"}, "nvidia.com/gpu", "own"),  # the label that the cluster configures
         ({}, "amd.com/gpu", "amd.com/gpu"),
         ({}, "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb"),
         ({}, "example.com/fpga", ""),
-        ({NVIDIA: "A100"}, "pods", "A100"),  # the program that counts them does not run
+        ({NVIDIA: "A100"}, "pods", "A100"),  # the device plugin is not running
     ],
 )
-def test_the_type_of_a_gpu_is_what_labels_say_else_the_resource(
-    labels: dict[str, str], resource: str, kind: str
-) -> None:
+def test_gpu_type_comes_from_labels_or_else_the_resource_name(labels: dict[str, str], resource: str, kind: str) -> None:
     node = replace(make_node(labels=labels), capacity={"cpu": NANOS, resource: NANOS})
     assert gpu_type_of(node, "maker") == kind
     assert [pool.name for pool in capacity.capacity_by_gpu_type(NodeTable([node]), "maker")] == [kind]
 
 
-def test_nodes_are_grouped_by_name_with_those_of_no_group_first() -> None:
+def test_groups_are_sorted_by_name_with_ungrouped_nodes_first() -> None:
     labeled = [make_node(name=f"n{number}", labels={POOL: name}) for number, name in enumerate("bab")]
     pools = capacity.capacity_by_group(NodeTable([*labeled, make_node(name="other")]))
     assert [(pool.name, pool.nodes) for pool in pools] == [("", 1), ("a", 1), ("b", 2)]
 
 
-def test_where_no_node_is_of_a_group_there_are_none() -> None:
+def test_there_are_no_groups_if_no_node_has_one() -> None:
     assert capacity.capacity_by_group(NodeTable([make_node()])) == capacity.capacity_by_group(NodeTable()) == []
 
 
-def test_nodes_of_two_makers_of_gpus_are_told_apart() -> None:
+def test_gpus_of_two_vendors_are_counted_separately() -> None:
     nodes = [
         make_node(name="n", labels={NVIDIA: "H100"}),
-        having(make_node(name="a", gpu=0, labels={AMD: "MI300X"}), {"amd.com/gpu": 8 * NANOS}),
+        with_capacity(make_node(name="a", gpu=0, labels={AMD: "MI300X"}), {"amd.com/gpu": 8 * NANOS}),
         make_node(name="c", gpu=0),
     ]
     pools = capacity.capacity_by_gpu_type(NodeTable(nodes))
@@ -140,7 +138,7 @@ def test_nodes_of_two_makers_of_gpus_are_told_apart() -> None:
     assert "nvidia.com/gpu" not in pools[2].capacity
 
 
-def test_as_many_more_fit_as_the_scarcest_resource_of_each_node_allows() -> None:
+def test_additional_runs_are_limited_by_the_scarcest_resource_of_each_node() -> None:
     table = NodeTable(
         [make_node(make_holding(cpu=5), name="a"), make_node(name="b"), make_node(name="c", cordoned=True)]
     )
@@ -149,13 +147,13 @@ def test_as_many_more_fit_as_the_scarcest_resource_of_each_node_allows() -> None
     assert count_additional(NodeFilter(make_pod_request(cpu=9), table), 100) == (0, False)
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_no_more_are_counted_than_anybody_wants_to_know(most: int) -> None:
+@pytest.mark.parametrize("maximum", [1, 2, 5])
+def test_counting_stops_at_the_requested_maximum(maximum: int) -> None:
     table = NodeTable([make_node(name=name) for name in "abc"])
-    assert count_additional(NodeFilter(make_pod_request(cpu=1), table), most) == (most, True)
+    assert count_additional(NodeFilter(make_pod_request(cpu=1), table), maximum) == (maximum, True)
 
 
-def test_a_port_of_the_node_is_there_once() -> None:
+def test_a_host_port_is_available_once_per_node() -> None:
     pod_request = replace(make_pod_request(cpu=1), ports=(HostPort("TCP", "0.0.0.0", 80),))
     table = NodeTable(
         [
@@ -167,18 +165,18 @@ def test_a_port_of_the_node_is_there_once() -> None:
     assert count_additional(NodeFilter(pod_request, table), 100) == (2, False)
 
 
-def test_parts_of_gpus_are_counted_device_by_device() -> None:
+def test_gpu_shares_are_counted_per_device() -> None:
     devices = tuple(SharedGpu(name, 80_000, 10) for name in ("a", "b"))
     node = replace(make_node(gpu=20), devices=devices)
     table = NodeTable([node, replace(node, name="other")])
     half = replace(make_pod_request(gpu=1), gpu_share=GpuShare("hami", memory=40_000))
-    most = replace(make_pod_request(gpu=1), gpu_share=GpuShare("hami", memory=50_000))
+    larger = replace(make_pod_request(gpu=1), gpu_share=GpuShare("hami", memory=50_000))
     assert count_additional(NodeFilter(half, table), 100) == (8, False)
-    assert count_additional(NodeFilter(most, table), 100) == (4, False)
+    assert count_additional(NodeFilter(larger, table), 100) == (4, False)
     assert count_additional(NodeFilter(make_pod_request(gpu=1), table), 100) == (4, False)
 
 
-def test_pods_that_keep_away_from_each_other_are_counted_as_they_would_be_placed() -> None:
+def test_pods_with_anti_affinity_are_counted_by_placing_them() -> None:
     term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}
     pod_request = replace(make_pod_request(cpu=1), labels={"app": "x"}, pod_anti_affinity=(term,))
     nodes = [make_node(name=f"n{number:02}", labels={"host": str(number)}) for number in range(MAX_PLACED + 5)]

@@ -25,18 +25,18 @@ KAI = make_cluster(gpu_sharing="kai")
 HAMI = make_cluster(gpu_sharing="hami")
 
 
-def mount(path: str, called: str = "data", kind: str = "empty_dir", /, **spec: Any) -> dict[str, Any]:
-    """Volumes of a request: one."""
-    return {called: {"volume_type": kind, "mount_path": path, "spec": spec}}
+def mount(path: str, name: str = "data", kind: str = "empty_dir", /, **spec: Any) -> dict[str, Any]:
+    """The volumes of a request with one volume."""
+    return {name: {"volume_type": kind, "mount_path": path, "spec": spec}}
 
 
-def needs(*terms: list[tuple[str, str, list[str]]]) -> dict[str, Any]:
+def require_nodes(*terms: list[tuple[str, str, list[str]]]) -> dict[str, Any]:
     """An affinity that requires nodes that suit one of the terms."""
-    listed = [
+    node_selector_terms = [
         {"matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in term]}
         for term in terms
     ]
-    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": listed}}}
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": node_selector_terms}}}
 
 
 def test_two_layers_cannot_mount_two_volumes_on_one_path() -> None:
@@ -48,31 +48,31 @@ def test_two_layers_cannot_mount_two_volumes_on_one_path() -> None:
     assert all(word in violation.message for word in ("mine", "theirs", "/data", "request", "compute resource big"))
 
 
-def test_a_volume_of_one_name_in_two_layers_is_no_clash() -> None:
+def test_volumes_of_the_same_name_in_two_layers_do_not_conflict() -> None:
     planned = plan({"profile": "big", "volumes": mount("/data")}, make_compute_resource(volumes=mount("/data")))
     assert broken(planned) == []
 
 
 @pytest.mark.parametrize("path", ["/fairlead", "/fairlead/code", "/etc/fairlead", "/etc/fairlead/x"])
-def test_the_platforms_folders_are_reserved(path: str) -> None:
+def test_mount_paths_of_the_platform_are_reserved(path: str) -> None:
     assert broken(plan({"volumes": mount(path)})) == [("volumes.data.mount_path", "reserved")]
 
 
 @pytest.mark.parametrize("path", ["/fairleader", "/etc", "/etc/fairlead2", "/home"])
-def test_other_folders_are_free(path: str) -> None:
+def test_other_mount_paths_are_allowed(path: str) -> None:
     planned = plan({"volumes": mount(path), "function": PYTHON})
     assert broken(planned) == []
     assert check_manifests(planned.manifests) == []
 
 
 def test_shared_memory_and_a_volume_cannot_share_a_path() -> None:
-    asked = {"volumes": mount("/dev/shm")}
-    assert broken(plan({**asked, "resources": {"shm": True}})) == [("volumes.data.mount_path", "mount_path")]
-    assert broken(plan({**asked, "resources": {"shm": False}})) == []
-    assert broken(plan(asked)) == []
+    requested = {"volumes": mount("/dev/shm")}
+    assert broken(plan({**requested, "resources": {"shm": True}})) == [("volumes.data.mount_path", "mount_path")]
+    assert broken(plan({**requested, "resources": {"shm": False}})) == []
+    assert broken(plan(requested)) == []
 
 
-def test_an_env_and_a_secret_of_one_name_exclude_each_other() -> None:
+def test_a_variable_and_a_secret_of_the_same_name_are_rejected() -> None:
     planned = plan({"profile": "big", "secrets": ["TOKEN"]}, make_compute_resource(envs={"TOKEN": "x"}))
     [violation] = planned.violations
     assert (violation.path, violation.rule) == ("envs.TOKEN", "env_and_secret")
@@ -81,64 +81,64 @@ def test_an_env_and_a_secret_of_one_name_exclude_each_other() -> None:
 
 
 @pytest.mark.parametrize("name", ["FAIRLEAD_RUN", "FAIRLEAD_PROJECT"])
-def test_a_secret_cannot_take_the_name_of_a_variable_of_the_platform(name: str) -> None:
+def test_a_secret_cannot_have_the_name_of_a_platform_variable(name: str) -> None:
     assert broken(plan({"secrets": [name]})) == [(f"envs.{name}", "env_and_secret"), (f"secrets.{name}", "reserved")]
 
 
-@pytest.mark.parametrize("asked", [{"envs": {"FAIRLEAD_HOME": "/x"}}, {"secrets": ["FAIRLEAD_TOKEN"]}])
-def test_the_platforms_prefix_is_its_own(asked: dict[str, Any]) -> None:
-    assert [rule for _, rule in broken(plan(asked))] == ["reserved"]
+@pytest.mark.parametrize("requested", [{"envs": {"FAIRLEAD_HOME": "/x"}}, {"secrets": ["FAIRLEAD_TOKEN"]}])
+def test_the_platform_prefix_is_reserved(requested: dict[str, Any]) -> None:
+    assert [rule for _, rule in broken(plan(requested))] == ["reserved"]
 
 
-def test_a_secret_of_the_platforms_name_is_not_mounted_either() -> None:
-    """Beside the token of the run it would hide it, or be taken for it."""
-    asked = {"volumes": mount("/s", "s", "secret", name="FAIRLEAD_RUN_TOKEN")}
-    assert broken(plan(asked)) == [("volumes.s.spec.name", "reserved")]
+def test_a_secret_with_a_reserved_name_cannot_be_mounted() -> None:
+    """It would hide the run token, or be mistaken for it."""
+    requested = {"volumes": mount("/s", "s", "secret", name="FAIRLEAD_RUN_TOKEN")}
+    assert broken(plan(requested)) == [("volumes.s.spec.name", "reserved")]
 
 
-def test_a_home_may_be_a_secret() -> None:
+def test_a_secret_may_be_named_home() -> None:
     assert check_manifests(plan({"secrets": ["HOME"]}).manifests) == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "path"),
+    ("requested", "path"),
     [
         ({"secrets": ["HF_TOKN"]}, "secrets.HF_TOKN"),
         ({"volumes": mount("/s", "s", "secret", name="HF_TOKN")}, "volumes.s.spec.name"),
         ({"function": {**SERVED, "pull_secrets": ["HF_TOKN"]}}, "function.pull_secrets.HF_TOKN"),
     ],
 )
-def test_an_unknown_secret_is_a_violation_with_the_nearest_name(asked: dict[str, Any], path: str) -> None:
-    planned = plan(asked, secrets=["HF_TOKEN", "OTHER"])
+def test_an_unknown_secret_is_a_violation_with_the_nearest_name(requested: dict[str, Any], path: str) -> None:
+    planned = plan(requested, secrets=["HF_TOKEN", "OTHER"])
     assert broken(planned) == [(path, "unknown_secret")]
     assert "HF_TOKEN" in str(planned.violations[0].hint)
-    assert plan(asked).violations == ()
+    assert plan(requested).violations == ()
 
 
-def test_known_secrets_are_given_to_the_run() -> None:
-    asked = {
+def test_known_secrets_are_accepted() -> None:
+    requested = {
         "secrets": ["HF_TOKEN"],
         "volumes": mount("/s", "s", "secret", name="OTHER"),
         "function": {**SERVED, "pull_secrets": ["OTHER", "HF_TOKEN"]},
     }
-    assert plan(asked, secrets=["HF_TOKEN", "OTHER"]).violations == ()
+    assert plan(requested, secrets=["HF_TOKEN", "OTHER"]).violations == ()
 
 
 def test_an_unknown_shared_volume_is_a_violation_with_the_nearest_name() -> None:
-    asked = {"volumes": mount("/d", "d", "shared_volume", claim_name="dateset")}
-    planned = plan(asked, ALLOW, volumes=["dataset"])
+    requested = {"volumes": mount("/d", "d", "shared_volume", claim_name="dateset")}
+    planned = plan(requested, ALLOW, volumes=["dataset"])
     assert broken(planned) == [("volumes.d.spec.claim_name", "unknown_volume")]
     assert "dataset" in str(planned.violations[0].hint)
-    assert plan(asked, ALLOW, volumes=["dateset"]).violations == ()
-    assert plan(asked, ALLOW).violations == ()
+    assert plan(requested, ALLOW, volumes=["dateset"]).violations == ()
+    assert plan(requested, ALLOW).violations == ()
 
 
-def test_a_claim_of_one_node_cannot_serve_several_pods() -> None:
-    asked = {"volumes": mount("/d", "d", "persistent_volume_claim", size="1Gi")}
-    assert broken(plan({**asked, "replicas": 2})) == [("volumes.d.volume_type", "replicas")]
-    assert broken(plan({**asked, "replicas": 1})) == []
-    each = {"volumes": mount("/d", "d", "ephemeral", size="1Gi"), "replicas": 2}
-    assert broken(plan(each)) == []
+def test_a_volume_claim_cannot_be_shared_by_replicas() -> None:
+    requested = {"volumes": mount("/d", "d", "persistent_volume_claim", size="1Gi")}
+    assert broken(plan({**requested, "replicas": 2})) == [("volumes.d.volume_type", "replicas")]
+    assert broken(plan({**requested, "replicas": 1})) == []
+    ephemeral = {"volumes": mount("/d", "d", "ephemeral", size="1Gi"), "replicas": 2}
+    assert broken(plan(ephemeral)) == []
 
 
 @pytest.mark.parametrize(
@@ -158,21 +158,19 @@ def test_a_claim_of_one_node_cannot_serve_several_pods() -> None:
         ({"mig": "1g.5gb"}, "none", None),
     ],
 )
-def test_a_cluster_gives_the_parts_of_gpus_that_it_can_schedule(
-    gpu: dict[str, Any], sharing: str, path: str | None
-) -> None:
-    lending = make_policy(switches={"gpu_memory_limits": True})
-    planned = plan({"resources": {"gpu": gpu}}, make_cluster(gpu_sharing=sharing), lending)
+def test_gpu_shares_need_a_cluster_that_supports_them(gpu: dict[str, Any], sharing: str, path: str | None) -> None:
+    policy = make_policy(switches={"gpu_memory_limits": True})
+    planned = plan({"resources": {"gpu": gpu}}, make_cluster(gpu_sharing=sharing), policy)
     assert broken(planned) == ([(path, "gpu_sharing")] if path else [])
     assert check_manifests(planned.manifests) == []
 
 
-def test_what_a_cluster_cannot_schedule_names_one_that_can() -> None:
+def test_the_hint_names_a_cluster_that_supports_gpu_sharing() -> None:
     planned = plan({"resources": {"gpu": {"memory": "50%"}}}, sharing_clusters=["west", "main"])
     assert "west" in str(planned.violations[0].hint)
 
 
-def test_mig_is_for_nvidia_gpus() -> None:
+def test_mig_requires_nvidia_gpus() -> None:
     planned = plan({"resources": {"gpu": {"mig": "1g.5gb"}}}, make_cluster(gpu_resource="amd.com/gpu"))
     assert broken(planned) == [("resources.gpu.mig", "gpu_sharing")]
 
@@ -180,49 +178,49 @@ def test_mig_is_for_nvidia_gpus() -> None:
 @pytest.mark.parametrize(
     "name", ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "amd.com/gpu", "gpu.intel.com/i915", "own.example/gpu"]
 )
-def test_gpus_are_not_asked_for_as_extended_resources(name: str) -> None:
+def test_gpus_cannot_be_requested_as_extended_resources(name: str) -> None:
     planned = plan({"resources": {"extended": {name: 1}}}, make_cluster(gpu_resource="own.example/gpu"))
     assert broken(planned) == [(f"resources.extended.{name}", "gpu_as_extended")]
 
 
-def test_other_extended_resources_are_free() -> None:
+def test_other_extended_resources_are_allowed() -> None:
     assert broken(plan({"resources": {"extended": {"vendor.example/nic": 1}}})) == []
 
 
 @pytest.mark.parametrize(
     ("selector", "affinity", "impossible"),
     [
-        ({"zone": "a"}, needs([("zone", "In", ["b"])]), True),
-        ({"zone": "a"}, needs([("zone", "In", ["a", "b"])]), False),
-        ({"zone": "a"}, needs([("zone", "In", ["b"])], [("zone", "In", ["a"])]), False),
-        ({"zone": "a"}, needs([("zone", "NotIn", ["a"])]), True),
-        ({"zone": "a"}, needs([("zone", "NotIn", ["b"])]), False),
-        ({"zone": "a"}, needs([("zone", "DoesNotExist", [])]), True),
-        ({}, needs([("zone", "In", ["a"]), ("zone", "In", ["b"])]), True),
-        ({}, needs([("zone", "In", ["a"]), ("zone", "NotIn", ["a"])]), True),
-        ({}, needs([("zone", "NotIn", ["a"])]), False),
-        ({}, needs([("zone", "Exists", []), ("zone", "DoesNotExist", [])]), True),
-        ({}, needs([("zone", "Gt", ["5"]), ("zone", "DoesNotExist", [])]), True),
-        ({}, needs([("zone", "Exists", []), ("rack", "DoesNotExist", [])]), False),
-        ({"rack": "1"}, needs([("zone", "In", ["a"])]), False),
+        ({"zone": "a"}, require_nodes([("zone", "In", ["b"])]), True),
+        ({"zone": "a"}, require_nodes([("zone", "In", ["a", "b"])]), False),
+        ({"zone": "a"}, require_nodes([("zone", "In", ["b"])], [("zone", "In", ["a"])]), False),
+        ({"zone": "a"}, require_nodes([("zone", "NotIn", ["a"])]), True),
+        ({"zone": "a"}, require_nodes([("zone", "NotIn", ["b"])]), False),
+        ({"zone": "a"}, require_nodes([("zone", "DoesNotExist", [])]), True),
+        ({}, require_nodes([("zone", "In", ["a"]), ("zone", "In", ["b"])]), True),
+        ({}, require_nodes([("zone", "In", ["a"]), ("zone", "NotIn", ["a"])]), True),
+        ({}, require_nodes([("zone", "NotIn", ["a"])]), False),
+        ({}, require_nodes([("zone", "Exists", []), ("zone", "DoesNotExist", [])]), True),
+        ({}, require_nodes([("zone", "Gt", ["5"]), ("zone", "DoesNotExist", [])]), True),
+        ({}, require_nodes([("zone", "Exists", []), ("rack", "DoesNotExist", [])]), False),
+        ({"rack": "1"}, require_nodes([("zone", "In", ["a"])]), False),
     ],
 )
-def test_conditions_that_exclude_each_other_fit_no_node(
+def test_contradictory_node_conditions_are_rejected(
     selector: dict[str, str], affinity: dict[str, Any], impossible: bool
 ) -> None:
     planned = plan({"node_selector": selector, "affinity": affinity})
     assert broken(planned) == ([(NODES, "contradiction")] if impossible else [])
 
 
-def test_a_contradiction_names_the_layers_that_contradict_each_other() -> None:
-    resource = make_compute_resource(affinity=needs([("zone", "In", ["b"])]))
-    planned = plan({"profile": "big", "affinity": needs([("zone", "In", ["a"])])}, resource)
+def test_a_contradiction_names_the_layers_involved() -> None:
+    resource = make_compute_resource(affinity=require_nodes([("zone", "In", ["b"])]))
+    planned = plan({"profile": "big", "affinity": require_nodes([("zone", "In", ["a"])])}, resource)
     assert "compute resource big" in planned.violations[0].message
     assert "request" in planned.violations[0].message
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("requested", "expected"),
     [
         ({"action": "serve"}, [("function.port", "required")]),
         ({"action": "serve", "function": SERVED}, []),
@@ -236,29 +234,29 @@ def test_a_contradiction_names_the_layers_that_contradict_each_other() -> None:
         ({"action": "job", "deadline": "1h", "replicas": 3}, []),
     ],
 )
-def test_each_action_gets_what_it_needs(asked: dict[str, Any], found: list[tuple[str, str]]) -> None:
-    assert broken(plan(asked)) == found
+def test_each_action_has_its_own_requirements(requested: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert broken(plan(requested)) == expected
 
 
 @pytest.mark.parametrize("text", ["a" * 2_000_000, "é" * 400_000, "😀" * 200_000, '"' * 900_000, "\0" * 300_000])
-def test_more_inputs_than_a_config_map_holds_are_a_violation(text: str) -> None:
+def test_inputs_larger_than_a_config_map_are_rejected(text: str) -> None:
     planned = plan({"function": PYTHON, "inputs": {"text": text}})
     assert [rule for _, rule in broken(planned)] == ["size"]
 
 
 @pytest.mark.parametrize("inputs", [{"a": [[[[[0] * 5000] * 2] * 2] * 2]}, {"a": "b" * 100_000}, {"a": "é" * 50_000}])
-def test_inputs_that_a_config_map_holds_are_no_violation(inputs: dict[str, Any]) -> None:
+def test_inputs_that_fit_a_config_map_are_accepted(inputs: dict[str, Any]) -> None:
     planned = plan({"function": PYTHON, "inputs": inputs})
     assert broken(planned) == []
     assert check_manifests(planned.manifests) == []
 
 
-def test_more_code_than_a_config_map_holds_is_a_violation() -> None:
+def test_code_larger_than_a_config_map_is_rejected() -> None:
     large = type(CODE)(CODE.bootstrap, b"x" * 1_100_000, CODE.digest)
     assert [rule for _, rule in broken(plan({"function": PYTHON}, code=large))] == ["size"]
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_violations_are_reported_together() -> None:
     planned = plan(
         {
             "profile": "bg",
@@ -292,13 +290,13 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert planned.manifests == ()
 
 
-def test_what_is_not_known_is_not_checked() -> None:
+def test_secrets_are_not_checked_if_their_names_are_unknown() -> None:
     snapshot = make_snapshot()
     assert snapshot.secrets is None
     assert plan({"secrets": ["ANY"]}).violations == ()
 
 
-@pytest.mark.parametrize(("selected", "found"), [("H100", [("resources.gpu.type", "contradiction")]), ("A100", [])])
-def test_a_type_of_gpu_and_a_selector_may_exclude_each_other(selected: str, found: list[tuple[str, str]]) -> None:
-    asked = {"resources": {"gpu": {"type": "A100"}}, "node_selector": {"nvidia.com/gpu.product": selected}}
-    assert broken(plan(asked)) == found
+@pytest.mark.parametrize(("selected", "expected"), [("H100", [("resources.gpu.type", "contradiction")]), ("A100", [])])
+def test_gpu_type_and_node_selector_may_contradict(selected: str, expected: list[tuple[str, str]]) -> None:
+    requested = {"resources": {"gpu": {"type": "A100"}}, "node_selector": {"nvidia.com/gpu.product": selected}}
+    assert broken(plan(requested)) == expected

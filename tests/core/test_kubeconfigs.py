@@ -22,40 +22,44 @@ def test_the_current_context_becomes_a_connection() -> None:
     assert parse(make_kubeconfig()) == Connection(server=SERVER, ca=CERTIFICATE, token=TOKEN)
 
 
-def test_a_certificate_signs_in_too() -> None:
+def test_a_client_certificate_authenticates() -> None:
     user = {"client-certificate-data": encode(CERTIFICATE), "client-key-data": encode(KEY)}
-    found = parse(make_kubeconfig(user=user))
-    assert (found.certificate, found.key, found.token) == (CERTIFICATE, KEY, "")
+    connection = parse(make_kubeconfig(user=user))
+    assert (connection.certificate, connection.key, connection.token) == (CERTIFICATE, KEY, "")
 
 
 def test_base64_may_be_broken_into_lines() -> None:
     text = encode(CERTIFICATE)
-    broken = {"server": SERVER, "certificate-authority-data": f"{text[:20]}\n  {text[20:]}\n"}
-    assert parse(make_kubeconfig(cluster=broken)).ca == CERTIFICATE
+    cluster = {"server": SERVER, "certificate-authority-data": f"{text[:20]}\n  {text[20:]}\n"}
+    assert parse(make_kubeconfig(cluster=cluster)).ca == CERTIFICATE
 
 
-def test_what_changes_the_way_there_is_kept() -> None:
+def test_server_path_and_tls_options_are_kept() -> None:
     cluster = {"server": "https://10.0.0.1/k8s/", "tls-server-name": "kubernetes", "insecure-skip-tls-verify": True}
-    found = parse(make_kubeconfig(cluster=cluster))
-    assert (found.server, found.tls_server_name, found.insecure) == ("https://10.0.0.1/k8s", "kubernetes", True)
+    connection = parse(make_kubeconfig(cluster=cluster))
+    assert (connection.server, connection.tls_server_name, connection.insecure) == (
+        "https://10.0.0.1/k8s",
+        "kubernetes",
+        True,
+    )
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "LOCALHOST"])
-def test_this_machine_may_be_spoken_to_in_the_open(host: str) -> None:
+def test_plain_http_is_allowed_for_localhost(host: str) -> None:
     assert parse(make_kubeconfig(cluster={"server": f"http://{host}:8080"})).server == f"http://{host}:8080"
 
 
-def test_extensions_and_other_contexts_are_nobodys_business() -> None:
+def test_extensions_and_other_contexts_are_removed() -> None:
     document = make_kubeconfig(cluster={**CA, "extensions": [{"name": "minikube", "extension": {}}]})
     chosen = kubeconfigs.select_context(document)
-    kept = kubeconfigs.minify(chosen)
-    assert "elsewhere" not in json.dumps(kept)
-    assert "aws" not in json.dumps(kept)
-    assert "extensions" not in json.dumps(kept)
-    assert parse(kept) == parse(document)
+    minified = kubeconfigs.minify(chosen)
+    assert "elsewhere" not in json.dumps(minified)
+    assert "aws" not in json.dumps(minified)
+    assert "extensions" not in json.dumps(minified)
+    assert parse(minified) == parse(document)
 
 
-def test_what_is_kept_says_the_same_again() -> None:
+def test_a_serialized_kubeconfig_gives_the_same_connection() -> None:
     chosen = kubeconfigs.select_context(make_kubeconfig(), "main")
     assert kubeconfigs.parse_serialized(kubeconfigs.serialize_kubeconfig(chosen)) == (
         "main",
@@ -251,24 +255,24 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "context", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_what_cannot_be_used_is_told_with_a_suggestion(
+def test_unusable_kubeconfigs_are_rejected_with_a_hint(
     parts: dict[str, Any], context: str | None, expected: list[tuple[str, str]]
 ) -> None:
     with pytest.raises(RequestRejected) as caught:
         parse(make_kubeconfig(**parts), context)
-    assert [(found.path, found.rule) for found in caught.value.violations] == expected
-    for found in caught.value.violations:
-        assert found.hint, found
-        assert "planted" not in f"{found.message} {found.hint}", found
+    assert [(violation.path, violation.rule) for violation in caught.value.violations] == expected
+    for violation in caught.value.violations:
+        assert violation.hint, violation
+        assert "planted" not in f"{violation.message} {violation.hint}", violation
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 5, {"kind": "List"}])
-def test_what_is_no_kubeconfig_is_told(document: Any) -> None:
+def test_other_documents_are_rejected(document: Any) -> None:
     with pytest.raises(RequestRejected, match="must be a mapping of kind Config"):
         parse(document)
 
 
-def test_the_contexts_that_there_are_are_named() -> None:
+def test_known_contexts_are_in_the_hint() -> None:
     with pytest.raises(RequestRejected) as caught:
         parse(make_kubeconfig(), "production")
     assert caught.value.violations[0].hint == "known: main, other"
@@ -277,12 +281,12 @@ def test_the_contexts_that_there_are_are_named() -> None:
     assert caught.value.violations[0].hint == "did you mean main?"
 
 
-def test_who_uses_a_program_is_told_what_to_use_instead() -> None:
+def test_the_hint_for_exec_plugins_names_the_alternative() -> None:
     with pytest.raises(RequestRejected) as caught:
         parse(make_kubeconfig(), "other")
-    (found,) = caught.value.violations
-    assert found.path == "kubeconfig.users[0].user.exec"
-    assert "fairlead clusters rbac" in (found.hint or "")
+    (violation,) = caught.value.violations
+    assert violation.path == "kubeconfig.users[0].user.exec"
+    assert "fairlead clusters rbac" in (violation.hint or "")
 
 
 def test_a_connection_does_not_show_its_secrets() -> None:

@@ -8,11 +8,11 @@ from fairlead.core.kubernetes_rbac import list_permissions, render_access
 from fairlead.model.plans import Manifest
 from fairlead.model.scopes import Cluster
 
-CLOSED = Cluster(name="main", create_namespaces=False)
-READING = {"get", "list", "watch"}
+WITHOUT_NAMESPACE_CREATION = Cluster(name="main", create_namespaces=False)
+READ_VERBS = {"get", "list", "watch"}
 
 
-def given(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]]:
+def granted(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]]:
     """The permissions of roles of a kind: namespace, group, resource and verb."""
     return {
         (manifest["metadata"].get("namespace", ""), group, resource, verb)
@@ -25,18 +25,18 @@ def given(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]
     }
 
 
-def needed(cluster: Cluster, where: str, namespace: str = "") -> set[tuple[str, str, str, str]]:
+def required(cluster: Cluster, scope: str, namespace: str = "") -> set[tuple[str, str, str, str]]:
     return {
         (namespace, permission.group, permission.resource, verb)
         for permission in list_permissions(cluster)
-        if permission.scope == where
+        if permission.scope == scope
         for verb in permission.verbs
     }
 
 
 CLUSTERS = [
     Cluster(name="main"),
-    CLOSED,
+    WITHOUT_NAMESPACE_CREATION,
     Cluster(name="main", queueing="kueue"),
     Cluster(name="main", gpu_sharing="kai"),
     Cluster(name="main", queueing="kai", create_namespaces=False),
@@ -44,42 +44,46 @@ CLUSTERS = [
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_roles_give_what_is_needed_and_no_more(cluster: Cluster) -> None:
+def test_roles_grant_exactly_the_needed_permissions(cluster: Cluster) -> None:
     manifests = render_access(cluster, ["forest", "lake"])
-    everywhere, in_projects = needed(cluster, "cluster"), needed(cluster, "projects")
+    cluster_wide, in_projects = required(cluster, "cluster"), required(cluster, "projects")
     if cluster.create_namespaces:
-        assert given(manifests, "ClusterRole") == everywhere | in_projects
-        assert given(manifests, "Role") == set()
+        assert granted(manifests, "ClusterRole") == cluster_wide | in_projects
+        assert granted(manifests, "Role") == set()
     else:
-        assert given(manifests, "ClusterRole") == everywhere
-        assert given(manifests, "Role") == needed(cluster, "projects", "forest") | needed(cluster, "projects", "lake")
+        assert granted(manifests, "ClusterRole") == cluster_wide
+        assert granted(manifests, "Role") == required(cluster, "projects", "forest") | required(
+            cluster, "projects", "lake"
+        )
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_secrets_are_made_and_never_read(cluster: Cluster) -> None:
-    found = [permission for permission in list_permissions(cluster) if permission.resource.startswith("secrets")]
-    assert [permission.verbs for permission in found] == [("create",)]
+def test_secrets_can_be_created_but_not_read(cluster: Cluster) -> None:
+    secret_permissions = [
+        permission for permission in list_permissions(cluster) if permission.resource.startswith("secrets")
+    ]
+    assert [permission.verbs for permission in secret_permissions] == [("create",)]
     assert not any("*" in (*item.verbs, item.resource, item.group) for item in list_permissions(cluster))
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_outside_of_projects_only_namespaces_are_made(cluster: Cluster) -> None:
+def test_only_namespaces_are_created_cluster_wide(cluster: Cluster) -> None:
     for permission in list_permissions(cluster):
         if permission.scope == "cluster":
-            changing = set(permission.verbs) - READING
-            assert not changing or (permission.resource == "namespaces" and cluster.create_namespaces), permission
+            write_verbs = set(permission.verbs) - READ_VERBS
+            assert not write_verbs or (permission.resource == "namespaces" and cluster.create_namespaces), permission
 
 
-def test_every_permission_says_why() -> None:
+def test_every_permission_has_a_purpose() -> None:
     assert [permission for permission in list_permissions(CLUSTERS[2]) if len(permission.purpose) < 4] == []
 
 
-def test_queues_are_looked_at_where_they_are_used() -> None:
+def test_queue_permissions_match_the_configured_scheduler() -> None:
     def groups(cluster: Cluster) -> set[str]:
         return {permission.group for permission in list_permissions(cluster)}
 
-    kueue = [each for each in list_permissions(Cluster(name="main", queueing="kueue")) if "kueue" in each.group]
-    assert {each.resource: (set(each.verbs), each.scope) for each in kueue} == dict.fromkeys(
+    kueue = [item for item in list_permissions(Cluster(name="main", queueing="kueue")) if "kueue" in item.group]
+    assert {item.resource: (set(item.verbs), item.scope) for item in kueue} == dict.fromkeys(
         ("workloads", "localqueues", "clusterqueues"), ({"get", "list", "watch"}, "cluster")
     )
     assert "scheduling.run.ai" in groups(Cluster(name="main", gpu_sharing="kai"))
@@ -87,9 +91,9 @@ def test_queues_are_looked_at_where_they_are_used() -> None:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_every_role_is_given_to_the_service_account(cluster: Cluster) -> None:
+def test_every_role_is_bound_to_the_service_account(cluster: Cluster) -> None:
     manifests = render_access(cluster, ["forest"])
-    roles = {_named(item) for item in manifests if item["kind"] in ("Role", "ClusterRole")}
+    roles = {_reference_of(item) for item in manifests if item["kind"] in ("Role", "ClusterRole")}
     bound: set[Any] = set()
     for item in manifests:
         if item["kind"].endswith("Binding"):
@@ -98,13 +102,13 @@ def test_every_role_is_given_to_the_service_account(cluster: Cluster) -> None:
             bound.add((reference["kind"], item["metadata"].get("namespace"), reference["name"]))
     assert bound == roles
     (account,) = (item for item in manifests if item["kind"] == "ServiceAccount")
-    assert _named(account) == ("ServiceAccount", "fairlead-system", "fairlead")
+    assert _reference_of(account) == ("ServiceAccount", "fairlead-system", "fairlead")
 
 
-def test_where_no_project_is_there_no_role_of_projects_is_given() -> None:
-    kinds = [manifest["kind"] for manifest in render_access(CLOSED, [])]
+def test_without_projects_no_project_roles_are_rendered() -> None:
+    kinds = [manifest["kind"] for manifest in render_access(WITHOUT_NAMESPACE_CREATION, [])]
     assert kinds == ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
 
 
-def _named(manifest: Manifest) -> tuple[str, str | None, str]:
+def _reference_of(manifest: Manifest) -> tuple[str, str | None, str]:
     return manifest["kind"], manifest["metadata"].get("namespace"), manifest["metadata"]["name"]

@@ -19,17 +19,17 @@ CHOICES: list[tuple[dict[str, str], str, str]] = [
 
 
 @pytest.mark.parametrize(("layers", "chosen", "source"), CHOICES)
-def test_a_compute_resource_is_the_users_the_templates_the_nearest_policys_or_the_platforms(
+def test_user_template_policy_and_platform_choose_the_compute_resource_in_that_order(
     layers: dict[str, str], chosen: str, source: str
 ) -> None:
-    said = {name: {"profile": profile} for name, profile in layers.items()}
+    values = {name: {"profile": profile} for name, profile in layers.items()}
     planned = plan(
-        {"template": "start", **said.get("user", {})},
-        make_policy(defaults=said.get("policy", {})),
-        make_policy("project/forest", defaults=said.get("nearer", {})),
-        make_template(**said.get("template", {})),
+        {"template": "start", **values.get("user", {})},
+        make_policy(defaults=values.get("policy", {})),
+        make_policy("project/forest", defaults=values.get("nearer", {})),
+        make_template(**values.get("template", {})),
         *(make_compute_resource(name, envs={"CHOSEN": name}) for name in "abcde"),
-        platform=said.get("platform"),
+        platform=values.get("platform"),
     )
     assert value(planned, "profile") == chosen
     assert value(planned, "envs.CHOSEN") == chosen
@@ -38,13 +38,13 @@ def test_a_compute_resource_is_the_users_the_templates_the_nearest_policys_or_th
         assert str(setting(planned, "envs.CHOSEN").source) == f"compute resource {chosen}"
 
 
-def test_the_revision_and_scope_of_what_was_chosen_are_remembered() -> None:
+def test_the_source_contains_revision_and_scope_of_the_compute_resource() -> None:
     resource = make_compute_resource(revision=7, scope="department/vision", resources={"cpu": 1})
     source = setting(plan({"profile": "big"}, resource), "resources.cpu.requests").source
     assert (source.name, source.scope, source.revision) == ("big", "department/vision", 7)
 
 
-def test_the_compute_resource_of_a_template_is_overruled_with_a_warning() -> None:
+def test_overriding_the_compute_resource_of_a_template_is_a_warning() -> None:
     planned = plan(
         {"template": "start", "profile": "b"},
         make_template(profile="a"),
@@ -55,7 +55,7 @@ def test_the_compute_resource_of_a_template_is_overruled_with_a_warning() -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "path", "rule", "hint"),
+    ("requested", "path", "rule", "hint"),
     [
         ({"profile": "bg"}, "profile", "unknown_profile", "big"),
         ({"template": "strat"}, "template", "unknown_template", "start"),
@@ -63,21 +63,21 @@ def test_the_compute_resource_of_a_template_is_overruled_with_a_warning() -> Non
     ],
 )
 def test_an_unknown_name_is_a_violation_that_lists_the_nearest_names(
-    asked: dict[str, Any], path: str, rule: str, hint: str
+    requested: dict[str, Any], path: str, rule: str, hint: str
 ) -> None:
-    planned = plan(asked, make_compute_resource(), make_template())
+    planned = plan(requested, make_compute_resource(), make_template())
     assert broken(planned) == [(path, rule)]
     assert hint in str(planned.violations[0].hint)
     assert planned.manifests == ()
 
 
-def test_an_unknown_name_where_there_are_none_says_so() -> None:
+def test_the_hint_says_if_no_compute_resources_exist() -> None:
     planned = plan({"profile": "big"})
     assert broken(planned) == [("profile", "unknown_profile")]
     assert "there are none yet" in str(planned.violations[0].hint)
 
 
-def test_nothing_falls_back_from_an_unknown_name() -> None:
+def test_an_unknown_name_does_not_fall_back_to_a_default() -> None:
     planned = plan({"profile": "c"}, make_policy(defaults={"profile": "a"}), make_compute_resource("a", fs_group=5))
     assert broken(planned) == [("profile", "unknown_profile")]
     assert value(planned, "fs_group") == 1000
@@ -85,12 +85,12 @@ def test_nothing_falls_back_from_an_unknown_name() -> None:
 
 @pytest.mark.parametrize("layer", ["policy", "template", "platform"])
 def test_an_unknown_compute_resource_of_any_layer_is_a_violation_with_its_source(layer: str) -> None:
-    named = {"profile": "gone"}
+    values = {"profile": "gone"}
     planned = plan(
         {"template": "start"},
-        make_policy(defaults=named if layer == "policy" else {}),
-        make_template(**(named if layer == "template" else {})),
-        platform=named if layer == "platform" else None,
+        make_policy(defaults=values if layer == "policy" else {}),
+        make_template(**(values if layer == "template" else {})),
+        platform=values if layer == "platform" else None,
     )
     assert broken(planned) == [("profile", "unknown_profile")]
     assert planned.violations[0].source is not None
@@ -109,13 +109,15 @@ def test_an_unknown_compute_resource_of_any_layer_is_a_violation_with_its_source
         ("workspace", ["training"], False),
     ],
 )
-def test_a_compute_resource_is_for_its_kinds_of_workload(action: str, types: list[str] | None, allowed: bool) -> None:
+def test_a_compute_resource_accepts_only_its_workload_types(
+    action: str, types: list[str] | None, allowed: bool
+) -> None:
     resource = make_compute_resource(workload_types=types)
     planned = plan({"action": action, "profile": "big", "function": SERVED}, resource)
     assert broken(planned) == ([] if allowed else [("profile", "workload_types")])
 
 
-def test_templates_are_a_starting_point_that_users_may_change() -> None:
+def test_users_may_override_values_of_a_template() -> None:
     planned = plan(
         {"template": "start", "resources": {"disk": "1Gi"}}, make_template(resources={"disk": "50Gi", "cpu": 1})
     )
