@@ -75,7 +75,7 @@ def test_a_served_function_answers_whoever_asks_the_server(platform: Platform) -
     assert (status, said["y"]) == (200, 40)
     status, said = ask(platform, run, z=1)
     assert (status, "its signature is predict(x=1, code=None)" in said["error"]) == (400, True)
-    assert run.logs().startswith("is started\ninit\n")
+    assert run.logs().startswith("started\ninit\n")
     run.stop()
     assert end(run)["state"] == "stopped"
     assert find_processes(run.id) == []
