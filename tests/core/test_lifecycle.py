@@ -12,19 +12,19 @@ from fairlead.model.records import RunRecord
 from fairlead.model.states import FINAL, State
 from tests.contracts.samples import NOW, make
 
-GOING = [State.QUEUED, State.PENDING, State.STARTING, State.RUNNING, State.DEGRADED]
+ACTIVE = [State.QUEUED, State.PENDING, State.STARTING, State.RUNNING, State.DEGRADED]
 
 
 def make_run(state: State, **fields: Any) -> RunRecord:
-    """A run at a state, which says why it is there."""
+    """A run in a state, with reason and message."""
     if state is State.STOPPING:
         fields = {"stopped_by": "mia", **fields}
     return make(RunRecord, "r1", state=str(state), **{"reason": "Before", "message": "as it was", **fields})
 
 
-def decide(state: State, seen: Phase | None, **more: Any) -> Decision:
+def decide(state: State, phase: Phase | None, **more: Any) -> Decision:
     """The decision for a state and an observed phase."""
-    observed = None if seen is None else Observation(seen, **more)
+    observed = None if phase is None else Observation(phase, **more)
     return lifecycle.decide(make_run(state), observed)
 
 
@@ -57,96 +57,96 @@ TABLE: list[tuple[State, Phase | None, State, ExecutorAction]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "seen", "after", "act"), TABLE)
-def test_each_state_goes_on_by_what_is_seen(
-    state: State, seen: Phase | None, after: State, act: ExecutorAction
+@pytest.mark.parametrize(("state", "phase", "next_state", "action"), TABLE)
+def test_observed_phases_determine_the_next_state(
+    state: State, phase: Phase | None, next_state: State, action: ExecutorAction
 ) -> None:
-    decision = decide(state, seen)
-    assert (decision.state, decision.action) == (after, act)
+    decision = decide(state, phase)
+    assert (decision.state, decision.action) == (next_state, action)
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
-@pytest.mark.parametrize("seen", [None, *Phase])
-def test_what_has_ended_stays_as_it_is(state: State, seen: Phase | None) -> None:
-    assert decide(state, seen, reason="Other", message="other") == Decision(
+@pytest.mark.parametrize("phase", [None, *Phase])
+def test_ended_runs_do_not_change(state: State, phase: Phase | None) -> None:
+    assert decide(state, phase, reason="Other", message="other") == Decision(
         state, ExecutorAction.NONE, "Before", "as it was"
     )
 
 
-def test_what_is_stopped_before_anything_was_there_is_stopped() -> None:
+def test_a_run_without_objects_is_stopped_immediately() -> None:
     decision = decide(State.STOPPING, None)
     assert (decision.state, decision.reason) == (State.STOPPED, "Stopped")
     assert decision.message == "stopped by mia before it started"
     assert decision.action is ExecutorAction.STOP  # otherwise objects that were not observed could start later
 
 
-@pytest.mark.parametrize("state", [*GOING, State.STOPPING])
-def test_what_ended_because_it_was_asked_to_is_stopped(state: State) -> None:
-    seen = Observation(Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
-    decision = lifecycle.decide(make_run(state, stopped_by="mia"), seen)
+@pytest.mark.parametrize("state", [*ACTIVE, State.STOPPING])
+def test_a_run_that_ended_on_request_is_stopped(state: State) -> None:
+    observation = Observation(Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
+    decision = lifecycle.decide(make_run(state, stopped_by="mia"), observation)
     assert decision == Decision(State.STOPPED, ExecutorAction.NONE, "Stopped", "stopped by mia")
 
 
-def test_what_nobody_here_has_stopped_was_terminated() -> None:
+def test_a_run_stopped_from_outside_is_terminated() -> None:
     decision = decide(State.RUNNING, Phase.FAILED, stopped=True)
     assert (decision.state, decision.reason) == (State.FAILED, "Terminated")
     assert "terminated from outside Fairlead" in decision.message
 
 
 @pytest.mark.parametrize(
-    ("phase", "state", "said"),
+    ("phase", "state", "outcome"),
     [(Phase.SUCCEEDED, State.COMPLETED, "completed"), (Phase.FAILED, State.FAILED, "failed")],
 )
-def test_what_ended_before_the_stop_arrived_is_told_as_it_was(phase: Phase, state: State, said: str) -> None:
+def test_a_run_that_ended_before_the_stop_keeps_its_outcome(phase: Phase, state: State, outcome: str) -> None:
     decision = decide(State.STOPPING, phase)
     assert decision.state is state
-    assert decision.message == f"{said}; it ended before mia stopped it"
+    assert decision.message == f"{outcome}; it ended before mia stopped it"
 
 
-def test_how_a_run_failed_is_told_in_the_words_of_its_executor() -> None:
+def test_reason_and_message_of_a_failure_come_from_the_executor() -> None:
     decision = decide(State.RUNNING, Phase.FAILED, reason="OOMKilled", message="used 3 GiB of memory")
     assert decision == Decision(State.FAILED, ExecutorAction.NONE, "OOMKilled", "used 3 GiB of memory")
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
-def test_a_run_of_which_nothing_is_left_is_lost(state: State) -> None:
+def test_a_running_run_without_objects_is_lost(state: State) -> None:
     decision = decide(state, None)
     assert (decision.state, decision.action, decision.reason) == (State.FAILED, ExecutorAction.NONE, "Lost")
 
 
-def test_a_run_that_waits_for_another_place_is_lost_too_for_it_has_begun_before() -> None:
+def test_an_evicted_run_without_objects_is_lost() -> None:
     evicted = decide(State.RUNNING, Phase.PENDING, reason="Evicted", message="waits for another place")
     assert (evicted.state, evicted.reason) == (State.PENDING, "Evicted")
     decision = lifecycle.decide(make_run(evicted.state, started_at=NOW), None)
     assert (decision.state, decision.action, decision.reason) == (State.FAILED, ExecutorAction.NONE, "Lost")
 
 
-def test_what_is_started_again_after_a_crash_says_the_same_again() -> None:
+def test_starting_again_after_a_crash_keeps_reason_and_message() -> None:
     """Otherwise each attempt would create an event."""
     first = decide(State.QUEUED, None)
-    kept = make_run(first.state, reason=first.reason, message=first.message)
-    assert lifecycle.decide(kept, None) == first
+    run = make_run(first.state, reason=first.reason, message=first.message)
+    assert lifecycle.decide(run, None) == first
 
 
-def test_what_is_stopped_again_says_the_same_again() -> None:
+def test_stopping_again_keeps_reason_and_message() -> None:
     decision = decide(State.STOPPING, Phase.RUNNING)
     assert (decision.action, decision.reason, decision.message) == (ExecutorAction.STOP, "Before", "as it was")
 
 
-@pytest.mark.parametrize("degraded", [None, *Phase])
-def test_a_degraded_run_goes_on_like_a_running_one(degraded: Phase | None) -> None:
-    assert decide(State.DEGRADED, degraded).action is ExecutorAction.NONE
+@pytest.mark.parametrize("phase", [None, *Phase])
+def test_a_degraded_run_needs_no_action(phase: Phase | None) -> None:
+    assert decide(State.DEGRADED, phase).action is ExecutorAction.NONE
 
 
-# Tries
+# Retries
 
 
 RETRIES = AttemptHistory(RetryPolicy(retries=2))
 
 
-def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
-    seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad", exit_code=1)
-    decision = lifecycle.decide(make_run(State.RUNNING), seen, RETRIES)
+def test_a_failed_run_with_retries_left_is_queued_again() -> None:
+    observation = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad", exit_code=1)
+    decision = lifecycle.decide(make_run(State.RUNNING), observation, RETRIES)
     assert (decision.state, decision.action, decision.reason) == (State.QUEUED, ExecutorAction.NONE, "Retrying")
     assert decision.message == "attempt 1 failed (ExitCode): ValueError: bad; attempt 2 of 3 starts in 10 s"
     failure = decision.failure
@@ -154,37 +154,37 @@ def test_what_failed_and_has_tries_left_waits_to_be_tried_again() -> None:
     assert (failure.reason, failure.message, failure.retry.pause_seconds) == ("ExitCode", "ValueError: bad", 10)
 
 
-def test_the_last_try_fails_as_any_run_does_and_says_that_it_was_the_last() -> None:
-    seen = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad")
-    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), seen, AttemptHistory(RETRIES.policy, [0, 0]))
+def test_a_failure_of_the_last_attempt_is_final() -> None:
+    observation = Observation(Phase.FAILED, reason="ExitCode", message="ValueError: bad")
+    decision = lifecycle.decide(make_run(State.RUNNING, attempt=3), observation, AttemptHistory(RETRIES.policy, [0, 0]))
     message = "ValueError: bad; that was attempt 3 of 3"
     assert decision == Decision(State.FAILED, ExecutorAction.NONE, "ExitCode", message)
 
 
-@pytest.mark.parametrize("seen", [Observation(Phase.SUCCEEDED), None])
-def test_what_has_completed_or_is_lost_is_not_tried_again(seen: Observation | None) -> None:
-    decision = lifecycle.decide(make_run(State.RUNNING, started_at=NOW), seen, RETRIES)
+@pytest.mark.parametrize("observation", [Observation(Phase.SUCCEEDED), None])
+def test_completed_and_lost_runs_are_not_retried(observation: Observation | None) -> None:
+    decision = lifecycle.decide(make_run(State.RUNNING, started_at=NOW), observation, RETRIES)
     assert (decision.state in FINAL, decision.failure) == (True, None)
 
 
-def test_what_failed_before_its_stop_arrived_is_not_tried_again() -> None:
-    seen = Observation(Phase.FAILED, reason="ExitCode", message="exited with 1")
-    decision = lifecycle.decide(make_run(State.STOPPING), seen, RETRIES)
+def test_a_run_that_failed_before_its_stop_is_not_retried() -> None:
+    observation = Observation(Phase.FAILED, reason="ExitCode", message="exited with 1")
+    decision = lifecycle.decide(make_run(State.STOPPING), observation, RETRIES)
     message = "exited with 1; it ended before mia stopped it"
     assert decision == Decision(State.FAILED, ExecutorAction.NONE, "ExitCode", message)
 
 
-@pytest.mark.parametrize(("attempt", "it"), [(1, "it"), (2, "attempt 2")])
-def test_what_is_stopped_while_it_waits_says_what_had_not_started(attempt: int, it: str) -> None:
+@pytest.mark.parametrize(("attempt", "subject"), [(1, "it"), (2, "attempt 2")])
+def test_the_stop_message_of_a_waiting_run_names_the_attempt(attempt: int, subject: str) -> None:
     waiting = make_run(State.QUEUED, attempt=attempt)
     decision = lifecycle.decide_stop(waiting, "mia")
-    assert (decision.state, decision.message) == (State.STOPPED, f"stopped by mia before {it} started")
-    gone = lifecycle.decide(make_run(State.STOPPING, attempt=attempt), None, RETRIES)
-    assert (gone.state, gone.message) == (State.STOPPED, f"stopped by mia before {it} started")
+    assert (decision.state, decision.message) == (State.STOPPED, f"stopped by mia before {subject} started")
+    stopped = lifecycle.decide(make_run(State.STOPPING, attempt=attempt), None, RETRIES)
+    assert (stopped.state, stopped.message) == (State.STOPPED, f"stopped by mia before {subject} started")
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.DEGRADED])
-def test_a_served_run_of_which_nothing_answers_any_more_is_degraded(state: State) -> None:
-    found = lifecycle.decide(make_run(state, action="serve"), Observation(Phase.STARTING))
-    assert (found.state, found.action, found.reason) == (State.DEGRADED, ExecutorAction.NONE, "NotReady")
+def test_a_served_run_that_stops_responding_is_degraded(state: State) -> None:
+    decision = lifecycle.decide(make_run(state, action="serve"), Observation(Phase.STARTING))
+    assert (decision.state, decision.action, decision.reason) == (State.DEGRADED, ExecutorAction.NONE, "NotReady")
     assert decide(state, Phase.STARTING).reason != "NotReady"

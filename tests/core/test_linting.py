@@ -30,23 +30,23 @@ def lint(
     return lint_compute_resource(resource, policies, clusters, **more).findings
 
 
-def rules(found: tuple[Finding, ...], kind: type) -> list[str]:
-    """The rules of what was found, of one kind."""
-    return [item.rule for item in found if isinstance(item, kind)]
+def rules(findings: tuple[Finding, ...], kind: type) -> list[str]:
+    """The rules of the findings of one type."""
+    return [item.rule for item in findings if isinstance(item, kind)]
 
 
-def test_a_good_compute_resource_is_passed_without_a_word() -> None:
+def test_a_valid_compute_resource_has_no_findings() -> None:
     resource = make_compute_resource(resources={"gpu": 1, "mem": {"requests": "64Gi", "limits": "80Gi"}})
     assert lint(resource, [], []) == ()
     assert lint(resource, [make_policy(rules={"resources.gpu": {"max": 2}})], [PLAIN]) == ()
 
 
 def test_a_broken_rule_is_a_violation() -> None:
-    found = lint(make_compute_resource(resources={"gpu": 4}), [make_policy(rules={"resources.gpu": {"max": 2}})], [])
-    assert rules(found, Violation) == ["max"]
+    findings = lint(make_compute_resource(resources={"gpu": 4}), [make_policy(rules={"resources.gpu": {"max": 2}})], [])
+    assert rules(findings, Violation) == ["max"]
 
 
-def test_what_a_policy_switches_off_is_a_violation_and_what_none_mentions_a_warning() -> None:
+def test_disabled_features_are_violations_and_unmentioned_ones_warnings() -> None:
     root = make_compute_resource(run_as_user=0)
     assert rules(lint(root, [], []), PlanWarning) == ["allow_root"]
     assert rules(lint(root, [], []), Violation) == []
@@ -62,7 +62,7 @@ def test_a_contradiction_is_a_violation() -> None:
     ]
 
 
-def test_a_share_is_refused_where_no_cluster_can_give_it() -> None:
+def test_a_gpu_share_needs_a_cluster_that_supports_it() -> None:
     share = make_compute_resource(resources={"gpu": {"memory": "50%"}})
     assert rules(lint(share, [], [PLAIN]), Violation) == ["gpu_sharing"]
     assert rules(lint(share, [], []), Violation) == []
@@ -71,7 +71,7 @@ def test_a_share_is_refused_where_no_cluster_can_give_it() -> None:
 
 
 @pytest.mark.parametrize("types", [["training"], ["workspace"], ["inference"], None])
-def test_each_finding_is_told_once_whatever_the_workload_types(types: list[str] | None) -> None:
+def test_each_finding_is_reported_once_for_all_workload_types(types: list[str] | None) -> None:
     resource = make_compute_resource(resources={"mem": 5}, workload_types=types)
     assert rules(lint(resource, [], []), PlanWarning) == ["tiny"]
 
@@ -86,17 +86,17 @@ def test_each_finding_is_told_once_whatever_the_workload_types(types: list[str] 
         {"rules": {"deadline": {"required": True}}},
     ],
 )
-def test_what_only_a_users_program_can_break_is_not_held_against_the_compute_resource(policy: dict[str, Any]) -> None:
+def test_rules_about_user_programs_do_not_apply_to_compute_resources(policy: dict[str, Any]) -> None:
     assert lint(make_compute_resource(resources={"cpu": 1}), [make_policy(**policy)], []) == ()
 
 
-def test_the_defaults_of_the_platform_count() -> None:
+def test_platform_defaults_are_taken_into_account() -> None:
     platform = make_requirements(resources={"gpu": 4})
     policy = make_policy(rules={"resources.gpu": {"max": 2}})
     assert rules(lint(make_compute_resource(), [policy], [], platform=platform), Violation) == ["max"]
 
 
-def test_a_template_is_tried_with_the_compute_resource_that_it_names() -> None:
+def test_a_template_is_linted_with_its_compute_resource() -> None:
     policy = make_policy(rules={"resources.gpu": {"max": 2}})
     snapshot = make_snapshot(make_compute_resource("many", resources={"gpu": 4}), policy)
     assert rules(lint_template(make_template(profile="many"), snapshot, [PLAIN]).findings, Violation) == ["max"]

@@ -65,15 +65,15 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("asked", REQUESTS)
+@pytest.mark.parametrize("requested", REQUESTS)
 @pytest.mark.parametrize("sharing", ["none", "kai", "hami"])
-def test_a_cluster_would_accept_what_is_rendered(asked: dict[str, Any], sharing: str) -> None:
-    planned = plan(asked, ROOT, make_cluster(gpu_sharing=sharing))
+def test_rendered_manifests_are_valid(requested: dict[str, Any], sharing: str) -> None:
+    planned = plan(requested, ROOT, make_cluster(gpu_sharing=sharing))
     assert planned.violations == ()
     assert check_manifests(planned.manifests) == []
 
 
-def test_existing_objects_are_referred_to_and_not_made() -> None:
+def test_existing_objects_are_referenced_and_not_created() -> None:
     volumes = {
         "shared": {"volume_type": "shared_volume", "mount_path": "/a", "spec": {"claim_name": "theirs"}},
         "settings": {"volume_type": "config_map", "mount_path": "/b"},
@@ -84,7 +84,7 @@ def test_existing_objects_are_referred_to_and_not_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "kinds"),
+    ("requested", "kinds"),
     [
         ({}, ["Job"]),
         ({"function": PYTHON}, ["Job", "ConfigMap"]),
@@ -99,11 +99,11 @@ def test_existing_objects_are_referred_to_and_not_made() -> None:
         ),
     ],
 )
-def test_a_run_has_its_main_object_first_and_what_belongs_to_it(asked: dict[str, Any], kinds: list[str]) -> None:
-    assert [manifest["kind"] for manifest in plan(asked).manifests] == kinds
+def test_the_main_object_of_a_run_comes_first(requested: dict[str, Any], kinds: list[str]) -> None:
+    assert [manifest["kind"] for manifest in plan(requested).manifests] == kinds
 
 
-def test_every_pod_runs_without_any_right() -> None:
+def test_every_pod_runs_without_privileges() -> None:
     spec = pod(plan())
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -113,28 +113,28 @@ def test_every_pod_runs_without_any_right() -> None:
     assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_a_pod_is_root_only_where_its_user_is() -> None:
+def test_a_pod_runs_as_root_only_if_its_user_id_is_0() -> None:
     assert pod(plan({"run_as_user": 0}, ROOT))["securityContext"]["runAsNonRoot"] is False
     assert pod(plan({"run_as_group": 0}, ROOT))["securityContext"]["runAsNonRoot"] is True
 
 
-def test_a_job_waits_until_everything_is_there_and_is_not_retried_by_kubernetes() -> None:
+def test_a_job_starts_suspended_and_is_not_retried_by_kubernetes() -> None:
     job = plan({"deadline": "1h"}).manifests[0]["spec"]
     assert (job["suspend"], job["backoffLimit"]) == (True, 0)
     assert job["template"]["spec"]["activeDeadlineSeconds"] == 3600
     assert "completionMode" not in job
 
 
-def test_a_pod_that_the_cluster_took_away_does_not_fail_its_job() -> None:
+def test_pod_disruptions_do_not_fail_the_job() -> None:
     (rule,) = plan().manifests[0]["spec"]["podFailurePolicy"]["rules"]
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
-def test_what_a_program_wrote_last_tells_of_its_end() -> None:
+def test_the_termination_message_falls_back_to_logs() -> None:
     assert container(plan())["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
-def test_a_volume_is_mounted_read_only_and_in_part_where_that_is_asked_for() -> None:
+def test_volumes_may_be_mounted_read_only_and_by_sub_path() -> None:
     volumes = {
         "a": {"volume_type": "empty_dir", "mount_path": "/a", "read_only": True, "sub_path": "models"},
         "b": {"volume_type": "empty_dir", "mount_path": "/b"},
@@ -149,7 +149,7 @@ def test_a_run_cannot_change_its_own_code() -> None:
     assert [mount.get("readOnly") for mount in mounts if mount["mountPath"] == "/etc/fairlead"] == [True]
 
 
-def test_several_pods_of_a_job_are_told_apart_by_an_index() -> None:
+def test_a_job_with_replicas_is_indexed() -> None:
     job = plan({"replicas": 3}).manifests[0]["spec"]
     assert (job["parallelism"], job["completions"], job["completionMode"]) == (3, 3, "Indexed")
 
@@ -171,18 +171,18 @@ def test_several_pods_of_a_job_are_told_apart_by_an_index() -> None:
         ({"memory": "100%"}, "none", {"nvidia.com/gpu": "1"}, {}),
     ],
 )
-def test_gpus_are_asked_for_as_the_cluster_wants_it(
+def test_gpu_requests_depend_on_the_gpu_sharing_of_the_cluster(
     gpu: Any, sharing: str, resources: dict[str, str], annotations: dict[str, str]
 ) -> None:
     planned = plan({"resources": {"gpu": gpu}}, make_cluster(gpu_sharing=sharing))
     assert container(planned).get("resources", {}).get("limits", {}) == resources
-    found = planned.manifests[0]["spec"]["template"]["metadata"].get("annotations", {})
-    assert {key: text for key, text in found.items() if key.startswith("gpu-")} == annotations
+    pod_annotations = planned.manifests[0]["spec"]["template"]["metadata"].get("annotations", {})
+    assert {key: text for key, text in pod_annotations.items() if key.startswith("gpu-")} == annotations
     scheduler = {"none": None, "kai": "kai-scheduler", "hami": "hami-scheduler"}[sharing] if gpu else None
     assert pod(planned).get("schedulerName") == scheduler
 
 
-def test_a_gpu_type_stands_for_the_products_that_the_cluster_lists() -> None:
+def test_a_gpu_type_becomes_the_products_listed_by_the_cluster() -> None:
     cluster = make_cluster(gpu_types={"A100": ["A100-40GB", "A100-80GB"]}, gpu_product_label="own.example/gpu")
     spec = pod(plan({"resources": {"gpu": {"type": "A100"}}}, cluster))
     [term] = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -202,7 +202,7 @@ def test_a_gpu_type_stands_for_the_products_that_the_cluster_lists() -> None:
         ({}, None),
     ],
 )
-def test_shared_memory_reaches_up_to_its_size_the_memory_limit_or_the_nodes_memory(
+def test_shared_memory_is_limited_by_its_size_or_the_memory_limit(
     resources: dict[str, Any], shm: dict[str, str] | None
 ) -> None:
     spec = pod(plan({"resources": resources}))
@@ -213,7 +213,7 @@ def test_shared_memory_reaches_up_to_its_size_the_memory_limit_or_the_nodes_memo
         assert volume["emptyDir"] == shm
 
 
-def test_the_code_of_a_function_and_what_to_call_travel_in_a_config_map() -> None:
+def test_code_and_call_of_a_function_are_in_a_config_map() -> None:
     planned = plan({"function": PYTHON, "inputs": {"epochs": 3}})
     data = planned.manifests[1]["data"]
     call = json.loads(data["call.json"])
@@ -221,23 +221,25 @@ def test_the_code_of_a_function_and_what_to_call_travel_in_a_config_map() -> Non
     assert (call["handler"], call["inputs"], call["digest"]) == ("main", {"epochs": 3}, CODE.digest)
 
 
-def test_secrets_are_named_and_their_values_are_no_part_of_a_plan() -> None:
+def test_a_plan_contains_names_of_secrets_without_values() -> None:
     planned = plan({"secrets": ["B", "A"]}, secrets=["A", "B"])
     assert planned.manifests[1]["data"] == {"A": "", "B": ""}
 
 
 @pytest.mark.parametrize(
-    ("asked", "args"), [({}, ["a"]), ({"args": ["b", "$(X)"]}, ["b", "$$(X)"]), ({"args": []}, None)]
+    ("requested", "args"), [({}, ["a"]), ({"args": ["b", "$(X)"]}, ["b", "$$(X)"]), ({"args": []}, None)]
 )
-def test_arguments_of_a_request_replace_those_of_its_function(asked: dict[str, Any], args: list[str] | None) -> None:
-    planned = plan({"function": {**CONTAINER, "command": "run it", "args": "a"}, **asked})
+def test_arguments_of_a_request_replace_those_of_its_function(
+    requested: dict[str, Any], args: list[str] | None
+) -> None:
+    planned = plan({"function": {**CONTAINER, "command": "run it", "args": "a"}, **requested})
     assert container(planned)["command"] == ["run", "it"]
     assert container(planned).get("args") == args
 
 
 def expand(text: str) -> str:
-    """As the kubelet reads a text in a pod whose container has no variables."""
-    return re.sub(r"\$\$|\$\([^)]*\)", lambda found: "$" if found[0] == "$$" else f"<{found[0]}>", text)
+    """Expand a text as the kubelet does for a container without variables."""
+    return re.sub(r"\$\$|\$\([^)]*\)", lambda match: "$" if match[0] == "$$" else f"<{match[0]}>", text)
 
 
 @example(text="$(A)")
@@ -245,7 +247,7 @@ def expand(text: str) -> str:
 @example(text="a$")
 @example(text="$$$(")
 @given(st.text(alphabet="$()A b", max_size=12))
-def test_text_reaches_the_container_as_it_was_written(text: str) -> None:
+def test_text_is_escaped_for_the_container(text: str) -> None:
     assert expand(escape(text)) == text
 
 
@@ -269,11 +271,11 @@ from fairlead.model.volumes import Volume
 
 spec = {"size": "1Gi", "storage_class": "fast"}
 volume = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": spec, "sub_path": "s"}
-asked = {"volumes": {"d": volume}, "envs": {"B": "", "A": ""}, "secrets": ["D", "C"], "resources": {"gpu": 2, "cpu": 1}}
+request = {"volumes": {"d": volume}, "envs": {"B": "", "A": ""}, "secrets": ["D", "C"], "resources": {"gpu": 2, "cpu": 1}}
 locked = make_policy(rules={"volumes": {"locked": True}, "resources": {"locked": True}, "envs": {"locked": True}})
 odd = {"name": "d", "volume_type": "secret", "mount_path": "/d", "spec": {**spec, "medium": "", "claim_name": "c"}}
-found = [str(violation) for violation in refuse(Volume, odd)]
-json.dump([to_data(plan(asked)), to_data(plan(asked, locked)), found], sys.stdout)
+violations = [str(violation) for violation in refuse(Volume, odd)]
+json.dump([to_data(plan(request)), to_data(plan(request, locked)), violations], sys.stdout)
 """
 
 

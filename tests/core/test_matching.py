@@ -1,4 +1,4 @@
-"""Which nodes a run may be on: selectors and node affinity, as kube-scheduler sees them."""
+"""Node selectors and node affinity, with the rules of kube-scheduler."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
-def takes(*terms: dict[str, Any]) -> bool:
+def matches(*terms: dict[str, Any]) -> bool:
     """Whether a node with labels suits one of the terms."""
     return not list(matching.find_mismatches(make_pod_request(terms=terms), make_node(labels=LABELS)))
 
 
 @pytest.mark.parametrize(
-    ("said", "holds"),
+    ("condition", "expected"),
     [
         (("zone", "In", "a", "b"), True),
         (("zone", "In", "b"), False),
@@ -45,54 +45,54 @@ def takes(*terms: dict[str, Any]) -> bool:
         (("zone", "Gt", "1"), False),
         (("zone", "Lt", "1"), False),
         (("empty", "Lt", "1"), False),
-        (("odd", "Gt", "5"), False),  # Go reads no underscores in numbers
+        (("odd", "Gt", "5"), False),  # Go does not accept underscores in numbers
     ],
 )
-def test_every_operator_means_what_it_means_to_kubernetes(said: tuple[str, ...], holds: bool) -> None:
-    assert takes({"matchExpressions": [expression(*said)]}) is holds
+def test_operators_behave_as_in_kubernetes(condition: tuple[str, ...], expected: bool) -> None:
+    assert matches({"matchExpressions": [expression(*condition)]}) is expected
 
 
-def test_all_of_a_term_must_hold_and_one_of_the_terms() -> None:
+def test_terms_are_ored_and_their_expressions_anded() -> None:
     true, false = expression("zone", "In", "a"), expression("zone", "In", "b")
-    assert takes({"matchExpressions": [true, true]})
-    assert not takes({"matchExpressions": [true, false]})
-    assert takes({"matchExpressions": [false]}, {"matchExpressions": [true]})
-    assert not takes({"matchExpressions": [false]}, {"matchExpressions": [false]})
+    assert matches({"matchExpressions": [true, true]})
+    assert not matches({"matchExpressions": [true, false]})
+    assert matches({"matchExpressions": [false]}, {"matchExpressions": [true]})
+    assert not matches({"matchExpressions": [false]}, {"matchExpressions": [false]})
 
 
 @pytest.mark.parametrize("term", [{}, {"matchExpressions": []}, {"matchExpressions": None, "matchFields": None}])
-def test_a_term_without_anything_in_it_suits_no_node(term: dict[str, Any]) -> None:
-    assert not takes(term)
+def test_an_empty_term_matches_no_node(term: dict[str, Any]) -> None:
+    assert not matches(term)
 
 
-def test_without_terms_at_all_any_node_will_do_and_with_none_of_them_no_node() -> None:
+def test_missing_terms_match_every_node_and_an_empty_list_matches_none() -> None:
     assert not list(matching.find_mismatches(make_pod_request(), make_node()))
-    assert not takes()
+    assert not matches()
 
 
 @pytest.mark.parametrize(
-    ("operator", "name", "holds"),
+    ("operator", "name", "expected"),
     [("In", "box", True), ("In", "other", False), ("NotIn", "box", False), ("NotIn", "other", True)],
 )
-def test_a_node_is_chosen_by_its_name(operator: str, name: str, holds: bool) -> None:
-    assert takes({"matchFields": [expression("metadata.name", operator, name)]}) is holds
+def test_match_fields_select_a_node_by_name(operator: str, name: str, expected: bool) -> None:
+    assert matches({"matchFields": [expression("metadata.name", operator, name)]}) is expected
 
 
-def test_fields_and_labels_are_told_apart() -> None:
-    assert not takes({"matchExpressions": [expression("metadata.name", "In", "box")]})
-    assert not takes({"matchFields": [expression("zone", "In", "a")]})
+def test_fields_and_labels_are_not_mixed_up() -> None:
+    assert not matches({"matchExpressions": [expression("metadata.name", "In", "box")]})
+    assert not matches({"matchFields": [expression("zone", "In", "a")]})
 
 
-def test_each_label_that_is_missing_is_told() -> None:
+def test_each_mismatched_label_is_reported() -> None:
     pod_request = make_pod_request(selector={"zone": "b", "disk": "ssd", "cores": "8"})
-    found = list(matching.find_mismatches(pod_request, make_node(labels=LABELS)))
-    assert [(reason.path, reason.message) for reason in found] == [
+    reasons = list(matching.find_mismatches(pod_request, make_node(labels=LABELS)))
+    assert [(reason.path, reason.message) for reason in reasons] == [
         ("node_selector.zone", "needs a node with zone=b; box has zone=a"),
         ("node_selector.disk", "needs a node with disk=ssd; box has no such label"),
     ]
 
 
-def test_what_another_label_is_needed_for_never_fits() -> None:
+def test_a_run_that_needs_another_label_never_fits() -> None:
     assert (
         evaluation.evaluate(make_pod_request(selector={"zone": "b"}), NodeTable([make_node(labels=LABELS)])).verdict
         == "never"

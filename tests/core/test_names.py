@@ -1,4 +1,4 @@
-"""Names of objects: valid whatever things are called, and different for different things."""
+"""Names of Kubernetes objects: always valid, and unique."""
 
 import re
 
@@ -21,10 +21,10 @@ RUN_IDS = st.sampled_from(["r7", "0", "a-b", "b", "A", "x" * 40, "x" * 100, "019
 
 
 @given(NAMES, RUN_IDS)
-def test_a_run_is_called_by_a_dns_label_that_begins_with_a_letter(function: str, run: str) -> None:
+def test_a_run_name_is_a_dns_label_that_starts_with_a_letter(function: str, run: str) -> None:
     name = names.run_name(function, run)
     assert LABEL.fullmatch(name)
-    # An indexed Job's pods are called after it, with an index of up to four digits.
+    # Pods of an indexed Job are named after it, with an index of up to four digits.
     assert len(f"{name}-9999") <= 63
 
 
@@ -44,11 +44,11 @@ KUBERNETES_OWN = ["kube-system", "kube-public", "kube-node-lease", "Kube-System"
 @example(project="ube-system", rule="k{project}")
 @example(project="system", rule="kube{project}")
 @given(NAMES | st.sampled_from(KUBERNETES_OWN), RULES)
-def test_a_project_never_lands_in_a_namespace_of_kubernetes(project: str, rule: str) -> None:
+def test_a_project_never_uses_a_namespace_of_kubernetes(project: str, rule: str) -> None:
     assert not names.namespace(project, rule).startswith("kube-")
 
 
-def test_a_plain_project_is_called_in_its_namespace_as_it_is() -> None:
+def test_a_valid_project_name_is_used_unchanged_in_its_namespace() -> None:
     assert names.namespace("forest", "{project}") == "forest"
     assert names.namespace("forest", "ai-{project}-runs") == "ai-forest-runs"
 
@@ -74,16 +74,16 @@ def test_different_runs_have_different_names(one: tuple[str, str], other: tuple[
 
 
 @given(NAMES | RUN_IDS | st.text(max_size=80))
-def test_a_label_can_hold_what_stands_for_any_text(text: str) -> None:
+def test_any_text_is_converted_to_a_valid_label_value(text: str) -> None:
     assert re.fullmatch(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", names.label_value(text), re.ASCII)
     assert len(names.label_value(text)) <= 63
 
 
 @pytest.mark.parametrize("text", ["train", "Train", "a.b_c-d", "a" * 63])
-def test_what_a_label_can_hold_stays_as_it_is(text: str) -> None:
+def test_valid_label_values_are_unchanged(text: str) -> None:
     assert names.label_value(text) == text
 
 
 @pytest.mark.parametrize("text", ["train", "a-b", "a" * 63])
-def test_a_plain_name_stays_readable(text: str) -> None:
+def test_the_slug_of_a_valid_name_is_unchanged(text: str) -> None:
     assert names.slug(text) == text

@@ -1,4 +1,4 @@
-"""What quotas leave, what is said of one that leaves too little, and whose turn it is."""
+"""Quotas: remaining amounts, descriptions of shortages, and the order of the queue."""
 
 from typing import Any
 
@@ -26,42 +26,42 @@ TREE = ScopeTree(
 
 
 def make_load(gpu: int = 0, cpu: int = 0, mem: int = 0, runs: int = 1) -> QuotaAmounts:
-    """What a run asks for."""
+    """The amounts that a run requests."""
     return QuotaAmounts(gpu, cpu, mem, runs)
 
 
 def make_allowance(
-    used: QuotaAmounts = quotas.NOTHING, *, scope: str = VISION, reserved: QuotaAmounts = quotas.NOTHING, **said: Any
+    used: QuotaAmounts = quotas.NOTHING, *, scope: str = VISION, reserved: QuotaAmounts = quotas.NOTHING, **fields: Any
 ) -> Allowance:
-    """A quota as people write it, with what is held of it."""
-    holders = said.pop("holders", ())
-    return Allowance(scope, quotas.limits_of(Quota.model_validate(said)), used, reserved, holders)
+    """A quota with its current usage."""
+    holders = fields.pop("holders", ())
+    return Allowance(scope, quotas.limits_of(Quota.model_validate(fields)), used, reserved, holders)
 
 
-def tell(asked: QuotaAmounts, *allowances: Allowance) -> list[str]:
-    """What is lacking, in words."""
-    return [shortage.describe() for shortage in quotas.find_shortages(asked, allowances)]
+def describe_shortages(requested: QuotaAmounts, *allowances: Allowance) -> list[str]:
+    """The descriptions of all shortages."""
+    return [shortage.describe() for shortage in quotas.find_shortages(requested, allowances)]
 
 
-def test_amounts_of_a_quota_are_whole_numbers() -> None:
-    said = Quota.model_validate({"gpu": 8, "cpu": "1500m", "mem": "2Gi", "runs": 5})
-    assert quotas.limits_of(said) == {"gpu": 8, "cpu": 1500, "mem": 2 * GI, "runs": 5}
+def test_quota_amounts_are_integers() -> None:
+    quota = Quota.model_validate({"gpu": 8, "cpu": "1500m", "mem": "2Gi", "runs": 5})
+    assert quotas.limits_of(quota) == {"gpu": 8, "cpu": 1500, "mem": 2 * GI, "runs": 5}
     assert quotas.limits_of(Quota.model_validate({"mem": 0})) == {"mem": 0}
     assert quotas.limits_of(Quota()) == {}
 
 
-HELD = (
+HOLDERS = (
     QuotaHolder("id-41", "train-41", QuotaAmounts(2, 0, 0, 1)),
     QuotaHolder("id-42", "train-42", QuotaAmounts(4, 0, 0, 1)),
 )
 
 
 @pytest.mark.parametrize(
-    ("asked", "allowance", "told"),
+    ("requested", "allowance", "message"),
     [
         (
             make_load(gpu=4),
-            make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD),
+            make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HOLDERS),
             "needs 4 GPUs; 2 of 8 free in the department/vision quota; run train-42 uses 4",
         ),
         (
@@ -71,7 +71,7 @@ HELD = (
         ),
         (
             make_load(gpu=10),
-            make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD),
+            make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HOLDERS),
             "needs 10 GPUs; the department/vision quota is 8",
         ),
         (
@@ -91,13 +91,13 @@ HELD = (
         ),
         (
             make_load(),
-            make_allowance(QuotaAmounts(0, 0, 0, 2), runs=2, holders=HELD),
+            make_allowance(QuotaAmounts(0, 0, 0, 2), runs=2, holders=HOLDERS),
             "2 of 2 runs active in the department/vision quota; one of them is run train-41",
         ),
         (make_load(), make_allowance(runs=0), "the department/vision quota is 0 runs"),
         (
             make_load(gpu=1),
-            make_allowance(QuotaAmounts(6, 0, 0, 2), reserved=QuotaAmounts(gpu=4, runs=1), gpu=8, holders=HELD),
+            make_allowance(QuotaAmounts(6, 0, 0, 2), reserved=QuotaAmounts(gpu=4, runs=1), gpu=8, holders=HOLDERS),
             "needs 1 GPU; 2 of 8 free in the department/vision quota, but reserved for a run ahead in the queue",
         ),
         (
@@ -113,33 +113,31 @@ HELD = (
     ],
     ids=str,
 )
-def test_what_is_lacking_is_told_with_numbers(asked: QuotaAmounts, allowance: Allowance, told: str) -> None:
-    assert tell(asked, allowance) == [told]
+def test_shortages_are_described_with_numbers(requested: QuotaAmounts, allowance: Allowance, message: str) -> None:
+    assert describe_shortages(requested, allowance) == [message]
 
 
 @pytest.mark.parametrize(
-    ("asked", "allowance"),
+    ("requested", "allowance"),
     [
         (make_load(gpu=2), make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8)),
         (
             make_load(cpu=1),
             make_allowance(QuotaAmounts(12, 0, 0, 2), gpu=8),
-        ),  # it was larger once; this run asks for none
+        ),  # the quota was lowered, and this run requests no GPU
         (make_load(gpu=0), make_allowance(gpu=0)),
         (make_load(gpu=9), make_allowance(QuotaAmounts(0, 0, 0, 99), mem="1Gi")),
     ],
     ids=str,
 )
-def test_a_run_that_asks_for_what_is_left_or_for_nothing_of_it_lacks_nothing(
-    asked: QuotaAmounts, allowance: Allowance
-) -> None:
-    assert tell(asked, allowance) == []
+def test_requests_within_the_remaining_quota_have_no_shortage(requested: QuotaAmounts, allowance: Allowance) -> None:
+    assert describe_shortages(requested, allowance) == []
 
 
-def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() -> None:
+def test_all_shortages_are_listed_with_permanent_ones_first() -> None:
     platform = make_allowance(QuotaAmounts(10, 0, 0, 9), scope="platform", gpu=12, runs=9)
     vision = make_allowance(gpu=2)
-    assert [text for text in tell(make_load(gpu=3), platform, vision)] == [
+    assert describe_shortages(make_load(gpu=3), platform, vision) == [
         "needs 3 GPUs; the department/vision quota is 2",
         "needs 3 GPUs; 2 of 12 free in the platform quota",
         "9 of 9 runs active in the platform quota",
@@ -147,7 +145,7 @@ def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() 
 
 
 @pytest.mark.parametrize(
-    ("asked", "said", "told"),
+    ("requested", "quota", "message"),
     [
         (
             make_load(gpu=4),
@@ -159,16 +157,16 @@ def test_every_quota_that_is_over_is_told_and_first_what_no_end_helps_against() 
     ],
     ids=str,
 )
-def test_what_is_kept_with_a_run_has_no_number_that_changes_by_the_second(
-    asked: QuotaAmounts, said: dict[str, Any], told: str
+def test_wait_descriptions_do_not_depend_on_current_usage(
+    requested: QuotaAmounts, quota: dict[str, Any], message: str
 ) -> None:
     for used in (QuotaAmounts(8, 0, 0, 2), QuotaAmounts(99, 0, 0, 99)):
-        (short,) = quotas.find_shortages(asked, [make_allowance(used, holders=HELD, **said)])
-        assert short.describe_wait() == told
+        (short,) = quotas.find_shortages(requested, [make_allowance(used, holders=HOLDERS, **quota)])
+        assert short.describe_wait() == message
 
 
 @pytest.mark.parametrize(
-    ("verdict", "asked", "held"),
+    ("verdict", "requested", "expected"),
     [
         ("now", 4, "later"),
         ("later", 4, "later"),
@@ -180,15 +178,15 @@ def test_what_is_kept_with_a_run_has_no_number_that_changes_by_the_second(
         ("never", 2, "never"),
     ],
 )
-def test_a_quota_comes_before_what_the_nodes_say(verdict: str, asked: int, held: str) -> None:
+def test_quota_reasons_come_before_node_reasons(verdict: str, requested: int, expected: str) -> None:
     fit = Fit(verdict, reasons=() if verdict == "now" else ("no node has room",))
-    found = quotas.apply_quotas(fit, make_load(gpu=asked), [make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8)])
-    assert found.verdict == held
-    assert found.reasons[-len(fit.reasons) :] == fit.reasons or not fit.reasons
-    assert (len(found.reasons) > len(fit.reasons)) == (asked > 2)
+    limited = quotas.apply_quotas(fit, make_load(gpu=requested), [make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8)])
+    assert limited.verdict == expected
+    assert limited.reasons[-len(fit.reasons) :] == fit.reasons or not fit.reasons
+    assert (len(limited.reasons) > len(fit.reasons)) == (requested > 2)
 
 
-def test_there_is_room_for_as_many_as_every_quota_has_left() -> None:
+def test_the_tightest_quota_limits_the_number_of_runs() -> None:
     both = [
         make_allowance(QuotaAmounts(2, 0, 0, 1), scope="platform", gpu=8),
         make_allowance(QuotaAmounts(0, 0, 0, 4), runs=6),
@@ -200,8 +198,8 @@ def test_there_is_room_for_as_many_as_every_quota_has_left() -> None:
     assert quotas.count_fitting_runs(make_load(gpu=1), [], 10) == 10
 
 
-def test_the_end_of_a_run_gives_back_what_it_holds() -> None:
-    allowance = make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HELD)
+def test_ending_a_run_frees_its_quota() -> None:
+    allowance = make_allowance(QuotaAmounts(6, 0, 0, 2), gpu=8, holders=HOLDERS)
     assert allowance.without("id-42").remaining == {"gpu": 6}
     assert allowance.without("id-99") is allowance
 
@@ -209,46 +207,51 @@ def test_the_end_of_a_run_gives_back_what_it_holds() -> None:
 # Quotas of an organization
 
 
-def test_a_run_is_bound_by_the_quotas_of_all_scopes_above_it() -> None:
-    said = [("platform", Quota(gpu=9)), (VISION, Quota(runs=1)), (SPEECH, Quota()), ("project/lake", Quota(gpu=0))]
-    bounds = QuotaLimits.of(TREE, said)
-    assert bounds.limiting_scopes("project/forest") == ("platform", VISION)
-    assert bounds.limiting_scopes("project/lake") == ("platform", "project/lake")
-    assert bounds.limiting_scopes("project/new") == ("platform",)
+def test_quotas_of_all_parent_scopes_apply_to_a_run() -> None:
+    quota_list = [
+        ("platform", Quota(gpu=9)),
+        (VISION, Quota(runs=1)),
+        (SPEECH, Quota()),
+        ("project/lake", Quota(gpu=0)),
+    ]
+    limits = QuotaLimits.of(TREE, quota_list)
+    assert limits.limiting_scopes("project/forest") == ("platform", VISION)
+    assert limits.limiting_scopes("project/lake") == ("platform", "project/lake")
+    assert limits.limiting_scopes("project/new") == ("platform",)
     assert QuotaLimits.of(TREE, [(SPEECH, Quota())]).limiting_scopes("project/lake") == ()
 
 
-def test_what_runs_hold_is_counted_at_each_scope_above_them() -> None:
-    bounds = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
-    held = {("project/forest", 1, 500, 10): 2, ("project/lake", 3, 0, 0): 1}
-    assert {scope: found.used for scope, found in bounds.allowances(held).items()} == {
+def test_usage_is_counted_in_all_parent_scopes() -> None:
+    limits = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
+    usage = {("project/forest", 1, 500, 10): 2, ("project/lake", 3, 0, 0): 1}
+    assert {scope: allowance.used for scope, allowance in limits.allowances(usage).items()} == {
         "platform": QuotaAmounts(5, 1000, 20, 3),
         VISION: QuotaAmounts(2, 1000, 20, 2),
     }
 
 
-def test_runs_are_looked_for_where_a_quota_reaches() -> None:
-    bounds = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
-    assert bounds.within("platform", VISION) == ()
-    (condition,) = bounds.within(VISION)
+def test_runs_are_searched_within_the_scope_of_the_quota() -> None:
+    limits = QuotaLimits.of(TREE, [("platform", Quota(gpu=9)), (VISION, Quota(runs=1))])
+    assert limits.within("platform", VISION) == ()
+    (condition,) = limits.within(VISION)
     assert (condition.column, condition.operator, set(condition.value)) == ("scope", "in", {VISION, "project/forest"})
     assert isinstance(condition, Condition)
 
 
-# Whose turn it is: runs are said by their scope and what they ask for, the oldest first
+# Queue order: each run is its scope and its amounts, the oldest first
 
 
-def let_in(line: Queue, bounds: QuotaLimits, *asked: tuple[str, QuotaAmounts]) -> list[int]:
-    """Which of those that wait are let in, by number."""
-    found = []
-    for number, (scope, load) in enumerate(asked):
-        path = bounds.limiting_scopes(scope)
-        if lacking := line.find_shortages(load, path):
-            line.reserve_for_waiting(load, path, lacking)
+def admit(queue: Queue, limits: QuotaLimits, *requested: tuple[str, QuotaAmounts]) -> list[int]:
+    """The indexes of the queued runs that are admitted."""
+    admitted = []
+    for number, (scope, load) in enumerate(requested):
+        path = limits.limiting_scopes(scope)
+        if shortages := queue.find_shortages(load, path):
+            queue.reserve_for_waiting(load, path, shortages)
         else:
-            line.add_usage(load, path)
-            found.append(number)
-    return found
+            queue.add_usage(load, path)
+            admitted.append(number)
+    return admitted
 
 
 FOREST, LAKE = "project/forest", "project/lake"
@@ -257,27 +260,27 @@ CORE = (FOREST, make_load(cpu=1000))
 
 
 @pytest.mark.parametrize(
-    ("said", "asked", "let"),
+    ("quota_fields", "requested", "expected"),
     [
         ({VISION: {"runs": 2}}, [CORE, CORE, CORE], [0, 1]),
-        # One that is held lets nobody pass who asks for the same, and everybody who does not.
+        # A waiting run blocks later runs that request the same resource, and no others.
         ({VISION: {"gpu": 4}}, [THREE, THREE, ONE], [0]),
         ({VISION: {"gpu": 2}}, [TWO, TWO, CORE], [0, 2]),
         ({VISION: {"gpu": 1}}, [ONE, ONE, (LAKE, make_load(gpu=1))], [0, 2]),
-        # What can never be holds nobody back.
+        # A run that can never start blocks no other.
         ({VISION: {"gpu": 2}}, [THREE, TWO], [1]),
-        # Held by its department, it does not hold back others by what the platform has.
+        # A run that waits for its department quota reserves nothing of the platform quota.
         ({"platform": {"gpu": 4}, VISION: {"gpu": 2}}, [ONE, TWO, (LAKE, make_load(gpu=3))], [0, 2]),
-        # What the first in line asks for beside what it lacks is kept for it; not so for those behind it.
+        # All resources of the first waiting run are reserved; those of later ones are not.
         ({VISION: {"gpu": 1, "cpu": 2}}, [ONE, (FOREST, make_load(gpu=1, cpu=2000)), CORE], [0]),
         ({VISION: {"gpu": 1, "runs": 4}}, [*[ONE] * 5, *[CORE] * 3], [0, 5, 6]),
-        # Held by the platform, the first in line has its part of the department's quota kept for it too.
+        # If the first run waits for the platform quota, its part of the department quota is reserved too.
         ({"platform": {"gpu": 1}, VISION: {"cpu": 2}}, [ONE, (FOREST, make_load(gpu=1, cpu=2000)), CORE], [0]),
     ],
     ids=str,
 )
-def test_the_oldest_comes_first_quota_by_quota(
-    said: dict[str, Any], asked: list[tuple[str, QuotaAmounts]], let: list[int]
+def test_the_oldest_run_is_admitted_first_per_quota(
+    quota_fields: dict[str, Any], requested: list[tuple[str, QuotaAmounts]], expected: list[int]
 ) -> None:
-    bounds = QuotaLimits.of(TREE, ((scope, Quota.model_validate(quota)) for scope, quota in said.items()))
-    assert let_in(Queue(bounds.allowances({})), bounds, *asked) == let
+    limits = QuotaLimits.of(TREE, ((scope, Quota.model_validate(quota)) for scope, quota in quota_fields.items()))
+    assert admit(Queue(limits.allowances({})), limits, *requested) == expected

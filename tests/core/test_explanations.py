@@ -11,7 +11,7 @@ RESOURCE = make_compute_resource(
     "1xa100", revision=3, scope="department/vision", resources={"gpu": 1, "mem": {"requests": "64Gi", "limits": "80Gi"}}
 )
 POLICY = make_policy(defaults={"resources": {"cpu": 2}, "fs_group": 5}, limit_factor={"cpu": 2})
-ASKED = {"profile": "1xa100", "resources": {"mem": "6Gi"}, "envs": {"HF_HOME": "/data", "EMPTY": ""}}
+REQUESTED = {"profile": "1xa100", "resources": {"mem": "6Gi"}, "envs": {"HF_HOME": "/data", "EMPTY": ""}}
 
 
 def lines_about(text: str, path: str) -> list[str]:
@@ -25,12 +25,12 @@ def lines_about(text: str, path: str) -> list[str]:
 
 def find(data: dict[str, Any], path: str) -> dict[str, Any]:
     """The setting at a path, as JSON."""
-    [found] = [item for item in data["settings"] if item["path"] == path]
-    return dict(found)
+    [setting] = [item for item in data["settings"] if item["path"] == path]
+    return dict(setting)
 
 
-def test_the_text_says_of_each_value_who_set_it_and_what_it_overrode() -> None:
-    text = explanations.explain(plan(ASKED, RESOURCE, POLICY), "The title")
+def test_text_contains_the_source_of_each_value_and_overridden_values() -> None:
+    text = explanations.explain(plan(REQUESTED, RESOURCE, POLICY), "The title")
     assert text.startswith("The title")
     memory = " ".join(lines_about(text, "resources.mem.requests"))
     assert "64Gi" in memory
@@ -44,8 +44,8 @@ def test_the_text_says_of_each_value_who_set_it_and_what_it_overrode() -> None:
     assert '""' in " ".join(lines_about(text, "envs.EMPTY"))
 
 
-def test_the_text_shows_every_setting_and_every_warning_with_its_suggestion() -> None:
-    planned = plan(ASKED, RESOURCE, POLICY)
+def test_text_contains_every_setting_and_every_warning_with_its_hint() -> None:
+    planned = plan(REQUESTED, RESOURCE, POLICY)
     text = explanations.explain(planned, "title")
     assert all(setting.path in text for setting in planned.settings)
     assert planned.warnings
@@ -55,34 +55,34 @@ def test_the_text_shows_every_setting_and_every_warning_with_its_suggestion() ->
 
 
 def test_no_line_of_the_text_ends_in_spaces() -> None:
-    text = explanations.explain(plan(ASKED, RESOURCE, POLICY), "title")
+    text = explanations.explain(plan(REQUESTED, RESOURCE, POLICY), "title")
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_what_the_platform_always_sets_stands_apart() -> None:
+def test_platform_defaults_are_listed_separately() -> None:
     before, _, after = explanations.explain(plan(), "title").partition("et by the platform")
     assert "security.run_as_non_root" in after
     assert "security.run_as_non_root" not in before
     assert "function.image" in before
 
 
-def test_a_long_value_is_shortened_in_the_text_and_whole_in_json() -> None:
+def test_a_long_value_is_shortened_in_text_but_not_in_json() -> None:
     long = "x" * 500
     planned = plan({"envs": {"LONG": long}})
     assert long not in explanations.explain(planned, "title")
     assert find(explanations.to_data(planned), "envs.LONG")["value"] == long
 
 
-def test_a_violation_is_what_is_wrong_and_what_to_do() -> None:
+def test_a_violation_is_formatted_as_message_and_hint() -> None:
     violation = Violation("resources.gpu", "max", "asks for 9", "set it to 2", location="a.yaml")
-    said, do = explanations.format_finding(violation)
-    assert said == "a.yaml: resources.gpu: asks for 9"
-    assert do.endswith("-> set it to 2")
+    message, hint = explanations.format_finding(violation)
+    assert message == "a.yaml: resources.gpu: asks for 9"
+    assert hint.endswith("-> set it to 2")
     assert len(explanations.format_finding(Violation("", "yaml", "is empty"))) == 1
 
 
-def test_the_json_of_a_plan_has_the_shape_that_every_door_shows() -> None:
-    data = explanations.to_data(plan(ASKED, RESOURCE, POLICY))
+def test_the_json_of_a_plan_has_the_shape_of_the_api() -> None:
+    data = explanations.to_data(plan(REQUESTED, RESOURCE, POLICY))
     assert list(data) == ["settings", "warnings", "violations", "manifests", "fit"]
     memory = find(data, "resources.mem.requests")
     owner = {"layer": "compute_resource", "name": "1xa100", "scope": "department/vision", "revision": 3}
@@ -102,7 +102,7 @@ def test_the_json_of_a_plan_has_the_shape_that_every_door_shows() -> None:
     assert data["fit"]["verdict"] == "unknown"
 
 
-def test_violations_in_json_say_where_what_and_who() -> None:
+def test_violations_in_json_contain_path_rule_message_and_source() -> None:
     data = explanations.to_data(plan({"resources": {"gpu": 9}}, make_policy(rules={"resources.gpu": {"max": 2}})))
     [violation] = data["violations"]
     assert violation["path"] == "resources.gpu.devices"
@@ -113,7 +113,7 @@ def test_violations_in_json_say_where_what_and_who() -> None:
     assert data["manifests"] == []
 
 
-def test_amounts_shares_and_unlimited_are_text_and_no_value_is_null() -> None:
+def test_amounts_shares_and_unlimited_are_strings_and_missing_values_null() -> None:
     policy = make_policy(switches={"gpu_memory_limits": True})
     requested = {
         "resources": {
@@ -132,7 +132,7 @@ def test_amounts_shares_and_unlimited_are_text_and_no_value_is_null() -> None:
     assert find(data, "resources.gpu.memory.request")["value"] == "50%"
 
 
-def test_the_json_of_a_plan_is_json() -> None:
+def test_the_data_of_a_plan_can_be_serialized_as_json() -> None:
     term = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     requested = {"function": PYTHON, "affinity": affinity, "tolerations": [{"operator": "Exists"}], "secrets": ["A"]}
@@ -145,15 +145,17 @@ def test_the_json_of_a_plan_is_json() -> None:
         assert json.loads(json.dumps(data)) == data
 
 
-def test_combined_values_are_shown_with_everyone_who_said_them() -> None:
-    def needs(key: str) -> dict[str, Any]:
+def test_combined_values_are_shown_with_all_their_sources() -> None:
+    def require_label(key: str) -> dict[str, Any]:
         terms = [{"matchExpressions": [{"key": key, "operator": "Exists"}]}]
         return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
-    planned = plan({"profile": "big", "affinity": needs("a")}, make_compute_resource(affinity=needs("b")))
+    planned = plan(
+        {"profile": "big", "affinity": require_label("a")}, make_compute_resource(affinity=require_label("b"))
+    )
     path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
     combined = find(explanations.to_data(planned), path)["combined"]
-    assert [said["source"]["layer"] for said in combined] == ["user", "compute_resource"]
+    assert [value["source"]["layer"] for value in combined] == ["user", "compute_resource"]
     text = explanations.explain(planned, "title")
     assert "request" in text
     assert "compute resource big" in text

@@ -14,8 +14,8 @@ def ago(minutes: float) -> datetime:
     return NOW - timedelta(minutes=minutes)
 
 
-def sampled(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]]:
-    """Samples up to now, the oldest first."""
+def make_samples(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]]:
+    """CPU samples up to now, the oldest first."""
     return [{"at": ago(every_minutes * (len(cores) - 1 - place)), "cpu": used} for place, used in enumerate(cores)]
 
 
@@ -28,7 +28,9 @@ def sampled(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]
     (100, 29, False),  # used before the restart
     (None, None, False),
 ])  # fmt: skip
-def test_what_nobody_has_used_for_that_long_is_unused(used: float | None, started: float | None, unused: bool) -> None:
+def test_a_run_is_unused_after_the_idle_time_without_use(
+    used: float | None, started: float | None, unused: bool
+) -> None:
     last_used_at, started_at = (None if minutes is None else ago(minutes) for minutes in (used, started))
     assert is_unused(HALF_AN_HOUR, last_used_at, started_at, NOW) is unused
     assert is_idle(HALF_AN_HOUR, last_used_at, started_at, [], NOW) is unused
@@ -38,31 +40,31 @@ def test_what_nobody_has_used_for_that_long_is_unused(used: float | None, starte
     ([0.0] * 40, True),
     ([0.049] * 40, True),
     ([0.05] * 40, False),
-    ([1.0] * 9 + [0.0] * 31, True),  # that was before the half hour
-    ([0.0] * 20 + [1.0] + [0.0] * 19, True),  # a moment's work
-    ([0.0] * 20 + [1.0] * 5 + [0.0] * 15, False),  # and more than that
-    ([0.0] * 39 + [1.0], False),  # it works right now
+    ([1.0] * 9 + [0.0] * 31, True),  # before the last half hour
+    ([0.0] * 20 + [1.0] + [0.0] * 19, True),  # a short peak
+    ([0.0] * 20 + [1.0] * 5 + [0.0] * 15, False),  # a longer peak
+    ([0.0] * 39 + [1.0], False),  # busy now
 ])  # fmt: skip
-def test_what_works_by_itself_is_not_idle(cores: list[float], idle: bool) -> None:
-    assert is_idle(HALF_AN_HOUR, None, ago(600), sampled(*cores), NOW) is idle
+def test_a_run_that_uses_cpu_is_not_idle(cores: list[float], idle: bool) -> None:
+    assert is_idle(HALF_AN_HOUR, None, ago(600), make_samples(*cores), NOW) is idle
 
 
-def test_what_is_measured_seldom_is_judged_by_the_last_that_is_known() -> None:
+def test_sparse_samples_are_judged_by_the_latest_one() -> None:
     old = [{"at": ago(28), "cpu": 0.0}, {"at": ago(5), "cpu": 0.06}]
     assert not is_idle(HALF_AN_HOUR, None, ago(600), old, NOW)
     assert is_idle(HALF_AN_HOUR, None, ago(600), [*old[:1], {**old[1], "cpu": 0.04}], NOW)
 
 
-def test_where_nothing_was_measured_lately_the_last_that_was_counts() -> None:
+def test_old_samples_are_judged_by_the_latest_one() -> None:
     long_ago = [{"at": ago(120), "cpu": 0.0}, {"at": ago(90), "cpu": 8.0}]
     assert not is_idle(HALF_AN_HOUR, None, ago(600), long_ago, NOW)
     assert is_idle(HALF_AN_HOUR, None, ago(600), long_ago[:1], NOW)
 
 
-def test_what_is_used_is_never_idle_however_little_it_does() -> None:
-    assert not is_idle(HALF_AN_HOUR, ago(1), ago(600), sampled(*[0.0] * 40), NOW)
+def test_a_run_in_use_is_not_idle_even_without_cpu_usage() -> None:
+    assert not is_idle(HALF_AN_HOUR, ago(1), ago(600), make_samples(*[0.0] * 40), NOW)
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(1800, "30m"), (5400, "1h30m"), (45, "45s")])
-def test_why_it_was_stopped_is_told(seconds: int, told: str) -> None:
-    assert describe_idle(seconds) == f"stopped after {told} without use"
+@pytest.mark.parametrize(("seconds", "duration"), [(1800, "30m"), (5400, "1h30m"), (45, "45s")])
+def test_the_message_contains_the_idle_time(seconds: int, duration: str) -> None:
+    assert describe_idle(seconds) == f"stopped after {duration} without use"

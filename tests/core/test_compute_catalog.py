@@ -16,43 +16,45 @@ from tests.making import make_cluster, make_compute_resource, make_policy, make_
 LOCAL = make_cluster(executor="local")
 
 
-def ask(resource: ComputeResource, *more: Cluster | Policy) -> PodRequest:
+def pod_request_of(resource: ComputeResource, *more: Cluster | Policy) -> PodRequest:
     """The pod request, if the compute resource can be used."""
-    found = find_pod_request(resource, make_snapshot(resource, *more))
-    assert isinstance(found, PodRequest), found
-    return found
+    pod_request = find_pod_request(resource, make_snapshot(resource, *more))
+    assert isinstance(pod_request, PodRequest), pod_request
+    return pod_request
 
 
-def refuse(resource: ComputeResource, *more: Cluster | Policy) -> Violation:
-    """Why it cannot be used."""
-    found = find_pod_request(resource, make_snapshot(resource, *more))
-    assert isinstance(found, Violation), found
-    return found
+def violation_of(resource: ComputeResource, *more: Cluster | Policy) -> Violation:
+    """The violation, if the compute resource cannot be used."""
+    violation = find_pod_request(resource, make_snapshot(resource, *more))
+    assert isinstance(violation, Violation), violation
+    return violation
 
 
 @pytest.mark.parametrize("cluster", [make_cluster(), LOCAL], ids=["kubernetes", "local"])
-def test_one_pod_asks_for_what_the_compute_resource_says(cluster: Cluster) -> None:
+def test_the_pod_request_contains_the_resources_of_the_compute_resource(cluster: Cluster) -> None:
     resource = make_compute_resource(resources={"cpu": 2, "mem": "4Gi"}, node_selector={"pool": "a"})
-    found = ask(resource, cluster)
-    assert found.amounts == make_amounts(cpu=2, mem="4Gi", pods=1)
-    assert (found.node_selector, found.count) == ({"pool": "a"}, 1)
+    pod_request = pod_request_of(resource, cluster)
+    assert pod_request.amounts == make_amounts(cpu=2, mem="4Gi", pods=1)
+    assert (pod_request.node_selector, pod_request.count) == ({"pool": "a"}, 1)
 
 
-def test_what_policies_say_where_nobody_else_does_is_asked_for_too() -> None:
+def test_the_pod_request_contains_policy_defaults() -> None:
     policy = make_policy(defaults={"resources": {"mem": "2Gi"}})
-    assert ask(make_compute_resource(resources={"cpu": 2}), policy).amounts == make_amounts(cpu=2, mem="2Gi", pods=1)
+    assert pod_request_of(make_compute_resource(resources={"cpu": 2}), policy).amounts == make_amounts(
+        cpu=2, mem="2Gi", pods=1
+    )
 
 
 @pytest.mark.parametrize("cluster", [make_cluster(), LOCAL], ids=["kubernetes", "local"])
 @pytest.mark.parametrize("types", [["inference"], ["workspace"], ["inference", "training"], None])
-def test_it_is_tried_with_an_action_that_it_is_for(types: list[str] | None, cluster: Cluster) -> None:
+def test_the_action_matches_the_workload_types(types: list[str] | None, cluster: Cluster) -> None:
     resource = make_compute_resource(resources={"cpu": 2}, workload_types=types)
-    assert ask(resource, cluster).amounts["cpu"] == 2 * 10**9
+    assert pod_request_of(resource, cluster).amounts["cpu"] == 2 * 10**9
 
 
-def test_an_action_that_a_policy_forbids_is_passed_over() -> None:
+def test_actions_forbidden_by_a_policy_are_skipped() -> None:
     policy = make_policy(rules={"action": {"options": ["serve"]}})
-    assert ask(make_compute_resource(resources={"cpu": 2}), policy).amounts["cpu"] == 2 * 10**9
+    assert pod_request_of(make_compute_resource(resources={"cpu": 2}), policy).amounts["cpu"] == 2 * 10**9
 
 
 @pytest.mark.parametrize(
@@ -64,10 +66,10 @@ def test_an_action_that_a_policy_forbids_is_passed_over() -> None:
         {"rules": {"resources.mem.limits": {"required": True}}},
     ],
 )
-def test_what_each_user_has_to_settle_keeps_nobody_from_using_it(policy: dict[str, Any]) -> None:
+def test_rules_that_users_can_satisfy_are_ignored(policy: dict[str, Any]) -> None:
     defaults = {"resources": {"disk": "1Gi"}}
-    found = ask(make_compute_resource(resources={"cpu": 2}), make_policy(defaults=defaults, **policy))
-    assert found.amounts == make_amounts(cpu=2, disk="1Gi", pods=1)
+    pod_request = pod_request_of(make_compute_resource(resources={"cpu": 2}), make_policy(defaults=defaults, **policy))
+    assert pod_request.amounts == make_amounts(cpu=2, disk="1Gi", pods=1)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +82,13 @@ def test_what_each_user_has_to_settle_keeps_nobody_from_using_it(policy: dict[st
         ({"workload_types": ["inference"]}, make_policy(rules={"action": {"options": ["job"]}}), "action"),
     ],
 )
-def test_what_is_forbidden_or_impossible_is_told(resource: dict[str, Any], more: Policy | Cluster, path: str) -> None:
-    assert refuse(make_compute_resource(**resource), more).path == path
+def test_forbidden_or_impossible_compute_resources_are_violations(
+    resource: dict[str, Any], more: Policy | Cluster, path: str
+) -> None:
+    assert violation_of(make_compute_resource(**resource), more).path == path
 
 
-def test_what_is_wrong_with_it_is_told_before_what_is_wrong_with_the_action() -> None:
+def test_violations_of_the_compute_resource_come_before_those_of_the_action() -> None:
     shared = {"gpu": {"devices": 1, "memory": "50%"}}
     resource = make_compute_resource(resources=shared, workload_types=["inference"])
-    assert refuse(resource, LOCAL, make_policy(rules={"action": {"options": ["job"]}})).rule == "gpu_sharing"
+    assert violation_of(resource, LOCAL, make_policy(rules={"action": {"options": ["job"]}})).rule == "gpu_sharing"

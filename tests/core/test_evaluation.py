@@ -1,4 +1,4 @@
-"""Whether a run would run now, later or never on a node, and why not."""
+"""Verdicts (now, later, never) for a run on nodes, with their reasons."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,18 +18,18 @@ from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 
 
 def reasons(pod_request: PodRequest, node: Node) -> list[str]:
-    """Why a node does not take a run now."""
+    """The reasons why a run does not fit a node now."""
     return [reason.message for reason in evaluation.find_reasons(NodeFilter(pod_request, NodeTable([node])), node)]
 
 
-def test_what_fits_has_no_reason_against_it() -> None:
+def test_a_fitting_run_has_no_reasons() -> None:
     fit = evaluation.evaluate(make_pod_request(cpu=8, mem="32Gi", disk="100Gi", gpu=2), NodeTable([make_node()]))
     assert (fit.verdict, fit.reasons) == ("now", ())
     assert fit.nodes == ({"name": "box", "fits": True, "reasons": []},)
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("requested", "message"),
     [
         ({"cpu": 9}, "needs 9 CPU cores; box has 8 in total"),
         ({"cpu": "8001m"}, "needs 8.001 CPU cores; box has 8 in total"),
@@ -40,12 +40,12 @@ def test_what_fits_has_no_reason_against_it() -> None:
         ({"example.com/fpga": 2}, "needs 2 example.com/fpga; box has none"),
     ],
 )
-def test_what_the_node_does_not_have_never_fits_and_says_the_numbers(asked: dict[str, Any], message: str) -> None:
-    fit = evaluation.evaluate(make_pod_request(**asked), NodeTable([make_node()]))
+def test_requests_beyond_the_node_capacity_never_fit(requested: dict[str, Any], message: str) -> None:
+    fit = evaluation.evaluate(make_pod_request(**requested), NodeTable([make_node()]))
     assert (fit.verdict, fit.reasons) == ("never", (message,))
 
 
-def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
+def test_resources_in_use_by_others_fit_later_and_name_the_users() -> None:
     node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
     fit = evaluation.evaluate(make_pod_request(mem="16Gi"), NodeTable([node]))
     assert fit.verdict == "later"
@@ -54,7 +54,7 @@ def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "ending"),
     [
         (["a"], "In use by a"),
         (["a", "b"], "In use by a, b"),
@@ -66,42 +66,42 @@ def test_what_others_hold_fits_later_and_says_who_holds_it() -> None:
         ([None, "a", None], "In use by a and 2 more"),
     ],
 )
-def test_the_holders_are_named_as_far_as_the_reader_may_know(names: list[str | None], told: str) -> None:
+def test_users_of_resources_are_named_if_the_reader_may_see_them(names: list[str | None], ending: str) -> None:
     node = make_node(*(make_holding(name, cpu=1) for name in names))
     (reason,) = reasons(make_pod_request(cpu=8), node)
-    assert reason.endswith(told)
+    assert reason.endswith(ending)
     assert "None" not in reason
 
 
-def test_a_node_that_is_full_of_runs_says_so() -> None:
+def test_a_node_at_its_pod_limit_is_reported() -> None:
     node = make_node(make_holding("a"), make_holding("b"), pods=2)
     assert reasons(make_pod_request(), node) == ["box is at its limit of 2 runs: a, b"]
     assert evaluation.evaluate(make_pod_request(), NodeTable([node])).verdict == "later"
 
 
-def test_every_reason_is_told_at_once() -> None:
+def test_all_reasons_are_reported_together() -> None:
     pod_request = make_pod_request(cpu=9, mem="64Gi", selector={"zone": "a"})
-    found = list(evaluation.find_reasons(NodeFilter(pod_request, NodeTable([make_node()])), make_node()))
-    assert [reason.path for reason in found] == ["node_selector.zone", "resources.cpu", "resources.mem"]
+    all_reasons = list(evaluation.find_reasons(NodeFilter(pod_request, NodeTable([make_node()])), make_node()))
+    assert [reason.path for reason in all_reasons] == ["node_selector.zone", "resources.cpu", "resources.mem"]
 
 
-def test_more_than_is_there_may_be_held_without_negative_numbers() -> None:
-    """A setting may give a machine less than its runs hold already."""
+def test_overcommitted_nodes_show_no_negative_numbers() -> None:
+    """Settings may reduce the capacity of a machine below its current usage."""
     (reason,) = reasons(make_pod_request(cpu=4), make_node(make_holding("a", cpu=12)))
     assert reason == "needs 4 CPU cores; 0 of 8 free on box. In use by a"
 
 
-def test_who_asks_for_none_is_not_kept_off_by_what_is_overdrawn() -> None:
+def test_an_overcommitted_resource_does_not_block_runs_that_do_not_request_it() -> None:
     assert reasons(make_pod_request(cpu=0, gpu=1), make_node(make_holding("a", cpu=12))) == []
 
 
-def test_one_node_that_takes_it_is_enough() -> None:
+def test_one_fitting_node_is_enough() -> None:
     small, large = make_node(cpu=1), Node("large", make_amounts(cpu=64, pods=9))
     fit = evaluation.evaluate(make_pod_request(cpu=16), NodeTable([small, large]))
     assert (fit.verdict, fit.reasons, [node["fits"] for node in fit.nodes]) == ("now", (), [True, False])
 
 
-def test_where_nodes_may_appear_nothing_is_never() -> None:
+def test_autoscaled_clusters_never_have_the_verdict_never() -> None:
     for nodes in (NodeTable(), NodeTable([make_node()]), NodeTable([make_node(), make_node(name="other")])):
         assert evaluation.evaluate(make_pod_request(cpu=9), nodes).verdict == "never"
         fit = evaluation.evaluate(make_pod_request(cpu=9), nodes, autoscaled=True)
@@ -109,7 +109,7 @@ def test_where_nodes_may_appear_nothing_is_never() -> None:
     assert evaluation.evaluate(make_pod_request(cpu=8), NodeTable([make_node()]), autoscaled=True).verdict == "now"
 
 
-def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
+def test_a_plan_for_an_autoscaled_cluster_is_not_rejected_for_missing_nodes() -> None:
     request = make_request(resources={"cpu": 9})
     for autoscaled, rules in ((False, ["never_fits"]), (True, [])):
         snapshot = make_snapshot(make_cluster(autoscaled=autoscaled))
@@ -117,19 +117,19 @@ def test_a_plan_for_a_cluster_that_grows_is_not_refused_for_its_nodes() -> None:
         assert [violation.rule for violation in planned.violations] == rules
 
 
-def test_of_many_nodes_one_sentence_is_told_and_of_each_every_reason() -> None:
+def test_reasons_of_many_nodes_are_summarized_and_listed_per_node() -> None:
     fit = evaluation.evaluate(make_pod_request(cpu=9, gpu=3), NodeTable([make_node(), make_node(name="other", cpu=4)]))
     assert fit.reasons == ("needs 3 GPUs; the largest of 2 nodes has 2 (box)",)
     assert [len(node["reasons"]) for node in fit.nodes] == [2, 2]
 
 
-def test_without_nodes_nothing_ever_fits() -> None:
+def test_nothing_fits_a_cluster_without_nodes() -> None:
     assert evaluation.evaluate(make_pod_request(), NodeTable()).verdict == "never"
     (violation,) = evaluation.explain_never_fits(make_pod_request(), NodeTable())
     assert (violation.path, violation.rule) == ("", "never_fits")
 
 
-def test_too_many_pods_are_told_to_be_fewer() -> None:
+def test_too_many_replicas_get_a_hint_to_request_fewer() -> None:
     (violation,) = evaluation.explain_never_fits(
         replace(make_pod_request(cpu=5), count=3), NodeTable([make_node(cpu=8)])
     )
@@ -137,16 +137,16 @@ def test_too_many_pods_are_told_to_be_fewer() -> None:
     assert (violation.path, violation.hint) == ("replicas", "request fewer replicas")
 
 
-def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
+def test_the_rejection_of_a_run_that_never_fits_uses_the_best_matching_node() -> None:
     near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
-    found = list(evaluation.explain_never_fits(make_pod_request(cpu=9, mem="2Gi", gpu=1), NodeTable([far, near])))
-    assert [(item.path, item.rule) for item in found] == [("resources.cpu", "never_fits")]
-    assert found[0].message == "needs 9 CPU cores; box has 8 in total"
-    assert found[0].hint
+    violations = list(evaluation.explain_never_fits(make_pod_request(cpu=9, mem="2Gi", gpu=1), NodeTable([far, near])))
+    assert [(item.path, item.rule) for item in violations] == [("resources.cpu", "never_fits")]
+    assert violations[0].message == "needs 9 CPU cores; box has 8 in total"
+    assert violations[0].hint
 
 
 @pytest.mark.parametrize(
-    ("asked", "path"),
+    ("requested", "path"),
     [
         ({"cpu": 99}, "resources.cpu"),
         ({"mem": "99Ti"}, "resources.mem"),
@@ -159,9 +159,9 @@ def test_what_never_fits_is_refused_for_the_node_that_comes_nearest() -> None:
         ({"terms": []}, "affinity"),
     ],
 )
-def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str) -> None:
+def test_a_violation_has_the_path_of_the_requested_setting(requested: dict[str, Any], path: str) -> None:
     assert [
-        item.path for item in evaluation.explain_never_fits(make_pod_request(**asked), NodeTable([make_node()]))
+        item.path for item in evaluation.explain_never_fits(make_pod_request(**requested), NodeTable([make_node()]))
     ] == [path]
 
 
@@ -181,23 +181,23 @@ def test_a_refusal_stands_at_what_asked_for_it(asked: dict[str, Any], path: str)
         ("ephemeral-storage", 10 * 2**30 * NANOS, "10Gi"),
     ],
 )
-def test_amounts_are_shown_as_people_write_them(resource: str, nanos: int, shown: str) -> None:
+def test_amounts_are_shown_as_kubernetes_quantities(resource: str, nanos: int, shown: str) -> None:
     assert show_amount(resource, nanos) == shown
 
 
-def test_an_amount_that_is_too_large_does_not_look_as_if_it_would_fit() -> None:
-    asked = PodRequest({"memory": (32 * 2**30 + 1) * NANOS})
-    (reason,) = reasons(asked, make_node())
+def test_a_slightly_too_large_amount_is_not_rounded_to_the_capacity() -> None:
+    pod_request = PodRequest({"memory": (32 * 2**30 + 1) * NANOS})
+    (reason,) = reasons(pod_request, make_node())
     assert reason != "needs 32 GiB memory; box has 32 GiB in total"
 
 
-def test_a_node_that_could_take_it_empty_could_ever_take_it() -> None:
+def test_a_run_is_feasible_if_it_fits_an_empty_node() -> None:
     table = NodeTable([make_node(make_holding("a", cpu=8))])
     assert NodeFilter(make_pod_request(cpu=8), table).feasible_when_empty
     assert not NodeFilter(make_pod_request(cpu=9), table).feasible_when_empty
 
 
-def test_what_is_asked_is_read_off_the_pod() -> None:
+def test_the_pod_request_is_read_from_the_manifest() -> None:
     resources = {"cpu": "500m", "mem": "2Gi", "disk": "1Gi", "gpu": 1, "extended": {"example.com/fpga": 1}}
     affinity = {
         "nodeAffinity": {
@@ -206,21 +206,21 @@ def test_what_is_asked_is_read_off_the_pod() -> None:
             }
         }
     }
-    asked = {"function": PYTHON, "resources": resources, "node_selector": {"disk": "ssd"}, "affinity": affinity}
-    pod_request = read_pod_request(plan(asked, make_cluster(executor="local")).manifests)
-    wanted = make_amounts(cpu="500m", mem="2Gi", disk="1Gi", gpu=1, pods=1) | {"example.com/fpga": NANOS}
-    assert pod_request.amounts == wanted
+    requested = {"function": PYTHON, "resources": resources, "node_selector": {"disk": "ssd"}, "affinity": affinity}
+    pod_request = read_pod_request(plan(requested, make_cluster(executor="local")).manifests)
+    expected = make_amounts(cpu="500m", mem="2Gi", disk="1Gi", gpu=1, pods=1) | {"example.com/fpga": NANOS}
+    assert pod_request.amounts == expected
     assert pod_request.node_selector == {"disk": "ssd"}
     assert pod_request.node_terms == ({"matchExpressions": [{"key": "zone", "operator": "Exists"}]},)
 
 
-def test_who_asks_for_nothing_asks_for_one_run() -> None:
+def test_a_run_without_resources_requests_one_pod() -> None:
     pod_request = read_pod_request(plan({"function": PYTHON}, make_cluster(executor="local")).manifests)
     assert pod_request == PodRequest({"pods": NANOS}, namespace=pod_request.namespace, labels=pod_request.labels)
 
 
 @pytest.mark.parametrize(
-    ("sharing", "memory", "asked"),
+    ("sharing", "memory", "expected"),
     [
         ("hami", "50%", {"nvidia.com/gpu": 1}),
         ("hami", "10GB", {"nvidia.com/gpu": 1}),
@@ -228,23 +228,23 @@ def test_who_asks_for_nothing_asks_for_one_run() -> None:
         ("none", "100%", {"nvidia.com/gpu": 1}),
     ],
 )
-def test_what_no_node_lists_is_asked_of_none(sharing: str, memory: str, asked: dict[str, int]) -> None:
+def test_gpu_shares_become_the_resources_that_nodes_list(sharing: str, memory: str, expected: dict[str, int]) -> None:
     planned = plan({"resources": {"gpu": {"memory": memory}}}, make_cluster(gpu_sharing=sharing))
-    assert read_pod_request(planned.manifests).amounts == make_amounts(**asked, pods=1)
+    assert read_pod_request(planned.manifests).amounts == make_amounts(**expected, pods=1)
 
 
-def test_of_an_extended_resource_nothing_is_left_out_for_its_name() -> None:
+def test_extended_resources_are_counted_whatever_their_name() -> None:
     extended = {"v.example/nic": 1, "v.example/nicmem": 2}
     planned = plan({"resources": {"extended": extended}})
     assert read_pod_request(planned.manifests).amounts == make_amounts(**extended, pods=1)
 
 
-def test_tolerations_are_read_off_the_pod() -> None:
+def test_tolerations_are_read_from_the_manifest() -> None:
     planned = plan({"tolerations": [{"key": "team", "operator": "Exists"}]})
     assert read_pod_request(planned.manifests).tolerations == ({"key": "team", "operator": "Exists"},)
 
 
-def test_what_is_held_is_what_is_not_free() -> None:
+def test_free_is_capacity_minus_scheduled_pods() -> None:
     node = make_node(ScheduledPod("r1", "a", make_amounts(cpu=2)), ScheduledPod("r2", "b", make_amounts(cpu="500m")))
     assert node.free("cpu") == make_amounts(cpu="5500m")["cpu"]
     assert node.free("example.com/none") == 0

@@ -1,4 +1,4 @@
-"""Volumes that nodes must reach, as kube-scheduler sees them."""
+"""Volume binding, with the rules of kube-scheduler."""
 
 from typing import Any
 
@@ -27,15 +27,15 @@ BOUND = PersistentVolumeClaim(volume="disk", bound=True)
 WAITING = PersistentVolumeClaim(storage_class="local", size=10, modes=ONCE)
 
 
-def only_on(*names: str) -> tuple[dict[str, Any], ...]:
-    """The terms of a volume that only some nodes reach."""
+def on_nodes(*names: str) -> tuple[dict[str, Any], ...]:
+    """The node terms of a volume that is accessible from some nodes."""
     return ({"matchExpressions": [{"key": HOST, "operator": "In", "values": list(names)}]},)
 
 
-def make_disk(name: str = "disk", **said: Any) -> PersistentVolume:
-    """A volume that a waiting claim could have."""
+def make_disk(name: str = "disk", **fields: Any) -> PersistentVolume:
+    """A volume that an unbound claim could use."""
     return PersistentVolume(
-        **{"name": name, "size": 10, "modes": ONCE, "storage_class": "local", "available": True, **said}
+        **{"name": name, "size": 10, "modes": ONCE, "storage_class": "local", "available": True, **fields}
     )
 
 
@@ -47,26 +47,26 @@ def find_all(
     labels: dict[str, str] | None = None,
     pods: tuple[ScheduledPod, ...] = (),
 ) -> dict[str, list[Reason]]:
-    """Every reason of each of two nodes that does not take a pod that mounts the claims."""
+    """The reasons, by node, why a pod with the claims does not fit two nodes."""
     nodes = [
         Node("node-1", {}, {HOST: "node-1", **(labels or {})}),
         Node("node-2", {}, {HOST: "node-2"}, pods),
     ]
-    there = {("lab", name): claim for name, claim in claims.items()}
-    known = {"local": LOCAL, "now": StorageClass()} if classes is None else classes
-    table = NodeTable(nodes, SchedulingContext({}, there, {disk.name: disk for disk in disks}, known))
+    claims_by_key = {("lab", name): claim for name, claim in claims.items()}
+    storage_classes = {"local": LOCAL, "now": StorageClass()} if classes is None else classes
+    table = NodeTable(nodes, SchedulingContext({}, claims_by_key, {disk.name: disk for disk in disks}, storage_classes))
     check = volumes.prepare(PodRequest({}, namespace="lab", claims=tuple(claims) if mounts is None else mounts), table)
     assert check is not None
-    return {node.name: found for node in table if (found := list(check(node)))}
+    return {node.name: reasons for node in table if (reasons := list(check(node)))}
 
 
-def test_nothing_is_prepared_where_nothing_is_mounted_or_nobody_has_looked() -> None:
+def test_no_volume_check_without_claims_or_cluster_data() -> None:
     assert volumes.prepare(PodRequest({}), NodeTable((), SchedulingContext(claims={}))) is None
     assert volumes.prepare(PodRequest({}, claims=("data",)), NodeTable()) is None
 
 
 @pytest.mark.parametrize(
-    ("claim", "why"),
+    ("claim", "problem"),
     [
         (None, "which does not exist"),
         (PersistentVolumeClaim(volume="disk", bound=True, terminating=True), "which is being deleted"),
@@ -80,57 +80,57 @@ def test_nothing_is_prepared_where_nothing_is_mounted_or_nobody_has_looked() -> 
         (PersistentVolumeClaim(storage_class="now"), "which has no volume yet"),
     ],
 )
-def test_a_claim_that_is_not_ready_keeps_a_pod_off_every_node(claim: PersistentVolumeClaim | None, why: str) -> None:
-    found = find_all({} if claim is None else {"data": claim}, make_disk(), mounts=("data",))
-    reason = Reason(Cause.CLAIM, "volumes.data", f"mounts claim data, {why}")
-    assert found == {"node-1": [reason], "node-2": [reason]}
+def test_a_claim_that_is_not_ready_excludes_every_node(claim: PersistentVolumeClaim | None, problem: str) -> None:
+    reasons = find_all({} if claim is None else {"data": claim}, make_disk(), mounts=("data",))
+    reason = Reason(Cause.CLAIM, "volumes.data", f"mounts claim data, {problem}")
+    assert reasons == {"node-1": [reason], "node-2": [reason]}
 
 
-def test_a_claim_of_another_namespace_is_not_there() -> None:
+def test_a_claim_of_another_namespace_is_not_found() -> None:
     table = NodeTable([Node("node-1", {})], SchedulingContext({}, {("shop", "data"): BOUND}, {"disk": make_disk()}))
     check = volumes.prepare(PodRequest({}, namespace="lab", claims=("data",)), table)
     assert check is not None
     assert [reason.cause for reason in check(table.nodes[0])] == [Cause.CLAIM]
 
 
-def test_a_volume_is_reached_from_the_nodes_that_it_says() -> None:
+def test_node_affinity_of_a_volume_limits_its_nodes() -> None:
     assert not find_all({"data": BOUND}, make_disk())
     message = (
         f"mounts claim data, whose volume disk is only accessible from nodes with {HOST} In node-1; not from node-2"
     )
-    assert find_all({"data": BOUND}, make_disk(node_terms=only_on("node-1"))) == {
+    assert find_all({"data": BOUND}, make_disk(node_terms=on_nodes("node-1"))) == {
         "node-2": [Reason(Cause.VOLUME, "volumes.data", message, lasts=True)]
     }
 
 
 @pytest.mark.parametrize(
-    ("terms", "kept_off"),
+    ("terms", "excluded"),
     [
-        ((*only_on("node-1"), *only_on("node-2")), set()),
-        ((*only_on("node-1"), {}), {"node-2"}),
+        ((*on_nodes("node-1"), *on_nodes("node-2")), set()),
+        ((*on_nodes("node-1"), {}), {"node-2"}),
         (({},), {"node-1", "node-2"}),
         # kube-scheduler does not look at a volume's fields
         (({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},), set()),
         (
-            ({**only_on("node-1")[0], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]},),
+            ({**on_nodes("node-1")[0], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]},),
             {"node-2"},
         ),
     ],
 )
-def test_one_of_a_volumes_terms_must_hold(terms: tuple[dict[str, Any], ...], kept_off: set[str]) -> None:
-    assert set(find_all({"data": BOUND}, make_disk(node_terms=terms))) == kept_off
+def test_one_node_term_of_a_volume_must_match(terms: tuple[dict[str, Any], ...], excluded: set[str]) -> None:
+    assert set(find_all({"data": BOUND}, make_disk(node_terms=terms))) == excluded
 
 
 @pytest.mark.parametrize(
-    ("of_volume", "of_node", "fits"),
+    ("volume_labels", "node_labels", "fits"),
     [
         ({ZONE: "a"}, {ZONE: "a"}, True),
         ({ZONE: "a"}, {ZONE: "b"}, False),
-        ({ZONE: "a"}, {}, True),  # a node that says nothing of zones
+        ({ZONE: "a"}, {}, True),  # a node without zone labels
         ({ZONE: "a"}, {REGION: "r"}, False),
         ({ZONE: "a__b"}, {ZONE: "b"}, True),
         ({ZONE: "a__b"}, {ZONE: "c"}, False),
-        ({ZONE: "a__"}, {ZONE: "c"}, True),  # cannot be read
+        ({ZONE: "a__"}, {ZONE: "c"}, True),  # invalid
         ({OLD_ZONE: "a"}, {OLD_ZONE: "a"}, True),
         ({OLD_ZONE: "a"}, {ZONE: "a"}, True),
         ({OLD_ZONE: "a"}, {ZONE: "b"}, False),
@@ -139,20 +139,20 @@ def test_one_of_a_volumes_terms_must_hold(terms: tuple[dict[str, Any], ...], kep
         ({ZONE: "a", REGION: "r"}, {ZONE: "a", REGION: "s"}, False),
     ],
 )
-def test_a_volume_that_says_its_zone_is_reached_from_there(
-    of_volume: dict[str, str], of_node: dict[str, str], fits: bool
+def test_zone_labels_of_a_volume_limit_its_nodes(
+    volume_labels: dict[str, str], node_labels: dict[str, str], fits: bool
 ) -> None:
-    found = find_all({"data": BOUND}, make_disk(labels=of_volume), labels=of_node)
-    assert [reason.cause for reason in found.get("node-1", [])] == ([] if fits else [Cause.ZONE])
+    reasons = find_all({"data": BOUND}, make_disk(labels=volume_labels), labels=node_labels)
+    assert [reason.cause for reason in reasons.get("node-1", [])] == ([] if fits else [Cause.ZONE])
 
 
-def test_the_zones_of_a_volume_and_of_a_node_are_told() -> None:
+def test_the_reason_contains_the_zones_of_volume_and_node() -> None:
     [reason] = find_all({"data": BOUND}, make_disk(labels={ZONE: "a__b"}), labels={ZONE: "c"})["node-1"]
     assert reason.message == f"mounts claim data, whose volume disk is in a or b ({ZONE}); node-1 is in c"
     assert reason.lasts
 
 
-def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
+def test_a_read_write_once_pod_claim_is_not_shared() -> None:
     alone = PersistentVolumeClaim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
     pod = ScheduledPod("", "train-42", {}, namespace="lab", claims=("data",))
     message = "mounts claim data, which only one pod can use at a time; train-42 on node-2 uses it"
@@ -163,14 +163,14 @@ def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
     assert not find_all({"data": alone}, make_disk(), pods=(elsewhere,))
 
 
-def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
-    found = find_all({"data": WAITING}, make_disk(node_terms=only_on("node-1")))
+def test_an_unbound_claim_needs_a_free_volume_on_the_node() -> None:
+    reasons = find_all({"data": WAITING}, make_disk(node_terms=on_nodes("node-1")))
     message = "mounts claim data, which has no volume yet; no suitable volume of class local is free on node-2"
-    assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
+    assert reasons == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
 
 
 @pytest.mark.parametrize(
-    ("disk", "claim", "gets_it"),
+    ("disk", "claim", "matches"),
     [
         ({}, {}, True),
         ({"size": 9}, {}, False),
@@ -196,30 +196,30 @@ def test_a_claim_that_waits_for_a_node_gets_a_free_volume_there() -> None:
         ({"claimed_by": ("lab", "data"), "claim_uid": "1"}, {"uid": "2"}, False),
     ],
 )
-def test_which_volume_a_claim_may_have(disk: dict[str, Any], claim: dict[str, Any], gets_it: bool) -> None:
-    asked = PersistentVolumeClaim(**{"storage_class": "local", "size": 10, "modes": ONCE, **claim})
-    assert find_all({"data": asked}, make_disk(**disk)).keys() == (set() if gets_it else {"node-1", "node-2"})
+def test_which_volumes_match_a_claim(disk: dict[str, Any], claim: dict[str, Any], matches: bool) -> None:
+    requested = PersistentVolumeClaim(**{"storage_class": "local", "size": 10, "modes": ONCE, **claim})
+    assert find_all({"data": requested}, make_disk(**disk)).keys() == (set() if matches else {"node-1", "node-2"})
 
 
-def test_a_claim_takes_the_volume_that_is_kept_for_it_or_none() -> None:
-    kept = make_disk("kept", claimed_by=("lab", "data"), node_terms=only_on("node-1"))
-    assert set(find_all({"data": WAITING}, kept, make_disk("free"))) == {"node-2"}
+def test_a_claim_uses_only_the_volume_reserved_for_it() -> None:
+    reserved = make_disk("kept", claimed_by=("lab", "data"), node_terms=on_nodes("node-1"))
+    assert set(find_all({"data": WAITING}, reserved, make_disk("free"))) == {"node-2"}
 
 
-def test_each_claim_takes_the_smallest_volume_that_will_do_and_the_smallest_claim_is_first() -> None:
+def test_the_smallest_claim_is_bound_first_to_the_smallest_matching_volume() -> None:
     small, large = PersistentVolumeClaim("", "local", 10, ONCE), PersistentVolumeClaim("", "local", 20, ONCE)
     assert not find_all({"b": large, "a": small}, make_disk("d2", size=20), make_disk("d1", size=10))
-    found = find_all({"b": large, "a": small}, make_disk("d2", size=20))
-    assert [reason.path for reason in found["node-1"]] == ["volumes.b"]
+    reasons = find_all({"b": large, "a": small}, make_disk("d2", size=20))
+    assert [reason.path for reason in reasons["node-1"]] == ["volumes.b"]
 
 
-def test_a_claim_that_is_mounted_twice_needs_two_volumes_in_the_schedulers_eyes() -> None:
+def test_a_claim_mounted_twice_needs_two_volumes_as_in_kube_scheduler() -> None:
     assert not find_all({"data": WAITING}, make_disk(), mounts=("data",))
     assert set(find_all({"data": WAITING}, make_disk(), mounts=("data", "data"))) == {"node-1", "node-2"}
 
 
 @pytest.mark.parametrize(
-    ("topologies", "kept_off"),
+    ("topologies", "excluded"),
     [
         ((), set()),
         (({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},), {"node-2"}),
@@ -228,30 +228,32 @@ def test_a_claim_that_is_mounted_twice_needs_two_volumes_in_the_schedulers_eyes(
         (({}, {"matchLabelExpressions": [{"key": HOST, "values": ["node-2"]}]}), {"node-1"}),
     ],
 )
-def test_a_class_makes_volumes_where_it_says(topologies: tuple[dict[str, Any], ...], kept_off: set[str]) -> None:
+def test_allowed_topologies_of_a_class_limit_the_nodes(
+    topologies: tuple[dict[str, Any], ...], excluded: set[str]
+) -> None:
     classes = {"local": StorageClass(wait_for_first_consumer=True, topologies=topologies)}
-    found = find_all({"data": WAITING}, classes=classes, labels={ZONE: "a"})
-    assert set(found) == kept_off
-    assert all(reason.lasts for reasons in found.values() for reason in reasons)
+    reasons_by_node = find_all({"data": WAITING}, classes=classes, labels={ZONE: "a"})
+    assert set(reasons_by_node) == excluded
+    assert all(reason.lasts for reasons in reasons_by_node.values() for reason in reasons)
 
 
-def test_where_a_class_makes_volumes_is_told() -> None:
+def test_the_reason_contains_the_allowed_topologies() -> None:
     terms = ({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},)
     [reason] = find_all({"data": WAITING}, classes={"local": StorageClass(True, terms)})["node-2"]
-    where = f"class local provisions volumes on nodes with {ZONE} In a, b; not on node-2"
-    assert reason.message == f"mounts claim data, which has no volume yet; {where}"
+    explanation = f"class local provisions volumes on nodes with {ZONE} In a, b; not on node-2"
+    assert reason.message == f"mounts claim data, which has no volume yet; {explanation}"
 
 
-def test_a_volume_that_is_being_made_is_waited_for_on_its_node() -> None:
+def test_a_volume_being_provisioned_is_expected_on_its_node() -> None:
     chosen = PersistentVolumeClaim(storage_class="local", chosen_node="node-1")
-    found = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(wait_for_first_consumer=True)})
-    why = "one is being provisioned on node-1, not on node-2"
-    message = f"mounts claim data, which has no volume yet; {why}"
-    assert found == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
-    assert set(find_all({"data": chosen}, make_disk())) == {"node-1", "node-2"}  # its class makes none
+    reasons = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(wait_for_first_consumer=True)})
+    explanation = "one is being provisioned on node-1, not on node-2"
+    message = f"mounts claim data, which has no volume yet; {explanation}"
+    assert reasons == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
+    assert set(find_all({"data": chosen}, make_disk())) == {"node-1", "node-2"}  # its class does not provision volumes
 
 
-def test_what_kubernetes_tells_of_storage_is_read() -> None:
+def test_storage_objects_of_kubernetes_are_parsed() -> None:
     claim = {
         "kind": "PersistentVolumeClaim",
         "metadata": {
@@ -276,13 +278,13 @@ def test_what_kubernetes_tells_of_storage_is_read() -> None:
             "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1Gi"},
             "claimRef": {"namespace": "lab", "name": "data", "uid": "1"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": list(only_on("node-1"))}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": list(on_nodes("node-1"))}},
             "storageClassName": "fast",
             "volumeMode": "Block",
         },
         "status": {"phase": "Available"},
     }
-    made_by = {
+    storage_class = {
         "kind": "StorageClass",
         "metadata": {"name": "fast"},
         "provisioner": "kubernetes.io/no-provisioner",
@@ -294,31 +296,31 @@ def test_what_kubernetes_tells_of_storage_is_read() -> None:
         "disk", "fast", size, ONCE, block=True, bound=True, chosen_node="node-1", uid="1"
     )
     assert read_volume(volume) == PersistentVolume(
-        "disk", only_on("node-1"), {ZONE: "a"}, ("lab", "data"), "1", size, ONCE, "fast", block=True, available=True
+        "disk", on_nodes("node-1"), {ZONE: "a"}, ("lab", "data"), "1", size, ONCE, "fast", block=True, available=True
     )
-    assert read_class(made_by) == StorageClass(True, ({"matchLabelExpressions": []},), provisions=False)
+    assert read_class(storage_class) == StorageClass(True, ({"matchLabelExpressions": []},), provisions=False)
     namespace = {"kind": "Namespace", "metadata": {"name": "lab", "labels": {"team": "a"}}}
     assert read_scheduling_context(
-        [claim, volume, made_by, namespace, {"kind": "Node", "metadata": {}}]
+        [claim, volume, storage_class, namespace, {"kind": "Node", "metadata": {}}]
     ) == SchedulingContext(
         {"lab": {"team": "a"}},
         {("lab", "data"): read_claim(claim)},
         {"disk": read_volume(volume)},
-        {"fast": read_class(made_by)},
+        {"fast": read_class(storage_class)},
     )
 
 
-def test_an_old_annotation_names_the_class_before_the_field_does() -> None:
+def test_the_legacy_class_annotation_overrides_the_field() -> None:
     meta = {"name": "x", "annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
     assert read_claim({"metadata": meta, "spec": {"storageClassName": "new"}}).storage_class == "old"
     assert read_volume({"metadata": meta, "spec": {"storageClassName": "new"}}).storage_class == "old"
 
 
-def test_a_claim_is_bound_when_the_cluster_says_that_it_is_done() -> None:
+def test_a_claim_is_bound_only_after_binding_completed() -> None:
     assert not read_claim({"metadata": {"name": "x"}, "spec": {"volumeName": "disk"}}).bound
 
 
-def test_without_anything_of_storage_nobody_has_looked_unless_that_is_all_there_is() -> None:
+def test_claims_are_unknown_without_storage_objects_unless_the_list_is_complete() -> None:
     assert read_scheduling_context([]).claims is None
     assert read_scheduling_context([{"kind": "StorageClass", "metadata": {"name": "fast"}}]).claims == {}
     assert read_scheduling_context([], complete=True).claims == {}

@@ -1,4 +1,4 @@
-"""Pods that must run near each other, far from each other, or spread, as kube-scheduler sees them."""
+"""Inter-pod affinity and topology spread, with the rules of kube-scheduler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,20 +17,20 @@ from fairlead.model.quantities import NANOS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = {"matchLabels": {"app": "web"}}
-# Two nodes in zone a, one in zone b, and one that says nothing of zones.
+# Two nodes in zone a, one in zone b, and one without a zone.
 ZONES = {"node-1": "a", "node-2": "a", "node-3": "b", "node-4": None}
 
 Pods = Mapping[str, Sequence[ScheduledPod]]
 
 
-def make_pod(app: str = "web", *, namespace: str = "lab", **said: Any) -> ScheduledPod:
-    """A pod that is there."""
-    return ScheduledPod("", said.pop("name", None), {}, namespace=namespace, labels={"app": app}, **said)
+def make_pod(app: str = "web", *, namespace: str = "lab", **fields: Any) -> ScheduledPod:
+    """An existing pod."""
+    return ScheduledPod("", fields.pop("name", None), {}, namespace=namespace, labels={"app": app}, **fields)
 
 
-def make_term(selector: Any = WEB, key: str = ZONE, **said: Any) -> dict[str, Any]:
-    """A term about pods near, or how to spread them."""
-    return {"topologyKey": key, "labelSelector": selector, **said}
+def make_term(selector: Any = WEB, key: str = ZONE, **fields: Any) -> dict[str, Any]:
+    """An affinity term or a spread constraint."""
+    return {"topologyKey": key, "labelSelector": selector, **fields}
 
 
 def make_node_table(
@@ -50,62 +50,64 @@ def make_node_table(
     return NodeTable(nodes, SchedulingContext(namespaces or {}))
 
 
-def make_pod_request(app: str = "job", **said: Any) -> PodRequest:
+def make_pod_request(app: str = "job", **fields: Any) -> PodRequest:
     """A new pod."""
-    return PodRequest({}, namespace="lab", labels={"app": app, "version": "2"}, **said)
+    return PodRequest({}, namespace="lab", labels={"app": app, "version": "2"}, **fields)
 
 
 def find_all(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason]]:
-    """Every reason of each node that does not take the pod."""
+    """The reasons, by node, why the pod does not fit."""
     check = pod_affinity.prepare(pod_request, table)
-    found = {node.name: list(check(node)) for node in table} if check else {}
-    return {name: reasons for name, reasons in found.items() if reasons}
+    reasons_by_node = {node.name: list(check(node)) for node in table} if check else {}
+    return {name: reasons for name, reasons in reasons_by_node.items() if reasons}
 
 
 def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cause]]:
-    """The nodes without their messages."""
+    """The causes, by node, without messages."""
     return {name: [reason.cause for reason in reasons] for name, reasons in find_all(pod_request, table).items()}
 
 
-def test_nothing_is_prepared_where_no_pod_minds_another() -> None:
+def test_no_check_without_affinity_rules() -> None:
     assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
     about_others = make_pod(anti_affinity=(make_term(),))
     assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [about_others]})) is None
 
 
-def test_it_goes_where_the_pods_are_that_it_must_be_near_to() -> None:
-    found = find_all(make_pod_request(pod_affinity=(make_term(),)), make_node_table({"node-1": [make_pod()]}))
-    assert {name: [(each.message, each.lasts) for each in reasons] for name, reasons in found.items()} == {
+def test_pod_affinity_requires_matching_pods_in_the_same_topology() -> None:
+    reasons_by_node = find_all(make_pod_request(pod_affinity=(make_term(),)), make_node_table({"node-1": [make_pod()]}))
+    assert {
+        name: [(reason.message, reason.lasts) for reason in reasons] for name, reasons in reasons_by_node.items()
+    } == {
         "node-3": [(f"must run near pods with app=web (same {ZONE}); there are none in b", False)],
         "node-4": [(f"must run near pods with app=web (same {ZONE}); node-4 has no such label", True)],
     }
 
 
-def test_one_pod_must_be_what_all_terms_want() -> None:
+def test_one_pod_must_match_all_affinity_terms() -> None:
     pod_request = make_pod_request(pod_affinity=(make_term(), make_term({"matchLabels": {"app": "db"}}, HOST)))
     assert set(find_all(pod_request, make_node_table({"node-1": [make_pod("web"), make_pod("db")]}))) == set(ZONES)
 
 
-def test_the_first_of_pods_that_want_each_other_goes_anywhere_with_the_label() -> None:
+def test_the_first_pod_with_affinity_to_itself_may_go_to_any_labeled_node() -> None:
     pod_request = make_pod_request("web", pod_affinity=(make_term(),))
     assert find_causes(pod_request, make_node_table({})) == {"node-4": [Cause.NEAR]}
     assert set(find_all(pod_request, make_node_table({"node-3": [make_pod()]}))) == {"node-1", "node-2", "node-4"}
     assert set(find_all(make_pod_request("job", pod_affinity=(make_term(),)), make_node_table({}))) == set(ZONES)
 
 
-def test_a_pod_where_the_label_is_missing_is_near_to_none() -> None:
+def test_pods_on_nodes_without_the_topology_label_are_ignored() -> None:
     table = make_node_table({"node-4": [make_pod()]})
     assert find_causes(make_pod_request("web", pod_affinity=(make_term(),)), table) == {"node-4": [Cause.NEAR]}
 
 
-def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> None:
+def test_anti_affinity_excludes_topologies_with_matching_pods() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod(), make_pod()], "node-4": [make_pod()]})
-    found = find_all(make_pod_request(pod_anti_affinity=(make_term(),)), table)
-    away = f"must not run near pods with app=web (same {ZONE})"
-    assert {name: [each.message for each in reasons] for name, reasons in found.items()} == {
-        "node-1": [f"{away}; one is on node-1"],
-        "node-2": [f"{away}; one is on node-1"],
-        "node-3": [f"{away}; there are 2, one of them on node-3"],
+    reasons_by_node = find_all(make_pod_request(pod_anti_affinity=(make_term(),)), table)
+    conflict = f"must not run near pods with app=web (same {ZONE})"
+    assert {name: [reason.message for reason in reasons] for name, reasons in reasons_by_node.items()} == {
+        "node-1": [f"{conflict}; one is on node-1"],
+        "node-2": [f"{conflict}; one is on node-1"],
+        "node-3": [f"{conflict}; there are 2, one of them on node-3"],
     }
     assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(key=HOST),)), table)) == {
         "node-1",
@@ -115,7 +117,7 @@ def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "looks_in"),
+    ("fields", "expected"),
     [
         ({}, {"lab"}),
         ({"namespaces": ["shop"]}, {"shop"}),
@@ -131,19 +133,19 @@ def test_it_stays_away_from_where_the_pods_are_that_it_must_be_far_from() -> Non
         ),
     ],
 )
-def test_a_term_looks_in_the_namespaces_that_it_names_and_selects(said: dict[str, Any], looks_in: set[str]) -> None:
+def test_a_term_applies_to_the_namespaces_that_it_names_and_selects(fields: dict[str, Any], expected: set[str]) -> None:
     namespaces = {"lab": {}, "shop": {"team": "a"}, "bank": {"team": "b"}}
-    pod_request = make_pod_request(pod_anti_affinity=(make_term(**said),))
-    found = {
+    pod_request = make_pod_request(pod_anti_affinity=(make_term(**fields),))
+    matched = {
         name
         for name in (*namespaces, "unknown")
         if find_all(pod_request, make_node_table({"node-3": [make_pod(namespace=name)]}, namespaces))
     }
-    assert found == looks_in
+    assert matched == expected
 
 
 @pytest.mark.parametrize(
-    ("said", "is_repelled"),
+    ("fields", "is_repelled"),
     [
         ({}, False),  # its own namespace is another
         ({"namespaces": ["lab"]}, True),
@@ -154,16 +156,14 @@ def test_a_term_looks_in_the_namespaces_that_it_names_and_selects(said: dict[str
         ({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}, False),
     ],
 )
-def test_a_pod_that_is_there_keeps_off_those_of_the_namespaces_that_it_means(
-    said: dict[str, Any], is_repelled: bool
-) -> None:
-    term = make_term({"matchLabels": {"app": "job"}}, **said)
+def test_anti_affinity_of_existing_pods_applies_to_their_namespaces(fields: dict[str, Any], is_repelled: bool) -> None:
+    term = make_term({"matchLabels": {"app": "job"}}, **fields)
     table = make_node_table({"node-1": [make_pod(namespace="shop", anti_affinity=(term,))]}, {"lab": {"team": "a"}})
     expected = {"node-1": [Cause.REPELLED], "node-2": [Cause.REPELLED]} if is_repelled else {}
     assert find_causes(make_pod_request(), table) == expected
 
 
-def test_a_pod_that_names_other_namespaces_bears_those_of_its_own() -> None:
+def test_anti_affinity_for_other_namespaces_does_not_apply_to_the_own_one() -> None:
     of_jobs = {"matchLabels": {"app": "job"}}
     for term, is_repelled in ((make_term(of_jobs), True), (make_term(of_jobs, namespaces=["bank"]), False)):
         assert (
@@ -172,7 +172,7 @@ def test_a_pod_that_names_other_namespaces_bears_those_of_its_own() -> None:
         )
 
 
-def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
+def test_conflicting_pods_are_named_if_the_reader_may_see_them() -> None:
     term = make_term({"matchLabels": {"app": "job"}})
     pods = [make_pod(name="train-42", project="vision", anti_affinity=(term,)), make_pod(anti_affinity=(term,))]
     table = make_node_table({"node-3": pods})
@@ -183,7 +183,7 @@ def test_who_keeps_it_off_is_named_to_those_who_may_know() -> None:
     assert (reason.path, reason.lasts) == ("", False)
 
 
-def test_every_reason_is_told_in_the_order_in_which_they_are_looked_at() -> None:
+def test_reasons_have_the_order_of_the_checks() -> None:
     anti_affinity = make_pod("db", anti_affinity=(make_term({"matchLabels": {"app": "job"}}),))
     pod_request = make_pod_request(
         pod_affinity=(make_term({"matchLabels": {"app": "cache"}}),), pod_anti_affinity=(make_term(),)
@@ -195,11 +195,11 @@ def test_every_reason_is_told_in_the_order_in_which_they_are_looked_at() -> None
     ]
 
 
-def test_a_pods_own_labels_are_merged_into_its_terms_as_the_server_does() -> None:
+def test_match_label_keys_are_merged_into_the_selector() -> None:
     labels = {"app": "job", "version": "2"}
     same = merge_keys(WEB, "In", ["version", "none"], labels)
     assert same == {**WEB, "matchExpressions": [{"key": "version", "operator": "In", "values": ["2"]}]}
-    assert merge_keys(same, "In", ["version"], {"version": "3"}) == same  # once is enough
+    assert merge_keys(same, "In", ["version"], {"version": "3"}) == same  # keys are merged only once
     assert merge_keys(None, "In", ["version"], labels) is None
 
     old, new = (
@@ -216,7 +216,7 @@ def test_a_pods_own_labels_are_merged_into_its_terms_as_the_server_does() -> Non
 
 
 @pytest.mark.parametrize(
-    ("selector", "holds"),
+    ("selector", "matches"),
     [
         (None, False),
         ({}, True),
@@ -231,21 +231,23 @@ def test_a_pods_own_labels_are_merged_into_its_terms_as_the_server_does() -> Non
         ({**WEB, "matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, False),
     ],
 )
-def test_a_selector_means_what_it_means_to_kubernetes(selector: dict[str, Any] | None, holds: bool) -> None:
-    assert selects(selector, {"app": "web"}) is holds
+def test_selectors_behave_as_in_kubernetes(selector: dict[str, Any] | None, matches: bool) -> None:
+    assert selects(selector, {"app": "web"}) is matches
     table = make_node_table({"node-1": [make_pod()]})
-    assert bool(find_all(make_pod_request(pod_anti_affinity=(make_term(selector),)), table)) is holds
+    assert bool(find_all(make_pod_request(pod_anti_affinity=(make_term(selector),)), table)) is matches
 
 
-def make_spread(selector: Any = WEB, **said: Any) -> dict[str, Any]:
-    """A rule that spreads pods evenly over zones."""
-    return make_term(selector, maxSkew=1, whenUnsatisfiable="DoNotSchedule", **said)
+def make_spread(selector: Any = WEB, **fields: Any) -> dict[str, Any]:
+    """A constraint that spreads pods evenly over zones."""
+    return make_term(selector, maxSkew=1, whenUnsatisfiable="DoNotSchedule", **fields)
 
 
-def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
+def test_topology_spread_limits_the_skew() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-2": [make_pod()], "node-3": [make_pod()]})
-    found = find_all(make_pod_request("web", topology_spread=(make_spread(),)), table)
-    assert {name: [(each.message, each.lasts) for each in reasons] for name, reasons in found.items()} == {
+    reasons_by_node = find_all(make_pod_request("web", topology_spread=(make_spread(),)), table)
+    assert {
+        name: [(reason.message, reason.lasts) for reason in reasons] for name, reasons in reasons_by_node.items()
+    } == {
         name: [
             (
                 f"spreads pods with app=web over {ZONE} with a maximum skew of 1; a would have 3, and the minimum is 1",
@@ -257,7 +259,7 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "rule", "kept_off"),
+    ("pods", "rule", "excluded"),
     [
         # a pod that does not match its own selector may go to the larger domain
         ({"node-1": [make_pod()]}, make_spread({"matchLabels": {"app": "web"}}), set()),
@@ -266,10 +268,10 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
         # pods of other namespaces, and those that are being deleted, are not counted
         ({"node-1": [make_pod("job", namespace="shop")]}, make_spread({"matchLabels": {"app": "job"}}), set()),
         ({"node-1": [make_pod("job", terminating=True)]}, make_spread({"matchLabels": {"app": "job"}}), set()),
-        # nothing is counted by a selector that is missing, and all are, as none, by an empty one
+        # a missing selector counts no pods; an empty one counts all, but not the new pod
         ({"node-1": [make_pod("job")]}, make_spread(None), set()),
         ({"node-1": [make_pod("job"), make_pod("job")]}, make_spread({}), set()),
-        # those of another version are spread for themselves
+        # other versions are spread separately
         (
             {"node-1": [make_pod("job")]},
             make_spread({"matchLabels": {"app": "job"}}, matchLabelKeys=["version"]),
@@ -277,35 +279,35 @@ def test_a_place_does_not_get_many_more_pods_than_the_least_has() -> None:
         ),
     ],
 )
-def test_which_pods_are_counted(pods: Pods, rule: dict[str, Any], kept_off: set[str]) -> None:
-    assert set(find_all(make_pod_request(topology_spread=(rule,)), make_node_table(pods))) == kept_off | {"node-4"}
+def test_which_pods_count_for_topology_spread(pods: Pods, rule: dict[str, Any], excluded: set[str]) -> None:
+    assert set(find_all(make_pod_request(topology_spread=(rule,)), make_node_table(pods))) == excluded | {"node-4"}
 
 
-def test_where_there_should_be_more_places_the_least_of_them_has_none() -> None:
+def test_too_few_domains_make_the_minimum_zero() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod()]})
     assert set(find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=2),)), table)) == {"node-4"}
-    found = find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=3),)), table)
-    assert found["node-3"][0].message.endswith("b would have 2, and only 2 of 3 required domains exist")
+    reasons = find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=3),)), table)
+    assert reasons["node-3"][0].message.endswith("b would have 2, and only 2 of 3 required domains exist")
 
 
-def test_nodes_that_the_pod_may_not_be_on_are_in_no_place_where_the_rule_says_so() -> None:
+def test_node_inclusion_policies_exclude_ineligible_nodes() -> None:
     table = make_node_table({"node-1": [make_pod()]}, tainted="node-3")
-    for said, kept_off in (
+    for fields, excluded in (
         ({}, {"node-1", "node-2", "node-4"}),
         ({"nodeTaintsPolicy": "Ignore"}, {"node-1", "node-2", "node-4"}),
         ({"nodeTaintsPolicy": "Honor"}, {"node-4"}),
     ):
-        assert set(find_all(make_pod_request("web", topology_spread=(make_spread(**said),)), table)) == kept_off
-    for said, kept_off in (
+        assert set(find_all(make_pod_request("web", topology_spread=(make_spread(**fields),)), table)) == excluded
+    for fields, excluded in (
         ({}, {"node-4"}),
         ({"nodeAffinityPolicy": "Honor"}, {"node-4"}),
         ({"nodeAffinityPolicy": "Ignore"}, {"node-1", "node-2", "node-4"}),
     ):
-        pod_request = make_pod_request("web", topology_spread=(make_spread(**said),), node_selector={ZONE: "a"})
-        assert set(find_all(pod_request, table)) == kept_off
+        pod_request = make_pod_request("web", topology_spread=(make_spread(**fields),), node_selector={ZONE: "a"})
+        assert set(find_all(pod_request, table)) == excluded
 
 
-def test_a_node_that_lacks_one_of_the_labels_counts_for_none_of_the_rules() -> None:
+def test_nodes_without_all_topology_labels_are_not_counted() -> None:
     by_host = {**make_spread(), "topologyKey": HOST}
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod()], "node-4": [make_pod()]})
     alone = find_causes(make_pod_request("web", topology_spread=(by_host,)), table)
@@ -314,16 +316,19 @@ def test_a_node_that_lacks_one_of_the_labels_counts_for_none_of_the_rules() -> N
     assert both == {"node-1": [Cause.SPREAD], "node-3": [Cause.SPREAD], "node-4": [Cause.SPREAD_LABEL]}
 
 
-def test_pods_that_do_not_bear_each_other_fit_as_often_as_there_are_places() -> None:
-    nodes = [Node(f"node-{at}", {"pods": 110 * NANOS}, {HOST: f"node-{at}", ZONE: "ab"[at % 2]}) for at in range(60)]
-    for key, places in ((HOST, 60), (ZONE, 2)):
+def test_pods_with_anti_affinity_fit_once_per_domain() -> None:
+    nodes = [
+        Node(f"node-{index}", {"pods": 110 * NANOS}, {HOST: f"node-{index}", ZONE: "ab"[index % 2]})
+        for index in range(60)
+    ]
+    for key, domains in ((HOST, 60), (ZONE, 2)):
         pod_request = PodRequest(
             {"pods": NANOS}, namespace="lab", labels={"app": "web"}, pod_anti_affinity=(make_term(key=key),)
         )
         node_filter = NodeFilter(pod_request, NodeTable(nodes))
-        assert (node_filter.count_fitting(100), node_filter.count_fitting_when_empty(100)) == (places, places)
+        assert (node_filter.count_fitting(100), node_filter.count_fitting_when_empty(100)) == (domains, domains)
         verdicts = [
             evaluation.evaluate(replace(pod_request, count=count), NodeTable(nodes)).verdict
-            for count in (places, places + 1)
+            for count in (domains, domains + 1)
         ]
         assert verdicts == ["now", "never"]

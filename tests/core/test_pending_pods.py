@@ -1,4 +1,4 @@
-"""Pods that wait, placed one after the other."""
+"""Scheduling of pending pods, one after the other."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from tests.core.nodes import make_holding, make_node, make_pod_request
 def make_pod(
     name: str, *, phase: str = "Pending", created: str = "2026-11-15T08:00:00Z", **spec: Any
 ) -> dict[str, Any]:
-    """A pod as JSON of Kubernetes."""
+    """The JSON of a pod."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     meta = {"name": name, "namespace": "forest", "creationTimestamp": created}
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}, "status": {"phase": phase}}
 
 
-def test_pods_that_wait_are_taken_by_priority_and_then_by_age() -> None:
+def test_pending_pods_are_ordered_by_priority_and_age() -> None:
     items = [
         make_pod("young", created="2026-11-15T08:02:00Z"),
         make_pod("old", created="2026-11-15T07:59:00Z"),
@@ -34,7 +34,7 @@ def test_pods_that_wait_are_taken_by_priority_and_then_by_age() -> None:
     ]
 
 
-def test_each_pod_leaves_less_for_those_behind_it() -> None:
+def test_each_placed_pod_reduces_capacity_for_the_next() -> None:
     table = NodeTable([make_node(name="a", gpu=2), make_node(name="b", gpu=2)])
     placed = list(schedule_all([PendingPod(f"p/{number}", make_pod_request(gpu=2)) for number in range(3)], table))
     assert [(pod.verdict, pod.node) for pod in placed] == [("now", "a"), ("now", "b"), ("later", None)]
@@ -42,18 +42,18 @@ def test_each_pod_leaves_less_for_those_behind_it() -> None:
     assert not any(node.pods for node in table), "the cluster itself stays as it is"
 
 
-def test_the_node_that_is_least_taken_is_chosen() -> None:
+def test_the_least_used_node_is_chosen() -> None:
     table = NodeTable([make_node(make_holding(cpu=6), name="a"), make_node(make_holding(cpu=1), name="b")])
     assert [pod.node for pod in schedule_all([PendingPod("p/1", make_pod_request(cpu=1))], table)] == ["b"]
 
 
-def test_what_no_node_could_take_is_never_placed_unless_nodes_come_by_themselves() -> None:
+def test_an_impossible_pod_has_the_verdict_never_unless_autoscaled() -> None:
     queue, table = [PendingPod("p/1", make_pod_request(gpu=9))], NodeTable([make_node()])
     assert [pod.verdict for pod in schedule_all(queue, table)] == ["never"]
     assert [pod.verdict for pod in schedule_all(queue, table, autoscaled=True)] == ["later"]
 
 
-def test_a_gate_holds_back_whatever_room_there_is() -> None:
+def test_a_scheduling_gate_delays_a_pod_despite_free_capacity() -> None:
     (waiting,) = read_pending_pods([make_pod("gated", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])])
     (placed,) = schedule_all([waiting], NodeTable([make_node()]))
     assert (placed.verdict, placed.node) == ("later", None)
