@@ -234,8 +234,8 @@ def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
     controller.sync(set())
     recording = memory_store.recording
 
-    def record(*, alone: bool = False) -> object:
-        assert not alone
+    def record(*, exclusive: bool = False) -> object:
+        assert not exclusive
         return recording()
 
     def fail(*_: object) -> None:

@@ -144,11 +144,11 @@ def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
     """Login CSRF: a link with the code of the attacker would sign the victim in as the attacker."""
     back, _ = browser.go()
     _, other = browser.go()
-    assert "not the answer to the sign-in that this browser began" in sentence_of(browser.come(back, other))
+    assert "does not belong to the last sign-in of this browser" in sentence_of(browser.come(back, other))
     state = back.partition("state=")[2].partition("&")[0]
     for wrong in ("", "x", "ä", state[:-1], state + "x", state.swapcase()):
         changed = back.replace(f"state={state}", f"state={quote(wrong)}")
-        assert "not the answer" in sentence_of(browser.come(changed, other))
+        assert "does not belong" in sentence_of(browser.come(changed, other))
     assert browser.issuer.desk.exchanged == []
 
 
@@ -188,7 +188,7 @@ def test_an_answer_of_another_issuer_is_refused(browser: Browser, other: str) ->
     back, kept = browser.go()
     changed = back.replace(f"iss={quote(ISSUER, safe='')}", f"iss={quote(other, safe='')}")
     assert changed != back
-    assert "this server trusts" in sentence_of(browser.come(changed, kept))
+    assert "but the issuer is" in sentence_of(browser.come(changed, kept))
     assert browser.issuer.desk.exchanged == []
 
 
@@ -204,7 +204,7 @@ def test_an_issuer_that_does_not_name_itself_is_believed(browser: Browser) -> No
         ({"aud": "grafana"}, "has the audience 'grafana'"),
         ({"iss": "https://evil.example.org"}, "issued by 'https://evil"),
         ({"exp": int(NOW.timestamp()) - 61}, "expired at"),
-        ({"sub": "root@localhost"}, "root@localhost is a user of the server itself"),
+        ({"sub": "root@localhost"}, "the user name root@localhost is reserved for the server"),
     ],
 )
 def test_an_id_token_that_is_not_good_signs_nobody_in(browser: Browser, said: dict[str, Any], refused: str) -> None:

@@ -182,6 +182,6 @@ def test_who_sees_only_what_is_above_a_run_does_not_see_it(scene: Scene) -> None
         lambda: scene.serving.describe_url(eve, run.id, HOSTS),
         lambda: scene.serving.authorize(call_as("nobody"), run.id),
     ):
-        with pytest.raises(FairleadError, match="run .* does not exist"):
+        with pytest.raises(FairleadError, match=r"run .* does not exist"):
             ask()
     assert scene.serving.authorize(scene.world.grant("ida", "viewer", MAIN), run.id).endpoint == REACH

@@ -11,8 +11,8 @@ from fairlead.errors import FairleadError, Unavailable
 class AccessRenewal:
     """Access to a run during one request or WebSocket. `authorize` checks permissions again, or raises."""
 
-    def __init__(self, admit: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
-        self._authorize, self._interval = admit, interval_seconds
+    def __init__(self, authorize: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
+        self._authorize, self._interval = authorize, interval_seconds
         self._renewed_at = time.monotonic()
         self.error: FairleadError | None = None
 

@@ -82,15 +82,15 @@ class Proxy:
         call = Call(address=client_address(scope), request_id=scope["request_id"])
         if target.is_own_host and f"{scope['path']}/".startswith(browser_sign_in.RESERVED_PATH):
             return await self._sign_in(call, target, scope)
-        admit: Any = partial(self._run_in_thread, self.services.serving.authorize)
+        authorize: Any = partial(self._run_in_thread, self.services.serving.authorize)
         if target.is_own_host:
             browser_sign_in.reject_cross_site(scope, target, self.hosts)
-            admit = partial(admit, call, target.run_id, browser_sign_in.read_session_cookie(scope, self.hosts))
+            authorize = partial(authorize, call, target.run_id, browser_sign_in.read_session_cookie(scope, self.hosts))
         else:
-            admit = partial(admit, Call(read_bearer(scope), call.address, call.request_id), target.run_id)
-        access = await admit()
+            authorize = partial(authorize, Call(read_bearer(scope), call.address, call.request_id), target.run_id)
+        access = await authorize()
         forward = proxy_websocket if scope["type"] == "websocket" else proxy_http
-        renewal = AccessRenewal(admit, self.proxy_config.renewal_interval_seconds)
+        renewal = AccessRenewal(authorize, self.proxy_config.renewal_interval_seconds)
         await forward(self.proxy_config, target, access.endpoint, renewal, scope=scope, receive=receive, send=send)
         return None
 

@@ -128,7 +128,9 @@ async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
 async def finish_login(context: OidcContext) -> Response:
     """Sign in a browser that returns from the identity provider."""
     params = context.request.query_params
-    returned = AuthorizationResponse(**{part.name: params[part.name] for part in fields(AuthorizationResponse) if part.name in params})
+    returned = AuthorizationResponse(
+        **{part.name: params[part.name] for part in fields(AuthorizationResponse) if part.name in params}
+    )
     try:
         attempt, landing = _read_attempt(context.request)
         back = _callback(context.request)
