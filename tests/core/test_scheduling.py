@@ -67,14 +67,14 @@ def test_the_next_time_is_later_and_on_the_minute(cron: str, timezone: str, mome
     ],
 )
 def test_what_is_wrong_with_a_schedule_is_told_with_a_suggestion(said: dict[str, str], path: str, message: str) -> None:
-    (found,) = cron_times.find_mistakes(Schedule.model_validate(said))
+    (found,) = cron_times.find_violations(Schedule.model_validate(said))
     assert found.path == path
     assert message in found.message
     assert found.hint
 
 
 def test_the_nearest_time_zone_is_told() -> None:
-    (found,) = cron_times.find_mistakes(Schedule(cron="@daily", timezone="Europe/Rom"))
+    (found,) = cron_times.find_violations(Schedule(cron="@daily", timezone="Europe/Rom"))
     assert "Europe/Rome" in (found.hint or "")
 
 

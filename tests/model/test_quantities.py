@@ -222,8 +222,8 @@ def test_a_product_is_exact_and_rounded_up(nanos: int, factor: Fraction) -> None
 @given(st.integers(0, 10**22))
 def test_whole_units_count_the_last_begun_one(nanos: int) -> None:
     amount = Quantity(nanos)
-    assert amount.whole == -(-nanos // 10**9)
-    assert amount.rounded_up() == Quantity.of(amount.whole)
+    assert amount.units == -(-nanos // 10**9)
+    assert amount.rounded_up() == Quantity.of(amount.units)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_whole_units_count_the_last_begun_one(nanos: int) -> None:
 )
 def test_gpu_memory_is_also_written_in_decimal_bytes(text: str, printed: str, size: int) -> None:
     memory = GpuMemory.parse(text)
-    assert (str(memory), memory.whole) == (printed, size)
+    assert (str(memory), memory.units) == (printed, size)
     assert GpuMemory.parse(printed) == memory
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fairlead.core.attempts import execution_of, run_id_of
 from fairlead.core.manifests.attempts import manifests_of
-from fairlead.core.manifests.functions import RUN_TOKEN, read_names
+from fairlead.core.manifests.functions import RUN_TOKEN, read_secret_names
 from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.errors import FairleadError
 from fairlead.model.observations import LaunchSpec
@@ -48,7 +48,7 @@ def load_secret_values(store: Store, keyring: Keyring, execution: str) -> list[s
     run_id = run_id_of(execution)
     with store.reading() as tx:
         run, plan = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
-        names = [] if run is None or plan is None else sorted(read_names(plan.plan["manifests"]))
+        names = [] if run is None or plan is None else sorted(read_secret_names(plan.plan["manifests"]))
         records = [tx.get(SecretRecord, scope=run.scope, name=name) for name in names] if run is not None else []
     return [
         keyring.open(Sealed(record.sealed, record.key_id), record.id).decode()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fairlead.core import quotas
-from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue, QuotaLimits
+from fairlead.core.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue, QuotaLimits
 from fairlead.core.quotas import QuotaShortage
 from fairlead.core.scope_tree import ScopeTree
 from fairlead.model.policies import Quota
@@ -112,7 +112,7 @@ def load_admission_pass(
     if without_quota := tuple(scope for scope in held_scopes if not quota_limits.limiting_scopes(scope)):
         released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="turn", limit=limit)
         runs |= {run.id: run for run in released}
-    tallies = tx.tally(RunRecord, COUNTED_BY, *HOLDING, *quota_limits.within(*quota_limits.limits))
+    tallies = tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(*quota_limits.limits))
     queue = Queue(quota_limits.allowances(tallies))
     return AdmissionPass(sorted(runs.values(), key=lambda run: run.turn), quota_limits, queue, last_read)
 
@@ -122,5 +122,5 @@ def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> b
     path = quota_limits.limiting_scopes(run.scope)
     if not path:
         return True
-    allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *HOLDING, *quota_limits.within(path[0])))
+    allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(path[0])))
     return not quotas.find_shortages(quotas.amounts_of(run), [allowances[scope] for scope in path])

@@ -10,7 +10,7 @@ from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
 from fairlead.core import lifecycle
 from fairlead.core.attempts import NO_HISTORY, AttemptHistory, RetryPolicy, execution_of
 from fairlead.core.fitting.admission import AdmissionDecision
-from fairlead.core.lifecycle import Decision, ExecutorAction, Failure
+from fairlead.core.lifecycle import AttemptFailure, Decision, ExecutorAction
 from fairlead.core.queue_order import QUOTA, QuotaLimits
 from fairlead.core.quotas import QuotaShortage
 from fairlead.errors import Changed
@@ -146,7 +146,7 @@ class RunStateWriter:
             else AttemptHistory(RetryPolicy.of(plan), [memory[number] for number in sorted(memory)])
         )
 
-    def _reset_for_retry(self, run: RunRecord, failure: Failure) -> dict[str, Any]:
+    def _reset_for_retry(self, run: RunRecord, failure: AttemptFailure) -> dict[str, Any]:
         """Fields of a run that is queued again: it belongs to no server and has not started."""
         retry_at = self.clock() + timedelta(seconds=failure.retry.pause_seconds)
         retry = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "retry_at": retry_at}
@@ -163,7 +163,7 @@ def _not_before(start: datetime | None, end: datetime) -> datetime:
     return end if start is None else max(start, end)
 
 
-def _record_attempt(run: RunRecord, failure: Failure, observation: Observation, now: datetime) -> AttemptRecord:
+def _record_attempt(run: RunRecord, failure: AttemptFailure, observation: Observation, now: datetime) -> AttemptRecord:
     """The record of a failed attempt that is followed by another one."""
     started_at = run.started_at or observation.started_at
     return AttemptRecord(

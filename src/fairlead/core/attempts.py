@@ -64,7 +64,7 @@ class RetryPolicy:
     pods: int = 1
     request: int = 0
     limit: int | None = None
-    max_memory: int = MAXIMUM  # of the limit, or of the request if there is no limit
+    max_memory: int = MAXIMUM  # applies to the limit, or to the request of runs without a limit
 
     @classmethod
     def of(cls, plan: PlanRecord) -> "RetryPolicy":
@@ -171,4 +171,4 @@ def _pause_after(reason: str, used: int) -> int:
 
 def _read_bytes(text: str | None) -> int | None:
     """An amount of a plan in bytes; None if unset or unlimited."""
-    return None if text is None or text == "unlimited" else Quantity.parse(text).whole
+    return None if text is None or text == "unlimited" else Quantity.parse(text).units

@@ -40,10 +40,10 @@ class DueTimes:
 def check_schedule(draft: Draft) -> Iterator[Violation]:
     """The schedule of a request must be valid."""
     if draft.request.schedule is not None:
-        yield from find_mistakes(draft.request.schedule)
+        yield from find_violations(draft.request.schedule)
 
 
-def find_mistakes(schedule: Schedule) -> Iterator[Violation]:
+def find_violations(schedule: Schedule) -> Iterator[Violation]:
     """All violations of a schedule."""
     known = schedule.timezone in _load_zones()
     if not known:

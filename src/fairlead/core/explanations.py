@@ -21,13 +21,13 @@ def explain(plan: Plan, title: str) -> str:
     if always:
         parts += ["", "Set by the platform", *_table(always)]
     if plan.warnings:
-        parts += ["", "Warnings", *(f"  {line}" for found in plan.warnings for line in format_finding(found))]
+        parts += ["", "Warnings", *(f"  {line}" for warning in plan.warnings for line in format_finding(warning))]
     return "\n".join(parts)
 
 
-def format_finding(found: Finding) -> list[str]:
+def format_finding(finding: Finding) -> list[str]:
     """A violation or warning as lines of text: the message, then the hint."""
-    return [str(found)] if found.hint is None else [str(found), f"  -> {found.hint}"]
+    return [str(finding)] if finding.hint is None else [str(finding), f"  -> {finding.hint}"]
 
 
 def to_data(plan: Plan) -> dict[str, Any]:
@@ -62,14 +62,14 @@ def to_json(value: Any) -> Any:
             return value
 
 
-def finding_data(found: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
     """A violation or a warning as JSON."""
-    data = {name: getattr(found, name) for name in ("path", "rule", "message", "hint")}
-    data["source"] = _source_data(found.source)
-    if isinstance(found, PlanWarning) and found.requested is not None:
-        data["requested"] = _sourced_data(found.requested)
-    if found.location is not None:
-        data["location"] = found.location
+    data = {name: getattr(finding, name) for name in ("path", "rule", "message", "hint")}
+    data["source"] = _source_data(finding.source)
+    if isinstance(finding, PlanWarning) and finding.requested is not None:
+        data["requested"] = _sourced_data(finding.requested)
+    if finding.location is not None:
+        data["location"] = finding.location
     return data
 
 

@@ -40,7 +40,7 @@ class ExecutorAction(StrEnum):
 
 
 @dataclass(frozen=True)
-class Failure:
+class AttemptFailure:
     """The failure of an attempt that is followed by another attempt."""
 
     reason: str
@@ -56,7 +56,7 @@ class Decision:
     action: ExecutorAction
     reason: str
     message: str
-    failure: Failure | None = None  # of the attempt that ended, if another one follows
+    failure: AttemptFailure | None = None  # of the attempt that ended, if another one follows
 
 
 def decide(run: RunRecord, observation: Observation | None, history: AttemptHistory = NO_HISTORY) -> Decision:
@@ -139,7 +139,7 @@ def _retry(run: RunRecord, ended: Decision, history: AttemptHistory) -> Decision
     following = decide_next(run, ended.reason, history)
     if isinstance(following, NextAttempt):
         message = f"attempt {run.attempt} failed ({ended.reason}): {ended.message}; {following.message}"
-        failure = Failure(ended.reason, ended.message, following)
+        failure = AttemptFailure(ended.reason, ended.message, following)
         return Decision(State.QUEUED, ExecutorAction.NONE, RETRYING, message, failure)
     return replace(ended, message=f"{ended.message}; {following.message}") if following.message else ended
 

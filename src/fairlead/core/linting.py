@@ -39,10 +39,10 @@ class LintResult:
         """Violations and warnings that apply on all clusters."""
         by_cluster = [tuple(self._find(plans)) for _, plans in self.plans]
         # A finding on only some clusters is not a mistake in the definition: users can choose another cluster.
-        common = set.intersection(*({(found.path, found.rule) for found in findings} for findings in by_cluster))
-        findings = [found for found in by_cluster[0] if (found.path, found.rule) in common]
+        common = set.intersection(*({(finding.path, finding.rule) for finding in findings} for findings in by_cluster))
+        findings = [finding for finding in by_cluster[0] if (finding.path, finding.rule) in common]
         known = self.plans[0][0] is not None
-        return tuple(dict.fromkeys(found for found in findings if known or found.rule not in CLUSTER_RULES))
+        return tuple(dict.fromkeys(finding for finding in findings if known or finding.rule not in CLUSTER_RULES))
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
@@ -53,7 +53,7 @@ class LintResult:
 
     def _find(self, plans: Sequence[Plan]) -> Iterator[Finding]:
         for plan in plans:
-            violations = (found for found in plan.violations if not found.path.startswith(FUNCTION_PATHS))
+            violations = (item for item in plan.violations if not item.path.startswith(FUNCTION_PATHS))
             yield from (_weaken(violation, self.strict) for violation in violations)
             yield from plan.warnings
 

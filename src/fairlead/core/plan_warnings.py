@@ -55,8 +55,8 @@ def warn_of_tiny_memory(draft: Draft) -> Iterator[PlanWarning]:
     for name in ("mem", "disk"):
         amount = draft.amount(name, "requests")
         if amount is not None and Quantity(0) < amount < MIN_PLAUSIBLE:
-            message = f"{amount.whole} bytes is very little"
-            hint = f"add a suffix, for example {amount.whole}Mi or {amount.whole}Gi"
+            message = f"{amount.units} bytes is very little"
+            hint = f"add a suffix, for example {amount.units}Mi or {amount.units}Gi"
             yield PlanWarning(f"resources.{name}.requests", "tiny", message, hint)
 
 

@@ -16,7 +16,7 @@ MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of 
 TIMESTAMP_DIGITS = 12  # the first hex digits of an id are its creation time in milliseconds
 QUOTA = "QuotaExceeded"  # the reason of runs that wait for a quota
 # Quotas count runs from the moment a server claims them until they end. Waiting runs do not count.
-HOLDING = (Condition("active", "=", True), Condition("server_id", "!=", None))
+ADMITTED = (Condition("active", "=", True), Condition("server_id", "!=", None))
 WAITING = (
     Condition("active", "=", True),
     Condition("server_id", "=", None),

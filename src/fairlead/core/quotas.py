@@ -79,7 +79,7 @@ class Allowance:
         }
 
     def find_shortages(self, requested: QuotaAmounts) -> "Iterator[QuotaShortage]":
-        """The amounts of which the quota has too little. A request of 0 is never short."""
+        """The amounts that exceed what remains of the quota. A request of 0 never does."""
         for part, remaining in self.remaining.items():
             amount: int = getattr(requested, part)
             if amount > max(remaining, 0):
@@ -93,7 +93,7 @@ class Allowance:
 
 
 class QuotaShortage(NamedTuple):
-    """An amount of which a quota has too little for a run."""
+    """A shortage of one amount of a quota for a run."""
 
     allowance: Allowance
     part: str

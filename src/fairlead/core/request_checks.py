@@ -37,7 +37,7 @@ def check_size(manifest: Manifest) -> Iterator[Violation]:
 
 
 def check_names(draft: Draft) -> Iterator[Violation]:
-    """The compute resource and the template must exist. There is no fallback."""
+    """The compute resource and the template must exist. Nothing is used instead of a missing one."""
     snapshot = draft.snapshot
     for field, noun, known in (
         ("profile", "compute resource", snapshot.compute_resources),

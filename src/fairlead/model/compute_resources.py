@@ -42,12 +42,12 @@ class ComputeResource(NamedRequirements):
 
     @field_validator("requirements")
     @classmethod
-    def _refuse_references(cls, requirements: Requirements) -> Requirements:
+    def _reject_references(cls, requirements: Requirements) -> Requirements:
         return forbid_fields(requirements, profile=NO_PROFILE, template=NO_TEMPLATE)
 
     @field_validator("workload_types")
     @classmethod
-    def _refuse_none(cls, types: Any) -> Any:
+    def _reject_empty(cls, types: Any) -> Any:
         if types == ():
             raise field_error("required", "is empty, so no workload is allowed", "remove it to allow all workloads")
         return types
@@ -60,7 +60,7 @@ class Template(NamedRequirements):
 
     @field_validator("requirements")
     @classmethod
-    def _refuse_references(cls, requirements: Requirements) -> Requirements:
+    def _reject_references(cls, requirements: Requirements) -> Requirements:
         return forbid_fields(requirements, template=NO_TEMPLATE)
 
 
@@ -68,7 +68,7 @@ class Defaults(Requirements):
     """Default requirements of the platform or of a policy."""
 
     @model_validator(mode="after")
-    def _refuse_references(self) -> Self:
+    def _reject_references(self) -> Self:
         forbid_fields(self, template=NO_TEMPLATE)
         return self
 

@@ -21,10 +21,10 @@ from fairlead.model.requests import Action, Kind, PullPolicy, parse_priority
 from fairlead.model.resources import parse_devices, parse_mig
 from fairlead.model.volumes import VolumeType
 
-Parse = Callable[[Any], Any]
+Parser = Callable[[Any], Any]
 
 
-def one_of(*words: str) -> Parse:
+def one_of(*words: str) -> Parser:
     """A parser that accepts only these words."""
 
     def parse_word(value: Any) -> str:
@@ -37,7 +37,7 @@ def one_of(*words: str) -> Parse:
 
 
 # Ordered values. Rules can set a minimum and a maximum for them.
-ORDERED: Mapping[str, Parse] = {
+ORDERED: Mapping[str, Parser] = {
     "resources.cpu.requests": parse_cpu,
     "resources.cpu.limits": parse_cpu,
     "resources.mem.requests": parse_bytes,
@@ -63,7 +63,7 @@ ORDERED: Mapping[str, Parse] = {
 }
 
 # Values without an order. Rules can list options for them.
-UNORDERED: Mapping[str, Parse] = {
+UNORDERED: Mapping[str, Parser] = {
     "action": one_of(*get_args(Action)),
     "function.kind": one_of(*get_args(Kind)),
     "function.image": parse_text,

@@ -1,4 +1,4 @@
-"""What executors exchange with the server: observations of runs, launch specs, logs and endpoints."""
+"""Types that executors exchange with the server: observations, launch specs, logs and endpoints."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Observation:
-    """The state of a run as its executor sees it. `stopped`: the run ended because it was asked to.
+    """The state of a run as its executor sees it. `stopped`: the run ended because of a stop request.
 
     `queue_position` reads the current position of the run in a queue of its cluster.
     """

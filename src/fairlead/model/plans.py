@@ -27,7 +27,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where a value comes from: a layer, and the object of that layer that set it."""
+    """The source of a value: a layer, and the object of that layer that set it."""
 
     layer: Layer
     name: str | None = None

@@ -142,7 +142,7 @@ def _read_rule(path: str, rule: Rule) -> Rule:
         )
     if rule.options is not None and parse is None:
         raise field_error(
-            "rule", f"{path} is no single value, so it has no options", "use required or locked", path="options"
+            "rule", f"{path} is not a single value, so it cannot have options", "use required or locked", path="options"
         )
     if rule.options == ():
         raise field_error("required", "is empty, so no value is allowed", "add at least one option", path="options")
@@ -154,7 +154,7 @@ def _read_rule(path: str, rule: Rule) -> Rule:
     return rule.model_copy(update=parsed)
 
 
-def _parse_at(path: str, parse: fields.Parse | None, value: Any) -> Any:
+def _parse_at(path: str, parse: fields.Parser | None, value: Any) -> Any:
     try:
         return value if parse is None else parse(value)
     except PydanticCustomError as error:

@@ -92,7 +92,7 @@ class Quantity:
         return self.times(1, step_nanos=step_nanos)
 
     @property
-    def whole(self) -> int:
+    def units(self) -> int:
         """The number of units, rounded up."""
         return -(-self.nanos // NANOS)
 

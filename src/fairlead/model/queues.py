@@ -18,7 +18,7 @@ class QueueWorkload:
 
 @dataclass(frozen=True)
 class QuotaUsage:
-    """The quota of a queue for one resource in one flavor, and the used part of it, in nanos."""
+    """The quota of a queue for one resource in one flavor, with its usage, in nanos."""
 
     resource: str
     flavor: str

@@ -28,7 +28,7 @@ MAX_FILE_NAME_BYTES = 255  # the limit of most file systems
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.ASCII)
 
 
-def parse_words(value: Any) -> tuple[str, ...]:
+def parse_command_line(value: Any) -> tuple[str, ...]:
     """Parse a command line: a list of arguments, or text that is split as in a shell."""
     if isinstance(value, str):
         try:
@@ -83,8 +83,8 @@ def _parse_word(value: Any) -> str:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else parse_variable(value)
 
 
-_LINE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "number"]}}]}
-Words = Annotated[tuple[str, ...], PlainValidator(parse_words), WithJsonSchema(_LINE)]
+_COMMAND_LINE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "number"]}}]}
+CommandLine = Annotated[tuple[str, ...], PlainValidator(parse_command_line), WithJsonSchema(_COMMAND_LINE)]
 Replicas = Annotated[
     int,
     PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=MAX_REPLICAS)),
@@ -122,8 +122,8 @@ class FunctionContent(StrictModel):
     source: SourcePath | None = None
     code: Digest | None = None
     handler: str | None = None
-    command: Words = ()
-    args: Words = ()
+    command: CommandLine = ()
+    args: CommandLine = ()
     port: Port | None = None
     retry_on: tuple[RetryReason, ...] | None = None  # None: after every failure that can be retried
 
@@ -167,7 +167,7 @@ class RunRequest(Requirements):
     action: Action = "job"
     function: Function
     inputs: Mapping[str, Any] = Field(default_factory=dict)
-    args: Words | None = None
+    args: CommandLine | None = None
     replicas: Replicas = 1
     deadline: Seconds | None = None
     idle_timeout: Seconds | None = None

@@ -184,13 +184,13 @@ class Gpu(StrictModel):
         if self.devices == 0 and (part or self.type):
             message = "must not be set for 0 devices"
             raise field_error("gpu_contradiction", message, "set devices to 1, or remove it", path=part or "type")
-        whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
-        if part and not whole and self.devices not in (None, 1):
+        is_whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
+        if part and not is_whole and self.devices not in (None, 1):
             message = f"part of a GPU requires exactly 1 device, found {self.devices}"
             hint = f"set devices to 1, or remove {part} to get whole GPUs"
             raise field_error("gpu_share_of_many", message, hint, path=part)
         devices = 1 if self.devices is None and (part or self.type) else self.devices
-        return self.model_copy(update={"devices": devices, "memory": None if whole else self.memory})
+        return self.model_copy(update={"devices": devices, "memory": None if is_whole else self.memory})
 
 
 class Resources(StrictModel):

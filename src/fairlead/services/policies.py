@@ -9,7 +9,7 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.core.policies import effective
 from fairlead.core.policies.effective import EffectivePolicy
-from fairlead.core.queue_order import COUNTED_BY, HOLDING
+from fairlead.core.queue_order import ADMITTED, COUNTED_BY
 from fairlead.core.quotas import RunResources, ScopeUsage
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.parsing import short_repr, suggest_names
@@ -91,7 +91,7 @@ class Policies:
             unit.require(Permission.VIEW, scope, scope)
             policies = unit.organization.policies_of(scope)
             with_quota = [policy.scope for policy in policies if policy.quota.model_fields_set]
-            return effective.describe(policies, scope, _load_usage(unit, [*with_quota, scope]))
+            return effective.merge_policies(policies, scope, _load_usage(unit, [*with_quota, scope]))
 
     def validate(self, call: Call, scope: str, draft: Policy) -> PolicyImpact:
         """Return the compute resources, templates and recent runs that a draft would reject. Stores nothing."""
@@ -131,7 +131,7 @@ def _load_usage(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], Scop
     """
     descendants = unit.organization.tree.descendants
     inside_first = [] if scopes[0] == PLATFORM else [Condition("scope", "in", (scopes[0], *descendants(scopes[0])))]
-    tallies = unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *inside_first)
+    tallies = unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *inside_first)
 
     def sum_usage(scope: str) -> ScopeUsage:
         inside = {scope, *descendants(scope)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fairlead.core import quotas
 from fairlead.core.manifests.names import run_name
-from fairlead.core.queue_order import COUNTED_BY, HOLDING, QUOTA, WAITING, Queue
+from fairlead.core.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue
 from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
@@ -32,7 +32,7 @@ def load_allowances(
     if not path:
         return ()
     within = (*quota_limits.within(path[0]), *([Condition("id", "!=", excluding)] if excluding else []))
-    queue = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *HOLDING, *within)))
+    queue = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *within)))
     older = [Condition("turn", "<", before)] if before else []
     waiting = unit.tx.find(
         RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MAX_WAITING
@@ -52,7 +52,7 @@ def load_allowances(
 def _add_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[Allowance, ...]:
     quota_limits = unit.organization.quota_limits
     within = quota_limits.within(allowances[0].scope)
-    runs = unit.tx.find(RunRecord, *HOLDING, *within, *unit.visible_scopes(), limit=MAX_HOLDERS)
+    runs = unit.tx.find(RunRecord, *ADMITTED, *within, *unit.visible_scopes(), limit=MAX_HOLDERS)
     holders = [
         (
             quota_limits.limiting_scopes(run.scope),

@@ -70,7 +70,7 @@ class Schedules:
                 hint = f"set at least one of {', '.join(EDITABLE_FIELDS)}"
                 raise RequestRejected([Violation("cron", "required", "the change is empty", hint)])
             schedule = _parse({field: getattr(before, field) for field in EDITABLE_FIELDS} | dict(change))
-            if mistakes := list(cron_times.find_mistakes(schedule)):
+            if mistakes := list(cron_times.find_violations(schedule)):
                 raise RequestRejected([replace(mistake, path=mistake.path.partition(".")[2]) for mistake in mistakes])
             values = {field: getattr(schedule, field) for field in EDITABLE_FIELDS}
             changed = replace(before, **values, **_owner_fields(unit), **unit.update_fields(before))

@@ -27,7 +27,7 @@ from fairlead.adapters.masking import Masker
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.wait_reasons import explain_no_fit
-from fairlead.core.manifests.functions import read_names
+from fairlead.core.manifests.functions import read_secret_names
 from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
@@ -126,7 +126,7 @@ class KubernetesExecutor:
         if released or self.outcomes.load(launch.run_id) is not None:
             return
         self._require_retry_time(launch.run_id)
-        secret_names = read_names(launch.manifests)
+        secret_names = read_secret_names(launch.manifests)
         self._secrets[launch.run_id] = tuple(value for name, value in launch.secrets.items() if name in secret_names)
         try:
             for main in self.starter.start(launch):

@@ -102,10 +102,10 @@ def format_size(amount: Quantity) -> str:
     """An amount of bytes for sentences, such as 3 GiB. Amounts without a suffix are rounded."""
     if match := re.fullmatch(r"([0-9]+)([A-Za-z]i?)B?", str(amount)):
         return f"{match[1]} {match[2]}B"
-    units, suffix = amount.whole, ""
+    units, suffix = amount.units, ""
     for name, power in BINARY_SUFFIXES.items():
-        if amount.whole >= 1024**power:
-            units, suffix = amount.whole * 10 // 1024**power, name
+        if amount.units >= 1024**power:
+            units, suffix = amount.units * 10 // 1024**power, name
     if not suffix:
         return f"{units} byte{'' if units == 1 else 's'}"
     return f"about {units // 10}.{units % 10} {suffix}B"

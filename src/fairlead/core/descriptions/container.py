@@ -94,7 +94,7 @@ def _describe_mount(parts: Parts) -> str:
 
 
 def _describe_consequence(path: str, parts: Parts, facts: Facts) -> Iterator[Sentence]:
-    """What a volume may cause: eviction, memory usage, or a failed start."""
+    """Consequences of a volume: eviction, memory usage, or a failed start."""
     kind, memory, amount = parts["volume_type"], parts.get("spec.medium"), parts.get("spec.size")
     if kind == "empty_dir" and memory:
         yield Sentence(path, "note", "Its content counts as memory of the pod.")

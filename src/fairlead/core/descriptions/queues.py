@@ -1,4 +1,4 @@
-"""Descriptions of the position of a run in a queue of its cluster: quota usage, and workloads ahead of it."""
+"""Descriptions of the position of a run in a queue of its cluster: quota usage and workloads ahead."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -57,7 +57,7 @@ def render_code(draft: Draft) -> Iterator[Manifest]:
         "metadata": render_metadata(draft, "code"),
         "data": _render_program(draft),
     }
-    # Larger code is downloaded from the server. A check rejects plans where that is not possible.
+    # Larger code is downloaded from the server. A check rejects the plan if that is not possible.
     if code and code.archive and measure_code(draft) <= MAX_CONFIG_MAP_BYTES:
         manifest["binaryData"] = {"code.tar.gz": base64.b64encode(code.archive).decode()}
     yield manifest
@@ -69,7 +69,7 @@ def measure_code(draft: Draft) -> int:
     return sum(map(len, _render_program(draft).values())) + (len(code.archive) if code else 0)
 
 
-def read_names(manifests: Sequence[Manifest]) -> set[str]:
+def read_secret_names(manifests: Sequence[Manifest]) -> set[str]:
     """The names of the secrets that a run uses, except image pull secrets."""
     manifests_of_secrets = [manifest for manifest in manifests if manifest["kind"] == "Secret"]
     own = [

@@ -58,4 +58,4 @@ def _render_kai(draft: Draft) -> dict[str, str]:
 
 
 def _mebibytes(memory: GpuMemory) -> str:
-    return str(-(-memory.whole // MEBIBYTE))
+    return str(-(-memory.units // MEBIBYTE))

@@ -16,7 +16,7 @@ HASHED = re.compile(r"-[0-9a-f]{8}$")
 
 
 def slug(text: str, max_length: int = MAX_LENGTH) -> str:
-    """A DNS label that starts with a letter. If the text must be changed, a hash of it is appended."""
+    """A DNS label that starts with a letter. Changed text gets a hash as suffix."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not plain[:1].isalpha():
         plain = f"r-{plain}".rstrip("-")

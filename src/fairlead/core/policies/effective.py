@@ -51,7 +51,7 @@ class EffectivePolicy:
     used: ScopeUsage
 
 
-def describe(policies: Sequence[Policy], scope: str, used: Callable[[str], ScopeUsage]) -> EffectivePolicy:
+def merge_policies(policies: Sequence[Policy], scope: str, used: Callable[[str], ScopeUsage]) -> EffectivePolicy:
     """Merge policies, given from the platform down. `used` returns the usage of a scope."""
     rules = ((path, _describe_rule(rule)) for path, rule in sorted(merging.merge_rules(policies).items()))
     defaults = (ScopeDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)
