@@ -271,7 +271,8 @@ from fairlead.model.volumes import Volume
 
 spec = {"size": "1Gi", "storage_class": "fast"}
 volume = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": spec, "sub_path": "s"}
-request = {"volumes": {"d": volume}, "envs": {"B": "", "A": ""}, "secrets": ["D", "C"], "resources": {"gpu": 2, "cpu": 1}}
+resources = {"gpu": 2, "cpu": 1}
+request = {"volumes": {"d": volume}, "envs": {"B": "", "A": ""}, "secrets": ["D", "C"], "resources": resources}
 locked = make_policy(rules={"volumes": {"locked": True}, "resources": {"locked": True}, "envs": {"locked": True}})
 odd = {"name": "d", "volume_type": "secret", "mount_path": "/d", "spec": {**spec, "medium": "", "claim_name": "c"}}
 violations = [str(violation) for violation in refuse(Volume, odd)]
