@@ -32,7 +32,7 @@ def full(platform: Platform) -> Iterator[list[Run]]:
     end_all(runs)
 
 
-def test_a_run_that_waits_is_stopped_at_once_and_never_starts(platform: Platform, full: list[Run]) -> None:
+def test_queued_run_is_stopped_immediately_and_never_starts(platform: Platform, full: list[Run]) -> None:
     waiting = platform.shell("true")
     until(lambda: waiting.reason == "Unschedulable")
     stopped = waiting.stop().data
@@ -43,7 +43,7 @@ def test_a_run_that_waits_is_stopped_at_once_and_never_starts(platform: Platform
     assert end(full[0])["message"] == "stopped by root@localhost"
 
 
-def test_a_run_that_ends_when_it_is_asked_to_is_stopped_and_what_it_did_last_is_kept(platform: Platform) -> None:
+def test_run_that_handles_sigterm_is_stopped_and_its_last_output_is_stored(platform: Platform) -> None:
     text = "trap 'echo saved; echo state > $FAIRLEAD_OUTPUT/state; exit 0' TERM; echo up; sleep 60 & wait"
     run = platform.shell(text)
     hear(run, "up")
@@ -53,7 +53,7 @@ def test_a_run_that_ends_when_it_is_asked_to_is_stopped_and_what_it_did_last_is_
     assert (run.logs(), run.read("state")) == ("up\nsaved\n", b"state\n")
 
 
-def test_a_run_that_has_ended_stays_as_it_is_when_it_is_stopped(platform: Platform) -> None:
+def test_stopping_an_ended_run_changes_nothing(platform: Platform) -> None:
     for text, state in (("true", "completed"), ("exit 3", "failed"), ("sleep 60", "stopped")):
         run = platform.shell(text)
         if state == "stopped":
@@ -63,8 +63,9 @@ def test_a_run_that_has_ended_stays_as_it_is_when_it_is_stopped(platform: Platfo
         assert (before["state"], run.stop().data) == (state, before)
 
 
-def test_runs_that_are_stopped_while_they_start_or_end_by_many_at_once_are_answered_well(platform: Platform) -> None:
-    runs = [platform.shell(f"sleep 0.{index}") for index in range(8)]
+def test_concurrent_stops_during_start_and_end_succeed(platform: Platform) -> None:
+    # The last run is long, so that at least one is stopped even if the requests are slow.
+    runs = [platform.shell(f"sleep {seconds}") for seconds in (*(f"0.{index}" for index in range(7)), "60")]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda run: stop(platform, run).data, [run for run in runs for _ in range(5)]))
     assert {answer["state"] for answer in answers} <= {"stopped", "stopping", "completed"}
@@ -74,7 +75,7 @@ def test_runs_that_are_stopped_while_they_start_or_end_by_many_at_once_are_answe
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
 
 
-def test_a_run_that_runs_cannot_be_deleted_and_one_that_ended_is_gone_with_its_folder(platform: Platform) -> None:
+def test_only_ended_runs_can_be_deleted_with_their_folder(platform: Platform) -> None:
     run = platform.shell("echo hello > $FAIRLEAD_OUTPUT/file; sleep 60")
     reach(run, "running")
     with pytest.raises(Conflict, match=f"run {run.id} is running; only runs that have ended can be deleted"):
@@ -88,7 +89,7 @@ def test_a_run_that_runs_cannot_be_deleted_and_one_that_ended_is_gone_with_its_f
         run.logs()
 
 
-def test_a_run_that_is_deleted_while_its_log_is_followed_ends_the_stream(platform: Platform) -> None:
+def test_deleting_a_run_ends_its_log_stream(platform: Platform) -> None:
     run = platform.shell("echo hello; sleep 0.5")
     for _ in run.read_logs(follow=True):
         pass
@@ -98,7 +99,7 @@ def test_a_run_that_is_deleted_while_its_log_is_followed_ends_the_stream(platfor
         assert client.get(f"/runs/{run.id}/logs", params={"follow": True}).status_code == 404
 
 
-def test_a_child_of_a_stopped_run_is_told_to_end_as_well(platform: Platform) -> None:
+def test_child_processes_of_a_stopped_run_receive_sigterm(platform: Platform) -> None:
     told = platform.file("told")
     child = f'trap "echo child >> {told}; exit" TERM; echo ready; while true; do sleep 0.05; done'
     run = platform.shell(f"bash -c '{child}' & trap 'wait; exit 0' TERM; wait")
@@ -113,7 +114,7 @@ def stop(platform: Platform, run: Run) -> Run:
     return Run(platform.project.api, run.data).stop()
 
 
-def test_a_server_that_is_told_to_end_leaves_runs_running(machine: Machine) -> None:
+def test_server_shutdown_leaves_runs_running(machine: Machine) -> None:
     with execution.open_platform(machine) as platform:
         run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
         reach(run, "running")
