@@ -44,7 +44,7 @@ class Noted:
                 self.half.set()
 
 
-def test_no_acknowledged_write_is_lost_and_none_is_there_by_halves(machine: Machine, database: tuple[str, ...]) -> None:
+def test_acknowledged_writes_survive_kill_and_are_atomic(machine: Machine, database: tuple[str, ...]) -> None:
     server, noted = machine.up(*database), Noted()
     with ThreadPoolExecutor(WRITERS) as writers:
         working = [writers.submit(_write, server, noted, writer) for writer in range(WRITERS)]

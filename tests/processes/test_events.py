@@ -24,7 +24,7 @@ def listening(server: Running, token: str | None = None, **asked: str) -> Iterat
         yield told
 
 
-def test_a_run_is_told_of_in_each_state_and_when_it_is_gone(machine: Machine) -> None:
+def test_every_state_change_and_deletion_is_streamed(machine: Machine) -> None:
     with execution.open_platform(machine) as platform, listening(platform.server) as told:
         run = platform.shell("true")
         states, revisions = [], []
@@ -40,7 +40,7 @@ def test_a_run_is_told_of_in_each_state_and_when_it_is_gone(machine: Machine) ->
         assert next(told) == ("gone", {"id": run.id})
 
 
-def test_only_those_who_see_a_run_hear_of_it_and_only_as_long_as_they_may(machine: Machine) -> None:
+def test_events_are_streamed_only_to_users_with_access(machine: Machine) -> None:
     with execution.open_platform(machine) as platform, platform.server.client() as root:
         for name in ("seen", "hidden"):
             assert root.post("/projects", json={"name": name, "parent": "cluster/local"}).status_code == 201
@@ -56,7 +56,7 @@ def test_only_those_who_see_a_run_hear_of_it_and_only_as_long_as_they_may(machin
             assert (name, last["code"]) == ("error", "unauthenticated")
 
 
-def test_of_one_project_only_its_runs_are_told(machine: Machine) -> None:
+def test_project_stream_contains_only_its_runs(machine: Machine) -> None:
     with execution.open_platform(machine) as platform, platform.server.client() as root:
         root.post("/projects", json={"name": "other", "parent": "cluster/local"})
         assert root.get("/events", params={"project": "nowhere"}).status_code == 404
@@ -66,7 +66,7 @@ def test_of_one_project_only_its_runs_are_told(machine: Machine) -> None:
             assert next(told)[1]["id"] == seen
 
 
-def test_another_server_tells_of_it_within_seconds(machine: Machine, postgresql_url: str) -> None:
+def test_other_server_streams_changes_within_seconds(machine: Machine, postgresql_url: str) -> None:
     options = ("--database", postgresql_url)
     with execution.open_platform(machine, *options) as platform:
         other = machine.up(*options, data="other")
@@ -76,7 +76,7 @@ def test_another_server_tells_of_it_within_seconds(machine: Machine, postgresql_
             assert (seen["id"], seen["state"]) == (run.id, "completed")
 
 
-def test_a_server_that_ends_closes_its_streams_in_peace(machine: Machine) -> None:
+def test_server_shutdown_closes_streams_cleanly(machine: Machine) -> None:
     with execution.open_platform(machine) as platform, listening(platform.server) as told:
         run = platform.shell("sleep 60")
         assert next(told)[1]["id"] == run.id

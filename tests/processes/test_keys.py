@@ -36,7 +36,7 @@ def test_keys_are_rotated_while_the_server_runs(machine: Machine, database: tupl
     assert _open_all(server, database, (new,)) == VALUES | {"LATER": "later", "SECRET_0": "anew"}
 
 
-def test_keys_are_rotated_while_nothing_runs(machine: Machine) -> None:
+def test_keys_are_rotated_while_the_server_is_stopped(machine: Machine) -> None:
     server = machine.up()
     with server.client() as client:
         _plant(client)
@@ -61,7 +61,7 @@ def test_keys_are_rotated_while_nothing_runs(machine: Machine) -> None:
     assert len(entries) == 2 * len(VALUES)
 
 
-def test_keys_from_a_variable_are_rotated_by_putting_a_new_one_first(machine: Machine) -> None:
+def test_keys_in_the_environment_are_rotated_by_prepending_a_new_key(machine: Machine) -> None:
     old, new = (base64.b64encode(secrets.token_bytes(32)).decode() for _ in range(2))
     server = machine.up(variables={"FAIRLEAD_SECRET_KEYS": old})
     with server.client() as client:
@@ -80,7 +80,7 @@ def test_keys_from_a_variable_are_rotated_by_putting_a_new_one_first(machine: Ma
     assert old not in ended.out + ended.err + again.out + again.err
 
 
-def test_without_the_old_key_nothing_is_changed_and_that_is_told(machine: Machine) -> None:
+def test_rotation_without_the_old_key_fails_and_changes_nothing(machine: Machine) -> None:
     old, new = (base64.b64encode(secrets.token_bytes(32)).decode() for _ in range(2))
     server = machine.up(variables={"FAIRLEAD_SECRET_KEYS": old})
     with server.client() as client:
@@ -94,7 +94,7 @@ def test_without_the_old_key_nothing_is_changed_and_that_is_told(machine: Machin
     assert _open_all(server, (), keyrings.parse_keys(old)) == VALUES
 
 
-def test_where_there_is_no_data_that_is_told_and_nothing_is_made(machine: Machine) -> None:
+def test_rotation_without_a_data_folder_fails_and_creates_nothing(machine: Machine) -> None:
     ended = machine.app("rotate-keys", "--data", "nowhere")
     assert ended.code == 1
     assert "Traceback" not in ended.err
@@ -102,7 +102,7 @@ def test_where_there_is_no_data_that_is_told_and_nothing_is_made(machine: Machin
     assert not (machine.folder / "nowhere").exists()
 
 
-def test_a_key_that_is_needed_is_not_forgotten(machine: Machine) -> None:
+def test_key_in_use_is_not_removed(machine: Machine) -> None:
     server = machine.up()
     with server.client() as client:
         _plant(client)

@@ -74,7 +74,9 @@ def own_database(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return () if request.param == "sqlite" else ("--database", request.getfixturevalue("empty_postgresql_url"))
 
 
-def test_what_is_secret_is_nowhere(own_database: tuple[str, ...], machine: Machine, provider: Provider) -> None:
+def test_secrets_are_not_in_responses_logs_files_or_database(
+    own_database: tuple[str, ...], machine: Machine, provider: Provider
+) -> None:
     ledger = Ledger()
     _trust_a_provider(machine, own_database, provider, ledger)
     _trust_this_machine(machine, own_database, ledger)

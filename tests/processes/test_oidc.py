@@ -28,7 +28,7 @@ def server(shared_machine: Machine, provider: Provider) -> Running:
     return shared_machine.up(variables=provider.sign_in)
 
 
-def test_a_good_token_says_who_its_bearer_is(server: Running, provider: Provider) -> None:
+def test_valid_token_authenticates_its_user(server: Running, provider: Provider) -> None:
     for token in (provider.token(groups=["vision"]), make_token(provider.claims(groups="vision"), EC, "ES256")):
         with server.client(token) as client:
             answer = client.get("/me")
@@ -36,7 +36,7 @@ def test_a_good_token_says_who_its_bearer_is(server: Running, provider: Provider
         assert answer.json() == {"user": "ada", "groups": ["vision"], "via": "oidc", "roles": []}
 
 
-def test_groups_give_roles(server: Running, provider: Provider) -> None:
+def test_groups_grant_roles(server: Running, provider: Provider) -> None:
     with server.client(provider.token(sub="grace", groups=["platform-admins"])) as admin:
         assert admin.get("/me").json()["roles"] == [{"role": "admin", "scope": "platform"}]
         role = {"subject": "group:vision", "role": "member", "scope": "project/default"}
@@ -52,7 +52,7 @@ def test_groups_give_roles(server: Running, provider: Provider) -> None:
         assert stranger.get("/projects/default").status_code == 404
 
 
-def test_a_bearer_can_make_a_token_of_this_server(server: Running, provider: Provider) -> None:
+def test_user_with_an_oidc_token_can_create_an_api_token(server: Running, provider: Provider) -> None:
     with server.client(provider.token(sub="linus")) as client:
         made = client.post("/tokens", json={"name": "for a script"}).json()
     with server.client(made["token"]) as client:
@@ -96,7 +96,7 @@ FORGED: dict[str, Callable[[Provider], str]] = {
 
 
 @pytest.mark.parametrize("case", FORGED)
-def test_a_bad_token_is_refused_at_once(server: Running, provider: Provider, case: str) -> None:
+def test_invalid_token_is_rejected_immediately(server: Running, provider: Provider, case: str) -> None:
     token = FORGED[case](provider)
     header = b"Bearer " + token.encode("utf-8", "surrogateescape")
     with server.anybody() as client:
@@ -109,12 +109,12 @@ def test_a_bad_token_is_refused_at_once(server: Running, provider: Provider, cas
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Basic cm9vdDpyb290", "Token abc", "Bearer,"])
-def test_no_token_at_all_is_refused(server: Running, header: str) -> None:
+def test_missing_token_is_rejected(server: Running, header: str) -> None:
     with server.anybody() as client:
         _check_refusal(client.get("/api/v1/me", headers={"Authorization": header} if header else {}))
 
 
-def test_a_token_of_a_provider_is_no_password_of_another_server(shared_machine: Machine, provider: Provider) -> None:
+def test_token_is_rejected_by_a_server_without_this_provider(shared_machine: Machine, provider: Provider) -> None:
     alone = shared_machine.up(data="alone")
     with alone.client(provider.token(groups=["platform-admins"])) as client:
         _check_refusal(client.get("/me"))
@@ -122,7 +122,7 @@ def test_a_token_of_a_provider_is_no_password_of_another_server(shared_machine: 
         _check_refusal(browser.post("/api/v1/sessions", json={"token": provider.token()}))
 
 
-def test_while_the_provider_is_gone_its_tokens_wait_and_ours_work(shared_machine: Machine) -> None:
+def test_unreachable_provider_gives_503_while_api_tokens_work(shared_machine: Machine) -> None:
     with providers.running() as provider:
         pass  # stopped, so its port is closed
     server = shared_machine.up(data="waiting", variables=provider.variables)
@@ -140,9 +140,7 @@ def test_while_the_provider_is_gone_its_tokens_wait_and_ours_work(shared_machine
     assert httpx2.get(f"{server.url}/readyz", **PLAIN).status_code == 200
 
 
-def test_a_browser_signs_in_at_the_provider_and_lands_where_it_wanted_to_be(
-    server: Running, provider: Provider
-) -> None:
+def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider: Provider) -> None:
     provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
     with server.anybody() as browser:
         ways = browser.get("/api/v1/sessions").json()
@@ -176,7 +174,7 @@ def test_a_browser_signs_in_at_the_provider_and_lands_where_it_wanted_to_be(
         ({"sub": "root@localhost"}, "user%20of%20the%20server%20itself"),
     ],
 )
-def test_what_the_provider_says_of_a_browser_is_checked(
+def test_claims_of_a_browser_sign_in_are_validated(
     server: Running, provider: Provider, said: dict[str, object], told: str
 ) -> None:
     provider.desk.said = said
@@ -187,7 +185,7 @@ def test_what_the_provider_says_of_a_browser_is_checked(
         assert not browser.cookies
 
 
-def test_a_client_without_a_secret_signs_people_in(shared_machine: Machine) -> None:
+def test_public_client_without_a_secret_can_sign_in(shared_machine: Machine) -> None:
     with providers.running() as provider:
         provider.desk.secret = None
         server = shared_machine.up(data="public", variables=provider.sign_in)
@@ -196,7 +194,7 @@ def test_a_client_without_a_secret_signs_people_in(shared_machine: Machine) -> N
             assert browser.get("/api/v1/me").json()["user"] == "ada"
 
 
-def test_while_the_provider_is_gone_a_browser_is_told_so_and_ours_are_served(shared_machine: Machine) -> None:
+def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(shared_machine: Machine) -> None:
     with providers.running() as provider:
         pass  # stopped, so its port is closed
     server = shared_machine.up(data="gone", variables=provider.sign_in)

@@ -101,27 +101,27 @@ FILES = {
 
 
 @pytest.mark.parametrize("case", SETTINGS)
-def test_wrong_settings_are_told(machine: Machine, case: str) -> None:
+def test_invalid_settings_are_reported(machine: Machine, case: str) -> None:
     code, options, variables, words = SETTINGS[case]
     ended = machine.app("up", "--port", "0", "--data", "data", *options, variables=variables)
     _check_refusal(ended, words, code)
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_a_wrong_file_is_told(machine: Machine, case: str) -> None:
+def test_invalid_config_file_is_reported(machine: Machine, case: str) -> None:
     content, words = FILES[case]
     (machine.folder / "fairlead.toml").write_bytes(content)
     _check_refusal(machine.app("up", "--data", "data"), words, USAGE)
 
 
-def test_all_that_is_wrong_with_the_settings_is_told_at_once(machine: Machine) -> None:
+def test_all_invalid_settings_are_reported_together(machine: Machine) -> None:
     variables = {"FAIRLEAD_PROT": "1", "FAIRLEAD_LOG_LEVEL": "loud", "FAIRLEAD_AUTH": "open"}
     ended = machine.app("up", "--port", "many", variables=variables)
     for words in ("FAIRLEAD_PROT", "loud", "open", "many"):
         _check_refusal(ended, words, USAGE, lines=8)
 
 
-def test_unknown_options_are_told_by_both_doors(machine: Machine) -> None:
+def test_unknown_options_are_reported_by_both_programs(machine: Machine) -> None:
     _check_refusal(machine.app("up", "--prot", "1"), "--prot", USAGE, lines=8)
     ended = machine.fairlead("up", "--prot", "1")
     assert ended.code != 0
@@ -138,7 +138,7 @@ def taken_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_port_in_use_is_told(machine: Machine, taken_port: int) -> None:
+def test_port_in_use_is_reported(machine: Machine, taken_port: int) -> None:
     ended = machine.app("up", "--port", str(taken_port), "--data", "data")
     _check_refusal(ended, f"127.0.0.1, port {taken_port}", FAILED)
     assert not (machine.folder / "data" / "server.json").exists()
@@ -182,29 +182,29 @@ def _folder_as_token(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("spoil", [_newer, _no_database, _folder_as_database, _open_key, _no_key, _folder_as_token])
-def test_a_spoilt_data_folder_is_told(machine: Machine, spoil: Callable[[Path], str]) -> None:
+def test_corrupt_data_folder_is_reported(machine: Machine, spoil: Callable[[Path], str]) -> None:
     data = machine.folder / "data"
     data.mkdir(mode=0o700)
     words = spoil(data)
     _check_refusal(machine.app("up", "--port", "0", "--data", str(data)), words, FAILED)
 
 
-def test_a_file_in_place_of_the_data_folder_is_told(machine: Machine) -> None:
+def test_file_in_place_of_the_data_folder_is_reported(machine: Machine) -> None:
     (machine.folder / "data").write_text("")
     _check_refusal(machine.app("up", "--port", "0", "--data", "data"), "data", FAILED)
 
 
-def test_a_data_folder_that_cannot_be_made_is_told(machine: Machine) -> None:
+def test_data_folder_that_cannot_be_created_is_reported(machine: Machine) -> None:
     _check_refusal(machine.app("up", "--port", "0", "--data", "/proc/fairlead/data"), "/proc/fairlead", FAILED)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_data_folder_of_somebody_else_is_told(machine: Machine) -> None:
+def test_unreadable_data_folder_is_reported(machine: Machine) -> None:
     (machine.folder / "data").mkdir(mode=0)
     _check_refusal(machine.app("up", "--port", "0", "--data", "data"), "data", FAILED)
 
 
-def test_a_watched_folder_that_is_not_there_is_told(machine: Machine) -> None:
+def test_missing_watched_folder_is_reported(machine: Machine) -> None:
     ended = machine.app("up", "--port", "0", "--data", "data", "--folder", "nowhere", seconds=15)
     _check_refusal(ended, "nowhere", FAILED)
 

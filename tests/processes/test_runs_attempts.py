@@ -42,7 +42,7 @@ def folders_of(platform: Platform, run: Run) -> list[str]:
     return sorted(folder.name.removeprefix(run.id) for folder in platform.server.data.glob(f"runs/{run.id}*"))
 
 
-def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -> None:
+def test_run_that_fails_twice_completes_on_its_third_attempt(platform: Platform) -> None:
     run = platform.shell(THIRD, retries=2)
     with ThreadPoolExecutor(1) as pool:
         followed = pool.submit(lambda: [line.text for line in run.read_logs(follow=True, cursor=0)])
@@ -62,7 +62,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     for number in (1, 2, 3):
         assert run.logs(attempt=number).startswith(said[number - 1])
         assert run.read("number", attempt=number) == f"{number}\n".encode()
-    with pytest.raises(NotFound, match="attempt 4 of run .* does not exist"):
+    with pytest.raises(NotFound, match=r"attempt 4 of run .* does not exist"):
         run.logs(attempt=4)
     states = [(event["state"], event["reason"]) for event in run.events()]
     assert states.count(("queued", "Retrying")) == 2
@@ -72,7 +72,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     until(lambda: folders_of(platform, run) == [])
 
 
-def test_a_run_that_runs_out_of_memory_completes_with_more_of_it(platform: Platform) -> None:
+def test_out_of_memory_run_is_retried_with_more_memory(platform: Platform) -> None:
     memory = {"requests": "64Mi", "limits": "96Mi"}
     run = platform.python(ALLOCATE, resources={"mem": memory}, on_oom={"grow": 2, "max": "1Gi"})
     ended = end(run, LONG)
@@ -84,14 +84,14 @@ def test_a_run_that_runs_out_of_memory_completes_with_more_of_it(platform: Platf
     assert run.logs() == "has it\n"
 
 
-def test_memory_grows_up_to_its_most_and_then_the_run_has_failed(platform: Platform) -> None:
+def test_run_fails_when_memory_growth_reaches_its_maximum(platform: Platform) -> None:
     run = platform.python(ALLOCATE, resources={"mem": {"limits": "96Mi"}}, on_oom={"grow": 1.5, "max": "128Mi"})
     ended = end(run, LONG)
     assert (ended["state"], ended["reason"], ended["attempt"]) == ("failed", "OOMKilled", 2)
     assert ended["message"].endswith("it is given no more than 128Mi of memory; that was attempt 2 of 2")
 
 
-def test_a_run_whose_supervisor_is_killed_begins_again_at_once(platform: Platform) -> None:
+def test_run_with_a_killed_supervisor_is_retried_immediately(platform: Platform) -> None:
     run = platform.shell(SECOND, retries=1)
     reach(run, "running")
     before = find_processes(run.id)
@@ -103,7 +103,7 @@ def test_a_run_whose_supervisor_is_killed_begins_again_at_once(platform: Platfor
     until(lambda: find_processes(run.id) == [])
 
 
-def test_a_server_that_is_killed_between_two_tries_goes_on_with_the_next(platform: Platform, machine: Machine) -> None:
+def test_server_killed_between_attempts_continues_with_the_next_one(platform: Platform, machine: Machine) -> None:
     ran = platform.file("ran")
     run = platform.shell(f"echo $FAIRLEAD_ATTEMPT >> {ran}; [ $FAIRLEAD_ATTEMPT = 2 ]", retries=2)
     stopped = platform.shell("exit 1", retries=2)

@@ -43,7 +43,7 @@ def run(platform: Platform) -> Run:
     return function.run(action="serve")
 
 
-def test_a_run_is_called_as_soon_as_it_answers(run: Run) -> None:
+def test_call_waits_until_the_run_is_ready(run: Run) -> None:
     assert run.call("json", json={"x": [1, 2]}) == {"x": [1, 2]}
     assert run.call("/json", {"x": 3}) == {"x": 3}
     assert run.call("text", content=b"words") == "words"
@@ -53,18 +53,18 @@ def test_a_run_is_called_as_soon_as_it_answers(run: Run) -> None:
     assert run.call("away") == "/text"
 
 
-def test_what_a_run_refuses_is_an_error_with_its_own_words(run: Run) -> None:
+def test_error_response_of_a_run_is_raised_with_its_body(run: Run) -> None:
     with pytest.raises(FairleadError, match=f"run {run.id} answered 422: that is wrong"):
         run.call("refuse")
 
 
-def test_the_address_of_a_run_is_for_everybody_with_a_token(platform: Platform, run: Run) -> None:
+def test_url_of_a_run_works_with_a_token(platform: Platform, run: Run) -> None:
     assert run.url == f"{platform.server.url}/served/{run.id}/"
     headers = {"Authorization": f"Bearer {platform.server.token}"}
     assert httpx2.get(f"{run.url}text", headers=headers, **PLAIN).text == "/text"
 
 
-def test_a_browser_is_opened_at_the_host_of_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_shows_the_host_of_the_run_in_a_browser(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
     def show(url: str) -> bool:
@@ -86,7 +86,7 @@ def test_a_browser_is_opened_at_the_host_of_the_run(run: Run, monkeypatch: pytes
     assert answer.text == "/text"
 
 
-def test_what_serves_nothing_is_not_called(platform: Platform) -> None:
+def test_job_has_no_url(platform: Platform) -> None:
     job = platform.shell("sleep 60")
     until(lambda: str(job.state) == "running")
     asking: list[Callable[[], object]] = [lambda: job.url, job.call, job.open]
@@ -97,7 +97,7 @@ def test_what_serves_nothing_is_not_called(platform: Platform) -> None:
     end(job)
 
 
-def test_the_terminal_says_where_a_run_answers(platform: Platform, run: Run, machine: Machine) -> None:
+def test_cli_shows_the_url_of_a_run(platform: Platform, run: Run, machine: Machine) -> None:
     run.wait_for_start(progress=False)
     here = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
     assert f"url: {run.url}\n" in machine.fairlead("runs", "show", run.id, variables=here).out
@@ -109,7 +109,7 @@ def test_the_terminal_says_where_a_run_answers(platform: Platform, run: Run, mac
     assert "fairlead open /policies" in gone.err
 
 
-def test_who_runs_something_that_serves_is_told_when_it_answers(platform: Platform, machine: Machine) -> None:
+def test_cli_reports_when_a_served_run_is_ready(platform: Platform, machine: Machine) -> None:
     (machine.folder / "model.py").write_text("def predict(x):\n    return x + 1\n")
     here = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
     shown = machine.start(str(FAIRLEAD), "run", "model.py:predict", "--action", "serve", variables=here)
@@ -123,13 +123,13 @@ def test_who_runs_something_that_serves_is_told_when_it_answers(platform: Platfo
     assert "stopped" in shown.wait().err
 
 
-def test_a_server_that_is_away_is_told_as_such(run: Run) -> None:
+def test_unreachable_server_is_reported(run: Run) -> None:
     away = Run(type(run._api)("http://127.0.0.1:9", "fl_x"), run.data | {"state": "running"})
     with pytest.raises(Unavailable, match="no response from"):
         away.call()
 
 
-def test_the_hosts_of_runs_are_below_the_one_that_is_set(machine: Machine) -> None:
+def test_hosts_of_runs_are_subdomains_of_the_served_host(machine: Machine) -> None:
     server = machine.up(variables={"FAIRLEAD_SERVED_HOST": "Apps.Test."})
     with server.anybody() as browser:
         found = {

@@ -36,9 +36,7 @@ def restart(platform: Platform, machine: Machine) -> Platform:
     return replace(platform, server=machine.up("--port", port, variables=CAPACITY))
 
 
-def test_when_the_server_is_killed_every_run_ends_as_it_should_and_none_runs_twice(
-    platform: Platform, machine: Machine
-) -> None:
+def test_runs_end_correctly_and_run_once_when_the_server_is_killed(platform: Platform, machine: Machine) -> None:
     ran, never = platform.file("ran"), platform.file("never")
     stopped = [platform.shell(LONG.format(ran=ran)) for _ in range(8)]
     for run in stopped:
@@ -66,9 +64,7 @@ def test_when_the_server_is_killed_every_run_ends_as_it_should_and_none_runs_twi
 
 
 @pytest.mark.smoke
-def test_a_run_goes_on_while_no_server_is_there_and_its_end_is_known_afterwards(
-    platform: Platform, machine: Machine
-) -> None:
+def test_run_continues_without_a_server_and_its_outcome_is_recorded_later(platform: Platform, machine: Machine) -> None:
     run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done; echo went")
     reach(run, "running")
     platform.server.tell(signal.SIGKILL)
@@ -79,9 +75,7 @@ def test_a_run_goes_on_while_no_server_is_there_and_its_end_is_known_afterwards(
     assert run.logs() == "went\n"
 
 
-def test_a_run_that_ignores_being_stopped_is_killed_after_a_while_also_where_the_server_was_killed_before(
-    platform: Platform, machine: Machine
-) -> None:
+def test_run_that_ignores_sigterm_is_killed_even_after_a_server_restart(platform: Platform, machine: Machine) -> None:
     heard = platform.file("heard")
     run = platform.shell(f"trap 'echo no >> {heard}' TERM; echo deaf; while true; do sleep 0.1; done")
     hear(run, "deaf")
@@ -97,7 +91,7 @@ def test_a_run_that_ignores_being_stopped_is_killed_after_a_while_also_where_the
     assert [event["state"] for event in run.events()].count("stopping") == 1
 
 
-def test_where_the_supervisor_is_killed_the_run_fails_clearly_and_all_its_processes_are_gone(
+def test_killing_the_supervisor_fails_the_run_and_ends_all_processes(
     platform: Platform,
 ) -> None:
     detached = "setsid sh -c 'setsid sleep 301 & sleep 302' & env -i setsid sleep 303.25 & sleep 304"
@@ -112,7 +106,7 @@ def test_where_the_supervisor_is_killed_the_run_fails_clearly_and_all_its_proces
     assert not find_sleepers("303.25")
 
 
-def test_where_the_process_next_to_the_run_is_killed_the_run_is_ended_and_says_so(platform: Platform) -> None:
+def test_killing_the_init_process_fails_the_run_with_a_reason(platform: Platform) -> None:
     run = platform.shell("setsid sleep 301 & echo up; wait")
     hear(run, "up")
     supervisor = platform.supervisor_of(run)
@@ -124,9 +118,7 @@ def test_where_the_process_next_to_the_run_is_killed_the_run_is_ended_and_says_s
     assert find_processes(run.id) == []
 
 
-def test_a_supervisor_that_dies_while_no_server_is_there_is_told_by_the_next_one(
-    platform: Platform, machine: Machine
-) -> None:
+def test_supervisor_death_without_a_server_is_reported_after_restart(platform: Platform, machine: Machine) -> None:
     run = platform.shell("sleep 300")
     reach(run, "running")
     supervisor = platform.supervisor_of(run)
@@ -137,7 +129,7 @@ def test_a_supervisor_that_dies_while_no_server_is_there_is_told_by_the_next_one
     assert find_processes(run.id) == []
 
 
-def test_a_run_that_is_stopped_at_any_moment_of_its_start_does_not_go_on(platform: Platform) -> None:
+def test_run_stopped_at_any_moment_of_its_start_is_stopped(platform: Platform) -> None:
     runs = [stop_after(platform.shell("sleep 60"), index * 0.008) for index in range(25)]
     ended = [end(run) for run in runs]
     assert {run["state"] for run in ended} == {"stopped"}
@@ -146,9 +138,7 @@ def test_a_run_that_is_stopped_at_any_moment_of_its_start_does_not_go_on(platfor
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
 
 
-def test_runs_that_were_stopping_or_starting_when_the_server_was_killed_do_not_go_on(
-    platform: Platform, machine: Machine
-) -> None:
+def test_stopped_runs_stay_stopped_after_the_server_is_killed(platform: Platform, machine: Machine) -> None:
     runs = [platform.shell("sleep 60") for _ in range(10)]
     until(lambda: any(str(run.state) != "queued" for run in runs))
     for run in runs:
@@ -159,7 +149,9 @@ def test_runs_that_were_stopping_or_starting_when_the_server_was_killed_do_not_g
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
 
 
-def test_a_run_whose_supervisor_had_only_just_been_started_runs_once(platform: Platform, machine: Machine) -> None:
+def test_run_starts_once_if_the_server_is_killed_just_after_the_supervisor_starts(
+    platform: Platform, machine: Machine
+) -> None:
     ran = platform.file("ran")
     run, supervisor = hold_at_start(platform, f"echo $FAIRLEAD_RUN >> {ran}")
     restart(platform, machine)
@@ -169,7 +161,9 @@ def test_a_run_whose_supervisor_had_only_just_been_started_runs_once(platform: P
     assert (end(run)["state"], ran.read_text().split().count(run.id)) == ("completed", 1)
 
 
-def test_a_run_whose_supervisor_had_only_just_been_started_can_be_stopped(platform: Platform, machine: Machine) -> None:
+def test_run_can_be_stopped_if_the_server_is_killed_just_after_the_supervisor_starts(
+    platform: Platform, machine: Machine
+) -> None:
     run, supervisor = hold_at_start(platform, "sleep 60")
     run.stop()
     restart(platform, machine)

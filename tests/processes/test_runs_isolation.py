@@ -24,7 +24,7 @@ true
 
 
 @pytest.mark.parametrize("name", ["token", "secret.key", "fairlead.db", "server.json"])
-def test_a_run_reads_nothing_of_the_server(platform: Platform, name: str) -> None:
+def test_run_cannot_read_files_of_the_server(platform: Platform, name: str) -> None:
     file = platform.server.data / name
     run = platform.shell(TRY_TO_READ.format(path=file, data=platform.server.data))
     assert end(run)["state"] == "completed"
@@ -41,7 +41,7 @@ def written(platform: Platform) -> list[str]:
     return [f"{platform.server.data}:", f"{platform.server.data}/runs:"]
 
 
-def test_a_run_sees_its_own_processes_only_and_none_of_the_servers_variables(platform: Platform) -> None:
+def test_run_sees_only_its_own_processes_and_environment(platform: Platform) -> None:
     other = platform.shell("sleep 60", envs={"NAME": "other-run"})
     execution.reach(other, "running")
     run = platform.shell(
@@ -58,7 +58,7 @@ def test_a_run_sees_its_own_processes_only_and_none_of_the_servers_variables(pla
     end(other)
 
 
-def test_a_run_cannot_end_its_supervisor_nor_another_run(platform: Platform) -> None:
+def test_run_cannot_kill_its_supervisor_or_another_run(platform: Platform) -> None:
     other = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
     execution.reach(other, "running")
     targets = [*find_processes(other.id), platform.server.process.pid]
@@ -72,7 +72,7 @@ def test_a_run_cannot_end_its_supervisor_nor_another_run(platform: Platform) -> 
     assert end(other)["state"] == "completed"
 
 
-def test_two_runs_have_different_users_outside_and_the_one_that_was_asked_for_inside(platform: Platform) -> None:
+def test_runs_have_the_requested_uid_inside_and_different_uids_on_the_host(platform: Platform) -> None:
     text = "id -u; id -g; touch $FAIRLEAD_OUTPUT/mine; stat -c '%u' $FAIRLEAD_OUTPUT/mine; echo up; sleep 60"
     runs = [platform.shell(text, run_as_user=2000 + index, run_as_group=3000) for index in range(2)]
     for run in runs:
@@ -86,7 +86,7 @@ def test_two_runs_have_different_users_outside_and_the_one_that_was_asked_for_in
         end(run)
 
 
-def test_a_run_may_be_root_inside_and_is_nobody_outside(platform: Platform) -> None:
+def test_root_inside_a_run_is_an_unprivileged_user_on_the_host(platform: Platform) -> None:
     data = platform.server.data
     run = platform.shell(
         f"id -u; touch {platform.shared}/by-root; umount -l {data}; mount -t tmpfs x /mnt; cat {data}/secret.key; "
@@ -98,7 +98,7 @@ def test_a_run_may_be_root_inside_and_is_nobody_outside(platform: Platform) -> N
     assert (platform.shared / "by-root").stat().st_uid >= 700_000
 
 
-def test_what_a_run_left_elsewhere_is_not_read_by_a_later_run(platform: Platform) -> None:
+def test_temporary_files_of_a_run_are_not_readable_by_later_runs(platform: Platform) -> None:
     first = platform.shell(
         "umask 077; echo private > /tmp/left-$FAIRLEAD_RUN; echo private > /dev/shm/left-$FAIRLEAD_RUN"
     )
@@ -113,7 +113,7 @@ def test_what_a_run_left_elsewhere_is_not_read_by_a_later_run(platform: Platform
                 os.unlink(f"{folder}/left-{first.id}")
 
 
-def test_the_folders_of_a_run_are_closed_to_other_users_of_this_machine(platform: Platform) -> None:
+def test_folders_of_a_run_are_not_readable_by_other_users(platform: Platform) -> None:
     run = platform.shell("echo x > $FAIRLEAD_OUTPUT/mine; echo up; sleep 60")
     hear(run, "up")
     assert platform.server.data.stat().st_mode & 0o077 == 0
@@ -125,7 +125,7 @@ def test_the_folders_of_a_run_are_closed_to_other_users_of_this_machine(platform
     end(run)
 
 
-def test_a_secret_is_seen_in_no_process_but_those_of_its_run(platform: Platform) -> None:
+def test_secret_is_only_in_the_environment_of_its_run(platform: Platform) -> None:
     platform.project.set_secret("TOKEN", "only-for-this-run")
     run = platform.shell("sleep 60", secrets=["TOKEN"])
     execution.reach(run, "running")
@@ -146,7 +146,7 @@ def reads(pid: int, text: bytes) -> bool:
         return text in file.read()
 
 
-def test_a_run_that_opens_and_forks_without_end_does_not_keep_the_server_from_answering(platform: Platform) -> None:
+def test_run_with_many_processes_does_not_block_the_server(platform: Platform) -> None:
     run = platform.shell("for i in $(seq 300); do sleep 30 & done; echo up; wait")
     hear(run, "up")
     assert end(platform.shell("true"))["state"] == "completed"

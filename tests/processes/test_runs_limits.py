@@ -49,9 +49,7 @@ def platform(shared_machine: Machine) -> Iterator[Platform]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("text", [ALLOCATE.format(mib=300), GROW, TOGETHER], ids=["at-once", "growing", "together"])
-def test_a_run_that_takes_more_memory_than_its_limit_is_killed_and_the_server_stays_well(
-    platform: Platform, text: str
-) -> None:
+def test_run_over_its_memory_limit_is_killed_and_the_server_keeps_working(platform: Platform, text: str) -> None:
     run = platform.python(text, resources={"mem": {"requests": "64Mi", "limits": "128Mi"}})
     ended = end(run)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "OOMKilled", 137)
@@ -60,18 +58,18 @@ def test_a_run_that_takes_more_memory_than_its_limit_is_killed_and_the_server_st
     assert end(platform.shell("true"))["state"] == "completed"
 
 
-def test_memory_that_processes_share_is_counted_once(platform: Platform) -> None:
+def test_shared_memory_is_counted_once(platform: Platform) -> None:
     assert end(platform.python(SHARED, resources={"mem": {"limits": "192Mi"}}))["state"] == "completed"
 
 
-def test_memory_in_a_volume_counts_towards_the_limit(platform: Platform) -> None:
+def test_memory_volume_counts_towards_the_limit(platform: Platform) -> None:
     volume = {"volume_type": "empty_dir", "name": "cache", "mount_path": "/cache", "spec": {"medium": "Memory"}}
     fill = "head -c 400M /dev/zero > /cache/x; sleep 3"
     ended = end(platform.shell(fill, volumes=[volume], resources={"mem": {"limits": "128Mi"}}))
     assert ended["reason"] == "OOMKilled"
 
 
-def test_what_a_run_used_at_most_is_told(platform: Platform) -> None:
+def test_peak_usage_is_reported(platform: Platform) -> None:
     run = platform.python("kept = bytearray(100 << 20)\nsum(range(3_000_000))")
     end(run)
     peaks = run.usage()["peaks"]
@@ -79,7 +77,7 @@ def test_what_a_run_used_at_most_is_told(platform: Platform) -> None:
     assert 0 < peaks["cpu_seconds"] < 10
 
 
-def test_a_run_that_writes_more_than_its_disk_is_ended(platform: Platform) -> None:
+def test_run_over_its_disk_limit_is_evicted(platform: Platform) -> None:
     ended = end(
         platform.shell("head -c 50M /dev/zero > $FAIRLEAD_OUTPUT/big; sleep 60", resources={"disk": {"limits": "20Mi"}})
     )
@@ -87,7 +85,7 @@ def test_a_run_that_writes_more_than_its_disk_is_ended(platform: Platform) -> No
     assert "exceeded the limit of 20 MiB" in ended["message"]
 
 
-def test_a_run_that_takes_longer_than_its_deadline_is_ended_and_says_so(platform: Platform) -> None:
+def test_run_over_its_deadline_fails_with_the_reason(platform: Platform) -> None:
     run = platform.shell("sleep 61", deadline=1)
     ended = end(run)
     assert (ended["state"], ended["reason"]) == ("failed", "DeadlineExceeded")
@@ -95,7 +93,7 @@ def test_a_run_that_takes_longer_than_its_deadline_is_ended_and_says_so(platform
     assert find_processes(run.id) == []
 
 
-def test_of_twelve_runs_that_need_half_the_memory_two_run_at_a_time_and_the_others_say_why_they_wait(
+def test_runs_that_need_half_the_memory_run_two_at_a_time_and_others_give_a_reason(
     platform: Platform,
 ) -> None:
     times = platform.file("times")
@@ -112,12 +110,12 @@ def test_of_twelve_runs_that_need_half_the_memory_two_run_at_a_time_and_the_othe
     assert max(at_once) == 2
 
 
-def test_a_run_that_could_never_fit_is_refused_with_the_numbers(platform: Platform) -> None:
+def test_run_that_can_never_fit_is_rejected_with_numbers(platform: Platform) -> None:
     with pytest.raises(RequestRejected, match=r"needs 5 GiB memory; .* has 4 GiB in total"):
         platform.shell("true", resources={"mem": "5Gi"})
 
 
-def test_a_small_run_is_not_held_up_by_a_large_one_that_waits(platform: Platform) -> None:
+def test_small_run_starts_while_a_large_run_waits(platform: Platform) -> None:
     large = [platform.shell("sleep 60", resources={"mem": "3Gi"}) for _ in range(2)]
     reach(large[0], "running")
     assert end(platform.shell("true", resources={"mem": "64Mi"}))["state"] == "completed"

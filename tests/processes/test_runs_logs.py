@@ -33,14 +33,14 @@ raise ValueError("with " + os.environ["PASSWORD"])
 """
 
 
-def test_ten_megabytes_on_one_line_are_kept_whole(platform: Platform) -> None:
+def test_line_of_ten_megabytes_is_stored_completely(platform: Platform) -> None:
     run = platform.shell("head -c 10M /dev/zero | tr '\\0' x; echo; echo done")
     assert end(run)["state"] == "completed"
     assert read_raw(platform, run) == b"x" * 10 * MIB + b"\ndone\n"
     assert "".join(line.text for line in run.read_logs()) == "x" * 10 * MIB + "\ndone\n"
 
 
-def test_every_byte_survives_and_the_streams_are_told_apart(platform: Platform) -> None:
+def test_every_byte_is_stored_with_its_stream(platform: Platform) -> None:
     run = platform.python(EVERY_BYTE)
     assert end(run)["state"] == "completed"
     written = bytes(range(256)) * 7 * 300
@@ -50,7 +50,7 @@ def test_every_byte_survives_and_the_streams_are_told_apart(platform: Platform) 
     assert len(read_raw(platform, run)) == 2 * len(written)
 
 
-def test_two_hundred_megabytes_of_output_fill_no_memory(platform: Platform) -> None:
+def test_two_hundred_megabytes_of_output_use_little_memory(platform: Platform) -> None:
     run = platform.shell(f"head -c 200M /dev/zero; until [ -e {platform.shared}/enough ]; do sleep 0.05; done")
     log = platform.folder_of(run) / "log"
     until(lambda: log.exists() and log.stat().st_size > 200 * MIB)
@@ -65,7 +65,7 @@ def test_two_hundred_megabytes_of_output_fill_no_memory(platform: Platform) -> N
     assert end(run)["state"] == "completed"
 
 
-def test_secrets_are_masked_also_where_they_are_written_in_pieces(platform: Platform) -> None:
+def test_secrets_written_in_pieces_are_masked(platform: Platform) -> None:
     secret = "super-secret-Ünicode"
     platform.project.set_secret("PASSWORD", secret)
     run = platform.python(SPLIT, secrets=["PASSWORD"])
@@ -80,7 +80,7 @@ def test_secrets_are_masked_also_where_they_are_written_in_pieces(platform: Plat
         assert secret.encode() not in content, file
 
 
-def test_a_log_is_followed_line_by_line_while_the_run_runs(platform: Platform) -> None:
+def test_log_is_followed_line_by_line(platform: Platform) -> None:
     run = platform.shell(
         f"for i in 1 2 3; do echo $i; until [ -e {platform.shared}/seen$i ]; do sleep 0.02; done; done"
     )
@@ -92,7 +92,7 @@ def test_a_log_is_followed_line_by_line_while_the_run_runs(platform: Platform) -
     assert end(run)["state"] == "completed"
 
 
-def test_what_follows_a_cursor_is_the_rest_and_a_wrong_cursor_is_refused(platform: Platform) -> None:
+def test_cursor_returns_the_rest_and_invalid_cursor_is_rejected(platform: Platform) -> None:
     run = platform.shell("for i in 1 2 3 4; do echo $i; sleep 0.02; done")
     end(run)
     with platform.server.client() as client:
@@ -105,7 +105,7 @@ def test_what_follows_a_cursor_is_the_rest_and_a_wrong_cursor_is_refused(platfor
             assert (answer.status_code, answer.json()["violations"][0]["path"]) == (422, "cursor")
 
 
-def test_who_follows_a_log_goes_on_where_they_were_after_the_server_was_started_anew(machine: Machine) -> None:
+def test_following_resumes_after_a_server_restart(machine: Machine) -> None:
     with execution.open_platform(machine) as platform:
         go = platform.shared / "go"
         run = platform.shell(f"seq 3; until [ -e {go} ]; do sleep 0.02; done; seq 4 6")
@@ -121,7 +121,7 @@ def test_who_follows_a_log_goes_on_where_they_were_after_the_server_was_started_
         assert b"".join(read) == b"1\n2\n3\n4\n5\n6\n"
 
 
-def test_a_stream_of_events_is_resumed_by_the_id_of_the_last_one(platform: Platform) -> None:
+def test_event_stream_resumes_after_last_event_id(platform: Platform) -> None:
     run = platform.shell("for i in 1 2 3; do echo $i; sleep 0.05; done")
     end(run)
     with platform.server.client() as client:
@@ -132,14 +132,14 @@ def test_a_stream_of_events_is_resumed_by_the_id_of_the_last_one(platform: Platf
         assert rest == events[1:]
 
 
-def test_a_line_that_is_not_finished_is_shown_all_the_same(platform: Platform) -> None:
+def test_unfinished_line_is_shown(platform: Platform) -> None:
     run = platform.shell("printf 'Password: '; sleep 30")
     until(lambda: run.logs() == "Password: ", 10)
     run.stop()
     assert end(run)["state"] == "stopped"
 
 
-def test_a_log_can_be_read_of_a_run_that_has_not_started(platform: Platform) -> None:
+def test_log_of_a_queued_run_can_be_read(platform: Platform) -> None:
     with platform.server.client() as client:
         run = platform.shell("echo hello")
         answer: httpx2.Response = client.get(f"/runs/{run.id}/logs")

@@ -27,7 +27,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "handler", "told"), MISTAKES)
-def test_code_that_cannot_be_run_fails_clearly(platform: Platform, text: str, handler: str | None, told: str) -> None:
+def test_invalid_code_fails_with_a_clear_message(platform: Platform, text: str, handler: str | None, told: str) -> None:
     ended = end(submit_unchecked(platform, text, handler))
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "ExitCode", 1)
     assert told in ended["message"]
@@ -36,14 +36,14 @@ def test_code_that_cannot_be_run_fails_clearly(platform: Platform, text: str, ha
 @pytest.mark.parametrize(
     ("text", "told"), [("def train(): pass", "no function 'trian' in "), ("def train(:", "line 1")]
 )
-def test_the_sdk_tells_of_wrong_code_before_anything_is_sent(platform: Platform, text: str, told: str) -> None:
+def test_sdk_reports_invalid_code_before_submitting(platform: Platform, text: str, told: str) -> None:
     (platform.shared / "wrong.py").write_text(text)
     function = platform.project.function("wrong", source=str(platform.shared / "wrong.py"), handler="trian")
     with pytest.raises(Unreadable, match=told):
         function.run()
 
 
-def test_a_failure_is_raised_with_its_traceback_where_the_result_is_asked_for(platform: Platform) -> None:
+def test_result_raises_the_failure_with_its_traceback(platform: Platform) -> None:
     run = platform.python("def f():\n    raise ValueError('no luck')", "f")
     end(run)
     with pytest.raises(RunFailed, match="no luck") as raised:
@@ -53,7 +53,7 @@ def test_a_failure_is_raised_with_its_traceback_where_the_result_is_asked_for(pl
     assert "line 2, in f\n    raise ValueError('no luck')" in error["traceback"]
 
 
-def test_a_return_value_that_is_no_json_does_not_take_the_files_away(platform: Platform) -> None:
+def test_return_value_without_json_form_keeps_the_files(platform: Platform) -> None:
     text = "import os\ndef f():\n    open(os.environ['FAIRLEAD_OUTPUT'] + '/kept', 'w').write('x')\n    return object()"
     run = platform.python(text, "f")
     assert end(run)["state"] == "failed"
@@ -70,20 +70,20 @@ def test_a_return_value_that_is_no_json_does_not_take_the_files_away(platform: P
         ("printf 'a\\0b\\377c' >&2; exit 6", "exited with code 6: a"),
     ],
 )
-def test_an_exit_code_is_told_with_the_last_line_of_the_errors(platform: Platform, command: str, message: str) -> None:
+def test_exit_code_is_reported_with_the_last_line_of_stderr(platform: Platform, command: str, message: str) -> None:
     ended = end(platform.shell(command))
     assert (ended["state"], ended["reason"]) == ("failed", "ExitCode")
     assert ended["message"].startswith(message)
     assert "\0" not in ended["message"]
 
 
-def test_a_program_that_is_not_there_is_told(platform: Platform) -> None:
+def test_missing_program_is_reported(platform: Platform) -> None:
     ended = end(platform.project.function("x", command=["no-such-program", "--help"]).run())
     assert (ended["state"], ended["exit_code"]) == ("failed", 1)
     assert "cannot run 'no-such-program'" in ended["message"]
 
 
-def test_an_image_cannot_be_run_on_this_machine_and_that_is_said_at_once(platform: Platform) -> None:
+def test_image_is_rejected_on_the_local_machine(platform: Platform) -> None:
     function = platform.project.function("x", image="registry.example/lab/train:1", command=["true"])
     with pytest.raises(RequestRejected, match="cluster/local is one machine without containers"):
         function.run()
@@ -112,7 +112,7 @@ def test_an_invalid_result_file_gives_no_result(platform: Platform, left: str, r
         assert run.result == result
 
 
-def test_a_run_that_replaces_its_own_files_by_links_is_not_followed(platform: Platform) -> None:
+def test_symlinks_in_place_of_files_of_a_run_are_not_followed(platform: Platform) -> None:
     token = platform.server.data / "token"
     text = f"cd $FAIRLEAD_HOME; ln -s {token} result.json; ln -s {token} error.json; mkfifo output/pipe; exit 3"
     run = platform.shell(text)

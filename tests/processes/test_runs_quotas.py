@@ -43,7 +43,7 @@ def ask(platform: Platform, path: str) -> Any:
     return platform.project.api.get(path)
 
 
-def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platform: Platform) -> None:
+def test_third_run_waits_with_a_reason_under_a_quota_of_two(platform: Platform) -> None:
     gate = platform.shared / "gate"
     running = [submit(platform, f"until [ -e {gate} ]; do sleep 0.02; done"), submit(platform, "sleep 60")]
     for run in running:
@@ -69,7 +69,7 @@ def test_a_quota_of_two_holds_the_third_with_a_true_reason_until_one_ends(platfo
     running[1].stop()
 
 
-def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
+def test_raising_a_quota_starts_waiting_runs(platform: Platform) -> None:
     runs = [submit(platform, "sleep 60") for _ in range(4)]
     until(lambda: [run.refresh().data["reason"] for run in runs].count("QuotaExceeded") == 2)
     platform.project.api.put("/policies/department/vision", {"quota": {"runs": 3}}, revision=1)
@@ -80,7 +80,7 @@ def test_a_quota_that_is_raised_lets_runs_go(platform: Platform) -> None:
     assert {run["state"] for run in end_all(runs)} == {"stopped"}
 
 
-def test_two_servers_never_run_more_than_a_quota_allows(machine: Machine, postgresql_url: str) -> None:
+def test_two_servers_together_never_exceed_a_quota(machine: Machine, postgresql_url: str) -> None:
     capacity = {"FAIRLEAD_CAPACITY": "cpu=64,runs=2"}  # the quota is three runs, more than one server can run
     with execution.open_platform(machine, "--database", postgresql_url, variables=capacity) as first:
         keys = (first.server.data / "secret.key").read_text().split()[0]

@@ -40,7 +40,7 @@ def start_user(machine: Machine, home: Path, text: str) -> Process:
     return machine.start(sys.executable, "-c", text, variables={"FAIRLEAD_DATA": str(home)})
 
 
-def test_programs_that_begin_at_the_same_time_share_one_server_and_one_project(machine: Machine, home: Path) -> None:
+def test_concurrent_programs_share_one_server_and_one_project(machine: Machine, home: Path) -> None:
     programs = [start_user(machine, home, SUBMIT) for _ in range(3)]
     ended = [program.wait() for program in programs]
     assert [program.err for program in ended] == [""] * 3
@@ -50,7 +50,7 @@ def test_programs_that_begin_at_the_same_time_share_one_server_and_one_project(m
     assert count_servers(home) == 1
 
 
-def test_a_server_that_was_killed_is_started_again_by_whoever_needs_it(machine: Machine, home: Path) -> None:
+def test_killed_server_is_restarted_by_the_next_client(machine: Machine, home: Path) -> None:
     assert start_user(machine, home, SUBMIT).wait().code == 0
     os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
     again = start_user(machine, home, SUBMIT).wait()
@@ -58,7 +58,7 @@ def test_a_server_that_was_killed_is_started_again_by_whoever_needs_it(machine: 
     assert again.out.split()[1:] == ["completed", "hello"]
 
 
-def test_who_opens_the_page_without_a_server_gets_one_and_is_signed_in(machine: Machine, home: Path) -> None:
+def test_open_command_starts_a_server_and_signs_in(machine: Machine, home: Path) -> None:
     ended = machine.fairlead("open", "--print", "/policies", variables={"FAIRLEAD_DATA": str(home)})
     assert (ended.code, ended.err) == (0, "")
     url = json.loads((home / "server.json").read_text())["url"]
@@ -68,7 +68,7 @@ def test_who_opens_the_page_without_a_server_gets_one_and_is_signed_in(machine: 
         assert browser.get("/api/v1/me").json()["via"] == "session:browser"
 
 
-def test_a_server_that_cannot_start_is_told_with_the_reason(machine: Machine, home: Path) -> None:
+def test_failed_server_start_is_reported_with_the_reason(machine: Machine, home: Path) -> None:
     home.mkdir()
     (home / "fairlead.db").write_text("no database at all, and long enough to be seen as none" * 100)
     ended = start_user(machine, home, SUBMIT).wait()
@@ -76,7 +76,7 @@ def test_a_server_that_cannot_start_is_told_with_the_reason(machine: Machine, ho
     assert f"failed to start a server in {home}: " in ended.err
 
 
-def test_of_two_servers_that_are_started_on_one_folder_one_serves_and_one_says_why_not(machine: Machine) -> None:
+def test_second_server_on_the_same_data_folder_exits_with_a_reason(machine: Machine) -> None:
     words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
     both = [machine.start(*words) for _ in range(2)]
     (ended,) = until(lambda: [process for process in both if process.poll() is not None])
@@ -86,7 +86,7 @@ def test_of_two_servers_that_are_started_on_one_folder_one_serves_and_one_says_w
     assert serving.poll() is None
 
 
-def test_a_server_ends_when_it_is_idle_and_not_while_something_runs(machine: Machine) -> None:
+def test_idle_server_shuts_down_only_without_active_runs(machine: Machine) -> None:
     with execution.open_platform(machine, "--idle-seconds", "2") as platform:
         run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
         reach(run, "running")

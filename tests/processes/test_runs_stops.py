@@ -89,7 +89,7 @@ def test_only_ended_runs_can_be_deleted_with_their_folder(platform: Platform) ->
         run.logs()
 
 
-def test_deleting_a_run_ends_its_log_stream(platform: Platform) -> None:
+def test_log_stream_of_a_deleted_run_is_not_found(platform: Platform) -> None:
     run = platform.shell("echo hello; sleep 0.5")
     for _ in run.read_logs(follow=True):
         pass

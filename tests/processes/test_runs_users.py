@@ -74,7 +74,7 @@ def platform(request: pytest.FixtureRequest, launcher: Launcher) -> Platform:
     return opened
 
 
-def test_a_function_runs_and_returns_and_leaves_files(platform: Platform) -> None:
+def test_function_returns_a_result_and_files(platform: Platform) -> None:
     text = (
         "import os\ndef f(n):\n    print('hello')\n"
         "    open(os.environ['FAIRLEAD_OUTPUT'] + '/left', 'w').write('x')\n    return n * 2"
@@ -84,14 +84,14 @@ def test_a_function_runs_and_returns_and_leaves_files(platform: Platform) -> Non
     assert (run.result, run.logs(), run.read("left")) == (42, "hello\n", b"x")
 
 
-def test_what_goes_wrong_is_told(platform: Platform) -> None:
+def test_failures_are_reported(platform: Platform) -> None:
     ended = end(platform.shell("echo no luck >&2; exit 3"))
     assert (ended["reason"], ended["message"]) == ("ExitCode", "exited with code 3: no luck")
     ended = end(platform.python("def f(): raise ValueError('no luck')", "f"))
     assert ended["message"] == "ValueError: no luck"
 
 
-def test_limits_hold(platform: Platform) -> None:
+def test_limits_are_enforced(platform: Platform) -> None:
     hungry = platform.python(
         "import time\nkept = bytearray(300 << 20)\ntime.sleep(60)", resources={"mem": {"limits": "128Mi"}}
     )
@@ -101,7 +101,7 @@ def test_limits_hold(platform: Platform) -> None:
     assert find_processes(hungry.id) == find_processes(slow.id) == []
 
 
-def test_a_served_function_answers_and_is_started_again_when_it_ends(platform: Platform) -> None:
+def test_served_function_is_restarted_when_it_exits(platform: Platform) -> None:
     text = "import os\ndef f(code=None):\n    return os.getpid() if code is None else os._exit(code)"
     run = platform.python(text, "f", action="serve")
     until(lambda: run.refresh().data["reason"] == "Ready", 120)
@@ -115,7 +115,7 @@ def test_a_served_function_answers_and_is_started_again_when_it_ends(platform: P
     assert find_processes(run.id) == []
 
 
-def test_a_served_command_listens_on_its_port_and_is_killed_over_its_memory(platform: Platform) -> None:
+def test_served_command_is_killed_over_its_memory_limit(platform: Platform) -> None:
     text = (
         "import http.server, os\nclass Eats(http.server.SimpleHTTPRequestHandler):\n    def do_POST(self):\n"
         "        bytearray(300 << 20)[:] = os.urandom(300 << 20)\n"
@@ -140,7 +140,7 @@ def ask(platform: Platform, run: Run, inputs: dict[str, int]) -> tuple[int, str]
     return answer.status_code, answer.text
 
 
-def test_a_run_is_stopped_with_all_that_it_started(platform: Platform) -> None:
+def test_stop_ends_all_processes_of_a_run(platform: Platform) -> None:
     run = platform.shell("setsid sleep 71 & setsid sh -c 'sleep 72 & sleep 73' & echo up; wait")
     hear(run, "up")
     run.stop()
@@ -148,14 +148,14 @@ def test_a_run_is_stopped_with_all_that_it_started(platform: Platform) -> None:
     assert find_processes(run.id) == []
 
 
-def test_what_a_run_leaves_behind_ends_with_it(platform: Platform) -> None:
+def test_background_processes_end_with_their_run(platform: Platform) -> None:
     run = platform.shell("setsid sleep 71 & env -i setsid sleep 72.5 & echo up")
     assert end(run)["state"] == "completed"
     assert find_processes(run.id) == []
     assert subprocess.run(["pgrep", "-f", "^sleep 72.5"], check=False, capture_output=True).stdout == b""
 
 
-def test_where_the_supervisor_is_killed_everything_is(platform: Platform) -> None:
+def test_killing_the_supervisor_ends_all_processes(platform: Platform) -> None:
     run = platform.shell("setsid sleep 81 & setsid sh -c 'sleep 82 & sleep 83' & echo up; wait")
     hear(run, "up")
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
@@ -163,20 +163,22 @@ def test_where_the_supervisor_is_killed_everything_is(platform: Platform) -> Non
     until(lambda: not find_processes(run.id), 3)
 
 
-def test_a_secret_reaches_the_run_and_no_log(platform: Platform) -> None:
+def test_secret_reaches_the_run_and_is_masked_in_logs(platform: Platform) -> None:
     platform.project.set_secret("PASSWORD", "hush-hush")
     run = platform.shell("echo $PASSWORD; echo ${#PASSWORD}", secrets=["PASSWORD"])
     assert (end(run)["state"], run.logs()) == ("completed", "***\n9\n")
 
 
-def test_the_server_says_how_runs_are_kept_apart(nobody: Platform, bare_nobody: Platform, bare_root: Platform) -> None:
+def test_startup_message_describes_the_isolation_of_runs(
+    nobody: Platform, bare_nobody: Platform, bare_root: Platform
+) -> None:
     said = [opened.server.process.told[0].split("runs ")[1].split("\n")[0].strip() for opened in (nobody, bare_nobody)]
     assert said[0] == "on this machine, as your user, which is also the server's"
     assert said[1].startswith(f"{said[0]}; volumes cannot be mounted (unshare: operation not permitted)")
     assert "each run as a separate user; volumes cannot be mounted" in bare_root.server.process.told[0]
 
 
-def test_without_namespaces_a_volume_is_refused_in_a_sentence(bare_nobody: Platform, bare_root: Platform) -> None:
+def test_volume_without_namespaces_fails_with_a_message(bare_nobody: Platform, bare_root: Platform) -> None:
     asked = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
     for opened in (bare_nobody, bare_root):
         ended = end(opened.shell("true", volumes=[asked]))
@@ -184,7 +186,7 @@ def test_without_namespaces_a_volume_is_refused_in_a_sentence(bare_nobody: Platf
         assert ended["message"].startswith("cannot mount /data: this machine does not support mounts for runs")
 
 
-def test_a_server_that_is_not_root_hides_its_folder_from_its_runs_and_has_volumes(nobody: Platform) -> None:
+def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(nobody: Platform) -> None:
     data = nobody.server.data
     asked = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
     run = nobody.shell(
@@ -197,7 +199,7 @@ def test_a_server_that_is_not_root_hides_its_folder_from_its_runs_and_has_volume
     assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "1234\nx\n"
 
 
-def test_a_run_that_is_root_inside_does_not_uncover_the_folder_of_a_server_that_is_not(nobody: Platform) -> None:
+def test_root_inside_a_run_cannot_unmount_the_hidden_data_folder(nobody: Platform) -> None:
     nobody.allow(allow_root=True)
     data = nobody.server.data
     run = nobody.shell(
@@ -207,7 +209,7 @@ def test_a_run_that_is_root_inside_does_not_uncover_the_folder_of_a_server_that_
     assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "0\n"
 
 
-def test_without_namespaces_the_runs_of_root_still_read_nothing_of_the_server_or_of_each_other(
+def test_runs_of_root_are_isolated_without_namespaces(
     bare_root: Platform,
 ) -> None:
     data = bare_root.server.data

@@ -31,7 +31,7 @@ def volume(kind: str, name: str, path: str, /, **spec: Any) -> dict[str, Any]:
     ],
     ids=lambda asked: asked["mount_path"],
 )
-def test_a_volume_of_a_run_can_be_written_and_goes_with_the_run(platform: Platform, asked: dict[str, Any]) -> None:
+def test_ephemeral_volume_is_writable_and_removed_with_the_run(platform: Platform, asked: dict[str, Any]) -> None:
     path = asked["mount_path"]
     run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[asked])
     assert end(run)["state"] == "completed"
@@ -44,7 +44,7 @@ def test_a_volume_of_a_run_can_be_written_and_goes_with_the_run(platform: Platfo
     assert "No such file" in end(after)["message"]
 
 
-def test_a_shared_volume_keeps_what_is_on_it_for_the_next_run_and_for_another_user(platform: Platform) -> None:
+def test_shared_volume_keeps_files_for_later_runs_and_other_users(platform: Platform) -> None:
     asked = [volume("shared_volume", "v", "/shared", claim_name="dataset")]
     assert end(platform.shell("echo one > /shared/file; mkdir /shared/folder; touch /shared/folder/x", volumes=asked))
     second = platform.shell(
@@ -55,14 +55,14 @@ def test_a_shared_volume_keeps_what_is_on_it_for_the_next_run_and_for_another_us
     assert (end(third)["state"], third.logs()) == ("completed", "one\ntwo\n")
 
 
-def test_two_runs_use_a_shared_volume_at_once(platform: Platform) -> None:
+def test_two_runs_use_a_shared_volume_concurrently(platform: Platform) -> None:
     asked = [volume("shared_volume", "v", "/shared", claim_name="models")]
     first = platform.shell("until [ -e /shared/there ]; do sleep 0.05; done; echo seen", volumes=asked)
     second = platform.shell("touch /shared/there", volumes=asked)
     assert [end(run)["state"] for run in (second, first)] == ["completed", "completed"]
 
 
-def test_a_volume_that_is_read_only_is(platform: Platform) -> None:
+def test_read_only_volume_rejects_writes(platform: Platform) -> None:
     writing = [volume("shared_volume", "v", "/shared", claim_name="models")]
     assert end(platform.shell("echo kept > /shared/kept", volumes=writing))["state"] == "completed"
     asked = writing[0] | {"read_only": True}
@@ -71,7 +71,7 @@ def test_a_volume_that_is_read_only_is(platform: Platform) -> None:
     assert "kept\n" in run.logs()
 
 
-def test_a_secret_is_a_file_that_only_its_run_reads_and_that_lies_on_no_disk(platform: Platform) -> None:
+def test_secret_volume_is_private_to_the_run_and_not_on_disk(platform: Platform) -> None:
     platform.project.set_secret("CERTIFICATE", "hush-hush\nquiet")
     asked = [volume("secret", "cert", "/certificates", name="CERTIFICATE")]
     look = "cd /certificates; stat -c %a CERTIFICATE; wc -c < CERTIFICATE; cat CERTIFICATE; echo; ls -A"
@@ -82,7 +82,7 @@ def test_a_secret_is_a_file_that_only_its_run_reads_and_that_lies_on_no_disk(pla
         assert b"hush-hush" not in content, file
 
 
-def test_a_volume_in_memory_has_the_size_that_was_asked_for(platform: Platform) -> None:
+def test_memory_volume_has_the_requested_size(platform: Platform) -> None:
     asked = [volume("empty_dir", "cache", "/cache", medium="Memory", size="16Mi")]
     run = platform.shell(
         "df -B1 --output=fstype,size /cache | tail -1; head -c 32M /dev/zero > /cache/x", volumes=asked
@@ -91,13 +91,13 @@ def test_a_volume_in_memory_has_the_size_that_was_asked_for(platform: Platform) 
     assert run.logs().split()[:2] == ["tmpfs", str(16 << 20)]
 
 
-def test_shared_memory_has_the_size_that_was_asked_for(platform: Platform) -> None:
+def test_shared_memory_has_the_requested_size(platform: Platform) -> None:
     run = platform.shell("df -B1 --output=size /dev/shm | tail -1", resources={"shm": "32Mi"})
     assert end(run)["state"] == "completed"
     assert run.logs().strip() == str(32 << 20)
 
 
-def test_a_volume_can_be_mounted_over_a_folder_of_the_machine_without_changing_it(platform: Platform) -> None:
+def test_volume_mounted_over_a_host_folder_does_not_change_it(platform: Platform) -> None:
     asked = [volume("empty_dir", "etc", "/etc/fairlead-test"), volume("empty_dir", "mnt", "/mnt")]
     run = platform.shell("touch /mnt/mine /etc/fairlead-test/mine; ls /mnt; cat /etc/hostname", volumes=asked)
     assert end(run)["state"] == "completed"
@@ -106,13 +106,13 @@ def test_a_volume_can_be_mounted_over_a_folder_of_the_machine_without_changing_i
     assert end(inside)["state"] == "failed"
 
 
-def test_a_volume_in_a_volume_is_found_under_its_path(platform: Platform) -> None:
+def test_nested_volume_is_mounted_at_its_path(platform: Platform) -> None:
     asked = [volume("empty_dir", "outer", "/outer"), volume("empty_dir", "inner", "/outer/inner", medium="Memory")]
     run = platform.shell("touch /outer/a /outer/inner/b; find /outer -type f | sort", volumes=asked)
     assert (end(run)["state"], run.logs()) == ("completed", "/outer/a\n/outer/inner/b\n")
 
 
-def test_a_volume_of_a_run_whose_supervisor_is_killed_is_removed_as_well(platform: Platform) -> None:
+def test_volume_is_removed_after_the_supervisor_is_killed(platform: Platform) -> None:
     asked = [volume("empty_dir", "data", "/data")]
     run = platform.shell("echo x > /data/left; echo up; sleep 60", volumes=asked)
     hear(run, "up")

@@ -108,7 +108,7 @@ def check_waits(held: Held, suggestions: Any, running: list[Held]) -> list[Held]
     return enough
 
 
-def test_twelve_runs_that_do_not_fit_at_once_each_say_what_they_wait_for_and_it_is_true(platform: Platform) -> None:
+def test_twelve_waiting_runs_give_correct_reasons(platform: Platform) -> None:
     """Two runs fill the machine. The first waiting run starts when the run that it was waiting for ends."""
     runs = [submit(platform, number, resources) for number, resources in enumerate(SIZES)]
     running, waiting = runs[:2], runs[2:]
@@ -130,7 +130,7 @@ def test_twelve_runs_that_do_not_fit_at_once_each_say_what_they_wait_for_and_it_
     assert [run["state"] for run in end_all([held.run for held in runs])] == ["completed"] * 12
 
 
-def test_the_command_says_the_same(platform: Platform, shared_machine: Machine) -> None:
+def test_cli_prints_the_same_explanation(platform: Platform, shared_machine: Machine) -> None:
     running, waiting = (submit(platform, number, WHOLE) for number in (20, 21))
     settle(platform, [running], [waiting])
     why = check_told(platform, waiting, [running])
@@ -144,7 +144,7 @@ def test_the_command_says_the_same(platform: Platform, shared_machine: Machine) 
     assert [run["state"] for run in end_all([running.run, waiting.run])] == ["completed"] * 2
 
 
-def test_a_suggestion_is_taken_by_one_call_before_and_after_a_run_is_submitted(platform: Platform) -> None:
+def test_suggestion_is_applied_before_and_after_submission(platform: Platform) -> None:
     holds = platform.shell("sleep 300", resources={"cpu": 3})
     reach(holds, "running")
     waits = platform.shell("echo changed", resources={"cpu": 2})

@@ -33,7 +33,7 @@ def empty_machine(machine: Machine) -> Iterator[Machine]:
         kill_left(run_id)
 
 
-def test_on_the_platform_that_starts_by_itself(empty_machine: Machine) -> None:
+def test_seeds_with_an_automatically_started_server(empty_machine: Machine) -> None:
     data = empty_machine.folder / "own"
     variables = {"FAIRLEAD_DATA": str(data), **CAPACITY}
     _run_seeds(empty_machine, variables)
@@ -45,7 +45,7 @@ def test_on_the_platform_that_starts_by_itself(empty_machine: Machine) -> None:
 
 
 @pytest.mark.smoke
-def test_on_a_server(empty_machine: Machine, database: tuple[str, ...]) -> None:
+def test_seeds_with_a_running_server(empty_machine: Machine, database: tuple[str, ...]) -> None:
     server = empty_machine.up(*database, variables=CAPACITY)
     _run_seeds(empty_machine, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})
     assert server.tell().code == 0

@@ -16,7 +16,7 @@ GENEROUS = 30.0  # seconds, for a busy machine; `make bench` measures it on a qu
 CURL = shutil.which("curl")
 
 
-def test_a_server_serves_soon_after_its_start(machine: Machine) -> None:
+def test_server_starts_quickly(machine: Machine) -> None:
     took: list[float] = []
     while len(took) < 3 and min(took, default=GENEROUS) >= GENEROUS:  # the machine may have been busy with others
         server = machine.up(program=(str(FAIRLEAD),), data=f"data-{len(took)}")
@@ -27,7 +27,7 @@ def test_a_server_serves_soon_after_its_start(machine: Machine) -> None:
 
 
 @pytest.mark.smoke
-def test_it_says_where_it_serves_where_the_token_is_and_how_to_sign_in(server: Running) -> None:
+def test_startup_message_shows_url_token_and_sign_in_link(server: Running) -> None:
     told = server.process.told[0]
     assert f"is listening on {server.url}\n" in told
     assert f"token    {server.data / 'token'}\n" in told
@@ -40,14 +40,14 @@ def test_it_says_where_it_serves_where_the_token_is_and_how_to_sign_in(server: R
     }
 
 
-def test_what_it_keeps_is_for_its_owner_alone(server: Running) -> None:
+def test_data_folder_is_readable_only_by_its_owner(server: Running) -> None:
     assert _mode(server.data) == 0o700
     kept = [file for file in server.data.iterdir() if file.is_file()]
     assert {file.name for file in kept} >= {"token", "secret.key", "server.json", "fairlead.db"}
     assert {file.name: oct(_mode(file)) for file in kept if _mode(file) & 0o077} == {}
 
 
-def test_a_folder_that_was_there_before_lets_nobody_read_what_is_put_into_it(machine: Machine) -> None:
+def test_files_in_an_existing_data_folder_are_private(machine: Machine) -> None:
     (machine.folder / "data").mkdir(mode=0o755)
     server = machine.up()
     # Runs that have a user of their own pass through folders, and list none of them.
@@ -55,7 +55,7 @@ def test_a_folder_that_was_there_before_lets_nobody_read_what_is_put_into_it(mac
     assert readable == [] or _mode(server.data) == 0o700
 
 
-def test_the_token_stays_until_it_is_spoilt_revoked_or_lost(machine: Machine) -> None:
+def test_token_is_replaced_only_if_corrupt_revoked_or_missing(machine: Machine) -> None:
     server = machine.up()
     first = server.token
     server.tell()
@@ -108,7 +108,7 @@ def test_the_sign_in_link_works_once(server: Running) -> None:
 
 
 @pytest.mark.skipif(CURL is None, reason="curl is not installed")
-def test_curl_with_the_printed_token_does_everything_to_a_compute_resource(server: Running) -> None:
+def test_printed_curl_command_manages_a_compute_resource(server: Running) -> None:
     said = server.process.told[0].split("try      ")[1].splitlines()[0]
     assert json.loads(_shell(said))["roles"] == [{"role": "admin", "scope": "platform"}]
     begin = said.removesuffix("/api/v1/me")
@@ -142,7 +142,7 @@ def test_curl_with_the_printed_token_does_everything_to_a_compute_resource(serve
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_cleanly_when_told(machine: Machine, number: signal.Signals) -> None:
+def test_server_shuts_down_cleanly_on_signals(machine: Machine, number: signal.Signals) -> None:
     server = machine.up()
     ended = server.tell(number)
     assert "Traceback" not in ended.err
@@ -152,7 +152,7 @@ def test_it_ends_cleanly_when_told(machine: Machine, number: signal.Signals) -> 
     assert [file.name for file in server.data.glob("fairlead.db*")] == ["fairlead.db"]
 
 
-def test_options_win_over_variables_and_variables_over_the_file(machine: Machine) -> None:
+def test_options_override_variables_and_variables_override_the_file(machine: Machine) -> None:
     (machine.folder / "fairlead.toml").write_text(
         'data = "from-file"\nauth = "tokens"\npublic_url = "https://fairlead.example.org"\nadmins = "user:ada"\n'
     )
@@ -166,13 +166,13 @@ def test_options_win_over_variables_and_variables_over_the_file(machine: Machine
     assert not (machine.folder / "from-variable").exists()
 
 
-def test_empty_variables_say_nothing(machine: Machine) -> None:
+def test_empty_variables_are_ignored(machine: Machine) -> None:
     server = machine.up(variables={"FAIRLEAD_DATABASE": "", "FAIRLEAD_AUTH": "", "FAIRLEAD_FOLDER": ""})
     with server.client() as client:
         assert client.get("/settings").json()["server"]["database"] == "sqlite"
 
 
-def test_others_are_let_in_only_with_a_token(machine: Machine) -> None:
+def test_server_on_all_interfaces_requires_a_token(machine: Machine) -> None:
     server = machine.up("--host", "0.0.0.0", "--auth", "tokens")
     address = server.url.replace("0.0.0.0", "127.0.0.1")
     assert httpx2.get(f"{address}/api/v1/me", **PLAIN).status_code == 401

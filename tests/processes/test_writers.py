@@ -34,7 +34,7 @@ def count(answers: list[httpx2.Response]) -> Counter[int]:
     return Counter(answer.status_code for answer in answers)
 
 
-def test_of_many_writers_exactly_one_wins(machine: Machine, database: tuple[str, ...]) -> None:
+def test_exactly_one_of_many_concurrent_writers_succeeds(machine: Machine, database: tuple[str, ...]) -> None:
     server = machine.up(*database)
     clients = [server.client() for _ in range(CLIENTS)]
     _check_edits(clients)
@@ -134,7 +134,7 @@ def pair(machine: Machine, postgresql_url: str) -> tuple[Running, Running]:
     return first, machine.up("--database", postgresql_url, data="second")
 
 
-def test_what_one_server_writes_the_other_knows_at_once(pair: tuple[Running, Running]) -> None:
+def test_writes_are_immediately_visible_to_the_other_server(pair: tuple[Running, Running]) -> None:
     with pair[0].client() as here, pair[1].client() as there:
         assert here.get("/me").status_code == 200, "the second server locked the token of the first one out"
         _check_shared_writes(here, there)
@@ -201,9 +201,7 @@ def _check_races(pair: tuple[Running, Running]) -> None:
         client.close()
 
 
-def test_two_servers_that_start_at_once_on_an_empty_database_both_serve(
-    empty_postgresql_url: str, machine: Machine
-) -> None:
+def test_two_servers_can_start_concurrently_on_an_empty_database(empty_postgresql_url: str, machine: Machine) -> None:
     options = ("--database", empty_postgresql_url)
     with ThreadPoolExecutor(2) as threads:
         servers = list(threads.map(lambda name: machine.up(*options, data=name), ["first", "second"]))
@@ -216,7 +214,7 @@ def test_two_servers_that_start_at_once_on_an_empty_database_both_serve(
         server.tell()
 
 
-def test_a_second_server_on_one_data_folder_is_refused_and_leaves_the_first_alone(machine: Machine) -> None:
+def test_second_server_on_a_data_folder_is_rejected_without_affecting_the_first(machine: Machine) -> None:
     first = machine.up()
     ended = machine.app("up", "--port", "0", "--data", str(first.data), seconds=15)
     assert ended.code == 1, ended
