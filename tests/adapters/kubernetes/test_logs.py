@@ -100,7 +100,7 @@ def read(logs: Logs, *pods: ObservedPod, ended: bool = True) -> str:
     return text_of(logs.read(RUN, pods, 0, 1 << 20, over=ended))
 
 
-def test_lines_have_the_moment_at_which_they_were_written(open_logs: Open, kubelet: Kubelet) -> None:
+def test_log_lines_have_timestamps(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.25, "one\n"), (1.000000001, "two\n"), (2, "no end")]
     page = open_logs().read(RUN, [over()], 0, 1 << 20, over=True)
     assert [entry.data for entry in page.entries] == [b"one\n", b"two\n", b"no end"]
@@ -108,16 +108,14 @@ def test_lines_have_the_moment_at_which_they_were_written(open_logs: Open, kubel
     assert page.complete
 
 
-def test_what_has_not_begun_has_no_log(open_logs: Open, kubelet: Kubelet) -> None:
+def test_pending_pod_has_no_log(open_logs: Open, kubelet: Kubelet) -> None:
     pending = read_pod(make_pod(phase="Pending", waiting={"reason": "ContainerCreating"}))
     assert read(open_logs(), pending) == ""
     assert kubelet.asked == []
 
 
 @pytest.mark.parametrize("broken", range(1, 6))
-def test_a_connection_that_breaks_anywhere_costs_no_line_and_repeats_none(
-    open_logs: Open, kubelet: Kubelet, broken: int
-) -> None:
+def test_broken_connection_loses_and_repeats_no_line(open_logs: Open, kubelet: Kubelet, broken: int) -> None:
     kubelet.lines["a"] = [(0.1, "0\n"), (0.2, "1\n"), (1.1, "2\n"), (1.1, "3\n"), (1.9, "4\n"), (2.5, "5\n")]
     kubelet.break_after = broken
     assert read(open_logs(), over()) == "".join(f"{number}\n" for number in range(broken))
@@ -127,7 +125,7 @@ def test_a_connection_that_breaks_anywhere_costs_no_line_and_repeats_none(
     assert kubelet.asked[1]["sinceTime"] == f"2026-11-15T08:30:0{(0, 0, 0, 1, 1, 1)[broken]}Z"
 
 
-def test_lines_that_the_cluster_does_not_have_any_more_are_not_waited_for(open_logs: Open, kubelet: Kubelet) -> None:
+def test_rotated_lines_are_not_waited_for(open_logs: Open, kubelet: Kubelet) -> None:
     """A log is rotated: of the second that was read last, the first lines are gone."""
     kubelet.lines["a"] = [(1.1, "0\n"), (1.2, "1\n"), (1.3, "2\n")]
     assert read(open_logs(), over()) == "0\n1\n2\n"
@@ -135,7 +133,7 @@ def test_lines_that_the_cluster_does_not_have_any_more_are_not_waited_for(open_l
     assert read(open_logs(), over()) == "0\n1\n2\n3\n4\n"
 
 
-def test_all_that_is_written_is_read_by_whoever_follows_once(open_logs: Open, kubelet: Kubelet) -> None:
+def test_followed_log_is_requested_once(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "0\n")]
     kubelet.open.clear()
     reading = open_logs()
@@ -148,7 +146,7 @@ def test_all_that_is_written_is_read_by_whoever_follows_once(open_logs: Open, ku
     assert read(reading, over()) == "0\n"
 
 
-def test_whoever_waits_for_the_end_of_a_log_is_told(open_logs: Open, kubelet: Kubelet) -> None:
+def test_listener_is_notified_when_the_log_ends(open_logs: Open, kubelet: Kubelet) -> None:
     reading, told = open_logs(), list[str]()
     reading.on_end = told.append
     kubelet.open.clear()
@@ -159,7 +157,7 @@ def test_whoever_waits_for_the_end_of_a_log_is_told(open_logs: Open, kubelet: Ku
     assert reading.save(RUN, [over()])
 
 
-def test_the_lines_of_several_pods_are_told_apart(open_logs: Open, kubelet: Kubelet) -> None:
+def test_lines_of_several_pods_are_labeled(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines = {"a": [(0.1, "a0\n"), (0.2, "a1\n")], "b": [(0.1, "b0\n")]}
     pods = over("a"), over("b", 1)
     said = "[pod a:\n]a0\na1\n[pod b:\n]b0\n"
@@ -168,13 +166,13 @@ def test_the_lines_of_several_pods_are_told_apart(open_logs: Open, kubelet: Kube
     assert read(open_logs(), *pods) == f"{said}[pod a:\n]a2\n"
 
 
-def test_a_pod_that_took_the_place_of_another_has_its_own_beginning(open_logs: Open, kubelet: Kubelet) -> None:
+def test_replacement_pod_is_read_from_its_start(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines = {"a": [(5.1, "old\n")], "b": [(5.2, "new\n")]}
     assert read(open_logs(), over("a")) == "old\n"
     assert read(open_logs(), over("a"), over("b")) == "old\n[pod b:\n]new\n"
 
 
-def test_secrets_are_masked_by_whoever_reads_them(open_logs: Open, kubelet: Kubelet) -> None:
+def test_secrets_are_masked_in_logs(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "it is hunter22\n"), (0.2, "hunter22 again\n")]
     kubelet.break_after = 1
     assert read(open_logs("own", "hunter22"), over()) == "it is ***\n"
@@ -182,7 +180,7 @@ def test_secrets_are_masked_by_whoever_reads_them(open_logs: Open, kubelet: Kube
     assert read(open_logs("own", "hunter22"), over()) == "it is ***\n*** again\n"
 
 
-def test_what_is_saved_is_read_from_the_store_and_no_more_from_the_cluster(open_logs: Open, kubelet: Kubelet) -> None:
+def test_saved_log_is_read_from_the_store(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
     first = open_logs()
     assert not first.is_saved(RUN)
@@ -197,18 +195,18 @@ def test_what_is_saved_is_read_from_the_store_and_no_more_from_the_cluster(open_
     assert len(kubelet.asked) == asked
 
 
-def test_a_log_without_a_line_can_be_saved_too(open_logs: Open) -> None:
+def test_empty_log_can_be_saved(open_logs: Open) -> None:
     assert open_logs().save(RUN, [])
     assert open_logs("elsewhere").read(RUN, [], 0, 100, over=True) == LogPage([], 0, complete=True)
 
 
 @pytest.mark.parametrize("status", [400, 404])
-def test_what_the_cluster_has_no_log_of_keeps_nobody_waiting(open_logs: Open, kubelet: Kubelet, status: int) -> None:
+def test_missing_pod_log_does_not_block_saving(open_logs: Open, kubelet: Kubelet, status: int) -> None:
     kubelet.refused = ApiError(status, "NotFound", "pods not found")
     assert open_logs().save(RUN, [over()])
 
 
-def test_what_the_cluster_cannot_send_now_is_not_taken_for_all_there_is(open_logs: Open, kubelet: Kubelet) -> None:
+def test_unavailable_log_is_not_saved_as_complete(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
     kubelet.refused = Unavailable("the node is silent")
     reading = open_logs()
@@ -220,7 +218,7 @@ def test_what_the_cluster_cannot_send_now_is_not_taken_for_all_there_is(open_log
     assert read(reading) == "one\n"
 
 
-def test_what_is_forgotten_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp_path: Path) -> None:
+def test_deleted_log_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
     reading = open_logs()
     read(reading, over())
@@ -234,9 +232,7 @@ def test_what_is_forgotten_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp
 
 
 @pytest.mark.parametrize("refused", [Unavailable("not now"), ApiError(403, "Forbidden", "no")], ids=str)
-def test_what_is_about_to_go_is_asked_for_again_where_it_cannot_be_followed_at_first(
-    open_logs: Open, kubelet: Kubelet, refused: Exception
-) -> None:
+def test_follow_is_retried_after_an_error(open_logs: Open, kubelet: Kubelet, refused: Exception) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
     kubelet.refused, kubelet.refusals = refused, 2
     reading = open_logs()
@@ -245,7 +241,7 @@ def test_what_is_about_to_go_is_asked_for_again_where_it_cannot_be_followed_at_f
     assert read(reading) == "one\n"
 
 
-def test_what_there_is_no_place_to_follow_is_read_as_far_as_it_is_written(
+def test_log_is_read_up_to_now_if_too_many_logs_are_followed(
     open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MAX_FOLLOWED", 0)
@@ -256,9 +252,7 @@ def test_what_there_is_no_place_to_follow_is_read_as_far_as_it_is_written(
     assert read(reading) == "one\n"
 
 
-def test_of_a_run_whose_pods_are_gone_nothing_is_remembered_once_its_log_is_saved(
-    open_logs: Open, kubelet: Kubelet
-) -> None:
+def test_saved_log_of_deleted_pods_is_released_from_memory(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
     reading = open_logs()
     reading.follow_all([running()])
@@ -266,9 +260,7 @@ def test_of_a_run_whose_pods_are_gone_nothing_is_remembered_once_its_log_is_save
     assert not reading._pod_logs
 
 
-def test_not_more_are_followed_at_once_than_is_good(
-    open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_number_of_followed_logs_is_limited(open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_FOLLOWED", 2)
     kubelet.open.clear()
     reading = open_logs()
@@ -276,7 +268,7 @@ def test_not_more_are_followed_at_once_than_is_good(
     assert len([params for params in kubelet.asked if params.get("follow")]) == 2
 
 
-def test_after_the_end_nothing_is_written(open_logs: Open, kubelet: Kubelet, tmp_path: Path) -> None:
+def test_closed_reader_writes_nothing(open_logs: Open, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
     reading = open_logs()
     reading.close()

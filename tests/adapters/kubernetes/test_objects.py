@@ -26,7 +26,7 @@ def nanos(**amounts: str) -> dict[str, int]:
     return {name: Quantity.parse(text).nanos for name, text in amounts.items()}
 
 
-def test_a_job_and_a_deployment_are_told_apart() -> None:
+def test_job_and_deployment_are_distinguished() -> None:
     job, deployment = read_main(make_main(completions=3)), read_main(make_main("Deployment", replicas=2))
     assert (job.kind, job.wanted, job.suspended) == ("Job", 3, False)
     assert (deployment.kind, deployment.wanted, deployment.suspended) == ("Deployment", 2, False)
@@ -35,7 +35,7 @@ def test_a_job_and_a_deployment_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("labels", [{}, {"fairlead.dev/run": "r1"}, {"fairlead.dev/platform": PLATFORM}])
-def test_what_is_of_another_platform_or_of_none_is_not_ours(labels: JSON) -> None:
+def test_objects_of_other_platforms_have_no_run(labels: JSON) -> None:
     raw = make_main()
     raw["metadata"]["labels"] = labels
     assert objects.read_main(PLATFORM, raw) is None
@@ -45,19 +45,19 @@ def test_what_is_of_another_platform_or_of_none_is_not_ours(labels: JSON) -> Non
     assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
 
 
-def test_a_project_whose_name_no_label_can_hold_is_named_in_full() -> None:
+def test_long_project_name_is_read_from_the_annotation() -> None:
     raw = make_main()
     raw["metadata"]["annotations"]["fairlead.dev/project-name"] = "Forêt " * 20
     assert read_main(raw).project == "Forêt " * 20
     assert read_main(make_main()).project == "forest"
 
 
-def test_what_a_pod_asks_for_is_kept_only_while_it_waits_for_a_node() -> None:
+def test_pod_request_is_stored_only_while_the_pod_is_unscheduled() -> None:
     assert read_pod(make_pod(node="", phase="Pending")).pod_request is not None
     assert read_pod(make_pod(node="box")).pod_request is None
 
 
-def test_how_a_container_ended_is_known_also_while_it_is_started_again() -> None:
+def test_last_termination_is_known_while_the_container_restarts() -> None:
     again = read_pod(make_pod(waiting={"reason": "CrashLoopBackOff"}, last=terminated(3)))
     assert again.ended is not None
     assert (again.ended.code, again.began, again.running_since, again.restarts) == (3, True, None, 2)
@@ -83,11 +83,11 @@ def container(restart: str | None = None, **requests: str) -> JSON:
         ),
     ],
 )
-def test_what_a_pod_takes_of_its_node(spec: JSON, amounts: dict[str, str]) -> None:
+def test_pod_amounts_are_the_effective_requests(spec: JSON, amounts: dict[str, str]) -> None:
     assert count_amounts(spec) == {**nanos(**amounts), PODS: NANOS}
 
 
-def test_what_is_kept_of_a_node() -> None:
+def test_node_capacity_taints_and_readiness_are_read() -> None:
     taints = [{"key": "team", "value": "vision", "effect": "NoSchedule"}, {"key": "broken", "effect": "NoExecute"}]
     seen = objects.read_node(make_node(room={"memory": "128974848Ki"}, taints=taints, unschedulable=True))
     node = seen.node
@@ -100,7 +100,7 @@ def test_what_is_kept_of_a_node() -> None:
     assert not objects.read_node(bare).ready
 
 
-def test_only_the_conditions_of_interest_are_kept() -> None:
+def test_only_relevant_conditions_are_stored() -> None:
     said = [condition(name) for name in ("Complete", "Suspended", "DisruptionTarget", "ContainersReady")]
     assert set(read_main(make_main("Job", *said)).conditions) == {"Complete", "DisruptionTarget"}
 
@@ -117,6 +117,6 @@ def test_only_the_conditions_of_interest_are_kept() -> None:
         ({"lastTimestamp": None}, "None"),
     ],
 )
-def test_when_something_was_warned_of(times: JSON, at: str) -> None:
+def test_warning_time_is_the_latest_of_its_timestamps(times: JSON, at: str) -> None:
     warning = {**make_warning(make_main(), "FailedCreate", "no"), **times}
     assert str(objects.read_warning(warning).at) == at

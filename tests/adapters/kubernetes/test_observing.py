@@ -58,7 +58,7 @@ def disrupted(reason: str, **more: Any) -> JSON:
     return make_pod("train-1-old", condition("DisruptionTarget", reason=reason), phase="Failed", **more)
 
 
-def test_of_what_was_not_released_nothing_is_seen() -> None:
+def test_unreleased_run_has_no_observation() -> None:
     assert look(make_main(released=False, suspend=True)) is None
 
 
@@ -98,17 +98,17 @@ def test_of_what_was_not_released_nothing_is_seen() -> None:
         ),
     ],
 )
-def test_how_far_it_is(main: JSON, pods: list[JSON], seen: tuple[Phase, str, str]) -> None:
+def test_phase_follows_from_job_and_pods(main: JSON, pods: list[JSON], seen: tuple[Phase, str, str]) -> None:
     assert told(main, *pods) == seen
 
 
-def test_what_waits_in_a_queue_of_the_cluster_says_in_which() -> None:
+def test_suspended_job_names_its_kueue_queue() -> None:
     main = make_main(suspend=True)
     main["metadata"]["labels"] = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus"}
     assert told(main) == (Phase.PENDING, "Queued", "waiting in queue gpus of the cluster")
 
 
-def test_what_is_being_removed_is_not_over_yet() -> None:
+def test_job_that_is_being_deleted_is_stopping() -> None:
     main = make_main("Job", FAILED)
     main["metadata"]["deletionTimestamp"] = LATER
     assert told(main, make_pod(**RUNNING)) == (Phase.RUNNING, "Ending", "stopping")
@@ -118,7 +118,7 @@ def test_what_is_being_removed_is_not_over_yet() -> None:
 # Reasons for waiting
 
 
-def test_what_fits_nowhere_says_so_in_our_words_and_in_the_scheduler_s() -> None:
+def test_unschedulable_pod_shows_our_explanation_and_the_scheduler_message() -> None:
     pod = make_pod("a", UNSCHEDULED, phase="Pending", node="")
     seen = told(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 free on box")
     words = f"needs 9 cores; 8 of 8 free on box; the scheduler says: {UNSCHEDULED['message']}"
@@ -129,12 +129,12 @@ def test_what_fits_nowhere_says_so_in_our_words_and_in_the_scheduler_s() -> None
 @pytest.mark.parametrize(
     "tail", [" preemption: 0/2 nodes are available: 2 x.", " no new claims to deallocate, preemption: 0/2."]
 )
-def test_of_what_the_scheduler_says_what_others_would_have_to_leave_is_left_out(tail: str) -> None:
+def test_preemption_part_of_the_scheduler_message_is_removed(tail: str) -> None:
     said = condition("PodScheduled", "False", "Unschedulable", UNSCHEDULED["message"] + tail)
     assert told(make_main(), make_pod("a", said, phase="Pending", node=""))[2] == UNSCHEDULED["message"]
 
 
-def test_a_volume_that_cannot_be_made_is_told_where_the_scheduler_waits_for_it() -> None:
+def test_failed_volume_provisioning_explains_an_unscheduled_pod() -> None:
     words = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."
     waits = condition("PodScheduled", "False", "Unschedulable", words)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "train-1-data"}}
@@ -178,12 +178,12 @@ def test_a_volume_that_cannot_be_made_is_told_where_the_scheduler_waits_for_it()
         ("CreateContainerError", "", ("CreateContainerError", "its container cannot be created: CreateContainerError")),
     ],
 )
-def test_a_container_that_cannot_start(reason: str, words: str, seen: tuple[str, str]) -> None:
+def test_container_start_error_is_reported(reason: str, words: str, seen: tuple[str, str]) -> None:
     pod = make_pod(phase="Pending", waiting={"reason": reason, "message": words})
     assert told(make_main(), pod) == (Phase.STARTING, *seen)
 
 
-def test_what_alternates_is_told_once() -> None:
+def test_alternating_image_pull_errors_give_one_message() -> None:
     """The kubelet says one and then the other, for as long as an image does not come: each would be an event."""
     pods = [
         make_pod(phase="Pending", waiting={"reason": "ErrImagePull", "message": "no route"}),
@@ -195,7 +195,7 @@ def test_what_alternates_is_told_once() -> None:
     assert len({told(make_main(), pod) for pod in pods}) == 1
 
 
-def test_a_volume_that_does_not_come_is_told() -> None:
+def test_failed_volume_mount_is_reported() -> None:
     pod = make_pod(phase="Pending", waiting={"reason": "ContainerCreating"})
     warning = make_warning(pod, "FailedMount", 'configmap "x" not found')
     assert told(make_main(), pod, warnings=(warning,)) == (Phase.STARTING, "FailedMount", 'configmap "x" not found')
@@ -203,7 +203,7 @@ def test_a_volume_that_does_not_come_is_told() -> None:
     assert told(make_main(), pod, warnings=(other,)) == (Phase.STARTING, "", "")
 
 
-def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get() -> None:
+def test_failed_pod_creation_is_reported_without_the_generated_pod_name() -> None:
     """With each try it has another one, and each would be an event."""
     main = make_main()
     words = 'Error creating: pods "train-1-{}" is forbidden: exceeded quota: few, requested: pods=1, limited: pods=0'
@@ -215,7 +215,7 @@ def test_a_pod_that_may_not_be_made_is_told_without_the_name_that_it_did_not_get
     assert told(main, warnings=(warning,))[2] == "its pod cannot be created: something else; retrying"
 
 
-def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
+def test_lost_node_leaves_the_run_in_running_phase() -> None:
     seen = look(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} is not ready")
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "NodeLost")
@@ -243,7 +243,7 @@ def test_a_node_that_is_lost_says_nothing_of_the_run() -> None:
         ("SomethingNew", {}, ("", "")),
     ],
 )
-def test_what_had_to_leave_waits_and_says_why(reason: str, more: JSON, seen: tuple[str, str]) -> None:
+def test_disrupted_run_is_pending_with_the_cause(reason: str, more: JSON, seen: tuple[str, str]) -> None:
     old = disrupted(reason, **more)
     assert told(make_main(), old) == (Phase.PENDING, *seen)
     assert told(make_main(), old, gone(old)) == (Phase.PENDING, *seen)
@@ -253,7 +253,7 @@ def test_what_had_to_leave_waits_and_says_why(reason: str, more: JSON, seen: tup
     assert told(make_main(), old, new, make_pod("train-1-new", **RUNNING)) == (Phase.RUNNING, "", "")
 
 
-def test_of_two_causes_the_later_one_is_told() -> None:
+def test_later_of_two_causes_is_reported() -> None:
     main, old = make_main(), disrupted("PreemptionByScheduler")
     before = make_warning(main, "FailedCreate", "exceeded quota", at="2026-11-15T08:00:00Z")
     after = make_warning(main, "FailedCreate", "exceeded quota", at=LATER)

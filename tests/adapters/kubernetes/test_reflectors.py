@@ -115,7 +115,7 @@ def bookmark(version: int) -> JSON:
     return {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
 
 
-def test_what_is_there_is_listed_and_then_watched() -> None:
+def test_objects_are_listed_and_then_watched() -> None:
     script = Script(
         ("10", thing("a", 5), thing("b", 7)),
         [said("ADDED", "c", 11), said("MODIFIED", "a", 12, "a2"), said("DELETED", "b", 13)],
@@ -124,12 +124,12 @@ def test_what_is_there_is_listed_and_then_watched() -> None:
     assert script.heard == ["- a@5", "- b@7", "- c@11", "a@5 a2@12", "b@7 -"]
 
 
-def test_it_is_ready_once_all_that_was_there_has_been_seen() -> None:
+def test_reflector_is_ready_after_the_first_list() -> None:
     script = Script(Unavailable("no answer"), ("10", thing("a", 5)), [said("ADDED", "b", 11)]).play()
     assert script.ready == [False, True]  # when each was heard
 
 
-def test_a_watch_that_ends_or_breaks_is_resumed_where_it_was() -> None:
+def test_interrupted_watch_resumes_at_the_last_version() -> None:
     script = Script(
         ("10",),
         [said("ADDED", "a", 11)],
@@ -140,14 +140,14 @@ def test_a_watch_that_ends_or_breaks_is_resumed_where_it_was() -> None:
     assert script.heard == ["- a@11", "- b@12", "- c@14"]
 
 
-def test_a_bookmark_says_up_to_where_all_has_been_seen() -> None:
+def test_bookmark_moves_the_version() -> None:
     script = Script(("10",), [bookmark(50)], []).play()
     assert script.asked[:3] == ["list", "watch 10", "watch 50"]
     assert script.heard == []
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["instead of a watch", "in the middle of one"])
-def test_after_a_gap_that_is_too_long_it_lists_again_and_tells_the_difference(inside: bool) -> None:
+def test_expired_version_causes_a_new_list_and_reports_the_difference(inside: bool) -> None:
     script = Script(
         ("10", thing("a", 5), thing("b", 6), thing("c", 7)),
         [GONE] if inside else GONE,
@@ -158,13 +158,13 @@ def test_after_a_gap_that_is_too_long_it_lists_again_and_tells_the_difference(in
     assert script.heard[3:] == ["c@7 c2@80", "- d@85", "b@6 -"]
 
 
-def test_a_list_that_fails_is_asked_for_again() -> None:
+def test_failed_list_is_retried() -> None:
     script = Script(Unavailable("no answer"), GONE, ("10", thing("a", 5)), []).play()
     assert script.asked[:4] == ["list", "list", "list", "watch 10"]
     assert script.heard == ["- a@5"]
 
 
-def test_an_object_that_cannot_be_read_keeps_no_other_from_being_seen() -> None:
+def test_unreadable_object_does_not_hide_others() -> None:
     """Anybody who may make pods can make odd ones."""
     script = Script(
         ("10", thing("x", 6, "odd"), thing("a", 5)), [said("ADDED", "y", 11, "odd"), said("ADDED", "b", 12)]
@@ -174,24 +174,24 @@ def test_an_object_that_cannot_be_read_keeps_no_other_from_being_seen() -> None:
     assert script.reflector.ready.is_set()
 
 
-def test_an_event_that_is_none_costs_a_new_list_and_no_more() -> None:
+def test_malformed_event_causes_a_new_list() -> None:
     broken = {"type": "ADDED"}
     script = Script(("10", thing("a", 5)), [broken], ("20", thing("a", 5), thing("b", 15)), []).play()
     assert script.asked[:4] == ["list", "watch 10", "list", "watch 20"]
     assert script.heard == ["- a@5", "- b@15"]
 
 
-def test_what_is_of_no_interest_moves_the_version_all_the_same() -> None:
+def test_ignored_object_moves_the_version() -> None:
     script = Script(("10",), [said("ADDED", "x", 11, "other")], []).play()
     assert (script.heard, script.asked[2]) == ([], "watch 11")
 
 
-def test_a_change_of_nothing_that_is_kept_is_not_told() -> None:
+def test_unchanged_object_is_not_reported() -> None:
     script = Script(("10", thing("a", 5)), [said("MODIFIED", "a", 11)]).play()
     assert script.heard == ["- a@5"]
 
 
-def test_what_is_wrong_is_told_until_the_watch_is_open_again() -> None:
+def test_error_is_set_until_the_watch_is_open_again() -> None:
     script = Script()
     look = script.note_trouble
     script.steps = [("10",), [look, Unavailable("no answer")], Unavailable("still none"), [look]]
@@ -202,7 +202,7 @@ def test_what_is_wrong_is_told_until_the_watch_is_open_again() -> None:
 # Updates from responses
 
 
-def test_an_object_from_an_answer_is_there_at_once_and_not_told_again() -> None:
+def test_object_from_a_response_is_reported_once() -> None:
     script = Script()
     script.steps = [
         ("10",),
@@ -211,7 +211,7 @@ def test_an_object_from_an_answer_is_there_at_once_and_not_told_again() -> None:
     assert script.play().heard == ["- a@12", "a@12 a2@13"]
 
 
-def test_an_object_from_an_answer_is_not_rolled_back_by_an_older_event() -> None:
+def test_object_from_a_response_is_not_replaced_by_an_older_event() -> None:
     script = Script()
     script.steps = [
         ("10", thing("a", 5)),
@@ -223,7 +223,7 @@ def test_an_object_from_an_answer_is_not_rolled_back_by_an_older_event() -> None
     assert script.play().heard == ["- a@5", "a@5 new@12"]
 
 
-def test_an_object_from_an_answer_is_not_gone_because_an_older_list_lacks_it() -> None:
+def test_object_from_a_response_is_not_removed_by_an_older_list() -> None:
     script = Script()
 
     class Late(tuple[Any, ...]):
@@ -237,7 +237,7 @@ def test_an_object_from_an_answer_is_not_gone_because_an_older_list_lacks_it() -
     assert script.play().heard == ["- a@15"]
 
 
-def test_an_object_that_is_gone_does_not_come_back_with_a_late_answer() -> None:
+def test_deleted_object_does_not_return_with_a_late_response() -> None:
     script = Script()
     script.steps = [("10", thing("a", 5)), [said("DELETED", "a", 11), lambda: script.reflector.put(thing("a", 9))]]
     assert script.play().heard == ["- a@5", "a@5 -"]
@@ -246,7 +246,7 @@ def test_an_object_that_is_gone_does_not_come_back_with_a_late_answer() -> None:
 # Pauses
 
 
-def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backoff_grows_during_errors_and_resets_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
     monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
     now, pauses = [0.0], list[float]()
@@ -262,7 +262,7 @@ def test_pauses_grow_while_nothing_works_and_are_short_again_afterwards(monkeypa
     assert len(set(pauses)) == len(pauses)  # not all that wait come back at once
 
 
-def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_version_after_an_outage_lists_without_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
     monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
     pauses: list[float] = []
@@ -277,9 +277,7 @@ def test_after_an_outage_that_was_too_long_it_lists_at_once(monkeypatch: pytest.
 @pytest.mark.parametrize(
     "end", [(), (Unavailable("the connection broke"),), (GONE,)], ids=["ends", "breaks", "is lost"]
 )
-def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
-    monkeypatch: pytest.MonkeyPatch, end: tuple[Exception, ...]
-) -> None:
+def test_watches_that_end_at_once_are_slowed_down(monkeypatch: pytest.MonkeyPatch, end: tuple[Exception, ...]) -> None:
     monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
     monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
     pauses: list[float] = []
@@ -289,7 +287,7 @@ def test_a_watch_that_is_over_at_once_again_and_again_is_no_reason_to_hurry(
     assert all(5 <= pause <= 15 for pause in pauses[3:6])
 
 
-def test_a_kind_that_is_not_there_yet_is_looked_for_before_each_list() -> None:
+def test_missing_kind_is_discovered_before_each_list() -> None:
     script = Script(
         ("10", thing("a", 5)), [ApiError(404, "NotFound", "no such kind")], ("20", thing("a", 15, "a2")), []
     )

@@ -107,7 +107,7 @@ def everything(**more: Any) -> LaunchSpec:
     return replace(make_work("r1", cluster=cluster(**CALLS_BACK), **asked), run_token="fl_run")
 
 
-def test_the_main_object_comes_first_and_is_released_last() -> None:
+def test_main_object_is_created_first_and_released_last() -> None:
     kept = Kept()
     made, released = start(kept, everything(), cluster(**CALLS_BACK))
     assert verbs(kept) == [
@@ -124,20 +124,20 @@ def test_the_main_object_comes_first_and_is_released_last() -> None:
         assert (owner["kind"], owner["uid"]) == ("Job", made["metadata"]["uid"])
 
 
-def test_a_deployment_has_no_replicas_until_it_is_released() -> None:
+def test_deployment_has_no_replicas_until_it_is_released() -> None:
     kept = Kept()
     made, released = start(kept, make_work("r1", cluster=cluster(), function=SERVED, action="serve", replicas=3))
     assert (made["kind"], made["spec"]["replicas"], released["spec"]["replicas"]) == ("Deployment", 0, 3)
 
 
-def test_what_kueue_is_to_let_go_gets_its_queue_and_stays_suspended() -> None:
+def test_kueue_job_has_its_queue_label_and_stays_suspended() -> None:
     kept, on = Kept(), cluster(queueing="kueue", kueue_queue="gpus")
     _, released = start(kept, make_work("r1", cluster=on), on)
     assert released["spec"]["suspend"] is True
     assert released["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
 
 
-def test_secrets_and_code_are_put_in_at_the_start() -> None:
+def test_secrets_and_code_are_stored_in_objects_of_the_run() -> None:
     kept = Kept()
     start(kept, everything(), cluster(**CALLS_BACK))
     values = {key: base64.b64decode(value).decode() for key, value in kept.find("Secret")["data"].items()}
@@ -146,7 +146,7 @@ def test_secrets_and_code_are_put_in_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("most", range(7))
-def test_whoever_is_interrupted_anywhere_goes_on_and_makes_nothing_twice(most: int) -> None:
+def test_interrupted_start_continues_without_duplicates(most: int) -> None:
     kept, work, on = Kept(), everything(), cluster(**CALLS_BACK)
     kept.most = most
     with pytest.raises(Killed):
@@ -158,7 +158,7 @@ def test_whoever_is_interrupted_anywhere_goes_on_and_makes_nothing_twice(most: i
     assert kinds == ["ConfigMap", "Job", "Namespace", "PersistentVolumeClaim", "Secret"]
 
 
-def test_what_was_released_is_left_alone() -> None:
+def test_released_run_is_not_changed() -> None:
     kept = Kept()
     start(kept, everything(), cluster(**CALLS_BACK))
     kept.asked.clear()
@@ -167,7 +167,7 @@ def test_what_was_released_is_left_alone() -> None:
     assert verbs(kept) == ["POST jobs", "GET jobs"]
 
 
-def test_a_secret_that_is_there_is_never_read() -> None:
+def test_existing_secret_is_never_read() -> None:
     kept = Kept()
     start(kept, everything(), cluster(**CALLS_BACK))
     del kept.find("Job")["metadata"]["annotations"][RELEASED]
@@ -176,7 +176,7 @@ def test_a_secret_that_is_there_is_never_read() -> None:
     assert [asked for asked in verbs(kept) if "secrets" in asked] == ["POST secrets"]
 
 
-def test_an_object_of_that_name_that_is_of_another_run_is_not_touched() -> None:
+def test_object_of_another_run_with_the_same_name_is_not_changed() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster())
     kept.objects[path_of("batch/v1", "jobs", "forest", work.name)] = {"metadata": {"labels": {}}}
     with pytest.raises(StartFailed, match=f"Job {work.name} already exists in forest and is not of run r1"):
@@ -184,7 +184,7 @@ def test_an_object_of_that_name_that_is_of_another_run_is_not_touched() -> None:
     assert verbs(kept) == ["POST jobs", "GET jobs"]
 
 
-def test_what_is_being_removed_is_waited_for() -> None:
+def test_start_waits_for_an_object_that_is_being_deleted() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster())
     start(kept, work)
     kept.find("Job")["metadata"]["deletionTimestamp"] = "2026-11-15T08:30:00Z"
@@ -192,7 +192,7 @@ def test_what_is_being_removed_is_waited_for() -> None:
         start(kept, work)
 
 
-def test_what_an_older_main_object_owns_is_waited_for() -> None:
+def test_start_waits_for_objects_of_an_older_main_object() -> None:
     kept, work, on = Kept(), everything(), cluster(**CALLS_BACK)
     start(kept, work, on)
     (path,) = [path for path, made in kept.objects.items() if made["kind"] == "Job"]
@@ -204,7 +204,7 @@ def test_what_an_older_main_object_owns_is_waited_for() -> None:
 # Namespaces
 
 
-def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
+def test_namespace_is_created_with_labels_and_checked_once() -> None:
     kept = Kept()
     starter = Starter(cast(KubernetesClient, kept), cluster(), "home", timedelta(hours=1))
     for run_id in ("r1", "r2"):
@@ -226,7 +226,7 @@ def test_a_namespace_is_made_with_labels_and_looked_at_once() -> None:
         ),
     ],
 )
-def test_a_namespace_that_is_not_the_project_s_is_waited_for(
+def test_start_waits_while_the_namespace_is_not_labeled_for_the_project(
     labels: dict[str, str] | None, fields: dict[str, Any], told: str
 ) -> None:
     kept, on = Kept(), cluster(**fields)
@@ -241,7 +241,7 @@ def test_a_namespace_that_is_not_the_project_s_is_waited_for(
     assert len(list(starter.start(make_work("r1", cluster=on)))) == 2
 
 
-def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
+def test_deleted_namespace_is_created_again() -> None:
     kept = Kept()
     starter = Starter(cast(KubernetesClient, kept), cluster(), "home", timedelta(hours=1))
     list(starter.start(make_work("r1", cluster=cluster())))
@@ -257,7 +257,7 @@ def test_a_namespace_that_was_removed_meanwhile_is_made_again() -> None:
 
 
 @pytest.mark.parametrize(("kind", "volume"), [("PersistentVolumeClaim", SHARED), ("ConfigMap", SETTINGS)])
-def test_what_is_there_already_needs_the_label_of_the_project(kind: str, volume: dict[str, Any]) -> None:
+def test_existing_volume_source_needs_the_project_label(kind: str, volume: dict[str, Any]) -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[volume])
     name = next(iter(volume["spec"].values()))
     with pytest.raises(
@@ -273,7 +273,7 @@ def test_what_is_there_already_needs_the_label_of_the_project(kind: str, volume:
     assert len(start(kept, work)) == 2
 
 
-def test_a_volume_of_the_project_is_made_where_it_is_not_there() -> None:
+def test_missing_claim_of_a_project_volume_is_created() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v1"})
     start(kept, work)
     claim = kept.find("PersistentVolumeClaim")
@@ -283,7 +283,7 @@ def test_a_volume_of_the_project_is_made_where_it_is_not_there() -> None:
     assert "ownerReferences" not in claim["metadata"]
 
 
-def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_its_name() -> None:
+def test_claim_of_a_deleted_volume_is_not_used_for_a_new_volume_of_the_same_name() -> None:
     kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
     kept.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
     with pytest.raises(StartFailed, match=r"is not the volume .* of forest"):
@@ -294,7 +294,7 @@ def test_the_claim_of_a_volume_that_was_deleted_is_not_taken_for_the_new_one_of_
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_what_can_never_be_taken_is_unfit(status: int) -> None:
+def test_invalid_object_fails_the_start(status: int) -> None:
     kept = Kept()
     kept.said["POST /apis/batch"] = ApiError(status, "Invalid", "spec.template: invalid")
     with pytest.raises(StartFailed, match=r"the cluster rejected it: spec\.template: invalid"):
@@ -302,7 +302,7 @@ def test_what_can_never_be_taken_is_unfit(status: int) -> None:
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, True), (403, True), (404, False), (409, False)])
-def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -> None:
+def test_rejection_that_an_administrator_can_fix_is_retried(status: int, hint: bool) -> None:
     kept = Kept()
     kept.said["POST /apis/batch"] = ApiError(status, "Forbidden", "exceeded quota: few")
     with pytest.raises(Unavailable, match="the cluster rejected the request: exceeded quota: few") as caught:
@@ -310,7 +310,7 @@ def test_what_an_administrator_can_mend_is_waited_for(status: int, hint: bool) -
     assert ("`fairlead clusters check main`" in str(caught.value)) is hint
 
 
-def test_code_that_is_too_large_travels_only_where_pods_can_fetch_it() -> None:
+def test_large_code_requires_a_server_url() -> None:
     large = replace(make_work("r1", cluster=cluster()), code=b"x" * (1 << 20))
     with pytest.raises(
         StartFailed,

@@ -52,7 +52,7 @@ def watched() -> Watched:
     return watched
 
 
-def test_a_run_is_there_as_long_as_any_of_its_objects_is(watched: Watched) -> None:
+def test_run_exists_as_long_as_any_of_its_objects(watched: Watched) -> None:
     main, pod = read_main(make_main()), make_pod(**RUNNING)
     assert watched.view.find_run(RUN) is None
     watched.pod(pod)  # what tells of pods may be quicker
@@ -67,7 +67,7 @@ def test_a_run_is_there_as_long_as_any_of_its_objects_is(watched: Watched) -> No
     assert (watched.view.run_ids(), watched.view.find_run(RUN), len(watched.told)) == ([], None, 4)
 
 
-def test_what_is_asked_for_does_not_change_under_the_hands_of_whoever_asked(watched: Watched) -> None:
+def test_returned_run_view_is_a_snapshot(watched: Watched) -> None:
     watched.pod(make_pod("a"))
     found = watched.view.find_run(RUN)
     watched.pod(make_pod("b"))
@@ -75,7 +75,7 @@ def test_what_is_asked_for_does_not_change_under_the_hands_of_whoever_asked(watc
     assert len(found.pods) == 1
 
 
-def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) -> None:
+def test_free_capacity_excludes_unfinished_pods(watched: Watched) -> None:
     ours, theirs = make_pod("a", limits={"cpu": "2"}, **RUNNING), make_pod("b", labels={}, limits={"cpu": "3"})
     watched.view.on_main_change(None, read_main(make_main()))
     for raw in (ours, theirs, make_pod("c", node="", phase="Pending", limits={"cpu": "4"})):
@@ -93,14 +93,14 @@ def test_a_node_is_free_of_what_pods_take_that_are_not_over(watched: Watched) ->
     assert "" not in watched.told  # no notification about objects of others
 
 
-def test_a_pod_holds_its_place_by_the_name_of_its_run_once_that_is_known(watched: Watched) -> None:
+def test_scheduled_pod_gets_the_name_of_its_run_from_the_main_object(watched: Watched) -> None:
     watched.pod(make_pod(**RUNNING))
     assert [scheduled_pod.name for node in watched.view.nodes() for scheduled_pod in node.pods] == [None]
     watched.view.on_main_change(None, read_main(make_main()))
     assert [scheduled_pod.name for node in watched.view.nodes() for scheduled_pod in node.pods] == ["train-1"]
 
 
-def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is(watched: Watched) -> None:
+def test_pods_count_once_their_node_is_known(watched: Watched) -> None:
     watched.pod(make_pod(node="late", limits={"cpu": "2"}, **RUNNING))
     watched.view.on_node_change(None, read_node(make_node("late")))
     assert watched.free(node="late") == 6
@@ -109,7 +109,7 @@ def test_pods_on_a_node_that_is_not_known_yet_count_once_it_is(watched: Watched)
     assert watched.view.node("late") is None
 
 
-def test_runs_hear_that_their_node_is_lost_and_back_and_nothing_else_of_it(watched: Watched) -> None:
+def test_runs_are_notified_only_when_their_node_is_lost_or_back(watched: Watched) -> None:
     watched.pod(make_pod(**RUNNING))
     watched.told.clear()
     states = [make_node(), make_node(room={"cpu": "9"}), make_node(ready="Unknown"), make_node(ready="False")]
@@ -120,7 +120,7 @@ def test_runs_hear_that_their_node_is_lost_and_back_and_nothing_else_of_it(watch
     assert len(watched.told) == 3
 
 
-def test_why_a_pod_had_to_leave_is_known_until_another_one_runs(watched: Watched) -> None:
+def test_disruption_is_known_until_another_pod_runs(watched: Watched) -> None:
     preempted = condition("DisruptionTarget", reason="PreemptionByScheduler")
     old = make_pod("old", preempted, **RUNNING)
     watched.view.on_main_change(None, read_main(make_main()))
@@ -138,7 +138,7 @@ def test_why_a_pod_had_to_leave_is_known_until_another_one_runs(watched: Watched
     assert found.disrupted is None
 
 
-def test_of_a_pod_that_is_about_to_go_is_told_once_and_only_while_it_runs(watched: Watched) -> None:
+def test_terminating_pod_is_reported_once_and_only_while_it_runs(watched: Watched) -> None:
     leaving = make_pod("a", **RUNNING)
     leaving["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
     watched.pod(make_pod("a", **RUNNING))
@@ -155,7 +155,7 @@ def test_of_a_pod_that_is_about_to_go_is_told_once_and_only_while_it_runs(watche
     assert watched.left == ["a"]
 
 
-def test_the_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> None:
+def test_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> None:
     main, pod = make_main(), make_pod(**RUNNING)
     watched.view.on_main_change(None, read_main(main))
     watched.pod(pod)
@@ -173,7 +173,7 @@ def test_the_last_warning_about_each_object_of_a_run_is_known(watched: Watched) 
     assert len(watched.view.warnings_about(found)) == 2
 
 
-def test_warnings_are_not_kept_for_ever(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_warnings_is_limited(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "MAX_WARNINGS", 3)
     for number in range(10):
         about = {"metadata": {"uid": str(number), "name": str(number), "namespace": "x"}}
@@ -181,7 +181,7 @@ def test_warnings_are_not_kept_for_ever(watched: Watched, monkeypatch: pytest.Mo
     assert len(watched.view._warnings) == 3
 
 
-def test_a_node_that_was_made_anew_under_its_name_stays_when_the_old_one_is_told_to_be_gone(watched: Watched) -> None:
+def test_recreated_node_survives_the_late_delete_event_of_the_old_one(watched: Watched) -> None:
     old, new = make_node("late"), make_node("late", room={"cpu": "4"})
     new["metadata"]["uid"] = "another"
     watched.view.on_node_change(None, read_node(old))

@@ -24,7 +24,7 @@ def try_it(api: ScriptedApi, cluster: Cluster = CLUSTER, *namespaces: str) -> Ch
     return check
 
 
-def test_without_an_address_it_is_told_what_works_all_the_same() -> None:
+def test_missing_server_url_is_a_warning_with_the_remaining_limits() -> None:
     api = ScriptedApi()
     check = try_it(api, Cluster(name="main"))
     assert (check.state, api.created) == ("warning", [])
@@ -33,7 +33,7 @@ def test_without_an_address_it_is_told_what_works_all_the_same() -> None:
     assert "fairlead clusters edit main --server-url" in (check.hint or "")
 
 
-def test_a_pod_that_reaches_the_server_says_so_and_is_removed() -> None:
+def test_successful_probe_reports_ok_and_removes_its_pod() -> None:
     api = OnePod("forest", pod("Pending"), pod("Running"), pod("Succeeded", terminated={"message": "reached"}))
     assert try_it(api) == Check("callbacks", "ok", "pods reach the server at https://fairlead.example")
     ((path, body),) = api.created
@@ -41,7 +41,7 @@ def test_a_pod_that_reaches_the_server_says_so_and_is_removed() -> None:
     assert api.deleted == [f"{PODS}/{body['metadata']['name']}"]
 
 
-def test_the_pod_may_do_no_more_than_those_of_runs() -> None:
+def test_probe_pod_has_the_restrictions_of_run_pods() -> None:
     api = OnePod("forest", pod("Succeeded", terminated={"message": "reached"}))
     try_it(api)
     spec = api.created[0][1]["spec"]
@@ -73,39 +73,39 @@ def test_the_pod_may_do_no_more_than_those_of_runs() -> None:
         (pod("Pending"), "warning", "it is Pending"),
     ],
 )
-def test_what_keeps_it_from_the_server_is_told(seen: dict[str, Any], state: str, told: str) -> None:
+def test_failed_probe_reports_the_cause(seen: dict[str, Any], state: str, told: str) -> None:
     api = OnePod("forest", seen)
     check = try_it(api)
     assert (check.state, told in check.message) == (state, True), check
     assert len(api.deleted) == 1
 
 
-def test_a_pod_that_fits_nowhere_says_why() -> None:
+def test_unschedulable_probe_pod_reports_why() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
     check = try_it(OnePod("forest", {"metadata": {}, "status": {"phase": "Pending", "conditions": [condition]}}))
     assert (check.state, "Unschedulable: 0/2 nodes" in check.message) == ("warning", True)
 
 
-def test_a_pod_that_may_not_be_made_is_told() -> None:
+def test_rejected_probe_pod_is_a_problem() -> None:
     api = OnePod("forest", pod("Pending"), **{f"create {PODS}": ApiError(403, "Forbidden", "exceeded quota")})
     check = try_it(api)
     assert (check.state, "exceeded quota" in check.message, api.deleted) == ("problem", True, [])
 
 
 @pytest.mark.parametrize("trouble", [Unavailable("gone"), KeyboardInterrupt()])
-def test_the_pod_is_removed_also_where_the_cluster_falls_silent(trouble: BaseException) -> None:
+def test_probe_pod_is_removed_after_an_api_error(trouble: BaseException) -> None:
     api = OnePod("forest", trouble)
     with pytest.raises(type(trouble)):
         try_it(api)
     assert len(api.deleted) == 1
 
 
-def test_where_it_cannot_be_removed_what_was_found_is_told_all_the_same() -> None:
+def test_failed_removal_of_the_probe_pod_does_not_change_the_result() -> None:
     api = OnePod("forest", pod("Succeeded", terminated={"message": "reached"}), delete=Unavailable("gone"))
     assert try_it(api).state == "ok"
 
 
-def test_what_an_interrupted_check_left_is_removed() -> None:
+def test_pod_of_an_interrupted_probe_is_removed() -> None:
     left = [
         {"metadata": {"name": "fairlead-probe-old", "uid": "o"}, "status": {"phase": "Failed"}},
         {"metadata": {"name": "fairlead-probe-other", "uid": "p"}, "status": {"phase": "Running"}},
@@ -116,7 +116,7 @@ def test_what_an_interrupted_check_left_is_removed() -> None:
     assert f"{PODS}/fairlead-probe-other" not in api.deleted
 
 
-def test_where_there_is_no_namespace_nothing_is_tried() -> None:
+def test_probe_is_skipped_without_a_namespace() -> None:
     going = {"metadata": {"deletionTimestamp": "2026-11-15T08:30:00Z"}}
     api = ScriptedApi({"/api/v1/namespaces/going": going})
     check = try_it(api, CLUSTER, "gone", "going")

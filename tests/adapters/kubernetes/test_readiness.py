@@ -88,7 +88,7 @@ def make_ready(name: str = "a") -> JSON:
         (make_pod("a", READY, last=terminated(3), **RUNNING), (Phase.RUNNING, "Ready", "ready to serve requests")),
     ],
 )
-def test_a_run_that_serves_is_as_ready_as_its_pod(pod: JSON, seen: tuple[Phase, str, str]) -> None:
+def test_served_run_has_the_readiness_of_its_pod(pod: JSON, seen: tuple[Phase, str, str]) -> None:
     assert told(SERVED, pod) == seen
 
 
@@ -111,30 +111,30 @@ def test_a_run_that_serves_is_as_ready_as_its_pod(pod: JSON, seen: tuple[Phase, 
         ([make_ready("c")], ("Ready", "all 3 replicas are ready")),
     ],
 )
-def test_a_run_of_which_some_replicas_answer_runs_and_says_how_many(others: list[JSON], seen: tuple[str, str]) -> None:
+def test_partly_ready_run_is_running_and_reports_the_ready_replicas(others: list[JSON], seen: tuple[str, str]) -> None:
     main = make_main("Deployment", replicas=3)
     assert told(main, make_ready("a"), make_ready("b"), *others) == (Phase.RUNNING, *seen)
 
 
-def test_where_no_replica_answers_the_worst_is_told() -> None:
+def test_unready_run_reports_its_worst_replica() -> None:
     main = make_main("Deployment", replicas=2)
     loop = make_pod("b", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3))
     assert told(main, make_pod("a", NOT_YET, **RUNNING), loop)[:2] == (Phase.DEGRADED, "CrashLoopBackOff")
 
 
-def test_a_pod_that_leaves_does_not_answer_any_more() -> None:
+def test_terminating_pod_is_not_ready() -> None:
     leaving, new = make_ready("a"), make_pod("b", NOT_YET, **RUNNING)
     leaving["metadata"]["deletionTimestamp"] = AFTER
     assert told(SERVED, leaving, new) == (Phase.STARTING, "", STARTING)
     assert told(SERVED, leaving) == (Phase.PENDING, "", "")
 
 
-def test_a_pod_that_had_to_leave_is_replaced_and_the_run_waits_meanwhile() -> None:
+def test_served_run_is_pending_after_its_pod_was_preempted() -> None:
     seen = told(SERVED, disrupted("PreemptionByScheduler"))
     assert seen[:2] == (Phase.PENDING, "Preempted")
 
 
-def test_a_node_that_is_lost_takes_what_it_serves_with_it() -> None:
+def test_served_run_on_a_lost_node_is_degraded() -> None:
     seen = told(SERVED, make_ready(), describe_node_loss=lambda pod: f"{pod.node} is not ready")
     assert seen[:2] == (Phase.DEGRADED, "NodeLost")
 
@@ -151,7 +151,7 @@ def make_view(main: JSON, *pods: JSON) -> RunView:
     return RunView(read_main(main), {pod.uid: pod for pod in found})
 
 
-def test_from_outside_a_cluster_the_api_server_passes_on_what_is_said_to_a_run() -> None:
+def test_endpoint_outside_the_cluster_uses_the_api_server_proxy() -> None:
     endpoint = find_endpoint(API, OUTSIDE, "r1", make_view(SERVED, make_ready()))
     path = "/k8s/api/v1/namespaces/forest/services/http:train-1:8080/proxy"
     assert (endpoint.url, endpoint.prefix) == (f"https://cluster.test:6443{path}", path)
@@ -160,18 +160,18 @@ def test_from_outside_a_cluster_the_api_server_passes_on_what_is_said_to_a_run()
     assert "hunter2" not in repr(endpoint)
 
 
-def test_from_within_a_cluster_a_run_is_spoken_to_directly_and_without_who_the_server_is() -> None:
+def test_endpoint_inside_the_cluster_uses_the_service_without_credentials() -> None:
     endpoint = find_endpoint(API, INSIDE, "r1", make_view(SERVED, make_ready()))
     assert (endpoint.url, endpoint.headers, endpoint.prefix) == ("http://train-1.forest.svc:8080", {}, "")
 
 
 @pytest.mark.parametrize("pods", [[], [make_pod("a", NOT_YET, **RUNNING)], [make_pod("a", NO_MORE, **RUNNING)]])
-def test_what_does_not_answer_cannot_be_reached_now(pods: list[JSON]) -> None:
+def test_unready_run_has_no_endpoint_for_now(pods: list[JSON]) -> None:
     with pytest.raises(Unavailable):
         find_endpoint(API, OUTSIDE, "r1", make_view(SERVED, *pods))
 
 
-def test_what_serves_nothing_cannot_be_reached_at_all() -> None:
+def test_run_that_serves_nothing_has_no_endpoint() -> None:
     leaving = make_main("Deployment")
     leaving["metadata"]["deletionTimestamp"] = AFTER
     for view in (None, RunView(), make_view(make_main(), make_ready()), make_view(leaving, make_ready())):

@@ -43,7 +43,7 @@ def one(api: ScriptedApi, name: str, **said: Any) -> Check:
     return check
 
 
-def test_of_a_cluster_that_has_everything_all_is_well() -> None:
+def test_complete_cluster_passes_all_checks() -> None:
     found = look(ScriptedApi(WELL))
     states = {name: {check.state for check in checks} for name, checks in found.items()}
     assert states.pop("callbacks") == {"warning"}  # server_url is not set
@@ -60,7 +60,7 @@ def test_of_a_cluster_that_has_everything_all_is_well() -> None:
         (ApiError(401, "Unauthorized", "Unauthorized"), "rejects the credentials"),
     ],
 )
-def test_where_nobody_answers_nothing_else_is_asked(error: Exception, told: str) -> None:
+def test_unreachable_cluster_reports_only_the_connection(error: Exception, told: str) -> None:
     found = look(ScriptedApi({"/version": error}))
     assert list(found) == ["connection"]
     assert (found["connection"][0].state, told in found["connection"][0].message) == ("problem", True)
@@ -70,7 +70,7 @@ def test_where_nobody_answers_nothing_else_is_asked(error: Exception, told: str)
     ("version", "state"),
     [("v1.26.9", "problem"), ("v1.27.0", "ok"), ("v1.31.2+k3s1", "ok"), ("v2.0.0", "ok"), ("v0.0.0-master", "problem")],
 )
-def test_a_cluster_that_is_too_old_is_told_so(version: str, state: str) -> None:
+def test_old_kubernetes_version_is_reported(version: str, state: str) -> None:
     check = one(ScriptedApi({**WELL, "/version": {"gitVersion": version}}), "connection")
     assert (check.state, version in check.message) == (state, True)
 
@@ -78,7 +78,7 @@ def test_a_cluster_that_is_too_old_is_told_so(version: str, state: str) -> None:
 # Permissions
 
 
-def test_every_permission_is_asked_for_everywhere_where_namespaces_are_made() -> None:
+def test_permissions_are_checked_cluster_wide_if_namespaces_are_created() -> None:
     api = ScriptedApi(WELL)
     look(api)
     needed = {
@@ -94,7 +94,7 @@ def test_every_permission_is_asked_for_everywhere_where_namespaces_are_made() ->
     assert {asked["namespace"] for asked in api.reviews} == {""}
 
 
-def test_where_namespaces_are_not_made_it_is_asked_in_those_of_the_projects() -> None:
+def test_permissions_are_checked_per_project_namespace_if_namespaces_are_not_created() -> None:
     api = ScriptedApi(WELL)
     look(api, "forest", "lake", create_namespaces=False, namespace="ai-{project}")
     assert {asked["namespace"] for asked in api.reviews if asked["resource"] == "secrets"} == {"ai-forest", "ai-lake"}
@@ -110,7 +110,7 @@ def test_where_namespaces_are_not_made_it_is_asked_in_those_of_the_projects() ->
         ("create namespaces *", "create namespaces"),
     ],
 )
-def test_what_is_not_allowed_is_told_with_the_command_that_gives_it(denied: str, told: str) -> None:
+def test_missing_permission_is_reported_with_the_command_that_grants_it(denied: str, told: str) -> None:
     api = ScriptedApi(WELL)
     api.denied = {denied}
     check = one(api, "permissions")
@@ -118,7 +118,7 @@ def test_what_is_not_allowed_is_told_with_the_command_that_gives_it(denied: str,
     assert check.hint == "fairlead clusters rbac main | kubectl apply -f -"
 
 
-def test_all_that_is_missing_is_told_together_and_not_without_end() -> None:
+def test_missing_permissions_are_reported_in_one_message_of_limited_length() -> None:
     api = ScriptedApi(WELL)
     api.denied = {"create secrets ai-lake", "delete jobs ai-lake"}
     check = look(api, "forest", "lake", create_namespaces=False, namespace="ai-{project}")["permissions"][0]
@@ -129,7 +129,7 @@ def test_all_that_is_missing_is_told_together_and_not_without_end() -> None:
     assert len(check.message) < 600
 
 
-def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_told() -> None:
+def test_failed_check_does_not_hide_other_checks() -> None:
     api = ScriptedApi({**WELL, STORAGE: ApiError(403, "Forbidden", "no"), NODES: Unavailable("gone for a moment")})
     found = look(api)
     assert [found[name][0].state for name in ("storage", "gpus", "usage")] == ["warning", "problem", "ok"]
@@ -138,7 +138,7 @@ def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_told() -> None:
 # Namespaces
 
 
-def test_namespaces_that_are_missing_are_made_where_that_is_wanted() -> None:
+def test_missing_namespaces_are_a_problem_only_if_they_are_not_created() -> None:
     check = look(ScriptedApi(WELL), "forest", "lake")["namespaces"][0]
     assert (check.state, "1 of 2 projects" in check.message, "are created" in check.message) == ("ok", True, True)
     problem, rest = look(ScriptedApi(WELL), "forest", "lake", create_namespaces=False)["namespaces"]
@@ -147,14 +147,14 @@ def test_namespaces_that_are_missing_are_made_where_that_is_wanted() -> None:
     assert rest.state == "ok"
 
 
-def test_a_namespace_of_somebody_else_is_told() -> None:
+def test_namespace_of_another_project_is_reported() -> None:
     other = {"metadata": {"name": "forest", "labels": {"fairlead.dev/project": "meadow"}}}
     problem = look(ScriptedApi({**WELL, "/api/v1/namespaces/forest": other}))["namespaces"][0]
     assert (problem.state, "not labeled for project forest" in problem.message) == ("problem", True)
     assert "kubectl label namespace forest fairlead.dev/project=forest" in (problem.hint or "")
 
 
-def test_of_very_many_projects_it_is_said_how_many_were_looked_at() -> None:
+def test_only_first_projects_are_checked_and_the_rest_is_counted() -> None:
     api = ScriptedApi(WELL)
     found = look(api, *(f"p{number}" for number in range(50)), create_namespaces=False)
     assert "30 were not checked" in found["namespaces"][-1].message
@@ -178,12 +178,12 @@ def test_of_very_many_projects_it_is_said_how_many_were_looked_at() -> None:
         ),
     ],
 )
-def test_storage_is_there_or_it_is_told(classes: Any, said: dict[str, Any], state: str, told: str) -> None:
+def test_storage_classes_must_exist(classes: Any, said: dict[str, Any], state: str, told: str) -> None:
     check = look(ScriptedApi({**WELL, STORAGE: classes}), **said)["storage"][0]
     assert (check.state, told in check.message) == (state, True), check
 
 
-def test_runtimes_that_are_allowed_are_there_or_it_is_told() -> None:
+def test_allowed_runtime_classes_must_exist() -> None:
     assert look(ScriptedApi(WELL), runtime_classes=("nvidia",))["runtime classes"][0].state == "ok"
     check = look(ScriptedApi(WELL), runtime_classes=("kata", "nvidia"))["runtime classes"][0]
     assert (check.state, check.message) == ("problem", "runtime_classes allows kata, but the cluster has nvidia")
@@ -211,11 +211,11 @@ def test_gpus_are_counted(nodes: Any, said: dict[str, Any], state: str, told: st
     assert (check.state, told in check.message) == (state, True), check
 
 
-def test_gpus_of_another_kind_are_suggested() -> None:
+def test_gpu_resource_of_another_vendor_is_suggested() -> None:
     assert "set gpu_resource to amd.com/gpu" in (one(ScriptedApi({**WELL, NODES: AMD}), "gpus").hint or "")
 
 
-def test_nodes_without_a_product_are_told() -> None:
+def test_nodes_without_gpu_product_label_are_reported() -> None:
     nodes = [make_node("a", {PRODUCT: "A100"}, nvidia_gpu="8"), make_node("b", nvidia_gpu="8")]
     check = one(ScriptedApi({**WELL, NODES: nodes}), "gpu types")
     assert check.message.startswith("1 of 2 nodes with GPUs have no label nvidia.com/gpu.product")
@@ -223,7 +223,7 @@ def test_nodes_without_a_product_are_told() -> None:
     assert check.message == "no node has a product of big in gpu_types; available products: A100"
 
 
-def test_hami_is_seen_on_nodes() -> None:
+def test_hami_requires_registered_nodes() -> None:
     check = one(ScriptedApi(WELL), "gpu sharing", gpu_sharing="hami")
     assert (check.state, "no node is registered with HAMi" in check.message) == ("problem", True)
     nodes = [make_node("a", annotations={"hami.io/node-nvidia-register": "GPU-1"}, nvidia_gpu="8")]
@@ -234,7 +234,7 @@ def test_hami_is_seen_on_nodes() -> None:
 
 
 @pytest.mark.parametrize(("field", "name"), [("gpu_sharing", "gpu sharing"), ("queueing", "queueing")])
-def test_kai_and_its_queue_are_there_or_it_is_told(field: str, name: str) -> None:
+def test_kai_and_its_queue_must_exist(field: str, name: str) -> None:
     api = ScriptedApi(WELL)
     assert one(api, name, **{field: "kai"}).message == f"{field} is kai, but KAI is not installed"
     api.said["/apis"] = make_groups("scheduling.run.ai")
@@ -243,7 +243,7 @@ def test_kai_and_its_queue_are_there_or_it_is_told(field: str, name: str) -> Non
     assert one(api, name, **{field: "kai"}, kai_queue="team").state == "ok"
 
 
-def test_kueue_and_its_queues_are_there_or_it_is_told() -> None:
+def test_kueue_and_its_queues_must_exist() -> None:
     api, kueue = ScriptedApi(WELL), {"queueing": "kueue", "kueue_queue": "team"}
     assert one(api, "queueing", **kueue).message == "queueing is kueue, but Kueue is not installed"
     api.said["/apis"] = make_groups("kueue.x-k8s.io")
@@ -265,7 +265,7 @@ def test_kueue_and_its_queues_are_there_or_it_is_told() -> None:
     assert (check.state, check.message) == ("warning", "LocalQueue team is stopped in forest: runs there wait")
 
 
-def test_where_nobody_measures_that_is_told() -> None:
+def test_missing_metrics_server_is_reported() -> None:
     api = ScriptedApi({**WELL, "/apis": {"groups": []}})
     check = one(api, "usage")
     assert (check.state, check.hint) == ("warning", "install metrics-server")

@@ -30,7 +30,7 @@ from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, R
         ),
     ],
 )
-def test_a_job_may_be_told_to_have_ended_before_its_pods_are(main: JSON, pods: list[JSON], lacks: bool) -> None:
+def test_job_that_ended_before_its_pods_has_outdated_pods(main: JSON, pods: list[JSON], lacks: bool) -> None:
     """Each kind is watched by itself, and what was missed of one may come sooner than of the other."""
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(main))
@@ -41,7 +41,7 @@ def test_a_job_may_be_told_to_have_ended_before_its_pods_are(main: JSON, pods: l
     assert observing.has_outdated_pods(found) is lacks
 
 
-def test_what_has_completed_has_its_result() -> None:
+def test_completed_job_has_its_result() -> None:
     message = '{"result": {"kind": "json", "value": 7}}'
     seen = look(make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message)))
     assert seen is not None
@@ -50,7 +50,7 @@ def test_what_has_completed_has_its_result() -> None:
     assert str(seen.started_at) == str(seen.finished_at) == "2026-11-15 08:30:00+00:00"
 
 
-def test_what_could_not_be_handed_over_is_told() -> None:
+def test_failed_upload_of_files_is_reported() -> None:
     message = '{"result": {"kind": "json", "value": 7}, "lost": {"files": 3, "why": "no route"}}'
     pod = make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
     words = "completed; 3 of its files could not be uploaded: no route"
@@ -58,7 +58,7 @@ def test_what_could_not_be_handed_over_is_told() -> None:
 
 
 @pytest.mark.parametrize("message", ["{", '{"result": 5}', '{"result": {"kind": "other"}}', "[]", ""])
-def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> None:
+def test_invalid_termination_message_gives_no_result(message: str) -> None:
     seen = look(make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message)))
     assert seen is not None
     assert (seen.phase, seen.result) == (Phase.SUCCEEDED, None)
@@ -109,20 +109,20 @@ def test_whatever_a_pod_leaves_is_no_result_unless_it_is_one(message: str) -> No
         ({}, ("Failed", "failed for an unknown reason", None)),
     ],
 )
-def test_why_it_failed(pod: JSON, seen: tuple[str, str, int | None]) -> None:
+def test_failed_job_has_reason_message_and_exit_code(pod: JSON, seen: tuple[str, str, int | None]) -> None:
     found = look(make_main("Job", FAILED), make_pod(phase="Failed", **pod))
     assert found is not None
     assert (found.phase, found.reason, found.message, found.exit_code) == (Phase.FAILED, *seen)
 
 
-def test_a_deadline_is_told_with_its_seconds() -> None:
+def test_exceeded_deadline_is_reported_with_its_seconds() -> None:
     late = make_pod(phase="Failed", said={"reason": "DeadlineExceeded"}, terminated=terminated(143, at=LATER))
     seen = look(make_main("Job", FAILED, deadline=90), late)
     assert seen is not None
     assert (seen.reason, seen.message) == ("DeadlineExceeded", "exceeded its deadline of 90 s")
 
 
-def test_of_several_pods_the_one_that_failed_first_is_told() -> None:
+def test_first_failed_pod_explains_the_failure() -> None:
     main = make_main("Job", FAILED, completions=3)
     pods = [
         make_pod("a", phase="Failed", terminated=terminated(143, at=LATER)),
@@ -139,6 +139,6 @@ def test_of_several_pods_the_one_that_failed_first_is_told() -> None:
     )
 
 
-def test_pods_that_somebody_removed_are_told() -> None:
+def test_removed_pods_are_reported() -> None:
     seen = told(make_main("Job", FAILED))
     assert seen == (Phase.FAILED, "PodRemoved", "its pod was removed: reached the limit")

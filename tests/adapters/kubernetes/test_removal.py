@@ -73,7 +73,7 @@ def show(executor: KubernetesExecutor, *conditions: dict[str, Any], **pod: Any) 
     executor.view.on_pod_change(None, read_pod(make_pod(**pod)))
 
 
-def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_it(
+def test_removal_that_waits_for_the_log_is_retried_until_the_cluster_accepts_it(
     executor: KubernetesExecutor, api: LoggingApi, notified: list[str]
 ) -> None:
     show(executor, **RUNNING)
@@ -100,7 +100,7 @@ def test_a_removal_that_waits_for_the_log_is_repeated_until_the_cluster_accepts_
     assert api.deleted == [JOB]
 
 
-def test_a_job_that_appears_after_its_run_has_ended_is_removed(executor: KubernetesExecutor, api: LoggingApi) -> None:
+def test_job_that_appears_after_its_run_has_ended_is_removed(executor: KubernetesExecutor, api: LoggingApi) -> None:
     assert executor.observe(RUN) is None
     executor.clean_up(RUN)
     executor.view.on_main_change(None, read_main(make_main("Job", released=False)))

@@ -17,7 +17,7 @@ def watch(context: SchedulingContextWatcher) -> None:
         reflector.ready.set()
 
 
-def test_claims_count_once_all_of_storage_was_seen() -> None:
+def test_claims_are_known_after_all_storage_was_listed() -> None:
     context = SchedulingContextWatcher(ScriptedApi().api)
     claims, *_ = context.reflectors
     claims.put(make("data", "u1", 1, spec={"volumeName": "pv-1"}))
@@ -26,7 +26,7 @@ def test_claims_count_once_all_of_storage_was_seen() -> None:
     assert [claim.volume for claim in (context.current().claims or {}).values()] == ["pv-1"]
 
 
-def test_a_claim_that_was_made_anew_under_its_name_stays_when_the_old_one_is_told_to_be_gone() -> None:
+def test_recreated_claim_survives_the_late_delete_event_of_the_old_one() -> None:
     context = SchedulingContextWatcher(ScriptedApi().api)
     watch(context)
     claims, *_ = context.reflectors

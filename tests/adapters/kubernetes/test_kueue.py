@@ -141,13 +141,15 @@ class Seen:
         ),
     ],
 )
-def test_why_it_is_held(workload: JSON | None, local: JSON | None, pool: JSON | None, words: str) -> None:
+def test_queued_message_explains_why_the_job_is_held(
+    workload: JSON | None, local: JSON | None, pool: JSON | None, words: str
+) -> None:
     seen = Seen(*([workload] if workload else []), local=local, pool=pool)
     reason, message = seen.tell()
     assert (reason, message[: len(words)]) == ("Queued", words)
 
 
-def test_checks_of_a_queue_are_named_that_are_not_passed_yet() -> None:
+def test_pending_admission_checks_are_named() -> None:
     workload = make_workload("train-1", RESERVED, holds="4")
     workload["status"]["admissionChecks"] = [{"name": "paid", "state": "Ready"}, {"name": "nodes", "state": "Pending"}]
     assert Seen(workload, local=make_local(), pool=make_pool()).tell() == (
@@ -169,14 +171,14 @@ def test_checks_of_a_queue_are_named_that_are_not_passed_yet() -> None:
         ("SomethingNew", [], ("Evicted", "evicted by Kueue (in its words); waiting in queue gpus")),
     ],
 )
-def test_what_had_to_leave_says_why_and_waits_again(reason: str, more: list[JSON], told: tuple[str, str]) -> None:
+def test_evicted_workload_is_queued_with_the_cause(reason: str, more: list[JSON], told: tuple[str, str]) -> None:
     evicted = condition("Evicted", reason=reason, message="in its words")
     for still in ([RESERVED], []):  # Kueue takes the quota back a moment later
         seen = Seen(make_workload("train-1", evicted, *more, *still), local=make_local(), pool=make_pool()).tell()
         assert (seen[0], seen[1][: len(told[1])]) == told
 
 
-def test_what_has_come_back_from_an_eviction_says_nothing_of_it() -> None:
+def test_readmitted_workload_does_not_mention_the_eviction() -> None:
     workload = make_workload("train-1", condition("Evicted", "False", "QuotaReserved"), RESERVED, ADMITTED)
     seen = Seen(workload, local=make_local(), pool=make_pool())
     assert seen.tell() == ("Queued", "quota reserved in ClusterQueue shared")
@@ -185,7 +187,7 @@ def test_what_has_come_back_from_an_eviction_says_nothing_of_it() -> None:
 # Queue positions
 
 
-def test_those_with_more_priority_then_those_who_waited_longer_are_before_it() -> None:
+def test_workloads_ahead_are_ordered_by_priority_and_then_by_age() -> None:
     evicted = condition("Evicted", reason="PodsReadyTimeout", at=LATER)
     seen = Seen(
         make_workload("train-1", PENDING, at="2026-11-15T08:31:00Z"),
@@ -206,7 +208,7 @@ def test_those_with_more_priority_then_those_who_waited_longer_are_before_it() -
     assert (queue_position.pending, queue_position.message, queue_position.unavailable) == (True, "4 more needed", "")
 
 
-def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
+def test_quota_holders_are_named_and_unknown_workloads_show_only_usage() -> None:
     seen = Seen(
         make_workload("train-1", PENDING),
         make_workload("ours", RESERVED, ADMITTED, holds="5"),
@@ -226,7 +228,7 @@ def test_who_holds_the_quota_is_known_and_of_strangers_only_how_much() -> None:
     assert queue_position.requests == {GPU: 4 * NANOS}
 
 
-def test_what_is_observed_of_a_held_job_tells_where_it_stands_when_it_is_asked() -> None:
+def test_observed_queue_position_is_computed_on_demand() -> None:
     seen = Seen(make_workload("train-1", PENDING), local=make_local(), pool=make_pool())
     main = make_main(suspend=True)
     main["metadata"]["labels"] = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus"}
@@ -242,7 +244,7 @@ def test_what_is_observed_of_a_held_job_tells_where_it_stands_when_it_is_asked()
 # Watching
 
 
-def test_until_all_queues_were_seen_nobody_says_that_one_is_missing() -> None:
+def test_missing_queue_is_reported_only_after_all_queues_were_listed() -> None:
     seen = Seen(make_workload())
     seen.locals.ready.clear()
     assert seen.tell() == ("Queued", "waiting in queue gpus of the cluster")
@@ -251,7 +253,7 @@ def test_until_all_queues_were_seen_nobody_says_that_one_is_missing() -> None:
     assert seen.told == ["uid-train-1"]  # to look again
 
 
-def test_without_kueue_it_is_told_that_nobody_will_let_it_go() -> None:
+def test_missing_kueue_is_reported() -> None:
     seen = Seen()
     with pytest.raises(ApiError, match="Kueue is not installed") as refused:
         find_path(ScriptedApi().api, "workloads")
@@ -260,7 +262,7 @@ def test_without_kueue_it_is_told_that_nobody_will_let_it_go() -> None:
     assert seen.queues.queue_position(make_job()).unavailable == "Kueue is not installed"
 
 
-def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
+def test_forbidden_workloads_are_reported_as_unavailable() -> None:
     seen = Seen()
     for reflector in seen.queues.reflectors:
         reflector.ready.clear()
@@ -272,13 +274,13 @@ def test_who_may_not_look_learns_why_and_nothing_breaks() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
-def test_the_version_is_the_one_that_the_cluster_prefers(version: str) -> None:
+def test_preferred_api_version_is_used(version: str) -> None:
     group = {"preferredVersion": {"groupVersion": f"kueue.x-k8s.io/{version}", "version": version}}
     api = ScriptedApi({"/apis/kueue.x-k8s.io": group}).api
     assert find_path(api, "localqueues") == f"/apis/kueue.x-k8s.io/{version}/localqueues"
 
 
-def test_whoever_waits_hears_of_its_queue_and_of_its_own_workload() -> None:
+def test_held_job_is_notified_about_its_queue_and_its_workload() -> None:
     seen = Seen(make_workload("train-1", PENDING), make_workload("other", RESERVED, ADMITTED))
     seen.told.clear()
     seen.pools.put(make_pool())
@@ -288,7 +290,7 @@ def test_whoever_waits_hears_of_its_queue_and_of_its_own_workload() -> None:
     assert seen.told[2:] == ["uid-other"]
 
 
-def test_one_that_was_made_anew_stays_when_the_old_one_is_told_to_be_gone() -> None:
+def test_recreated_object_survives_the_late_delete_event_of_the_old_one() -> None:
     seen = Seen(make_workload("train-1", PENDING), local=make_local(), pool=make_pool())
     renewed = make_workload("train-1", RESERVED)
     renewed["metadata"]["uid"] = "another"
@@ -310,7 +312,7 @@ def test_one_that_was_made_anew_stays_when_the_old_one_is_told_to_be_gone() -> N
     assert seen.queues.find(make_job()).workload is None
 
 
-def test_objects_that_say_little_are_read_too() -> None:
+def test_objects_with_minimal_fields_are_read() -> None:
     meta = make_meta("bare")
     workload = read_workload({"metadata": meta, "spec": {}})
     assert (workload.job, workload.queue, workload.priority, workload.is_pending) == ("", "", 0, True)

@@ -15,7 +15,7 @@ def read(raw: dict[str, object]) -> ObservedPod:
     return pod
 
 
-def test_of_pods_that_took_each_others_place_the_last_one_tells() -> None:
+def test_result_comes_from_the_last_replacement_pod() -> None:
     first = make_pod("a", phase="Failed", terminated=terminated(143, message=RESULT % 1))
     second = make_pod("b", phase="Succeeded", terminated=terminated(0, message=RESULT % 2))
     second["metadata"]["creationTimestamp"] = "2026-11-15T08:40:00Z"
@@ -27,7 +27,7 @@ def test_of_pods_that_took_each_others_place_the_last_one_tells() -> None:
     assert seen.result == {"kind": "json", "value": 2}
 
 
-def test_a_pod_that_only_has_the_labels_of_a_run_is_none_of_its() -> None:
+def test_pod_with_forged_run_labels_is_ignored() -> None:
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(PLATFORM, make_main()))
     mine, forged, elsewhere = make_pod("a"), make_pod("b"), make_pod("c")
@@ -40,7 +40,7 @@ def test_a_pod_that_only_has_the_labels_of_a_run_is_none_of_its() -> None:
     assert [pod.name for pod in found.pods.values()] == ["a"]
 
 
-def test_a_second_job_with_the_labels_of_a_run_does_not_take_its_place() -> None:
+def test_second_job_with_forged_run_labels_is_ignored() -> None:
     view = ClusterView(lambda _run_id: None)
     main, forged = make_main(), make_main()
     forged["metadata"] |= {"uid": "another", "namespace": "meadow"}

@@ -34,7 +34,7 @@ def read(folder: Path) -> str:
     return "".join(f"[{it.data.decode()}]" if it.stream == "platform" else it.data.decode() for it in pieces)
 
 
-def test_a_mark_is_the_second_of_the_last_line_and_how_many_lines_it_has(open_spool: Open) -> None:
+def test_position_is_the_last_second_and_its_number_of_lines(open_spool: Open) -> None:
     spool = open_spool()
     assert spool.read_position("a") == (0, 0)
     for moment in (NOW, NOW + 1, NOW + SECOND, NOW + SECOND + 1, NOW + SECOND + 2):
@@ -45,7 +45,7 @@ def test_a_mark_is_the_second_of_the_last_line_and_how_many_lines_it_has(open_sp
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_another_one_on_the_same_file_knows_the_same_marks(open_spool: Open, many: bool) -> None:
+def test_second_buffer_on_the_same_file_reads_the_same_positions(open_spool: Open, many: bool) -> None:
     first = open_spool(many=many)
     for pod, moment in (("a", NOW), ("b", NOW), ("a", NOW + 1), ("b", NOW + SECOND)):
         first.add(pod, moment, b"line\n")
@@ -55,29 +55,27 @@ def test_another_one_on_the_same_file_knows_the_same_marks(open_spool: Open, man
     assert (second.read_position("a"), second.read_position("c")) == ((NOW // SECOND, 2), (0, 0))
 
 
-def test_whose_lines_they_are_is_said_only_where_there_are_several_pods(open_spool: Open, tmp_path: Path) -> None:
+def test_pod_is_named_only_if_there_are_several_pods(open_spool: Open, tmp_path: Path) -> None:
     spool = open_spool()
     for pod in "aabba":
         spool.add(pod, NOW, pod.encode() + b"\n")
     assert read(tmp_path) == "a\na\n[pod b:\n]b\nb\n[pod a:\n]a\n"
 
 
-def test_of_many_pods_the_first_is_said_too(open_spool: Open, tmp_path: Path) -> None:
+def test_first_of_many_pods_is_named(open_spool: Open, tmp_path: Path) -> None:
     spool = open_spool(many=True)
     for pod in "ab":
         spool.add(pod, NOW, pod.encode() + b"\n")
     assert read(tmp_path) == "[pod a:\n]a\n[pod b:\n]b\n"
 
 
-def test_one_pod_goes_on_after_a_restart_as_if_nothing_had_been(open_spool: Open, tmp_path: Path) -> None:
+def test_single_pod_continues_after_a_restart(open_spool: Open, tmp_path: Path) -> None:
     open_spool().add("a", NOW, b"before\n")
     open_spool().add("a", NOW, b"after\n")
     assert read(tmp_path) == "before\nafter\n"
 
 
-def test_a_pod_that_takes_the_place_of_another_is_read_from_its_beginning_after_a_restart(
-    open_spool: Open, tmp_path: Path
-) -> None:
+def test_replacement_pod_is_read_from_its_start_after_a_restart(open_spool: Open, tmp_path: Path) -> None:
     open_spool().add("old", NOW, b"before\n")
     again = open_spool()
     assert (again.read_position("old"), again.read_position("new")) == ((NOW // SECOND, 1), (0, 0))
@@ -85,7 +83,7 @@ def test_a_pod_that_takes_the_place_of_another_is_read_from_its_beginning_after_
     assert read(tmp_path) == "before\n[pod new:\n]after\n"
 
 
-def test_what_is_half_written_is_written_anew(open_spool: Open, tmp_path: Path) -> None:
+def test_truncated_record_is_replaced(open_spool: Open, tmp_path: Path) -> None:
     open_spool().add("a", NOW, b"whole\n")
     file = tmp_path / "r1.log"
     whole = file.read_bytes()
@@ -96,14 +94,14 @@ def test_what_is_half_written_is_written_anew(open_spool: Open, tmp_path: Path) 
     assert read(tmp_path) == "whole\nnext\n"
 
 
-def test_a_line_that_is_kept_in_parts_is_one_line(open_spool: Open) -> None:
+def test_split_line_counts_as_one_line(open_spool: Open) -> None:
     spool = open_spool()
     spool.add("a", NOW, b"x" * 2 * MAX_RECORD_BYTES + b"yz\n")
     spool.add("a", NOW, b"short\n")
     assert spool.read_position("a") == open_spool().read_position("a") == (NOW // SECOND, 2)
 
 
-def test_what_comes_after_the_end_is_not_kept(open_spool: Open, tmp_path: Path) -> None:
+def test_closed_buffer_stores_nothing(open_spool: Open, tmp_path: Path) -> None:
     spool = open_spool()
     spool.add("a", NOW, b"before\n")
     spool.close()
