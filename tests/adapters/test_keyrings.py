@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @given(st.binary(), st.text())
-def test_what_is_sealed_can_be_opened(value: bytes, purpose: str) -> None:
+def test_sealed_value_can_be_opened(value: bytes, purpose: str) -> None:
     sealed = KEYRING.seal(value, purpose)
     assert KEYRING.open(sealed, purpose) == value
     assert sealed.key_id == KEYRING.key_id == OLD.id
@@ -50,7 +50,7 @@ def test_what_is_sealed_can_be_opened(value: bytes, purpose: str) -> None:
 
 
 @given(st.binary(min_size=8), st.text())
-def test_nothing_of_a_value_is_seen_and_no_two_seals_are_alike(value: bytes, purpose: str) -> None:
+def test_seal_reveals_nothing_and_is_never_repeated(value: bytes, purpose: str) -> None:
     first, second = KEYRING.seal(value, purpose), KEYRING.seal(value, purpose)
     assert value not in first.content
     assert first.content[1:13] != second.content[1:13]
@@ -58,13 +58,13 @@ def test_nothing_of_a_value_is_seen_and_no_two_seals_are_alike(value: bytes, pur
 
 
 @given(st.binary(), st.text(), st.text())
-def test_a_value_opens_only_for_what_it_was_sealed_for(value: bytes, purpose: str, other: str) -> None:
+def test_value_opens_only_for_the_context_it_was_sealed_for(value: bytes, purpose: str, other: str) -> None:
     assume(purpose != other)
     with pytest.raises(Unavailable, match="encrypted for another purpose"):
         KEYRING.open(KEYRING.seal(value, purpose), other)
 
 
-def test_a_change_of_any_byte_is_noticed() -> None:
+def test_change_of_any_byte_is_detected() -> None:
     sealed = KEYRING.seal(b"a secret", "project/forest")
     for at in range(len(sealed.content)):
         for change in (1, 0x80, 0xFF):
@@ -77,27 +77,27 @@ def test_a_change_of_any_byte_is_noticed() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_noise_is_never_a_value(noise: bytes) -> None:
+def test_random_bytes_are_never_a_value(noise: bytes) -> None:
     for content in (noise, b"\x01" + noise):
         with pytest.raises(Unavailable):
             KEYRING.open(Sealed(content, OLD.id), "")
 
 
-def test_a_value_that_is_cut_or_grows_is_noticed() -> None:
+def test_truncated_or_extended_value_is_detected() -> None:
     content = KEYRING.seal(b"a secret", "p").content
     for changed in [*(content[:length] for length in range(len(content))), content + b"\0"]:
         with pytest.raises(Unavailable):
             KEYRING.open(Sealed(changed, OLD.id), "p")
 
 
-def test_the_first_key_seals_and_all_open() -> None:
+def test_first_key_seals_and_all_keys_open() -> None:
     before = KEYRING.seal(b"value", "p")
     rotated = AesKeyring([NEW, OLD])
     assert rotated.key_id == rotated.seal(b"value", "p").key_id == NEW.id
     assert rotated.open(before, "p") == b"value"
 
 
-def test_a_value_whose_key_is_missing_names_the_key() -> None:
+def test_missing_key_is_named_in_the_error() -> None:
     with pytest.raises(
         Unavailable, match=f"key {OLD.id}, which is missing; the keys are {NEW.id}, {OTHER.id}"
     ) as caught:
@@ -105,12 +105,12 @@ def test_a_value_whose_key_is_missing_names_the_key() -> None:
     hide(caught.value, NEW, OTHER)
 
 
-def test_a_value_that_is_said_to_be_of_another_key_does_not_open() -> None:
+def test_value_with_a_wrong_key_id_does_not_open() -> None:
     with pytest.raises(Unavailable, match="was changed"):
         AesKeyring([NEW, OLD]).open(Sealed(KEYRING.seal(b"value", "p").content, NEW.id), "p")
 
 
-def test_nothing_shows_a_key(path: Path) -> None:
+def test_repr_shows_no_key(path: Path) -> None:
     key = keyrings.load_key_file(path)[0]
     for shown in (repr(key), str(key), repr([key]), repr(AesKeyring.from_file(path)), f"{AesKeyring([key])}"):
         assert key.id in shown or "SealingKey()" in shown
@@ -119,7 +119,7 @@ def test_nothing_shows_a_key(path: Path) -> None:
 
 
 @pytest.mark.parametrize("keys", [[], [SealingKey(b"short")], [OLD, SealingKey(b"1" * 16)]])
-def test_a_safe_needs_keys_of_full_length(keys: list[SealingKey]) -> None:
+def test_keyring_requires_keys_of_full_length(keys: list[SealingKey]) -> None:
     with pytest.raises(Unreadable, match="keys of 32 bytes"):
         AesKeyring(keys)
 
@@ -134,12 +134,12 @@ def test_a_safe_needs_keys_of_full_length(keys: list[SealingKey]) -> None:
         f"{write(OLD)},{write(NEW)},{write(OLD)}",
     ],
 )
-def test_keys_are_written_with_commas_or_on_lines(text: str) -> None:
+def test_keys_are_separated_by_commas_or_newlines(text: str) -> None:
     assert parse_keys(text) == (OLD, NEW)
 
 
 @given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, unique=True), st.sampled_from([",", "\n", " ,\n"]))
-def test_keys_are_read_in_their_order(listed: list[bytes], between: str) -> None:
+def test_keys_are_read_in_order(listed: list[bytes], between: str) -> None:
     keys = tuple(map(SealingKey, listed))
     assert parse_keys(between.join(map(write, keys))) == keys
 
@@ -156,7 +156,7 @@ def test_keys_are_read_in_their_order(listed: list[bytes], between: str) -> None
         (write(NEW).replace("I", "I ", 1), "key 2 is not base64"),
     ],
 )
-def test_a_wrong_key_is_named_and_not_shown(wrong: str, said: str) -> None:
+def test_invalid_key_is_named_and_not_shown(wrong: str, said: str) -> None:
     with pytest.raises(Unreadable, match=said) as caught:
         parse_keys(f"# mine\n{write(OLD)}\n{wrong}\n{write(OTHER)}")
     hide(caught.value, OLD, NEW, OTHER)
@@ -164,12 +164,12 @@ def test_a_wrong_key_is_named_and_not_shown(wrong: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n,\n", "# nothing"])
-def test_without_a_key_there_is_nothing_to_seal_with(text: str) -> None:
+def test_text_without_keys_is_rejected(text: str) -> None:
     with pytest.raises(Unreadable, match="no key found"):
         parse_keys(text)
 
 
-def test_a_new_key_file_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_new_key_file_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "new" / "keys"
     before = os.umask(0)
     try:
@@ -181,7 +181,7 @@ def test_a_new_key_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["keys"]
 
 
-def test_a_key_file_is_never_made_over_another(path: Path) -> None:
+def test_existing_key_file_is_never_overwritten(path: Path) -> None:
     before = path.read_text()
     with pytest.raises(Conflict, match="already"):
         keyrings.create_key_file(path)
@@ -190,7 +190,7 @@ def test_a_key_file_is_never_made_over_another(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o610])
-def test_a_key_file_that_others_may_use_is_refused(path: Path, mode: int) -> None:
+def test_key_file_that_others_can_access_is_rejected(path: Path, mode: int) -> None:
     path.chmod(mode)
     for use in (keyrings.load_key_file, AesKeyring.from_file, keyrings.rotate_key_file, keyrings.forget_old_keys):
         with pytest.raises(FairleadError, match=f"has mode {mode:04o}") as caught:
@@ -200,7 +200,7 @@ def test_a_key_file_that_others_may_use_is_refused(path: Path, mode: int) -> Non
     keyrings.load_key_file(path)
 
 
-def test_what_is_no_key_file_is_called_that(tmp_path: Path) -> None:
+def test_invalid_key_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff" * 32)
     (tmp_path / "big").write_bytes(b"#" * 100_000)
     for name, said in [
@@ -216,7 +216,7 @@ def test_what_is_no_key_file_is_called_that(tmp_path: Path) -> None:
         assert caught.value.hint
 
 
-def test_a_rotated_file_opens_the_old_and_seals_with_the_new(path: Path) -> None:
+def test_rotated_key_file_opens_old_values_and_seals_with_the_new_key(path: Path) -> None:
     keyring = AesKeyring.from_file(path)
     before, old = keyring.seal(b"value", "p"), keyring.key_id
     path.write_text("# kept by ada\n" + path.read_text())
@@ -230,7 +230,7 @@ def test_a_rotated_file_opens_the_old_and_seals_with_the_new(path: Path) -> None
         AesKeyring.from_file(path).open(before, "p")
 
 
-def test_a_safe_follows_its_file(path: Path) -> None:
+def test_keyring_follows_changes_of_its_file(path: Path) -> None:
     keyring, other = AesKeyring.from_file(path), AesKeyring.from_file(path)
     new = keyrings.rotate_key_file(path)
     assert keyring.open(other.seal(b"value", "p"), "p") == b"value"
@@ -239,7 +239,7 @@ def test_a_safe_follows_its_file(path: Path) -> None:
     assert other.open(keyring.seal(b"value", "p"), "p") == b"value"
 
 
-def test_an_old_key_in_memory_serves_until_the_file_is_looked_at(path: Path) -> None:
+def test_old_key_in_memory_is_used_until_the_file_is_checked(path: Path) -> None:
     keyring = AesKeyring.from_file(path)
     sealed = keyring.seal(b"value", "p")
     path.unlink()
@@ -249,7 +249,7 @@ def test_an_old_key_in_memory_serves_until_the_file_is_looked_at(path: Path) -> 
             use()
 
 
-def test_a_link_to_a_key_file_stays_a_link(path: Path, tmp_path: Path) -> None:
+def test_symlink_to_a_key_file_is_preserved(path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(path)
     new = keyrings.rotate_key_file(link)
@@ -257,7 +257,7 @@ def test_a_link_to_a_key_file_stays_a_link(path: Path, tmp_path: Path) -> None:
     assert AesKeyring.from_file(path).key_id == new
 
 
-def test_a_file_that_cannot_be_replaced_stays_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_file_that_cannot_be_replaced_is_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -269,7 +269,7 @@ def test_a_file_that_cannot_be_replaced_stays_as_it_was(path: Path, monkeypatch:
     assert sorted(os.listdir(path.parent)) == ["keys", "keys.lock"]
 
 
-def test_two_processes_that_rotate_lose_no_key(path: Path) -> None:
+def test_concurrent_rotations_lose_no_key(path: Path) -> None:
     sealed = AesKeyring.from_file(path).seal(b"value", "p")
     code = "import sys, pathlib; from fairlead.adapters import keyrings\n"
     code += "for _ in range(10): print(keyrings.rotate_key_file(pathlib.Path(sys.argv[1])))"
@@ -283,7 +283,7 @@ def test_two_processes_that_rotate_lose_no_key(path: Path) -> None:
     assert AesKeyring.from_file(path).open(sealed, "p") == b"value"
 
 
-def test_of_many_processes_that_make_a_key_file_one_does(tmp_path: Path) -> None:
+def test_only_one_of_many_processes_creates_the_key_file(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     code = (
         "import sys, pathlib; from fairlead.adapters import keyrings; from fairlead.errors import Conflict\n"

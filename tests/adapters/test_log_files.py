@@ -36,7 +36,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(RECORDS)
-def test_what_is_written_is_read_back_from_any_cursor(log: Path, records: list[Written]) -> None:
+def test_records_are_read_back_from_any_cursor(log: Path, records: list[Written]) -> None:
     write(log, records)
     pieces = read(log)
     assert [(piece.stream, piece.data, piece.nanoseconds) for piece in pieces] == records
@@ -45,7 +45,7 @@ def test_what_is_written_is_read_back_from_any_cursor(log: Path, records: list[W
 
 
 @given(RECORDS, st.integers(1, 200))
-def test_pages_of_any_size_give_the_whole(log: Path, records: list[Written], most: int) -> None:
+def test_pages_of_any_size_give_the_complete_log(log: Path, records: list[Written], most: int) -> None:
     write(log, records)
     cursor, found = 0, []
     while page := read(log, cursor, most):
@@ -57,7 +57,7 @@ def test_pages_of_any_size_give_the_whole(log: Path, records: list[Written], mos
 
 
 @given(RECORDS, st.data())
-def test_a_record_that_is_half_written_waits(log: Path, records: list[Written], data: st.DataObject) -> None:
+def test_truncated_record_is_not_read_yet(log: Path, records: list[Written], data: st.DataObject) -> None:
     write(log, records)
     whole, pieces = log.read_bytes(), read(log)
     cut = data.draw(st.integers(0, len(whole)))
@@ -68,7 +68,7 @@ def test_a_record_that_is_half_written_waits(log: Path, records: list[Written], 
 
 
 @given(RECORDS, st.data())
-def test_a_cursor_inside_a_record_is_refused(log: Path, records: list[Written], data: st.DataObject) -> None:
+def test_cursor_inside_a_record_is_rejected(log: Path, records: list[Written], data: st.DataObject) -> None:
     write(log, records)
     begins = {0, *(piece.end for piece in read(log))}
     inside = [cursor for cursor in range(log.stat().st_size) if cursor not in begins]
@@ -79,35 +79,35 @@ def test_a_cursor_inside_a_record_is_refused(log: Path, records: list[Written], 
 
 
 @pytest.mark.parametrize("cursor", [-1, 1000, 1 << 70])
-def test_a_cursor_outside_the_log_is_refused(log: Path, cursor: int) -> None:
+def test_cursor_outside_the_log_is_rejected(log: Path, cursor: int) -> None:
     write(log, [("stdout", b"hello\n", 1)])
     with pytest.raises(ValueError, match="after the end of the log"):
         read(log, cursor)
 
 
-def test_a_log_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
+def test_missing_log_is_empty(tmp_path: Path) -> None:
     assert read(tmp_path / "none") == []
 
 
-def test_nothing_is_kept_of_nothing(log: Path) -> None:
+def test_empty_write_stores_no_record(log: Path) -> None:
     write(log, [("stdout", b"", 1)])
     assert log.stat().st_size == 0
 
 
-def test_a_page_has_at_least_one_record_however_large_it_is(log: Path) -> None:
+def test_page_has_at_least_one_record_of_any_size(log: Path) -> None:
     write(log, [("stdout", b"x" * 10_000, 1), ("stdout", b"y", 2)])
     assert [len(piece.data) for piece in read(log, 0, 10)] == [10_000]
     assert read(log, 0, 0) == []
 
 
 @pytest.mark.parametrize("size", [MAX_RECORD_BYTES, MAX_RECORD_BYTES + 1, 3 * MAX_RECORD_BYTES])
-def test_what_is_written_at_once_may_be_large(log: Path, size: int) -> None:
+def test_single_write_can_be_large(log: Path, size: int) -> None:
     write(log, [("stderr", b"x" * size, 1), ("stdout", b"after", 2)])
     pieces = read(log)
     assert b"".join(piece.data for piece in pieces) == b"x" * size + b"after"
 
 
-def test_a_log_that_has_reached_its_largest_size_says_so_once(tmp_path: Path) -> None:
+def test_log_at_its_maximum_size_says_so_once(tmp_path: Path) -> None:
     log = LogWriter(tmp_path / "log", max_bytes=10)
     for data in (b"12345", b"12345", b"6", b"7"):
         log.write("stdout", data, 1)
@@ -117,7 +117,7 @@ def test_a_log_that_has_reached_its_largest_size_says_so_once(tmp_path: Path) ->
     assert (last.stream, b"maximum size" in last.data) == ("platform", True)
 
 
-def test_a_log_that_is_full_when_it_is_opened_again_stays_as_it_is(tmp_path: Path) -> None:
+def test_full_log_is_unchanged_when_it_is_opened_again(tmp_path: Path) -> None:
     for data in (b"12345678", b"12345678", b"9"):
         log = LogWriter(tmp_path / "log", max_bytes=40)
         log.write("stdout", data, 1)
@@ -125,7 +125,7 @@ def test_a_log_that_is_full_when_it_is_opened_again_stays_as_it_is(tmp_path: Pat
     assert [piece.data for piece in read(tmp_path / "log")] == [b"12345678", b"12345678"]
 
 
-def test_streams_are_told_apart_and_in_order(log: Path) -> None:
+def test_streams_are_distinguished_and_in_order(log: Path) -> None:
     said: list[Written] = [("stdout", b"a", 3), ("stderr", b"b", 2), ("platform", b"c", 1)]
     write(log, said)
     assert [(piece.stream, piece.data, piece.nanoseconds) for piece in read(log)] == said

@@ -37,14 +37,14 @@ def written(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
 
 
 @given(written())
-def test_a_secret_never_appears_however_it_is_cut(said: tuple[list[str], list[bytes]]) -> None:
+def test_secret_never_appears_for_any_chunk_boundaries(said: tuple[list[str], list[bytes]]) -> None:
     secrets, chunks = said
     out = feed(Masker(secrets), chunks)
     assert not [secret for secret in secrets if secret.encode() in out]
 
 
 @given(written())
-def test_it_does_not_matter_how_the_bytes_are_cut(said: tuple[list[str], list[bytes]]) -> None:
+def test_chunk_boundaries_do_not_change_the_output(said: tuple[list[str], list[bytes]]) -> None:
     secrets, chunks = said
     assert feed(Masker(secrets), chunks) == feed(Masker(secrets), [b"".join(chunks)])
 
@@ -54,7 +54,7 @@ MIXED = st.lists(st.sampled_from([b"x", b"y", b"xyxy", b"\xff", b"\xc3", b"\n", 
 
 
 @given(chunked(MIXED), st.lists(st.text("xy", min_size=MIN_LENGTH, max_size=6), max_size=2))
-def test_nothing_is_lost_but_secrets(chunks: list[bytes], secrets: list[str]) -> None:
+def test_only_secrets_are_removed(chunks: list[bytes], secrets: list[str]) -> None:
     data = b"".join(chunks)
     spans: list[list[int]] = []
     for start in range(len(data)):
@@ -69,7 +69,7 @@ def test_nothing_is_lost_but_secrets(chunks: list[bytes], secrets: list[str]) ->
 
 
 @given(chunked(st.text(max_size=30).map(lambda text: text.encode("utf-8"))))
-def test_no_character_is_torn(chunks: list[bytes]) -> None:
+def test_no_character_is_split(chunks: list[bytes]) -> None:
     masker = Masker(["hunter22"])
     for chunk in chunks:
         masker.feed(chunk).decode("utf-8")
@@ -100,19 +100,19 @@ def test_no_character_is_torn(chunks: list[bytes]) -> None:
         (["é\nabcd"], "\\xe9 \\xe9", "\\xe9 \\xe9"),  # a part that is too short stays so, however it is written
     ],
 )
-def test_what_is_shown(secrets: list[str], text: str, shown: str) -> None:
+def test_masked_output_matches_the_examples(secrets: list[str], text: str, shown: str) -> None:
     assert feed(Masker(secrets), [text.encode()]).decode() == shown
     assert feed(Masker(secrets), [bytes([byte]) for byte in text.encode()]).decode() == shown
     assert Masker(secrets).mask(text) == shown
 
 
-def test_what_cannot_be_a_secret_any_more_is_told_at_once() -> None:
+def test_bytes_that_cannot_be_part_of_a_secret_are_returned_immediately() -> None:
     masker = Masker(["hunter2"])
     assert masker.feed(b"password? hun") == b"password? "
     assert masker.feed(b"dred") == b"hundred"
 
 
-def test_what_was_held_back_is_told_at_the_end() -> None:
+def test_withheld_bytes_are_returned_at_the_end() -> None:
     masker = Masker(["hunter2"])
     assert masker.feed(b"hunt") == b""
     assert masker.finish() == b"hunt"
@@ -124,7 +124,7 @@ def test_any_text_can_be_masked(text: str) -> None:
     assert "hunter2" not in Masker(["hunter2"]).mask(f"{text}hunter2{text}")
 
 
-def test_a_long_secret_does_not_make_a_log_slow() -> None:
+def test_long_secret_does_not_slow_down_masking() -> None:
     masker = Masker(["x" * 100_000 + "y"])
     began = time.process_time()
     for _ in range(8):
@@ -132,7 +132,7 @@ def test_a_long_secret_does_not_make_a_log_slow() -> None:
     assert time.process_time() - began < 0.4  # half a megabyte; a log has up to a thousand
 
 
-def test_a_secret_that_overlaps_itself_does_not_hold_back_everything() -> None:
+def test_self_overlapping_secret_does_not_withhold_everything() -> None:
     masker = Masker(["0000"])
     began, out = time.process_time(), 0
     for _ in range(8):

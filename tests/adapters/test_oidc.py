@@ -42,7 +42,7 @@ def refusal_of(token: str, identity: Authenticator = IDENTITY) -> str:
     return str(caught.value)
 
 
-def test_a_good_token_tells_the_user_and_the_groups() -> None:
+def test_valid_token_gives_user_and_groups() -> None:
     assert IDENTITY.authenticate(make_token()) == Principal("ada", ("vision",), "oidc")
 
 
@@ -51,13 +51,13 @@ def test_a_good_token_tells_the_user_and_the_groups() -> None:
     [(RSA, alg) for alg in ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")]
     + [(EC, "ES256"), (EC_384, "ES384"), (ED, "EdDSA"), (ED, "Ed25519")],
 )
-def test_every_asymmetric_algorithm_is_understood(key: Key, alg: str) -> None:
+def test_every_asymmetric_algorithm_is_supported(key: Key, alg: str) -> None:
     assert IDENTITY.authenticate(make_token(key=key, alg=alg)).user == "ada"
 
 
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", "", None, "HS256", "ES512", "ES256K", ["RS256"], 1])
 @pytest.mark.parametrize("signature", ["", "AAAA"])
-def test_other_algorithms_are_not(alg: Any, signature: str) -> None:
+def test_other_algorithms_are_rejected(alg: Any, signature: str) -> None:
     token = f"{make_part({'alg': alg, 'kid': 'rsa'})}.{make_part(make_claims())}.{signature}"
     assert "allowed are RS256" in refusal_of(token)
 
@@ -65,13 +65,13 @@ def test_other_algorithms_are_not(alg: Any, signature: str) -> None:
 @pytest.mark.parametrize(
     "secret", [RSA.as_pem(private=False), RSA.as_der(private=False), RSA.as_pem(private=False)[:-1]]
 )
-def test_a_public_key_is_no_shared_secret(secret: bytes) -> None:
+def test_public_key_is_not_accepted_as_a_shared_secret(secret: bytes) -> None:
     signed = f"{make_part({'alg': 'HS256', 'kid': 'rsa'})}.{make_part(make_claims())}"
     forged = f"{signed}.{make_part(hmac.digest(secret, signed.encode(), 'sha256'))}"
     assert "signed with 'HS256'" in refusal_of(forged)
 
 
-def test_a_published_shared_secret_is_never_used() -> None:
+def test_published_shared_secret_is_never_used() -> None:
     secret = OctKey.generate_key(256, {"kid": "shared"})
     issuer = Issuer(RSA, secret)
     issuer.documents[f"{ISSUER}/keys"]["keys"].append(secret.as_dict())
@@ -118,7 +118,7 @@ def test_a_published_shared_secret_is_never_used() -> None:
         ({"groups": [""]}, "an invalid group name"),
     ],
 )
-def test_a_signed_token_with_wrong_claims_is_refused(changed: dict[str, Any], said: str) -> None:
+def test_signed_token_with_wrong_claims_is_rejected(changed: dict[str, Any], said: str) -> None:
     assert said in refusal_of(make_token(make_claims(**changed)))
 
 
@@ -133,7 +133,7 @@ def test_a_signed_token_with_wrong_claims_is_refused(changed: dict[str, Any], sa
         {"aud": ["other", "fairlead"]},
     ],
 )
-def test_clocks_may_disagree_by_a_minute_and_tokens_may_serve_others_too(changed: dict[str, Any]) -> None:
+def test_clock_skew_of_a_minute_and_additional_audiences_are_accepted(changed: dict[str, Any]) -> None:
     assert IDENTITY.authenticate(make_token(make_claims(**changed))).user == "ada"
 
 
@@ -141,56 +141,56 @@ def test_clocks_may_disagree_by_a_minute_and_tokens_may_serve_others_too(changed
     ("groups", "understood"),
     [(None, ()), ([], ()), ("vision", ("vision",)), (["b", "a", "b"], ("b", "a"))],
 )
-def test_groups_are_a_list_or_one_text(groups: Any, understood: tuple[str, ...]) -> None:
+def test_groups_are_a_list_or_a_string(groups: Any, understood: tuple[str, ...]) -> None:
     assert IDENTITY.authenticate(make_token(make_claims(groups=groups))).groups == understood
 
 
-def test_groups_that_are_null_are_refused() -> None:
+def test_null_groups_are_rejected() -> None:
     claims = make_claims() | {"groups": None}
     assert "is not a list of groups" in refusal_of(make_token(claims))
 
 
-def test_the_claims_with_the_user_and_the_groups_can_be_chosen() -> None:
+def test_claims_for_user_and_groups_are_configurable() -> None:
     identity = Issuer().identity(user_claim="email", groups_claim="roles")
     claims = make_claims(email="ada@example.org", email_verified=True, roles=["r"])
     assert identity.authenticate(make_token(claims)) == Principal("ada@example.org", ("r",), "oidc")
 
 
 @pytest.mark.parametrize("verified", [False, "false"])
-def test_an_unverified_address_is_nobody(verified: Any) -> None:
+def test_unverified_email_is_rejected(verified: Any) -> None:
     claims = make_claims(email="boss@example.org", email_verified=verified)
     assert "has not verified" in refusal_of(make_token(claims), Issuer().identity(user_claim="email"))
 
 
-def test_a_key_that_the_issuer_does_not_have_proves_nothing() -> None:
+def test_key_unknown_to_the_issuer_is_rejected() -> None:
     assert "the key 'elsewhere', which https://login" in refusal_of(make_token(kid="elsewhere"))
 
 
-def test_a_forger_with_the_right_key_id_is_refused() -> None:
+def test_forged_token_with_a_valid_key_id_is_rejected() -> None:
     assert "the signature of the token is not from" in refusal_of(make_token(key=OTHER_RSA))
 
 
 @pytest.mark.parametrize(
     ("alg", "kid"), [("RS256", "ec"), ("ES256", "rsa"), ("ES256", "ec-384"), ("EdDSA", "rsa"), ("RS256", "ed")]
 )
-def test_a_key_id_of_another_kind_of_key_is_refused(alg: str, kid: str) -> None:
+def test_key_id_of_another_key_type_is_rejected(alg: str, kid: str) -> None:
     token = make_token(key=EC if alg == "ES256" else ED if alg == "EdDSA" else RSA, alg=alg, kid=kid)
     assert "does not match that key" in refusal_of(token)
 
 
 @pytest.mark.parametrize("kid", ["../../dev/null", "' or 1=1 --", "", "k" * 2000])
-def test_a_key_id_is_only_a_name(kid: str) -> None:
+def test_unusual_key_id_is_reported_as_unknown(kid: str) -> None:
     assert "does not have" in refusal_of(make_token(kid=kid))
 
 
 @pytest.mark.parametrize("kid", [1, ["rsa"], {"rsa": 1}])
-def test_a_key_id_is_a_text(kid: Any) -> None:
+def test_key_id_must_be_a_string(kid: Any) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': kid})}.{make_part(make_claims())}.AAAA"
     assert "neither a token of this server" in refusal_of(token)
 
 
 @pytest.mark.parametrize("kid", ["rsa", "mine"])
-def test_keys_that_a_token_brings_along_are_not_looked_at(kid: str) -> None:
+def test_keys_in_the_token_header_are_ignored(kid: str) -> None:
     issuer = Issuer(RSA)
     identity = issuer.identity()
     brought: dict[str, Any] = {
@@ -206,37 +206,37 @@ def test_keys_that_a_token_brings_along_are_not_looked_at(kid: str) -> None:
     )  # nor do they spoil a token that needs none of them
 
 
-def test_without_a_key_id_the_only_suitable_key_is_used() -> None:
+def test_only_suitable_key_is_used_without_a_key_id() -> None:
     assert IDENTITY.authenticate(make_token(kid=None)).user == "ada"
     two = Issuer(RSA, OTHER_RSA)
     assert "has 2 keys" in refusal_of(make_token(kid=None), two.identity())
 
 
-def test_two_keys_of_one_id_are_both_tried() -> None:
+def test_all_keys_with_the_same_id_are_tried() -> None:
     identity = Issuer(OTHER_RSA, RSA).identity()
     assert identity.authenticate(make_token()).user == identity.authenticate(make_token(key=OTHER_RSA)).user == "ada"
 
 
 @pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "application/secevent+jwt", "", 1])
-def test_a_token_made_for_something_else_is_refused(typ: Any) -> None:
+def test_token_of_another_type_is_rejected(typ: Any) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': 'rsa', 'typ': typ})}.{make_part(make_claims())}.AAAA"
     assert "does not identify a caller" in refusal_of(token)
 
 
 @pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+JWT"])
-def test_the_usual_types_are_understood(typ: str | None) -> None:
+def test_common_token_types_are_accepted(typ: str | None) -> None:
     assert IDENTITY.authenticate(make_token(typ=typ)).user == "ada"
 
 
 @pytest.mark.parametrize(
     "header", [{"crit": ["b64"], "b64": False}, {"crit": ["exp"], "exp": 1}, {"crit": 5}, {"b64": 0}]
 )
-def test_critical_extensions_are_refused(header: dict[str, Any]) -> None:
+def test_critical_extensions_are_rejected(header: dict[str, Any]) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': 'rsa'} | header)}.{make_part(make_claims())}.AAAA"
     assert "extensions" in refusal_of(token)
 
 
-def test_headers_that_nobody_knows_are_ignored() -> None:
+def test_unknown_headers_are_ignored() -> None:
     assert IDENTITY.authenticate(make_token(nonce="abc", x=[1])).user == "ada"
 
 
@@ -255,41 +255,41 @@ def test_headers_that_nobody_knows_are_ignored() -> None:
         b"",
     ],
 )
-def test_claims_that_are_no_plain_object_are_refused(payload: bytes) -> None:
+def test_claims_that_are_not_a_plain_object_are_rejected(payload: bytes) -> None:
     assert "neither a token of this server" in refusal_of(make_token(payload))
 
 
-def test_an_infinite_number_is_no_time() -> None:
+def test_infinite_number_is_not_a_valid_time() -> None:
     payload = json.dumps(make_claims(exp=0)).replace('"exp": 0', '"exp": 1e999').encode()
     assert "the claim 'exp' of the token is not a time: inf" in refusal_of(make_token(payload))
 
 
 @pytest.mark.parametrize("header", [[], "alg", 1, None, b'{"alg": "RS256", "alg": "none"}', b"{" * 5000, b"\xff"])
-def test_a_header_that_is_no_plain_object_is_refused(header: Any) -> None:
+def test_header_that_is_not_a_plain_object_is_rejected(header: Any) -> None:
     assert "neither a token" in refusal_of(f"{make_part(header)}.{make_part(make_claims())}.AAAA")
 
 
 @pytest.mark.parametrize(
     "token", ["", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "é.é.é", "\ud800.a.b", "fl_123", "\0"]
 )
-def test_what_is_no_token_is_called_that(token: str) -> None:
+def test_malformed_token_is_reported(token: str) -> None:
     assert "neither a token of this server" in refusal_of(token)
 
 
-def test_a_token_may_be_16_kibibytes_long_and_no_longer() -> None:
+def test_maximum_token_length_is_16_kibibytes() -> None:
     assert IDENTITY.authenticate(make_token(make_claims(more="m" * 11_000))).user == "ada"
     assert "the limit is 16384" in refusal_of(make_token(make_claims(more="m" * 13_000)))
     assert "has 10000000 characters" in refusal_of("a" * 10_000_000)
 
 
 @pytest.mark.parametrize("key", ALL, ids=lambda key: key.kid)
-def test_a_token_that_is_cut_anywhere_is_refused(key: Key) -> None:
+def test_truncated_token_is_rejected(key: Key) -> None:
     token = make_token(key=key, alg={"rsa": "RS256", "ec": "ES256", "ec-384": "ES384", "ed": "EdDSA"}[key.kid or ""])
     for length in [*range(0, len(token), 7), len(token) - 1]:
         refusal_of(token[:length])
 
 
-def test_a_token_with_any_changed_character_is_refused() -> None:
+def test_token_with_any_changed_character_is_rejected() -> None:
     token = make_token()
     chance = random.Random(7)
     for at in range(len(token)):
@@ -300,7 +300,7 @@ def test_a_token_with_any_changed_character_is_refused() -> None:
 @given(
     st.text() | st.binary().map(lambda noise: f"{make_part({'alg': 'RS256'})}.{make_part(noise)}.{make_part(noise)}")
 )
-def test_noise_is_refused_and_nothing_else_happens(noise: str) -> None:
+def test_random_text_is_rejected(noise: str) -> None:
     refusal_of(noise)
 
 
@@ -308,12 +308,12 @@ def test_noise_is_refused_and_nothing_else_happens(noise: str) -> None:
     "issuer", ["", "login.example.org", "http://login.example.org", "file:///etc/passwd", "https://"]
 )
 @pytest.mark.parametrize("tail", ["", "?a=b", "#a"])
-def test_an_issuer_is_an_https_address(issuer: str, tail: str) -> None:
+def test_issuer_must_be_an_https_url(issuer: str, tail: str) -> None:
     with pytest.raises(Unreadable, match="invalid issuer URL"):
         Issuer().identity(issuer=issuer + tail)
 
 
 @pytest.mark.parametrize("option", ["audience", "user_claim", "groups_claim"])
-def test_an_empty_setting_is_refused(option: str) -> None:
+def test_empty_setting_is_rejected(option: str) -> None:
     with pytest.raises(Unreadable):
         Issuer().identity(**{option: ""})

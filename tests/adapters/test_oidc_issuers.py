@@ -55,13 +55,13 @@ def fail(identity: Authenticator, token: str) -> Unavailable:
     return caught.value
 
 
-def test_nothing_is_asked_before_the_first_token() -> None:
+def test_issuer_is_not_contacted_before_the_first_token() -> None:
     issuer = Issuer()
     issuer.identity()
     assert issuer.asked == []
 
 
-def test_keys_are_kept_for_an_hour() -> None:
+def test_keys_are_cached_for_an_hour() -> None:
     issuer = Issuer()
     identity, token = issuer.identity(), make_lasting_token()
     for _ in range(60):
@@ -73,7 +73,7 @@ def test_keys_are_kept_for_an_hour() -> None:
     assert issuer.asked == BOTH * 2
 
 
-def test_forged_key_ids_ask_the_issuer_once_in_half_a_minute() -> None:
+def test_forged_key_ids_cause_at_most_one_request_in_30_seconds() -> None:
     issuer = Issuer()
     identity = issuer.identity()
     for number in range(600):  # ten minutes, two forged tokens a second, one good one
@@ -84,13 +84,13 @@ def test_forged_key_ids_ask_the_issuer_once_in_half_a_minute() -> None:
     assert len(issuer.asked) == 20 * len(BOTH)
 
 
-def test_tokens_of_somebody_else_never_ask_the_issuer() -> None:
+def test_tokens_of_other_issuers_cause_no_request() -> None:
     issuer = Issuer()
     assert "issued by 'https://evil'" in refuse(issuer.identity(), make_token(make_claims(iss="https://evil")))
     assert issuer.asked == []
 
 
-def test_a_new_key_of_the_issuer_is_found_when_it_is_first_used() -> None:
+def test_new_key_is_fetched_on_first_use() -> None:
     issuer = Issuer(RSA)
     identity = issuer.identity()
     identity.authenticate(make_token())
@@ -103,7 +103,7 @@ def test_a_new_key_of_the_issuer_is_found_when_it_is_first_used() -> None:
     assert issuer.asked == BOTH * 2
 
 
-def test_a_withdrawn_key_is_believed_for_an_hour_at_most() -> None:
+def test_withdrawn_key_is_accepted_for_an_hour_at_most() -> None:
     issuer = Issuer(RSA, EC)
     identity = issuer.identity()
     identity.authenticate(make_lasting_token())
@@ -114,7 +114,7 @@ def test_a_withdrawn_key_is_believed_for_an_hour_at_most() -> None:
     assert "does not have" in refuse(identity, make_lasting_token())
 
 
-def test_an_issuer_that_comes_back_is_asked_again_after_a_pause() -> None:
+def test_recovered_issuer_is_contacted_again_after_a_pause() -> None:
     issuer = Issuer()
     issuer.down = True
     identity = issuer.identity()
@@ -129,7 +129,7 @@ def test_an_issuer_that_comes_back_is_asked_again_after_a_pause() -> None:
     assert identity.authenticate(make_token()).user == "ada"
 
 
-def test_while_the_issuer_is_down_known_keys_serve_until_they_are_too_old() -> None:
+def test_cached_keys_are_used_while_the_issuer_is_down_until_they_expire() -> None:
     issuer = Issuer()
     identity = issuer.identity()
     identity.authenticate(make_lasting_token())
@@ -147,7 +147,7 @@ def test_while_the_issuer_is_down_known_keys_serve_until_they_are_too_old() -> N
     assert "does not have" in refuse(identity, make_lasting_token(kid="x"))
 
 
-def test_a_clock_that_is_set_back_does_not_make_keys_last_longer() -> None:
+def test_clock_that_is_set_back_does_not_extend_the_cache() -> None:
     issuer = Issuer()
     identity = issuer.identity()
     issuer.wait(days=300)
@@ -157,7 +157,7 @@ def test_a_clock_that_is_set_back_does_not_make_keys_last_longer() -> None:
     assert issuer.asked == BOTH * 2
 
 
-def test_of_many_threads_one_reads_and_all_are_served() -> None:
+def test_concurrent_threads_share_one_request() -> None:
     issuer = Issuer()
     identity, token = issuer.identity(), make_token()
     together = threading.Barrier(8)
@@ -171,7 +171,7 @@ def test_of_many_threads_one_reads_and_all_are_served() -> None:
     assert issuer.asked == BOTH
 
 
-def test_forged_key_ids_do_not_hold_threads_while_an_issuer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forged_key_ids_do_not_block_threads_while_the_issuer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(issuers, "WAIT_FOR_UNKNOWN_SECONDS", 0.01)
     issuer = Issuer()
     asked, answer = threading.Event(), threading.Event()
@@ -214,7 +214,7 @@ def test_forged_key_ids_do_not_hold_threads_while_an_issuer_is_slow(monkeypatch:
         ([], "is not a JSON object"),
     ],
 )
-def test_an_issuer_that_describes_itself_badly_is_broken(described: Any, said: str) -> None:
+def test_invalid_discovery_document_is_an_issuer_error(described: Any, said: str) -> None:
     issuer = Issuer()
     issuer.documents[BOTH[0]] = described
     assert said in str(fail(issuer.identity(), make_token()))
@@ -243,13 +243,13 @@ def test_an_issuer_that_describes_itself_badly_is_broken(described: Any, said: s
         {"keys": [publish(OKPKey.generate_key("X25519"))]},
     ],
 )
-def test_an_issuer_without_a_usable_key_is_broken(listed: Any) -> None:
+def test_issuer_without_a_usable_key_is_an_issuer_error(listed: Any) -> None:
     issuer = Issuer()
     issuer.documents[BOTH[1]] = listed
     assert "no key for verifying signatures" in str(fail(issuer.identity(), make_token()))
 
 
-def test_one_broken_key_does_not_spoil_the_others() -> None:
+def test_invalid_key_does_not_affect_other_keys() -> None:
     issuer = Issuer()
     entries = [{"kty": "AKP", "kid": "quantum"}, publish(EC, crv="P-512"), publish(RSA, x5c="?", use="sig")]
     issuer.documents[BOTH[1]] = {"keys": entries}
@@ -257,11 +257,11 @@ def test_one_broken_key_does_not_spoil_the_others() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[" * 100_000, b"\xff", b'{"issuer": 1, "issuer": 2}'])
-def test_an_issuer_that_answers_nonsense_is_broken(content: bytes) -> None:
+def test_invalid_response_is_an_issuer_error(content: bytes) -> None:
     assert "not the expected JSON" in str(fail(Issuer().identity(fetch=lambda _: content), make_token()))
 
 
-def test_an_issuer_may_end_in_a_slash() -> None:
+def test_issuer_url_can_end_with_a_slash() -> None:
     issuer = Issuer()
     issuer.documents[BOTH[0]] = {"issuer": f"{ISSUER}/", "jwks_uri": BOTH[1]}
     identity = issuer.identity(issuer=f"{ISSUER}/")
@@ -269,12 +269,12 @@ def test_an_issuer_may_end_in_a_slash() -> None:
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://example.org/", "ftp://127.0.0.1/", "data:,{}", ""])
-def test_only_https_is_fetched(address: str) -> None:
+def test_only_https_urls_are_fetched(address: str) -> None:
     with pytest.raises(OSError, match="is not an https URL"):
         issuer_http.fetch(address)
 
 
-def test_an_issuer_on_this_machine_is_asked_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_issuer_is_contacted_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # whatever it is, it is not asked
     monkeypatch.delenv("no_proxy", raising=False)
     answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}

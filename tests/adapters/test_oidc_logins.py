@@ -47,7 +47,7 @@ def refusal_of(issuer: Issuer, kind: type[FairleadError] = Unauthenticated) -> s
     return str(caught.value)
 
 
-def test_a_browser_is_sent_away_with_all_that_the_issuer_needs() -> None:
+def test_authorization_url_has_all_required_parameters() -> None:
     address = Issuer().login().begin(ATTEMPT, BACK)
     assert address.startswith(f"{ISSUER}/authorize?")
     challenge = base64.urlsafe_b64encode(hashlib.sha256(ATTEMPT.verifier.encode()).digest()).decode().rstrip("=")
@@ -68,20 +68,20 @@ def test_a_browser_is_sent_away_with_all_that_the_issuer_needs() -> None:
 @pytest.mark.parametrize(
     ("supported", "asked"), [(["openid", "groups"], True), (["openid"], False), ("groups", False), (None, False)]
 )
-def test_groups_are_asked_for_where_the_issuer_knows_that_word(supported: Any, asked: bool) -> None:
+def test_groups_scope_is_requested_if_the_issuer_supports_it(supported: Any, asked: bool) -> None:
     issuer = Issuer()
     issuer.describe(scopes_supported=supported)
     assert ("groups" in issuer.login().begin(ATTEMPT, BACK)) == asked
 
 
-def test_an_address_with_parameters_of_its_own_keeps_them() -> None:
+def test_query_of_the_authorization_endpoint_is_preserved() -> None:
     issuer = Issuer()
     issuer.describe(authorization_endpoint=f"{ISSUER}/authorize?tenant=lab")
     asked = dict(parse_qsl(urlsplit(issuer.login().begin(ATTEMPT, BACK)).query))
     assert (asked["tenant"], asked["client_id"]) == ("lab", CLIENT)
 
 
-def test_whoever_comes_back_is_who_the_id_token_says() -> None:
+def test_signed_in_user_comes_from_the_id_token() -> None:
     issuer = Issuer()
     assert sign_in(issuer) == Principal("ada", ("vision",), "oidc")
     (form,) = issuer.desk.exchanged
@@ -89,13 +89,13 @@ def test_whoever_comes_back_is_who_the_id_token_says() -> None:
     assert (form["grant_type"], form["code_verifier"]) == ("authorization_code", ATTEMPT.verifier)
 
 
-def test_the_claims_with_the_user_and_the_groups_can_be_chosen() -> None:
+def test_claims_for_user_and_groups_are_configurable() -> None:
     issuer = Issuer()
     issuer.desk.said = {"email": "ada@example.org", "roles": ["r"]}
     assert sign_in(issuer, user_claim="email", groups_claim="roles") == Principal("ada@example.org", ("r",), "oidc")
 
 
-def test_the_audience_of_bearers_and_the_client_are_told_apart() -> None:
+def test_bearer_audience_and_client_id_are_distinguished() -> None:
     """A token that lets a program in does not sign a browser in, and the other way round."""
     issuer = Issuer()
     issuer.desk.said = {"aud": "fairlead"}
@@ -114,14 +114,14 @@ def test_the_audience_of_bearers_and_the_client_are_told_apart() -> None:
         (None, ("none",)),
     ],
 )
-def test_a_client_introduces_itself_as_the_issuer_wants(secret: str | None, methods: tuple[str, ...]) -> None:
+def test_client_authentication_method_follows_the_issuer(secret: str | None, methods: tuple[str, ...]) -> None:
     issuer = Issuer()
     issuer.desk.secret, issuer.desk.methods = secret, methods
     issuer.describe(token_endpoint_auth_methods_supported=list(methods))
     assert sign_in(issuer).user == "ada"
 
 
-def test_without_a_word_of_the_issuer_a_secret_goes_into_the_header() -> None:
+def test_client_secret_is_sent_in_the_header_by_default() -> None:
     issuer = Issuer()
     issuer.describe(token_endpoint_auth_methods_supported=None)
     assert sign_in(issuer).user == "ada"
@@ -144,14 +144,14 @@ def test_without_a_word_of_the_issuer_a_secret_goes_into_the_header() -> None:
         ({"groups": {"vision": 1}}, "is not a list of groups"),
     ],
 )
-def test_an_id_token_that_is_not_about_this_sign_in_is_refused(said: dict[str, Any], refused: str) -> None:
+def test_id_token_of_another_sign_in_is_rejected(said: dict[str, Any], refused: str) -> None:
     issuer = Issuer()
     issuer.desk.said = said
     assert refused in refusal_of(issuer)
 
 
 @pytest.mark.parametrize("said", [{"aud": [CLIENT]}, {"aud": ["other", CLIENT], "azp": CLIENT}, {"azp": CLIENT}])
-def test_an_id_token_may_be_for_others_too(said: dict[str, Any]) -> None:
+def test_id_token_can_have_additional_audiences(said: dict[str, Any]) -> None:
     issuer = Issuer()
     issuer.desk.said = said
     assert sign_in(issuer).user == "ada"
@@ -170,21 +170,19 @@ def _unsigned(claims: dict[str, Any]) -> str:
         (_unsigned, "allowed are RS256"),
     ],
 )
-def test_an_id_token_that_the_issuer_did_not_sign_is_refused(
-    sign: Callable[[dict[str, Any]], str], refused: str
-) -> None:
+def test_id_token_with_a_foreign_signature_is_rejected(sign: Callable[[dict[str, Any]], str], refused: str) -> None:
     issuer = Issuer()
     issuer.desk.sign_with = sign
     assert refused in refusal_of(issuer)
 
 
-def test_any_signature_of_the_issuer_will_do() -> None:
+def test_every_signature_algorithm_of_the_issuer_is_accepted() -> None:
     issuer = Issuer()
     issuer.desk.sign_with = lambda claims: make_token(make_claims(**claims), EC, "ES256")
     assert sign_in(issuer).user == "ada"
 
 
-def test_a_code_is_good_once_and_for_whoever_asked_for_it() -> None:
+def test_code_is_valid_once_and_only_for_its_client() -> None:
     issuer = Issuer()
     login = issuer.login()
     code = come_back(issuer, login)
@@ -201,7 +199,7 @@ def test_a_code_is_good_once_and_for_whoever_asked_for_it() -> None:
         login.finish(ATTEMPT, BACK, code)
 
 
-def test_a_token_of_one_sign_in_does_not_finish_another() -> None:
+def test_token_of_one_sign_in_does_not_finish_another() -> None:
     issuer = Issuer()
     login = issuer.login()
     code = come_back(issuer, login)
@@ -209,7 +207,7 @@ def test_a_token_of_one_sign_in_does_not_finish_another() -> None:
         login.finish(LoginAttempt(ATTEMPT.state, "other", ATTEMPT.verifier), BACK, code)
 
 
-def test_a_client_that_the_issuer_does_not_know_is_told() -> None:
+def test_unknown_client_is_reported() -> None:
     issuer = Issuer()
     login = OidcLogin(issuer.identity(), CLIENT, "wrong-secret", issuer.desk.send)
     with pytest.raises(Unauthenticated, match="status 401: 'invalid_client'") as caught:
@@ -235,7 +233,7 @@ def test_a_client_that_the_issuer_does_not_know_is_told() -> None:
         (403, b'{"error": {"a": 1}}', Unauthenticated, "a mapping"),
     ],
 )
-def test_an_issuer_that_answers_nonsense_signs_nobody_in(
+def test_invalid_issuer_response_fails_the_sign_in(
     status: int, content: bytes, kind: type[FairleadError], said: str
 ) -> None:
     login = OidcLogin(Issuer().identity(), CLIENT, SECRET, lambda *_: (status, content))
@@ -260,7 +258,7 @@ def test_an_issuer_that_answers_nonsense_signs_nobody_in(
     ],
 )
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint"])
-def test_addresses_of_an_issuer_that_are_not_safe_are_not_used(name: str, address: Any) -> None:
+def test_unsafe_issuer_urls_are_not_used(name: str, address: Any) -> None:
     issuer = Issuer()
     issuer.describe(**{name: address})
     login = issuer.login()
@@ -270,7 +268,7 @@ def test_addresses_of_an_issuer_that_are_not_safe_are_not_used(name: str, addres
     assert issuer.desk.exchanged == []
 
 
-def test_while_the_issuer_is_down_nobody_signs_in_and_it_is_not_asked_again_at_once() -> None:
+def test_failed_issuer_is_not_contacted_again_immediately() -> None:
     issuer = Issuer()
     issuer.down = True
     login = issuer.login()
@@ -286,7 +284,7 @@ def test_while_the_issuer_is_down_nobody_signs_in_and_it_is_not_asked_again_at_o
         login.finish(ATTEMPT, BACK, code)
 
 
-def test_what_an_issuer_says_of_itself_is_kept_with_its_keys() -> None:
+def test_discovery_document_is_cached_with_the_keys() -> None:
     issuer = Issuer()
     login = issuer.login()
     for _ in range(3):
@@ -294,11 +292,11 @@ def test_what_an_issuer_says_of_itself_is_kept_with_its_keys() -> None:
     assert len(issuer.asked) == 2
 
 
-def test_an_attempt_does_not_show_what_only_a_browser_knows() -> None:
+def test_repr_of_an_attempt_hides_its_secrets() -> None:
     assert repr(ATTEMPT) == "LoginAttempt()"
 
 
-def test_a_real_server_is_asked_with_a_form_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_request_is_a_form_with_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     with providers.running() as provider:
         form, headers = {"code": "a&b=c"}, {"Authorization": "Basic Ojo="}
         status, content = issuer_http.send(f"{provider.issuer}/token", form, headers)

@@ -11,9 +11,7 @@ from fairlead.adapters.local.allocation import make_traversable
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 @pytest.mark.parametrize("before", [None, 0o700, 0o777])
-def test_other_users_can_pass_through_the_folder_of_runs_and_not_list_it(
-    tmp_path: Path, mask: int, before: int | None
-) -> None:
+def test_other_users_can_traverse_but_not_list_the_runs_folder(tmp_path: Path, mask: int, before: int | None) -> None:
     folder = tmp_path / "data" / "runs"
     if before is not None:
         folder.mkdir(parents=True)

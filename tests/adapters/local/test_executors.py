@@ -55,7 +55,7 @@ def kill_supervisor(bench: LocalBench, run_id: str) -> None:
     os.kill(read_json(bench.data / "runs" / run_id / STATE)["pid"], signal.SIGKILL)
 
 
-def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBench) -> None:
+def test_run_with_a_killed_supervisor_fails_and_its_processes_end(bench: LocalBench) -> None:
     bench.start("r-lost", WAITS)
     bench.until("r-lost", Phase.RUNNING)
     pidfd = os.pidfd_open(read_json(bench.data / "runs" / "r-lost" / STATE)["pid"])
@@ -71,7 +71,7 @@ def test_a_run_whose_supervisor_is_killed_has_failed_and_is_gone(bench: LocalBen
     assert bench.executor.nodes().nodes[0].pods == ()
 
 
-def test_a_run_whose_machine_was_started_anew_is_lost_with_it(bench: LocalBench) -> None:
+def test_run_is_lost_after_a_reboot(bench: LocalBench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     kill_supervisor(bench, "r1")
@@ -83,7 +83,7 @@ def test_a_run_whose_machine_was_started_anew_is_lost_with_it(bench: LocalBench)
     assert (seen.phase, seen.reason) == (Phase.FAILED, "NodeLost")
 
 
-def test_whoever_listens_is_told_when_a_run_goes_on(bench: LocalBench) -> None:
+def test_subscriber_is_notified_of_changes(bench: LocalBench) -> None:
     told: list[str] = []
     bench.executor.subscribe(told.append)
     bench.start("r1", RETURNS)
@@ -91,7 +91,7 @@ def test_whoever_listens_is_told_when_a_run_goes_on(bench: LocalBench) -> None:
     assert set(told) == {"r1"}
 
 
-def test_whoever_takes_over_is_told_when_a_run_ends(bench: LocalBench) -> None:
+def test_new_executor_is_notified_when_a_run_ends(bench: LocalBench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     told: list[str] = []
@@ -101,7 +101,7 @@ def test_whoever_takes_over_is_told_when_a_run_ends(bench: LocalBench) -> None:
     wait_until(lambda: told == ["r1"])
 
 
-def test_a_start_that_was_cut_short_is_done_again(bench: LocalBench) -> None:
+def test_interrupted_start_is_repeated(bench: LocalBench) -> None:
     """The server was killed after it made the folder, before it started anything."""
     work = bench.start("r0", RETURNS)
     bench.until("r0", *ENDED)
@@ -114,7 +114,9 @@ def test_a_start_that_was_cut_short_is_done_again(bench: LocalBench) -> None:
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
 
 
-def test_a_run_that_does_not_listen_is_killed_after_a_while(bench: LocalBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_ignores_sigterm_is_killed_after_the_grace_period(
+    bench: LocalBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Spec, "save", lambda self, folder: _save_impatient(self, folder))
     bench.start("r1", IGNORES)
     bench.until("r1", Phase.RUNNING)
@@ -129,7 +131,7 @@ def _save_impatient(spec: Spec, folder: Path) -> None:
     write_json(folder / SPEC, {**said, "grace": 0.3})
 
 
-def test_secrets_are_in_no_file(bench: LocalBench) -> None:
+def test_secrets_are_written_to_no_file(bench: LocalBench) -> None:
     body = "import os\ndef main():\n    print(os.environ['TOKEN'])\n    raise ValueError(os.environ['TOKEN'])\n"
     bench.start("r1", body, secrets={"TOKEN": "hunter2"})
     seen = bench.until("r1", *ENDED)
@@ -139,7 +141,7 @@ def test_secrets_are_in_no_file(bench: LocalBench) -> None:
             assert b"hunter2" not in file.read_bytes(), file
 
 
-def test_what_was_left_at_home_is_gone_with_the_rest(bench: LocalBench) -> None:
+def test_clean_up_leaves_only_the_output_folder(bench: LocalBench) -> None:
     bench.start("r1", LEAVES, volumes=[{"name": "d", "volume_type": "empty_dir", "mount_path": "/data"}])
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
     bench.executor.clean_up("r1")
@@ -149,7 +151,7 @@ def test_what_was_left_at_home_is_gone_with_the_rest(bench: LocalBench) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-def test_each_run_is_another_user_and_none_is_root(bench: LocalBench) -> None:
+def test_each_run_has_its_own_unprivileged_user(bench: LocalBench) -> None:
     for run_id in ("r1", "r2"):
         bench.start(run_id, WAITS)
     specs = [Spec.load(bench.data / "runs" / run_id) for run_id in ("r1", "r2")]
@@ -163,7 +165,7 @@ def test_each_run_is_another_user_and_none_is_root(bench: LocalBench) -> None:
         bench.until(run_id, Phase.RUNNING)
 
 
-def test_runs_do_not_share_gpus_and_get_them_back(tmp_path: Path) -> None:
+def test_gpus_are_exclusive_and_are_released(tmp_path: Path) -> None:
     machine = replace(this_machine(), gpus=(GpuDevice("GPU-a", "A100"), GpuDevice("GPU-b", "A100")))
     bench = LocalBench(tmp_path, machine)
     try:
@@ -182,7 +184,7 @@ def test_runs_do_not_share_gpus_and_get_them_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [(allocation, "prepare_run"), (subprocess, "Popen")], ids=["files", "processes"])
-def test_a_machine_that_is_full_is_a_reason_to_try_again(
+def test_full_disk_is_a_temporary_error(
     bench: LocalBench, monkeypatch: pytest.MonkeyPatch, at: tuple[ModuleType, str]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -197,7 +199,7 @@ def test_a_machine_that_is_full_is_a_reason_to_try_again(
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
 
 
-def test_this_machine_says_what_it_has_unless_a_setting_says_more(tmp_path: Path) -> None:
+def test_detected_capacity_can_be_overridden_by_settings(tmp_path: Path) -> None:
     found = find_machine(tmp_path, {})
     assert found.capacity["cpu"] == len(os.sched_getaffinity(0)) * 10**9
     assert found.capacity["memory"] == find_memory() * 10**9

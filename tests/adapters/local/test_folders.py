@@ -33,10 +33,10 @@ BEGAN = datetime.fromtimestamp(0, UTC)
         ),
     ],
 )
-def test_what_a_supervisor_says_of_a_run_that_goes_on_is_what_is_seen(told: dict[str, Any], seen: Observation) -> None:
+def test_active_run_is_observed_from_the_supervisor_state(told: dict[str, Any], seen: Observation) -> None:
     assert observe_active({**STATE, **told}) == seen
 
 
-def test_a_sample_that_is_half_written_hides_no_other(tmp_path: Path) -> None:
+def test_truncated_usage_sample_does_not_hide_others(tmp_path: Path) -> None:
     (tmp_path / USAGE).write_text('{"at": 0, "mem": 1}\n{"at": 1, "m{"at": 2, "mem": 3}\n{"at": 3, "mem": 4}\n{"at": 4')
     assert [sample["mem"] for sample in RunFolder(tmp_path).read_usage()] == [1, 4]

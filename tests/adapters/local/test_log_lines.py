@@ -50,7 +50,7 @@ def kept(folder: Path) -> list[bytes]:
     return [piece.data for piece in read_records(folder / "log", 0, 1 << 40)]
 
 
-def test_a_line_in_many_pieces_is_kept_as_one(tmp_path: Path, clock: Clock) -> None:
+def test_line_in_several_chunks_is_stored_as_one_record(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path) as stream:
         for piece in (b"loss", b" ", b"0.3", b"\nacc"):
             stream.feed(piece)
@@ -59,7 +59,7 @@ def test_a_line_in_many_pieces_is_kept_as_one(tmp_path: Path, clock: Clock) -> N
         assert kept(tmp_path) == [b"loss 0.3\n", b"acc"]
 
 
-def test_the_beginning_of_a_line_waits_for_its_end_and_not_for_long(tmp_path: Path, clock: Clock) -> None:
+def test_incomplete_line_is_flushed_after_a_short_wait(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path) as stream:
         stream.feed(b"50 %")
         clock.now += WAIT_SECONDS / 2
@@ -70,7 +70,7 @@ def test_the_beginning_of_a_line_waits_for_its_end_and_not_for_long(tmp_path: Pa
         assert kept(tmp_path) == [b"50 %"]
 
 
-def test_a_progress_bar_that_never_ends_its_line_is_kept_as_it_comes(tmp_path: Path, clock: Clock) -> None:
+def test_progress_bar_without_newlines_is_stored_as_it_arrives(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path) as stream:
         for percent in range(10):
             stream.feed(b"\r%d" % percent)
@@ -79,7 +79,7 @@ def test_a_progress_bar_that_never_ends_its_line_is_kept_as_it_comes(tmp_path: P
         assert 4 <= len(kept(tmp_path)) <= 6
 
 
-def test_a_line_without_end_is_kept_in_parts(tmp_path: Path, clock: Clock) -> None:
+def test_endless_line_is_stored_in_parts(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path) as stream:
         for _ in range(160):
             stream.feed(b"x" * (1 << 16))  # 10 MB
@@ -89,7 +89,7 @@ def test_a_line_without_end_is_kept_in_parts(tmp_path: Path, clock: Clock) -> No
         assert max(map(len, kept(tmp_path))) <= 2 * MAX_LINE
 
 
-def test_a_secret_that_is_cut_by_the_largest_part_stays_hidden(tmp_path: Path, clock: Clock) -> None:
+def test_secret_split_at_the_maximum_line_length_is_masked(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path, "hunter2") as stream:
         stream.feed(b"x" * (MAX_LINE - 3) + b"hun")
         stream.feed(b"ter2\n")
@@ -97,7 +97,7 @@ def test_a_secret_that_is_cut_by_the_largest_part_stays_hidden(tmp_path: Path, c
         assert b"".join(kept(tmp_path)) == b"x" * (MAX_LINE - 3) + b"***\n"
 
 
-def test_a_secret_that_comes_slowly_stays_hidden(tmp_path: Path, clock: Clock) -> None:
+def test_secret_that_arrives_slowly_is_masked(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path, "hunter2") as stream:
         for letter in b"hunter2":
             stream.feed(bytes([letter]))
@@ -108,7 +108,7 @@ def test_a_secret_that_comes_slowly_stays_hidden(tmp_path: Path, clock: Clock) -
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.booleans())
-def test_nothing_is_lost(tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], flush: bool) -> None:
+def test_no_byte_is_lost(tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes], flush: bool) -> None:
     folder = tmp_path_factory.getbasetemp()
     with open_lines(folder) as stream:
         for chunk in chunks:

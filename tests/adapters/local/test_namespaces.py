@@ -57,7 +57,7 @@ def empty(name: str, path: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "volume_type": "empty_dir", "mount_path": path, **more}
 
 
-def test_a_volume_is_found_under_its_path_and_goes_with_the_run(bench: LocalBench, tmp_path: Path) -> None:
+def test_volume_is_mounted_at_its_path_and_removed_with_the_run(bench: LocalBench, tmp_path: Path) -> None:
     body = "open('/data/x', 'w').write('1'); return os.listdir('/data')"
     assert ask(bench, body, volumes=[empty("data", "/data")]) == ["x"]
     assert not Path("/data/x").exists()
@@ -65,7 +65,7 @@ def test_a_volume_is_found_under_its_path_and_goes_with_the_run(bench: LocalBenc
     assert not (tmp_path / "data" / "runs" / "r1" / "volumes").exists()
 
 
-def test_mounts_may_be_nested_in_any_order(bench: LocalBench, tmp_path: Path) -> None:
+def test_mounts_can_be_nested_in_any_order(bench: LocalBench, tmp_path: Path) -> None:
     volumes = [empty("c", "/data/a/b/c"), empty("a", "/data/a"), empty("z", "/data-z"), empty("data", "/data")]
     body = """
         for path in ('/data', '/data/a', '/data/a/b/c', '/data-z'):
@@ -77,7 +77,7 @@ def test_mounts_may_be_nested_in_any_order(bench: LocalBench, tmp_path: Path) ->
     assert found == {"data/here": "/data", "a/here": "/data/a", "c/here": "/data/a/b/c", "z/here": "/data-z"}
 
 
-def test_a_mount_below_a_folder_of_the_machine_leaves_the_machine_as_it_is(bench: LocalBench, place: Path) -> None:
+def test_mount_below_a_host_folder_does_not_change_the_host(bench: LocalBench, place: Path) -> None:
     (place / "sub").mkdir()
     (place / "file").write_text("file")
     (place / "link").symlink_to("file")
@@ -93,7 +93,7 @@ def test_a_mount_below_a_folder_of_the_machine_leaves_the_machine_as_it_is(bench
     assert (sorted(os.listdir(place)), sorted(os.listdir("/opt")), sorted(os.listdir("/"))) == before
 
 
-def test_a_mount_through_a_link_of_the_machine_is_found(bench: LocalBench) -> None:
+def test_mount_path_through_a_host_symlink_works(bench: LocalBench) -> None:
     """/var/run leads to /run on most machines, and is where people look for secrets."""
     path = "/var/run/fairlead-test/s"
     volumes = [{"name": "s", "volume_type": "secret", "mount_path": path, "spec": {"name": "TOKEN"}}]
@@ -102,7 +102,7 @@ def test_a_mount_through_a_link_of_the_machine_is_found(bench: LocalBench) -> No
     assert not Path("/run/fairlead-test").exists()
 
 
-def test_what_is_read_only_cannot_be_written(bench: LocalBench, tmp_path: Path) -> None:
+def test_read_only_mounts_cannot_be_written(bench: LocalBench, tmp_path: Path) -> None:
     ask(bench, "open('/data/x', 'w').write('1')", volumes=[{**CLAIM, "mount_path": "/data"}], shared=SHARED)
     body = """
         try:
@@ -117,7 +117,7 @@ def test_what_is_read_only_cannot_be_written(bench: LocalBench, tmp_path: Path) 
         assert not Path(path).exists()
 
 
-def test_a_folder_in_memory_is_as_large_as_asked_for(bench: LocalBench) -> None:
+def test_memory_volume_has_the_requested_size(bench: LocalBench) -> None:
     body = """
         try:
             open('/fast/x', 'wb').write(b'x' * (8 << 20))
@@ -127,7 +127,7 @@ def test_a_folder_in_memory_is_as_large_as_asked_for(bench: LocalBench) -> None:
     assert ask(bench, body, volumes=[empty("fast", "/fast", spec={"medium": "Memory", "size": "4Mi"})]) == 28
 
 
-def test_a_secret_as_a_file_is_for_the_run_alone(bench: LocalBench, tmp_path: Path) -> None:
+def test_secret_file_is_readable_only_by_its_run(bench: LocalBench, tmp_path: Path) -> None:
     volumes = [{"name": "s", "volume_type": "secret", "mount_path": "/s", "spec": {"name": "TOKEN"}}]
     body = """
         mode = os.stat('/s/TOKEN').st_mode & 0o777
@@ -138,7 +138,7 @@ def test_a_secret_as_a_file_is_for_the_run_alone(bench: LocalBench, tmp_path: Pa
         assert not file.is_file() or b"hunter2" not in file.read_bytes(), file
 
 
-def test_a_run_sees_its_own_processes_and_ids_and_a_home(bench: LocalBench) -> None:
+def test_run_sees_only_its_own_processes_and_ids(bench: LocalBench) -> None:
     body = """
         processes = [name for name in os.listdir('/proc') if name.isdigit()]
         return len(processes), os.getuid(), os.getgid(), os.getcwd().startswith('/fairlead'), os.environ['HOME']
@@ -146,7 +146,7 @@ def test_a_run_sees_its_own_processes_and_ids_and_a_home(bench: LocalBench) -> N
     assert ask(bench, body, run_as_user=1234, run_as_group=4321) == [2, 1234, 4321, True, "/fairlead"]
 
 
-def test_a_run_sees_nothing_of_the_server_and_of_other_runs(bench: LocalBench, tmp_path: Path) -> None:
+def test_run_cannot_see_the_server_data_and_other_runs(bench: LocalBench, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "data" / "fairlead.db").write_text("private")
     body = f"""
@@ -158,7 +158,7 @@ def test_a_run_sees_nothing_of_the_server_and_of_other_runs(bench: LocalBench, t
     assert ask(bench, body) == []
 
 
-def test_a_run_gains_no_privileges(bench: LocalBench) -> None:
+def test_run_gains_no_privileges(bench: LocalBench) -> None:
     body = "return [line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'NoNewPrivs'))]"
     assert ask(bench, body) == ["0000000000000000", "1"]
 
@@ -166,7 +166,7 @@ def test_a_run_gains_no_privileges(bench: LocalBench) -> None:
 # Contents of a shared volume are not trusted, because other runs write to it.
 
 
-def test_a_sub_path_that_is_a_link_leads_nowhere_else(bench: LocalBench, tmp_path: Path) -> None:
+def test_symlinked_sub_path_is_rejected(bench: LocalBench, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.mkdir(mode=0o700)
     (victim / "private").write_text("private")
@@ -181,7 +181,9 @@ def test_a_sub_path_that_is_a_link_leads_nowhere_else(bench: LocalBench, tmp_pat
 
 
 @pytest.mark.parametrize("path", ["/data/x/made", "/data/x"])
-def test_a_mount_below_a_link_in_a_volume_makes_nothing_elsewhere(bench: LocalBench, tmp_path: Path, path: str) -> None:
+def test_mount_below_a_symlink_in_a_volume_creates_nothing_elsewhere(
+    bench: LocalBench, tmp_path: Path, path: str
+) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     volume = {**CLAIM, "mount_path": "/data"}
@@ -190,7 +192,7 @@ def test_a_mount_below_a_link_in_a_volume_makes_nothing_elsewhere(bench: LocalBe
     assert os.listdir(victim) == []
 
 
-def test_a_sub_path_is_made_for_the_run_and_found_again(bench: LocalBench) -> None:
+def test_sub_path_is_created_and_reused(bench: LocalBench) -> None:
     volumes = [{**CLAIM, "mount_path": "/data", "sub_path": "models/base"}]
     ask(bench, "open('/data/x', 'w').write('1')", volumes=volumes, shared=SHARED)
     assert ask(bench, "return os.listdir('/data')", "r2", volumes=volumes, shared=SHARED) == ["x"]
@@ -205,7 +207,7 @@ def test_runs_of_a_project_share_a_volume_as_different_users(bench: LocalBench) 
     assert ask(bench, body, "r2", volumes=volumes, shared=SHARED) == "12"
 
 
-def test_a_part_of_a_volume_that_was_made_for_one_run_is_written_to_by_the_next(bench: LocalBench) -> None:
+def test_sub_path_created_by_one_run_is_writable_for_the_next(bench: LocalBench) -> None:
     part = [{**CLAIM, "mount_path": "/data", "sub_path": "models/base"}]
     above = [{**CLAIM, "mount_path": "/data", "sub_path": "models"}]
     ask(bench, "open('/data/x', 'w').write('1')", volumes=part, shared=SHARED)

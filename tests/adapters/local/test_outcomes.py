@@ -43,11 +43,11 @@ def describe(
     ("status", "code"),
     [(exited(0), 0), (exited(3), 3), (exited(255), 255), (signal.SIGKILL, 137), (signal.SIGSEGV | 0x80, 139)],
 )
-def test_the_exit_code_is_that_of_a_shell(status: int, code: int) -> None:
+def test_exit_code_follows_the_shell_convention(status: int, code: int) -> None:
     assert ProcessExit(status=status).exit_code == code
 
 
-def test_what_never_told_its_end_has_no_exit_code_unless_it_was_ended() -> None:
+def test_unknown_exit_status_has_an_exit_code_only_if_the_run_was_killed() -> None:
     assert ProcessExit().exit_code is None
     assert ProcessExit(reason="OOMKilled").exit_code == 137
 
@@ -61,23 +61,23 @@ def test_what_never_told_its_end_has_no_exit_code_unless_it_was_ended() -> None:
         (ProcessExit(), False),
     ],
 )
-def test_only_what_nobody_here_killed_was_killed(ending: ProcessExit, killed: bool) -> None:
+def test_killed_is_set_only_for_signals_from_outside(ending: ProcessExit, killed: bool) -> None:
     assert ending.killed is killed
 
 
-def test_what_exits_with_0_has_succeeded_with_its_result(home: Path) -> None:
+def test_exit_code_0_means_success_with_the_result(home: Path) -> None:
     (home / "result.json").write_text('{"kind": "json", "value": [1, 2]}')
     told = describe(home, ProcessExit(status=exited(0)))
     assert (told["phase"], told["exit_code"], told["stopped"], told["error"]) == ("succeeded", 0, False, None)
     assert told["result"] == {"kind": "json", "value": [1, 2]}
 
 
-def test_what_fails_has_no_result_whatever_it_wrote(home: Path) -> None:
+def test_failed_run_has_no_result(home: Path) -> None:
     (home / "result.json").write_text('{"kind": "json", "value": 1}')
     assert describe(home, ProcessExit(status=exited(1)))["result"] is None
 
 
-def test_a_failure_is_told_with_the_error_that_python_raised(home: Path) -> None:
+def test_failure_message_is_the_python_exception(home: Path) -> None:
     (home / "error.json").write_text(json.dumps({"type": "ValueError", "message": "bad", "traceback": "Traceback ..."}))
     told = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"Traceback\n")])
     assert (told["phase"], told["reason"], told["message"]) == ("failed", "ExitCode", "ValueError: bad")
@@ -105,19 +105,19 @@ def test_secrets_in_an_error_are_masked(home: Path) -> None:
         (exited(128), [], "exited with code 128"),
     ],
 )
-def test_a_failure_without_an_error_is_told_with_its_last_line(
+def test_failure_without_an_exception_shows_the_last_log_line(
     home: Path, status: int, log: list[tuple[str, bytes]], message: str
 ) -> None:
     told = describe(home, ProcessExit(status=status), log=log)
     assert (told["reason"], told["message"]) == ("ExitCode", message)
 
 
-def test_a_long_last_line_is_cut(home: Path) -> None:
+def test_long_last_line_is_truncated(home: Path) -> None:
     told = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"x" * 100_000)] * 20)
     assert len(told["message"]) < 400
 
 
-def test_why_it_was_ended_wins_over_how_it_ended(home: Path) -> None:
+def test_stop_reason_takes_precedence_over_the_exit_status(home: Path) -> None:
     (home / "error.json").write_text('{"type": "KeyboardInterrupt", "message": ""}')
     (home / "result.json").write_text("{}")
     for reason, stopped in (("Stopped", True), ("DeadlineExceeded", False), ("OOMKilled", False)):
@@ -126,13 +126,13 @@ def test_why_it_was_ended_wins_over_how_it_ended(home: Path) -> None:
         assert (told["stopped"], told["result"]) == (stopped, None)
 
 
-def test_what_could_not_start_has_no_exit_code(home: Path) -> None:
+def test_failed_start_has_no_exit_code(home: Path) -> None:
     told = describe(home, ProcessExit(status=exited(126), start_error="cannot run train: no such file"))
     assert (told["reason"], told["exit_code"]) == ("StartFailed", None)
     assert told["message"] == "cannot run train: no such file"
 
 
-def test_what_nobody_saw_ending_is_lost(home: Path) -> None:
+def test_unknown_exit_status_is_reported_as_lost(home: Path) -> None:
     told = describe(home, ProcessExit())
     assert (told["phase"], told["reason"], told["exit_code"]) == ("failed", "Lost", None)
 
@@ -155,7 +155,7 @@ DEEP = '{"a":' * 60_000 + "1" + "}" * 60_000
         b"9" * 5000,
     ],
 )
-def test_what_is_no_small_json_object_says_nothing(home: Path, content: bytes) -> None:
+def test_invalid_result_and_error_files_are_ignored(home: Path, content: bytes) -> None:
     (home / "error.json").write_bytes(content)
     (home / "result.json").write_bytes(content)
     assert read_result_file(home / "error.json") is None
@@ -163,7 +163,7 @@ def test_what_is_no_small_json_object_says_nothing(home: Path, content: bytes) -
     assert describe(home, ProcessExit(status=exited(1)))["message"] == "exited with code 1"
 
 
-def test_a_link_a_pipe_and_a_folder_say_nothing(home: Path) -> None:
+def test_symlink_pipe_and_folder_are_not_read_as_result_files(home: Path) -> None:
     (home.parent / "private.json").write_text('{"message": "private"}')
     (home / "error.json").symlink_to(home.parent / "private.json")
     os.mkfifo(home / "pipe.json")
@@ -177,7 +177,7 @@ def test_a_link_a_pipe_and_a_folder_say_nothing(home: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["caf\udce9", chr(0xD800), "a\0b", "\u2028", "\U0001f98a", "x" * 100_000], ids=lambda text: ascii(text)[:12]
 )
-def test_any_text_in_an_error_can_be_told(home: Path, text: str) -> None:
+def test_any_text_in_an_error_can_be_stored(home: Path, text: str) -> None:
     (home / "error.json").write_text(json.dumps({"type": "Error", "message": text, "traceback": text}))
     told = describe(home, ProcessExit(status=exited(1)))
     told["message"].encode("utf-8")  # a database takes no lone surrogates
@@ -185,7 +185,7 @@ def test_any_text_in_an_error_can_be_told(home: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"\\ud800"', '"\\u0000"', "1e999", "123456789" * 50])
-def test_any_result_can_be_kept(home: Path, value: str) -> None:
+def test_any_result_can_be_stored(home: Path, value: str) -> None:
     (home / "result.json").write_text(f'{{"kind": "json", "value": {value}}}')
     told = describe(home, ProcessExit(status=exited(0)))
     assert told["phase"] == "succeeded"

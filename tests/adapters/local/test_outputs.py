@@ -31,14 +31,14 @@ def output(tmp_path: Path) -> Path:
     return folder
 
 
-def test_plain_files_are_listed_by_name_with_their_sizes(output: Path) -> None:
+def test_regular_files_are_listed_by_name_with_their_sizes(output: Path) -> None:
     found = [(file.path, file.size) for file in list_outputs(output)]
     assert found == [("model.bin", 3), ("models/best/weights", 1000), ("räume & 50%.txt", 4)]
     assert all(file.modified_at.tzinfo is not None for file in list_outputs(output))
 
 
 @pytest.mark.parametrize("path", ["model.bin", "models/best/weights", "räume & 50%.txt"])
-def test_what_is_listed_is_opened(output: Path, path: str) -> None:
+def test_listed_file_can_be_opened(output: Path, path: str) -> None:
     with open_output(output, path) as file:
         assert file.read() == (output / path).read_bytes()
 
@@ -75,7 +75,7 @@ def test_what_is_listed_is_opened(output: Path, path: str) -> None:
         "caf\udce9",
     ],
 )
-def test_nothing_else_is_opened(output: Path, path: str) -> None:
+def test_path_that_is_not_a_listed_file_cannot_be_opened(output: Path, path: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011
         open_output(output, path)
 
@@ -89,7 +89,7 @@ def test_no_file_descriptor_is_left_open(output: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_folder_that_is_not_there_or_is_a_link_has_no_files(output: Path, tmp_path: Path) -> None:
+def test_missing_or_symlinked_output_folder_has_no_files(output: Path, tmp_path: Path) -> None:
     assert list_outputs(tmp_path / "none") == []
     (tmp_path / "elsewhere").symlink_to(tmp_path / "private")
     assert list_outputs(tmp_path / "elsewhere") == []
@@ -97,14 +97,14 @@ def test_a_folder_that_is_not_there_or_is_a_link_has_no_files(output: Path, tmp_
         open_output(tmp_path / "elsewhere", "key")
 
 
-def test_of_very_many_files_the_first_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_listed_files_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "MAX_FILES", 5)
     for number in range(9):
         (tmp_path / f"f{number}").touch()
     assert [file.path for file in list_outputs(tmp_path)] == ["f0", "f1", "f2", "f3", "f4"]
 
 
-def test_folders_in_folders_without_end_do_not_end_the_server(tmp_path: Path) -> None:
+def test_very_deep_folders_do_not_break_the_listing(tmp_path: Path) -> None:
     """A run can create any number of files; listing them must not exhaust resources."""
     (tmp_path / "model.bin").touch()
     here = os.open(tmp_path, os.O_RDONLY)
@@ -120,7 +120,7 @@ def test_folders_in_folders_without_end_do_not_end_the_server(tmp_path: Path) ->
         subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # too deep for pytest, too
 
 
-def test_a_name_that_is_not_utf_8_is_not_listed(tmp_path: Path) -> None:
+def test_file_name_that_is_not_utf_8_is_not_listed(tmp_path: Path) -> None:
     """Its lone surrogates cannot be written as JSON."""
     (tmp_path / "model.bin").touch()
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).touch()

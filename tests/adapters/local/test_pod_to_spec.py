@@ -37,38 +37,38 @@ def mounted(**volume: Any) -> Mount:
     return found
 
 
-def test_a_run_is_called_as_its_pod_says() -> None:
+def test_command_comes_from_the_pod() -> None:
     spec = make_spec(function={"name": "train", "source": "train.py", "args": ["--lr", "0.1"]})
     assert spec.command == ["/opt/py/bin/python3", "-u", "/etc/fairlead/bootstrap.py", "--lr", "0.1"]
     assert (spec.run_id, spec.project, spec.name, spec.boot_id) == ("r1", "forest", "train-r1", "b1")
     assert (spec.cwd, spec.home, spec.isolated) == ("/fairlead", str(HERE / "home"), True)
 
 
-def test_who_says_where_programs_are_says_which_python_it_is() -> None:
+def test_path_in_envs_selects_the_python() -> None:
     assert make_spec(envs={"PATH": "/mine/bin"}).command[0] == "python3"
 
 
 @given(st.text(st.sampled_from("$(A) x"), max_size=12))
-def test_words_and_variables_arrive_as_they_were_written(text: str) -> None:
+def test_args_and_envs_are_passed_unchanged(text: str) -> None:
     spec = make_spec(envs={"A": text}, args=[text or "x"])
     assert spec.env["A"] == text
     assert spec.command[-1] == (text or "x")
 
 
-def test_of_the_servers_environment_a_run_sees_what_says_where_things_are() -> None:
+def test_only_location_variables_of_the_server_environment_are_inherited() -> None:
     env = make_spec().env
     assert env["PATH"] == "/opt/py/bin:/usr/bin:/bin"
     assert env["TZ"] == "UTC"
     assert "OTHER" not in env
 
 
-def test_without_a_path_there_is_still_one() -> None:
+def test_path_has_a_default() -> None:
     runtime = replace(RUNTIME, environment={})
     spec = build_spec(make_work(), make_place(FOLDER), make_machine(), runtime)
     assert spec.env["PATH"] == f"/opt/py/bin:{os.defpath}"
 
 
-def test_what_is_asked_for_wins_over_the_servers_environment() -> None:
+def test_requested_envs_override_the_server_environment() -> None:
     env = make_spec(envs={"PATH": "/mine", "TZ": "Europe/Rome"}).env
     assert (env["PATH"], env["TZ"]) == ("/mine", "Europe/Rome")
 
@@ -78,27 +78,27 @@ def test_what_is_asked_for_wins_over_the_servers_environment() -> None:
     [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(HERE / "home"))],
     ids=["own", "shared"],
 )
-def test_a_run_has_a_home_with_an_output_folder(machine: dict[str, Any], home: str) -> None:
+def test_run_has_a_home_with_an_output_folder(machine: dict[str, Any], home: str) -> None:
     spec = make_spec(machine=machine)
     assert (spec.env["HOME"], spec.env["FAIRLEAD_HOME"], spec.cwd) == (home, home, home)
     assert spec.env["FAIRLEAD_OUTPUT"] == f"{home}/output"
     assert make_spec(machine=machine, envs={"HOME": "/elsewhere"}).env["HOME"] == "/elsewhere"
 
 
-def test_a_run_knows_which_it_is() -> None:
+def test_run_id_and_project_are_in_the_environment() -> None:
     env = make_spec().env
     assert (env["FAIRLEAD_RUN"], env["FAIRLEAD_PROJECT"]) == ("r1", "forest")
     assert make_spec(envs={"FAIRLEAD_RUN": "other"}).env["FAIRLEAD_RUN"] == "r1"
 
 
 @pytest.mark.parametrize(("devices", "seen"), [((), ""), (("GPU-1",), "GPU-1"), (("GPU-1", "GPU-7"), "GPU-1,GPU-7")])
-def test_a_run_sees_its_gpus_and_no_others(devices: tuple[str, ...], seen: str) -> None:
+def test_only_assigned_gpus_are_visible(devices: tuple[str, ...], seen: str) -> None:
     spec = make_spec(place={"devices": devices}, envs={"CUDA_VISIBLE_DEVICES": "0,1,2"})
     assert spec.env["CUDA_VISIBLE_DEVICES"] == seen
     assert spec.devices == list(devices)
 
 
-def test_secrets_are_named_and_never_told() -> None:
+def test_spec_contains_names_but_not_values_of_secrets() -> None:
     spec = make_spec(secrets={"TOKEN": "hunter2"}, envs={"A": "1"})
     assert spec.secret_envs == ["TOKEN"]
     assert "TOKEN" not in spec.env
@@ -106,7 +106,7 @@ def test_secrets_are_named_and_never_told() -> None:
     assert "hunter2" not in repr(make_work(secrets={"TOKEN": "hunter2"}))
 
 
-def test_limits_are_what_the_pod_says() -> None:
+def test_limits_come_from_the_pod() -> None:
     resources = {"cpu": 1, "mem": {"requests": "1Gi", "limits": "2Gi"}, "disk": {"limits": "1.5Gi"}}
     spec = make_spec(resources=resources, deadline=90, place={"cpus": (1,)})
     assert (spec.memory, spec.disk, spec.deadline, spec.cpus) == (2 << 30, 3 << 29, 90, [1])
@@ -115,18 +115,18 @@ def test_limits_are_what_the_pod_says() -> None:
     assert (free.memory, free.disk, free.deadline, free.cpus) == (None, None, None, [])
 
 
-def test_a_limit_of_part_of_a_byte_is_a_byte() -> None:
+def test_fractional_byte_limit_is_rounded_up() -> None:
     assert make_spec(resources={"mem": {"limits": "1.5"}}).memory == 2
 
 
-def test_a_run_has_ids_of_its_own_where_the_server_is_root() -> None:
+def test_run_has_its_own_ids_if_the_server_is_root() -> None:
     spec = make_spec(run_as_user=5, run_as_group=6, fs_group=7)
     assert spec.identity == UserMapping(5, 6, [7], 700_000, map_gid("forest", 6), [map_gid("forest", 7)])
     assert make_spec(fs_group=1000).identity.groups == []
     assert make_spec(place={"uid": None}).identity == UserMapping(1000, 1000)
 
 
-def test_a_group_is_the_same_for_a_project_and_another_for_others() -> None:
+def test_group_id_is_stable_per_project_and_differs_between_projects() -> None:
     assert map_gid("forest", 1000) == map_gid("forest", 1000)
     assert len({map_gid("forest", 1000), map_gid("forest", 1001), map_gid("meadow", 1000)}) == 3
     assert map_gid("forest", 0) > 100_000
@@ -157,7 +157,7 @@ SIZED = {"spec": {"size": "1Gi"}}
     ],
     ids=lambda value: value["volume_type"] if isinstance(value, dict) else "",
 )
-def test_every_type_of_volume_has_its_place(volume: dict[str, Any], expected: Mount) -> None:
+def test_each_volume_type_is_mounted(volume: dict[str, Any], expected: Mount) -> None:
     found = mounted(**volume)
     assert (found.target, found.read_only, found.size) == (expected.target, expected.read_only, expected.size)
     assert found.secrets == expected.secrets
@@ -175,7 +175,7 @@ def test_home_code_and_shared_memory_are_mounted() -> None:
     assert found["/dev/shm"] == Mount("/dev/shm", size=1 << 30)
 
 
-def test_the_data_of_the_server_is_hidden_and_its_python_is_not() -> None:
+def test_server_data_is_hidden_and_its_python_is_visible() -> None:
     spec = make_spec()
     assert spec.hidden == [str(FOLDER)]
     assert spec.revealed == ["/opt/py"]
@@ -188,25 +188,25 @@ def test_the_data_of_the_server_is_hidden_and_its_python_is_not() -> None:
         ({"volume_type": "shared_volume", "spec": {"claim_name": "gone"}}, "gone"),
     ],
 )
-def test_a_volume_that_is_not_there_is_told(volume: dict[str, Any], said: str) -> None:
+def test_missing_volume_fails_the_start_with_a_hint(volume: dict[str, Any], said: str) -> None:
     with pytest.raises(StartFailed, match=said) as caught:
         mounted(**volume)
     assert caught.value.hint
 
 
-def test_where_nothing_can_be_mounted_code_is_where_it_lies() -> None:
+def test_code_is_run_in_place_without_isolation() -> None:
     spec = make_spec(machine={"isolation_error": "unshare: operation not permitted"})
     assert (spec.isolated, spec.mounts) == (False, [])
     assert spec.command[-1] == f"{HERE}/code/bootstrap.py"
 
 
-def test_where_nothing_can_be_mounted_volumes_are_refused_with_the_reason() -> None:
+def test_volumes_are_rejected_with_the_reason_without_isolation() -> None:
     with pytest.raises(StartFailed, match="unshare: operation not permitted") as caught:
         make_spec(machine={"isolation_error": "unshare: operation not permitted"}, resources={"shm": "1Gi"})
     assert "/dev/shm" in str(caught.value)
 
 
-def test_the_code_lies_where_the_bootstrap_finds_it(tmp_path: Path) -> None:
+def test_code_is_written_for_the_bootstrap(tmp_path: Path) -> None:
     work = make_work()
     for _ in range(2):  # again after a crash
         write_code(work, tmp_path / "code")
@@ -217,14 +217,14 @@ def test_the_code_lies_where_the_bootstrap_finds_it(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "code").stat().st_mode) == 0o755
 
 
-def test_code_that_is_in_the_plan_lies_there_too(tmp_path: Path) -> None:
+def test_code_of_the_config_map_is_written(tmp_path: Path) -> None:
     code = {"kind": "ConfigMap", "data": {"a": "text"}, "binaryData": {"b": base64.b64encode(b"\xff").decode()}}
     work = replace(make_work(), manifests=(*make_work().manifests[:1], code), code=b"")
     write_code(work, tmp_path / "code")
     assert {file.name: file.read_bytes() for file in (tmp_path / "code").iterdir()} == {"a": b"text", "b": b"\xff"}
 
 
-def test_an_interpreter_says_what_it_needs() -> None:
+def test_interpreter_reports_the_paths_it_needs() -> None:
     found = find_runtime(Path(sys.executable), {"A": "1"})
     assert sys.prefix in found.paths
     assert found.environment == {"A": "1"}
@@ -232,18 +232,18 @@ def test_an_interpreter_says_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/echo", "/nowhere/python", "/etc/passwd"])
-def test_what_is_no_interpreter_is_refused(python: str) -> None:
+def test_invalid_interpreter_is_rejected(python: str) -> None:
     with pytest.raises(FairleadError, match=python):
         find_runtime(Path(python), {})
 
 
-def test_a_machine_without_a_library_for_gpus_says_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvml_is_none_without_the_gpu_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_to_spec, "find_spec", lambda _name: None)
     assert make_spec(place={"devices": ("GPU-1",)}).nvml is None
 
 
 @pytest.mark.parametrize("action", ["serve", "workspace"])
-def test_what_listens_on_a_port_is_told_which(action: str) -> None:
+def test_command_that_serves_gets_its_port_in_the_environment(action: str) -> None:
     function = {"name": "web", "command": ["serve"]}
     spec = make_spec(place={"port": 20_001}, action=action, function=function)
     assert (spec.serves, spec.port, spec.env["PORT"]) == (True, 20_001, "20001")
@@ -255,19 +255,19 @@ def test_what_listens_on_a_port_is_told_which(action: str) -> None:
     [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(HERE / "home"))],
     ids=["own", "shared"],
 )
-def test_a_handler_that_serves_is_told_where_its_socket_is(machine: dict[str, Any], home: str) -> None:
+def test_handler_that_serves_gets_its_socket_in_the_environment(machine: dict[str, Any], home: str) -> None:
     spec = make_spec(machine=machine, action="serve")
     assert (spec.serves, spec.port, spec.env["FAIRLEAD_SOCKET"]) == (True, None, f"{home}/serve.sock")
     assert "PORT" not in spec.env
 
 
-def test_a_job_listens_nowhere() -> None:
+def test_job_has_no_port_and_no_socket() -> None:
     spec = make_spec()
     assert (spec.serves, spec.port) == (False, None)
     assert not {"PORT", "FAIRLEAD_SOCKET"} & spec.env.keys()
 
 
-def test_a_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None:
+def test_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None:
     work, place = make_work(action="workspace"), make_place(FOLDER)
     with pytest.raises(StartFailed, match="JupyterLab is not installed for /opt/py/bin/python3"):
         build_spec(work, place, make_machine(), RUNTIME)

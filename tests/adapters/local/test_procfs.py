@@ -35,7 +35,7 @@ def child() -> Iterator[int]:
             os.kill(process.pid, 9)
 
 
-def test_a_process_and_all_below_it_are_found(child: int) -> None:
+def test_process_tree_is_found(child: int) -> None:
     tree = procfs.list_tree("/proc", child)
     assert (tree[0].pid, tree[0].parent) == (child, os.getpid())
     assert tree[1].parent == child
@@ -44,7 +44,7 @@ def test_a_process_and_all_below_it_are_found(child: int) -> None:
     assert {process.pid for process in tree} <= {process.pid for process in own}
 
 
-def test_memory_and_time_are_measured(child: int) -> None:
+def test_memory_and_cpu_time_are_measured(child: int) -> None:
     own = procfs.list_tree("/proc", os.getpid())[0]
     assert 10 << 20 < own.resident < 10 << 30
     assert own.cpu_seconds > 0
@@ -52,7 +52,7 @@ def test_memory_and_time_are_measured(child: int) -> None:
     assert procfs.measure_memory("/proc", tree) == sum(process.resident for process in tree)
 
 
-def test_what_processes_share_counts_once_where_it_matters(child: int) -> None:
+def test_shared_memory_is_counted_once_if_the_limit_would_be_exceeded(child: int) -> None:
     tree = procfs.list_tree("/proc", child)
     together = procfs.measure_memory("/proc", tree)
     assert procfs.measure_memory("/proc", tree, limit=together) == together
@@ -60,7 +60,7 @@ def test_what_processes_share_counts_once_where_it_matters(child: int) -> None:
     assert 0 < shared < together
 
 
-def test_processes_are_found_by_the_run_in_their_environment(child: int) -> None:
+def test_processes_are_found_by_the_run_id_in_their_environment(child: int) -> None:
     found = orphans.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
     assert child in found
     assert len(found) == 2
@@ -81,24 +81,24 @@ def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
 
 
 @pytest.mark.parametrize("name", ["python", "a b", "a) S 1 2", "(x)", "x\ny"])
-def test_a_program_may_be_called_anything(tmp_path: Path, name: str) -> None:
+def test_any_process_name_is_parsed(tmp_path: Path, name: str) -> None:
     assert procfs.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE_SIZE)]
 
 
-def test_only_what_is_below_counts(tmp_path: Path) -> None:
+def test_only_descendants_are_listed(tmp_path: Path) -> None:
     proc = make_proc(tmp_path, (1, 0, "init"), (5, 1, "a"), (6, 5, "b"), (7, 6, "c"), (8, 1, "other"))
     assert [process.pid for process in procfs.list_tree(proc, 5)] == [5, 6, 7]
     assert procfs.list_tree(proc, 99) == []
     assert procfs.list_tree(str(tmp_path / "none"), 1) == []
 
 
-def test_a_process_that_ends_meanwhile_is_left_out(tmp_path: Path) -> None:
+def test_process_that_ends_during_the_scan_is_skipped(tmp_path: Path) -> None:
     proc = make_proc(tmp_path, (5, 1, "a"))
     (tmp_path / "6").mkdir()
     assert [process.pid for process in procfs.list_tree(proc, 5)] == [5]
 
 
-def test_disk_is_what_files_take_and_no_link_is_followed(tmp_path: Path) -> None:
+def test_disk_usage_counts_files_and_follows_no_symlink(tmp_path: Path) -> None:
     (tmp_path / "home" / "deep").mkdir(parents=True)
     (tmp_path / "large").write_bytes(b"x" * (1 << 20))
     (tmp_path / "home" / "deep" / "file").write_bytes(b"x" * (1 << 16))
@@ -108,13 +108,13 @@ def test_disk_is_what_files_take_and_no_link_is_followed(tmp_path: Path) -> None
     assert procfs.measure_disk(str(tmp_path / "none")) == 0
 
 
-def test_a_file_with_holes_takes_what_it_takes(tmp_path: Path) -> None:
+def test_sparse_file_counts_its_allocated_blocks(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
     assert procfs.measure_disk(str(tmp_path)) < 1 << 20
 
 
-def test_of_very_many_files_some_are_looked_at(tmp_path: Path) -> None:
+def test_number_of_measured_files_is_limited(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"d{number}").mkdir()
         (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)

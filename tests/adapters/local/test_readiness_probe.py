@@ -49,7 +49,7 @@ def find(home: Path, **more: Any) -> str | None:
     return readiness_probe.find_address(make_spec(home, **more), home.parent)
 
 
-def test_a_socket_that_takes_connections_is_taken_out_of_the_runs_reach(home: Path) -> None:
+def test_listening_socket_is_moved_out_of_reach_of_the_run(home: Path) -> None:
     with opened(home):
         assert find(home) == SOCKET
         assert os.listdir(home) == []
@@ -57,14 +57,14 @@ def test_a_socket_that_takes_connections_is_taken_out_of_the_runs_reach(home: Pa
     assert find(home) is None, "its process is gone"
 
 
-def test_a_socket_at_which_nobody_listens_yet_is_left_alone(home: Path) -> None:
+def test_socket_that_does_not_listen_yet_is_left_in_place(home: Path) -> None:
     """Its creator may still change the mode by path."""
     with opened(home, listens=False):
         assert find(home) is None
         assert os.listdir(home) == [SOCKET]
 
 
-def test_another_process_of_the_run_takes_the_place_of_the_one_before(home: Path) -> None:
+def test_socket_of_a_restarted_process_replaces_the_old_one(home: Path) -> None:
     with opened(home):
         assert find(home) == SOCKET
     with opened(home):
@@ -73,7 +73,7 @@ def test_another_process_of_the_run_takes_the_place_of_the_one_before(home: Path
     assert (os.listdir(home), os.listdir(home.parent)) == ([], ["home"])
 
 
-def test_a_link_to_somebody_elses_socket_is_not_followed(home: Path, tmp_path: Path) -> None:
+def test_symlink_to_another_socket_is_not_followed(home: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with opened(elsewhere):
@@ -84,7 +84,7 @@ def test_a_link_to_somebody_elses_socket_is_not_followed(home: Path, tmp_path: P
 
 
 @needs_root
-def test_a_socket_of_another_user_is_none_of_the_run(home: Path) -> None:
+def test_socket_of_another_user_is_ignored(home: Path) -> None:
     with opened(home):
         assert find(home, uid=OTHERS) is None
         os.chown(home / SOCKET, OTHERS, OTHERS)
@@ -93,13 +93,13 @@ def test_a_socket_of_another_user_is_none_of_the_run(home: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir, os.mkfifo], ids=["file", "folder", "pipe"])
-def test_what_is_no_socket_is_not_connected_to(home: Path, make: Callable[[Path], None]) -> None:
+def test_file_that_is_not_a_socket_is_ignored(home: Path, make: Callable[[Path], None]) -> None:
     make(home / SOCKET)
     assert find(home) is None
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_port_counts_at_whichever_address_of_this_machine_it_is_listened_on(home: Path, host: str) -> None:
+def test_port_is_found_on_any_local_address(home: Path, host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, 0), family=family, dualstack_ipv6=host == "::") as server:
         port = server.getsockname()[1]
@@ -108,7 +108,7 @@ def test_a_port_counts_at_whichever_address_of_this_machine_it_is_listened_on(ho
 
 
 @needs_root
-def test_a_port_that_another_user_listens_on_is_not_that_of_the_run(home: Path) -> None:
+def test_port_of_another_user_is_ignored(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert find(home, port=server.getsockname()[1], uid=OTHERS) is None
 
@@ -116,7 +116,7 @@ def test_a_port_that_another_user_listens_on_is_not_that_of_the_run(home: Path) 
 # Ports for runs that say none, and for those that do
 
 
-def test_a_run_that_says_no_port_is_given_a_free_one_of_its_own(tmp_path: Path) -> None:
+def test_run_without_a_port_gets_a_free_port(tmp_path: Path) -> None:
     first = tcp_ports.choose_port(make_work("r1"), None, [])
     assert tcp_ports.FIRST_PORT <= first < tcp_ports.FIRST_PORT + tcp_ports.PORTS
     taken = make_spec(tmp_path, port=first)
@@ -126,7 +126,7 @@ def test_a_run_that_says_no_port_is_given_a_free_one_of_its_own(tmp_path: Path) 
         assert tcp_ports.choose_port(make_work("r1"), None, [taken]) not in (first, second)
 
 
-def test_a_port_that_is_said_is_given_or_waited_for(tmp_path: Path) -> None:
+def test_requested_port_is_assigned_or_reported_as_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(Unavailable, match=f"^port {port} of this machine is in use by another program$"):

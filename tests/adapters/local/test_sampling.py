@@ -22,12 +22,14 @@ def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple
     return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False)).check()
 
 
-def test_a_run_over_its_memory_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_over_its_memory_limit_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert look(tmp_path, monkeypatch, LIMIT) is None
     found = look(tmp_path, monkeypatch, LIMIT + 1, LIMIT + 9)
     assert found is not None
     assert found[0] == "OOMKilled"
 
 
-def test_what_is_measured_once_and_not_again_ends_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_measurement_over_the_limit_does_not_kill_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert look(tmp_path, monkeypatch, 3 * LIMIT, LIMIT // 2) is None

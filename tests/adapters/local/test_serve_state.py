@@ -42,7 +42,7 @@ class Trial:
         return self.served.phase, self.served.reason
 
 
-def test_it_is_being_started_until_it_answers_and_then_runs() -> None:
+def test_run_is_starting_until_it_accepts_connections() -> None:
     trial = Trial()
     assert not trial.look()
     assert (trial.told, trial.served.address) == (("starting", ""), None)
@@ -53,7 +53,7 @@ def test_it_is_being_started_until_it_answers_and_then_runs() -> None:
     assert not trial.look(PROBE_SECONDS), "nothing is new"
 
 
-def test_what_takes_long_to_start_is_looked_at_more_and_more_seldom_but_always_soon() -> None:
+def test_slow_start_is_probed_less_often_with_a_maximum_interval() -> None:
     trial = Trial()
     for _ in range(6000):  # ten minutes
         trial.look(0.1)
@@ -62,7 +62,7 @@ def test_what_takes_long_to_start_is_looked_at_more_and_more_seldom_but_always_s
     assert any(trial.look(0.1) for _ in range(int(PROBE_SECONDS * 10) + 2))
 
 
-def test_a_process_that_lives_and_answers_no_more_is_not_ready_once_that_is_certain() -> None:
+def test_unresponsive_process_is_degraded_after_repeated_failures() -> None:
     trial = Trial()
     trial.address = "serve.sock"
     trial.look()
@@ -77,7 +77,7 @@ def test_a_process_that_lives_and_answers_no_more_is_not_ready_once_that_is_cert
     assert trial.told == ("running", "Ready")
 
 
-def test_nobody_is_sent_to_a_port_on_which_somebody_else_may_listen_by_now() -> None:
+def test_address_is_cleared_after_the_first_failed_probe_of_a_port() -> None:
     trial = Trial()
     trial.address = "127.0.0.1:8080"
     trial.look()
@@ -86,7 +86,7 @@ def test_nobody_is_sent_to_a_port_on_which_somebody_else_may_listen_by_now() -> 
     assert (trial.told, trial.served.address) == (("running", "Ready"), None)
 
 
-def test_pauses_grow_to_a_minute() -> None:
+def test_restart_backoff_grows_to_a_minute() -> None:
     trial, pauses = Trial(), []
     for _ in range(9):
         pauses.append(trial.end())
@@ -95,7 +95,7 @@ def test_pauses_grow_to_a_minute() -> None:
 
 
 @pytest.mark.parametrize(("steady", "pause"), [(BACKOFF_RESET_SECONDS, 1), (BACKOFF_RESET_SECONDS - PROBE_SECONDS, 8)])
-def test_pauses_begin_anew_after_it_was_ready_for_a_minute(steady: float, pause: int) -> None:
+def test_restart_backoff_resets_after_a_minute_of_readiness(steady: float, pause: int) -> None:
     trial = Trial()
     for _ in range(3):
         trial.end()
@@ -106,7 +106,7 @@ def test_pauses_begin_anew_after_it_was_ready_for_a_minute(steady: float, pause:
     assert trial.end() == pause
 
 
-def test_what_ended_is_degraded_until_it_answers_again_and_says_why_and_how_often() -> None:
+def test_exited_process_is_degraded_with_exit_code_and_restart_count() -> None:
     trial = Trial()
     trial.address = "serve.sock"
     trial.look()
@@ -137,7 +137,7 @@ def test_what_ended_is_degraded_until_it_answers_again_and_says_why_and_how_ofte
         ("StartFailed", "CrashLoopBackOff"),
     ],
 )
-def test_why_it_was_ended_is_told_and_that_it_ended_by_itself(reason: str, told: str) -> None:
+def test_degraded_reason_distinguishes_kills_from_exits(reason: str, told: str) -> None:
     trial = Trial()
     trial.end(reason)
     assert trial.told == ("degraded", told)

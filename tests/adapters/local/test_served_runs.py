@@ -117,7 +117,7 @@ def break_off(bench: LocalBench, run_id: str, **inputs: Any) -> None:
         ask(bench.executor, run_id, inputs)
 
 
-def test_a_served_function_answers_on_a_socket_that_only_the_server_gets_to(bench: LocalBench) -> None:
+def test_served_function_answers_on_a_socket_that_only_the_server_can_reach(bench: LocalBench) -> None:
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
     endpoint = bench.executor.find_endpoint("r1")
@@ -131,7 +131,7 @@ def test_a_served_function_answers_on_a_socket_that_only_the_server_gets_to(benc
     assert not (folder / "home" / SOCKET).exists(), "what the run cannot reach it cannot exchange"
 
 
-def test_what_ends_is_started_again_and_says_why_it_was_away(bench: LocalBench) -> None:
+def test_exited_process_is_restarted_and_the_cause_is_logged(bench: LocalBench) -> None:
     bench.start("r1", SERVES, action="serve")
     started_at = until(bench, "r1", "Ready").started_at
     break_off(bench, "r1", code=3)
@@ -150,7 +150,7 @@ def test_what_ends_is_started_again_and_says_why_it_was_away(bench: LocalBench) 
     ]
 
 
-def test_what_cannot_begin_is_degraded_with_its_reason_and_tried_again(bench: LocalBench) -> None:
+def test_process_that_fails_at_start_is_degraded_and_restarted(bench: LocalBench) -> None:
     bench.start("r1", NEVER, action="serve")
     wait_until(lambda: "exited twice" in (until(bench, "r1", "degraded").message), seconds=PATIENCE)
     seen = until(bench, "r1", "CrashLoopBackOff")
@@ -160,7 +160,7 @@ def test_what_cannot_begin_is_degraded_with_its_reason_and_tried_again(bench: Lo
     assert (ended.reason, ended.stopped) == ("Stopped", True)
 
 
-def test_what_takes_too_much_memory_is_killed_and_started_again(bench: LocalBench) -> None:
+def test_process_over_its_memory_limit_is_killed_and_restarted(bench: LocalBench) -> None:
     bench.start("r1", HUNGRY, action="serve", resources={"mem": {"requests": "16Mi", "limits": "150Mi"}})
     until(bench, "r1", "Ready")
     break_off(bench, "r1", size=500)
@@ -172,7 +172,7 @@ def test_what_takes_too_much_memory_is_killed_and_started_again(bench: LocalBenc
     assert len(bench.executor.read_usage("r1")) >= 2, "what it uses is looked at all the time"
 
 
-def test_nothing_of_a_process_that_ended_is_left_when_it_is_started_again(bench: LocalBench) -> None:
+def test_no_process_of_the_previous_start_is_left_after_a_restart(bench: LocalBench) -> None:
     bench.start("r1", LEAVES, action="serve")
     until(bench, "r1", "Ready")
     break_off(bench, "r1")
@@ -183,7 +183,7 @@ def test_nothing_of_a_process_that_ended_is_left_when_it_is_started_again(bench:
     assert until(bench, "r1", "failed").stopped
 
 
-def test_a_run_that_waits_to_be_started_again_can_be_stopped_at_once(bench: LocalBench) -> None:
+def test_run_in_restart_backoff_can_be_stopped_immediately(bench: LocalBench) -> None:
     bench.start("r1", NEVER, action="serve")
     wait_until(lambda: "in 4 s" in until(bench, "r1", "degraded", "starting").message, seconds=PATIENCE)
     bench.executor.stop("r1")
@@ -193,7 +193,7 @@ def test_a_run_that_waits_to_be_started_again_can_be_stopped_at_once(bench: Loca
         bench.executor.find_endpoint("r1")
 
 
-def test_another_server_takes_over_what_serves_and_hears_what_becomes_of_it(bench: LocalBench) -> None:
+def test_another_server_takes_over_a_served_run_and_its_notifications(bench: LocalBench) -> None:
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
     told: list[str] = []
@@ -210,7 +210,7 @@ def test_another_server_takes_over_what_serves_and_hears_what_becomes_of_it(benc
     assert set(told) == {"r1"}
 
 
-def test_whoever_listens_is_told_of_every_change(bench: LocalBench) -> None:
+def test_subscriber_is_notified_of_every_change(bench: LocalBench) -> None:
     told: list[str] = []
     bench.executor.subscribe(told.append)
     bench.start("r1", SERVES, action="serve")
@@ -221,7 +221,7 @@ def test_whoever_listens_is_told_of_every_change(bench: LocalBench) -> None:
     wait_until(lambda: len(told) >= 3, seconds=PATIENCE)
 
 
-def test_a_link_to_another_socket_is_not_followed(bench: LocalBench) -> None:
+def test_symlink_to_another_socket_is_not_followed(bench: LocalBench) -> None:
     """The server can get to sockets that a run cannot."""
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
@@ -234,7 +234,7 @@ def test_a_link_to_another_socket_is_not_followed(bench: LocalBench) -> None:
 
 
 @pytest.mark.parametrize("action", ["serve", "workspace"])
-def test_a_command_is_given_a_free_port_and_listens_there(bench: LocalBench, action: str) -> None:
+def test_command_gets_a_free_port_and_listens_there(bench: LocalBench, action: str) -> None:
     for run_id in ("r1", "r2"):
         bench.start(run_id, WEB, action=action, function=COMMAND)
     for run_id in ("r1", "r2"):
@@ -244,7 +244,7 @@ def test_a_command_is_given_a_free_port_and_listens_there(bench: LocalBench, act
     assert bench.executor.find_endpoint("r1") != bench.executor.find_endpoint("r2")
 
 
-def test_a_command_that_does_not_listen_where_it_is_told_is_said_to_be_awaited(bench: LocalBench) -> None:
+def test_command_that_does_not_listen_on_its_port_stays_starting(bench: LocalBench) -> None:
     bench.start("r1", WAITS.replace("def main():", "if True:"), action="serve", function=COMMAND)
     wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"], seconds=PATIENCE)
     seen = until(bench, "r1", "starting")
@@ -252,7 +252,7 @@ def test_a_command_that_does_not_listen_where_it_is_told_is_said_to_be_awaited(b
     assert seen.message == f"starting: not accepting connections on port {port} ($PORT) yet"
 
 
-def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: LocalBench) -> None:
+def test_requested_port_is_waited_for_while_another_run_uses_it(bench: LocalBench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     function = {**COMMAND, "port": port}
@@ -268,7 +268,7 @@ def test_a_port_that_is_said_is_waited_for_where_another_run_has_it(bench: Local
     until(bench, "r2", "Ready")
 
 
-def test_where_runs_have_no_view_of_their_own_they_serve_too(bench: LocalBench) -> None:
+def test_runs_without_isolation_can_serve(bench: LocalBench) -> None:
     python = Path("/usr/bin/python3")
     if not python.exists():
         pytest.skip("no Python is executable for all users")
@@ -284,7 +284,7 @@ def test_where_runs_have_no_view_of_their_own_they_serve_too(bench: LocalBench) 
     assert until(bench, "r1", "failed").stopped
 
 
-def test_a_notebook_where_there_is_none_fails_at_once_and_says_what_to_install(bench: LocalBench) -> None:
+def test_missing_jupyterlab_fails_the_run_with_a_hint(bench: LocalBench) -> None:
     bare = replace(runtime(), paths=())
     executor = LocalExecutor(bench.data / "bare", this_machine(), bare)
     executor.start(make_work("r1", action="workspace"))
@@ -296,7 +296,7 @@ def test_a_notebook_where_there_is_none_fails_at_once_and_says_what_to_install(b
     assert seen.message == f"JupyterLab is not installed for {bare.python}: {hint}"
 
 
-def test_a_notebook_answers_on_its_socket(bench: LocalBench) -> None:
+def test_notebook_answers_on_its_socket(bench: LocalBench) -> None:
     if not runtime().has("jupyterlab"):
         pytest.skip("JupyterLab is not installed for the Python of these tests: NOT TRIED")
     bench.start("r1", WAITS, action="workspace", function={"name": "lab", "source": "train.py"})

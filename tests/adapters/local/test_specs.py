@@ -38,12 +38,12 @@ LEAST = Spec("r1", "forest", "train-r1", "b1", ["x"], {}, "/", "/home", UserMapp
 
 
 @pytest.mark.parametrize("spec", [WHOLE, LEAST])
-def test_it_comes_back_as_it_was(tmp_path: Path, spec: Spec) -> None:
+def test_saved_spec_is_loaded_unchanged(tmp_path: Path, spec: Spec) -> None:
     spec.save(tmp_path)
     assert Spec.load(tmp_path) == spec
 
 
-def test_every_field_was_tried() -> None:
+def test_every_field_is_tested() -> None:
     for field in fields(Spec):
         assert getattr(WHOLE, field.name) != getattr(LEAST, field.name) or field.name in (
             "run_id",
@@ -53,7 +53,7 @@ def test_every_field_was_tried() -> None:
         )
 
 
-def test_no_secret_is_in_the_file(tmp_path: Path) -> None:
+def test_spec_file_contains_no_secret_value(tmp_path: Path) -> None:
     """Only the names of secrets are: a spec has no field for their values."""
     WHOLE.save(tmp_path)
     said = json.loads((tmp_path / SPEC).read_text())
@@ -61,14 +61,14 @@ def test_no_secret_is_in_the_file(tmp_path: Path) -> None:
     assert "secrets" not in said
 
 
-def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_json_file_is_written_atomically(tmp_path: Path) -> None:
     write_json(tmp_path / "state.json", {"phase": "starting"})
     with pytest.raises(TypeError):
         write_json(tmp_path / "state.json", {"phase": object()})
     assert read_json(tmp_path / "state.json") == {"phase": "starting"}
 
 
-def test_what_is_not_there_says_nothing(tmp_path: Path) -> None:
+def test_missing_json_file_reads_as_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert read_json(tmp_path / "none.json") is None
     assert read_json(tmp_path / "none" / "state.json") is None

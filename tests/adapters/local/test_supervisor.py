@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from fairlead.adapters.local.supervisor import Supervisor
 
 
-def test_what_was_read_by_somebody_else_in_the_meantime_is_not_waited_for() -> None:
+def test_stream_that_was_already_drained_does_not_block() -> None:
     """A run that serves, crashes and is started again: what it wrote is read before its turn comes."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)

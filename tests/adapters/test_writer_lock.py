@@ -33,7 +33,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
     holder.close()
 
 
-def test_whose_turn_comes_after_another_waited_in_vain_hardly_waits(line: WriterLock, locked: Path) -> None:
+def test_writer_behind_a_timed_out_writer_waits_only_briefly(line: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(change, line, locked)
         time.sleep(LONG_SECONDS / 2)  # half of the patience of the second is left at its turn
@@ -44,7 +44,7 @@ def test_whose_turn_comes_after_another_waited_in_vain_hardly_waits(line: Writer
         assert time.monotonic() - failed < LONG_SECONDS / 2
 
 
-def test_who_gives_up_in_the_line_is_told_what_it_is_that_takes_long(line: WriterLock, locked: Path) -> None:
+def test_timed_out_writer_reports_what_takes_long(line: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         with line:
             told = threads.submit(change, line, locked).result()
