@@ -25,7 +25,7 @@ from tests.services.worlds import OTHER_KEY
 SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data", "spec": {"claim_name": "sets"}}
 
 
-def test_what_does_not_fit_waits_with_the_reason_until_it_does(platform: Platform) -> None:
+def test_run_that_does_not_fit_is_queued_with_the_reason_until_it_fits(platform: Platform) -> None:
     first, second = (platform.submit(resources={"mem": "20Gi"}) for _ in range(2))
     controller = platform.control()
     controller.sync(set())
@@ -36,7 +36,7 @@ def test_what_does_not_fit_waits_with_the_reason_until_it_does(platform: Platfor
     assert platform.state(second.id)[0] == "pending"
 
 
-def test_why_a_run_waits_is_written_once(platform: Platform) -> None:
+def test_wait_reason_is_recorded_once(platform: Platform) -> None:
     platform.submit(resources={"cpu": 8})
     second, controller = platform.submit(resources={"cpu": 1}), platform.control()
     for _ in range(5):
@@ -47,7 +47,7 @@ def test_why_a_run_waits_is_written_once(platform: Platform) -> None:
     assert len(platform.events(second.id)) == 2
 
 
-def test_never_more_runs_than_there_is_room_for(platform: Platform) -> None:
+def test_admitted_runs_never_exceed_the_capacity(platform: Platform) -> None:
     submitted = [platform.submit(resources={"mem": "16Gi"}) for _ in range(12)]
     controller = platform.control()
     for _ in range(20):
@@ -60,13 +60,13 @@ def test_never_more_runs_than_there_is_room_for(platform: Platform) -> None:
     assert all(platform.executor.count("start", run.id) == 1 for run in submitted)
 
 
-def test_the_oldest_is_given_a_place_first(platform: Platform) -> None:
+def test_oldest_run_is_admitted_first(platform: Platform) -> None:
     submitted = [platform.submit(resources={"cpu": 6}) for _ in range(3)]
     platform.control().sync(set())
     assert [platform.state(run.id)[0] for run in submitted] == ["pending", "queued", "queued"]
 
 
-def test_a_large_run_is_not_overtaken_for_ever(platform: Platform) -> None:
+def test_large_run_is_not_overtaken_forever(platform: Platform) -> None:
     going = platform.submit(resources={"cpu": 4})
     controller = platform.control()
     controller.sync(set())
@@ -83,7 +83,7 @@ def test_a_large_run_is_not_overtaken_for_ever(platform: Platform) -> None:
     assert platform.state(large.id)[0] == "pending"
 
 
-def test_who_is_held_back_is_not_told_the_name_of_a_run_that_they_may_not_see(platform: Platform) -> None:
+def test_wait_message_does_not_name_an_invisible_run(platform: Platform) -> None:
     platform.submit(HOME, resources={"cpu": 8})
     controller = platform.control()
     controller.sync(set())
@@ -96,7 +96,7 @@ def test_who_is_held_back_is_not_told_the_name_of_a_run_that_they_may_not_see(pl
     assert "acme" not in platform.run(other.id).message
 
 
-def test_what_can_never_fit_any_more_blocks_nobody(platform: Platform) -> None:
+def test_run_that_can_never_fit_blocks_no_other_run(platform: Platform) -> None:
     run = platform.submit(resources={"cpu": 8})
     small = MemoryExecutor(Node("box", make_amounts(cpu=4, pods=4)))  # a setting took half of the machine
     after = platform.submit(resources={"cpu": 1})
@@ -106,7 +106,7 @@ def test_what_can_never_fit_any_more_blocks_nobody(platform: Platform) -> None:
     assert platform.state(after.id)[0] == "pending"
 
 
-def test_a_run_on_no_cluster_is_told_so(platform: Platform) -> None:
+def test_run_without_a_cluster_is_queued_with_no_executor(platform: Platform) -> None:
     run = platform.submit("project/lost", function={"name": "t", "kind": "container", "image": "i"})
     for _ in range(2):
         platform.control().sync(set())
@@ -114,7 +114,7 @@ def test_a_run_on_no_cluster_is_told_so(platform: Platform) -> None:
     assert platform.events(run.id).count(("queued", "NoExecutor")) == 1
 
 
-def test_runs_on_a_cluster_that_nobody_executes_keep_no_other_from_starting(
+def test_runs_on_a_cluster_without_an_executor_do_not_block_others(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
@@ -128,7 +128,7 @@ def test_runs_on_a_cluster_that_nobody_executes_keep_no_other_from_starting(
 # Dependencies of a start
 
 
-def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> None:
+def test_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> None:
     services, root = platform.world.services, platform.world.root
     services.secrets.put(root, HOME, "TOKEN", "hunter2")
     services.secrets.put(root, HOME, "UNUSED", "other")
@@ -144,7 +144,7 @@ def test_a_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> N
     assert work.name == work.manifests[0]["metadata"]["name"]
 
 
-def test_the_secret_of_a_start_is_the_one_of_now(platform: Platform) -> None:
+def test_secret_is_read_at_the_start(platform: Platform) -> None:
     services, root = platform.world.services, platform.world.root
     services.secrets.put(root, HOME, "TOKEN", "old")
     run = platform.submit(secrets=["TOKEN"])
@@ -153,7 +153,7 @@ def test_the_secret_of_a_start_is_the_one_of_now(platform: Platform) -> None:
     assert platform.executor.kept[run.id].work.secrets == {"TOKEN": "new"}
 
 
-def test_a_secret_that_was_deleted_before_the_start_fails_the_run(platform: Platform) -> None:
+def test_secret_deleted_before_the_start_fails_the_run(platform: Platform) -> None:
     services, root = platform.world.services, platform.world.root
     services.secrets.put(root, HOME, "TOKEN", "x")
     run = platform.submit(secrets=["TOKEN"])
@@ -167,7 +167,7 @@ def test_a_secret_that_was_deleted_before_the_start_fails_the_run(platform: Plat
     assert platform.executor.count("start", run.id) == 0
 
 
-def test_code_that_is_gone_fails_the_run(platform: Platform) -> None:
+def test_missing_code_fails_the_run(platform: Platform) -> None:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run = platform.submit(function={**PYTHON, "code": DIGEST})
     with platform.world.store.changing("assets") as tx:
@@ -176,7 +176,7 @@ def test_code_that_is_gone_fails_the_run(platform: Platform) -> None:
     assert platform.state(run.id) == ("failed", "CodeMissing")
 
 
-def test_a_secret_that_cannot_be_opened_keeps_no_other_run_from_starting(platform: Platform) -> None:
+def test_secret_that_cannot_be_decrypted_does_not_block_other_runs(platform: Platform) -> None:
     platform.world.services.secrets.put(platform.world.root, HOME, "TOKEN", "x")
     first, second = platform.submit(secrets=["TOKEN"]), platform.submit()
     controller = platform.control()
@@ -192,7 +192,7 @@ def test_a_secret_that_cannot_be_opened_keeps_no_other_run_from_starting(platfor
         assert platform.executor.count("start", first.id) == 1
 
 
-def test_what_keeps_a_run_from_starting_is_told(platform: Platform) -> None:
+def test_start_error_is_recorded(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.end(run.id, Phase.FAILED, reason="StartFailed", message="config map x does not exist")
@@ -200,9 +200,7 @@ def test_what_keeps_a_run_from_starting_is_told(platform: Platform) -> None:
     assert platform.state(run.id) == ("failed", "StartFailed")
 
 
-def test_a_run_whose_plan_cannot_be_read_keeps_nobody_else_from_a_place(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_plan_does_not_block_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, good = platform.submit(), platform.submit()
 
     def read(run: RunRecord, kept: PlanRecord) -> Any:
@@ -214,7 +212,7 @@ def test_a_run_whose_plan_cannot_be_read_keeps_nobody_else_from_a_place(
 
 
 @pytest.mark.every_store
-def test_a_database_that_is_lost_while_places_are_given_is_told_once_and_asked_again(
+def test_lost_database_during_admission_is_logged_once_and_retried(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, controller = [platform.submit() for _ in range(2)], platform.control()

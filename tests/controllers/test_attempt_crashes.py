@@ -25,7 +25,7 @@ def kill(*_args: Any, **_more: Any) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("step", ["load_tried", "save", "clean_up"])
-def test_a_server_that_is_killed_at_the_end_of_a_try_loses_none_and_tries_none_twice(
+def test_server_killed_at_the_end_of_an_attempt_loses_and_repeats_none(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     controller = platform.control()
@@ -49,7 +49,7 @@ def test_a_server_that_is_killed_at_the_end_of_a_try_loses_none_and_tries_none_t
     assert platform.executor.count("clean_up", run) >= 1
 
 
-def test_what_is_kept_of_a_try_and_what_comes_next_are_kept_together(
+def test_attempt_record_and_next_state_are_saved_in_one_transaction(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller = platform.control()
@@ -65,7 +65,7 @@ def test_what_is_kept_of_a_try_and_what_comes_next_are_kept_together(
 
 
 @pytest.mark.parametrize("step", ["claimed", "loaded", "started"])
-def test_a_server_that_is_killed_while_it_starts_a_try_starts_it_once(
+def test_server_killed_while_it_starts_an_attempt_starts_it_once(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     controller = platform.control()
@@ -96,7 +96,7 @@ def test_a_server_that_is_killed_while_it_starts_a_try_starts_it_once(
     assert platform.run(run).attempt == 2
 
 
-def test_a_try_that_cannot_be_told_of_now_is_not_taken_for_one_that_failed(platform: Platform) -> None:
+def test_unavailable_executor_does_not_fail_the_attempt(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     platform.executor.broken[run] = Unavailable("no answer")
@@ -104,7 +104,7 @@ def test_a_try_that_cannot_be_told_of_now_is_not_taken_for_one_that_failed(platf
     assert (platform.run(run).state, platform.run(run).attempt) == ("running", 1)
 
 
-def test_another_server_may_try_it_next(platform: Platform) -> None:
+def test_next_attempt_can_run_on_another_server(platform: Platform) -> None:
     controller, other = platform.control(), MemoryExecutor()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
@@ -119,7 +119,7 @@ def test_another_server_may_try_it_next(platform: Platform) -> None:
 
 
 @pytest.mark.every_store
-def test_on_a_cluster_a_run_is_tried_again_once_by_whichever_server(servers: Servers) -> None:
+def test_cluster_run_is_retried_once_by_any_server(servers: Servers) -> None:
     platform = servers.platform
     run = platform.submit(FAR, retries=2)
     servers.look("one", "two")
@@ -138,7 +138,7 @@ def test_on_a_cluster_a_run_is_tried_again_once_by_whichever_server(servers: Ser
     assert sorted(started) == sorted(servers.kept)
 
 
-def test_on_a_cluster_the_pause_and_the_quota_hold_too(servers: Servers) -> None:
+def test_backoff_and_quota_apply_to_retries_on_a_cluster(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy(FAR, quota={"runs": 1})
     run, behind = platform.submit(FAR, retries=1), platform.submit(FAR)

@@ -51,7 +51,7 @@ def pass_by(platform: Platform, controller: RunController, seconds: float = LOOK
     controller.sync(set())
 
 
-def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -> None:
+def test_run_that_fails_twice_completes_at_its_third_attempt(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=2)
     error = {"type": "ValueError", "message": "bad"}
@@ -104,7 +104,7 @@ def test_a_run_that_fails_twice_completes_at_its_third_try(platform: Platform) -
     assert started == [run, f"{run}-2", f"{run}-3"]
 
 
-def test_the_last_failure_ends_the_run(platform: Platform) -> None:
+def test_last_failure_ends_the_run(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     for execution in (run, f"{run}-2"):
@@ -118,7 +118,7 @@ def test_the_last_failure_ends_the_run(platform: Platform) -> None:
 
 
 @pytest.mark.every_store
-def test_a_run_waits_for_the_pause_before_it_is_tried_again(platform: Platform) -> None:
+def test_retry_waits_for_its_backoff(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
@@ -133,7 +133,7 @@ def test_a_run_waits_for_the_pause_before_it_is_tried_again(platform: Platform) 
 
 
 @pytest.mark.parametrize("reason", ["SupervisorLost", "NodeLost", "Evicted", "PodRemoved"])
-def test_what_was_lost_is_tried_again_at_once(platform: Platform, reason: str) -> None:
+def test_lost_run_is_retried_immediately(platform: Platform, reason: str) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run, reason)
@@ -143,14 +143,14 @@ def test_what_was_lost_is_tried_again_at_once(platform: Platform, reason: str) -
     assert platform.executor.count("start", f"{run}-2") == 1
 
 
-def test_an_executor_that_tells_of_a_try_wakes_its_run(platform: Platform) -> None:
+def test_notification_about_an_attempt_enqueues_its_run(platform: Platform) -> None:
     controller = platform.control()
     controller.enqueue("r1-2")
     controller.enqueue("r1")
     assert controller._changed == {"r1"}
 
 
-def test_what_tells_of_a_try_that_is_over_changes_nothing(platform: Platform) -> None:
+def test_notification_about_an_earlier_attempt_changes_nothing(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run, "NodeLost")
@@ -175,7 +175,7 @@ def memory_of(platform: Platform, execution: str) -> str:
     return found
 
 
-def test_after_it_ran_out_of_memory_a_run_has_more_until_it_may_not(platform: Platform) -> None:
+def test_memory_grows_after_oom_kills_up_to_the_maximum(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, **GROWING)
     given = []
@@ -191,7 +191,7 @@ def test_after_it_ran_out_of_memory_a_run_has_more_until_it_may_not(platform: Pl
     assert [attempt.mem_bytes for attempt in records(platform, run)] == [8 * GI, 16 * GI]
 
 
-def test_a_place_on_this_machine_is_given_by_what_the_try_asks_for(platform: Platform) -> None:
+def test_admission_uses_the_request_of_the_attempt(platform: Platform) -> None:
     controller = platform.control()
     large = begin(platform, controller, resources={"mem": "20Gi"})
     run = begin(platform, controller, **GROWING)
@@ -208,7 +208,7 @@ def test_a_place_on_this_machine_is_given_by_what_the_try_asks_for(platform: Pla
     assert memory_of(platform, f"{run}-2") == "16Gi"
 
 
-def test_what_has_run_for_long_has_not_waited_for_long(platform: Platform) -> None:
+def test_running_time_does_not_count_as_waiting_time(platform: Platform) -> None:
     """Otherwise it would hold back all that fit, as soon as it is to be tried again."""
     controller = platform.control()
     run = begin(platform, controller, resources={"cpu": 5}, retries=1)
@@ -229,7 +229,7 @@ def test_what_has_run_for_long_has_not_waited_for_long(platform: Platform) -> No
     assert preview()["fit"]["verdict"] == "later"
 
 
-def test_quotas_count_what_the_try_asks_for(platform: Platform) -> None:
+def test_quotas_count_the_request_of_the_attempt(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"mem": "32Gi"})
     controller = platform.control()
     other = begin(platform, controller, resources={"mem": "20Gi"})
@@ -244,7 +244,7 @@ def test_quotas_count_what_the_try_asks_for(platform: Platform) -> None:
     assert platform.state(run)[0] == "pending"
 
 
-def test_what_waits_to_be_tried_again_holds_nothing(platform: Platform) -> None:
+def test_run_that_waits_for_a_retry_uses_no_quota(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 1})
     controller = platform.control()
     run = begin(platform, controller, retries=1)
@@ -258,7 +258,7 @@ def test_what_waits_to_be_tried_again_holds_nothing(platform: Platform) -> None:
     assert platform.state(run) == ("queued", "QuotaExceeded")
 
 
-def test_why_says_that_it_is_tried_again_and_when(platform: Platform) -> None:
+def test_explanation_says_when_the_retry_starts(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
@@ -272,7 +272,7 @@ def test_why_says_that_it_is_tried_again_and_when(platform: Platform) -> None:
 # Stopping
 
 
-def test_a_run_that_waits_to_be_tried_again_is_stopped_for_good(platform: Platform) -> None:
+def test_run_that_waits_for_a_retry_can_be_stopped(platform: Platform) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
@@ -284,9 +284,7 @@ def test_a_run_that_waits_to_be_tried_again_is_stopped_for_good(platform: Platfo
     assert platform.executor.list_runs() == [run]
 
 
-def test_a_stop_that_comes_while_a_try_is_decided_about_wins(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_during_the_retry_decision_takes_precedence(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
@@ -307,7 +305,7 @@ def test_a_stop_that_comes_while_a_try_is_decided_about_wins(
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
-def test_the_try_that_runs_is_the_one_that_is_stopped(platform: Platform, attempt: int) -> None:
+def test_stop_applies_to_the_current_attempt(platform: Platform, attempt: int) -> None:
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     execution = run
@@ -341,7 +339,7 @@ def try_twice(platform: Platform) -> str:
     return run
 
 
-def test_all_tries_go_with_their_run(platform: Platform) -> None:
+def test_attempts_are_deleted_with_their_run(platform: Platform) -> None:
     run, other = try_twice(platform), try_twice(platform)
     platform.world.services.runs.delete(platform.world.root, run)
     platform.control().sync({run})
@@ -350,14 +348,14 @@ def test_all_tries_go_with_their_run(platform: Platform) -> None:
         assert {attempt.run_id for attempt in tx.find(AttemptRecord)} == {other}
 
 
-def test_tries_of_a_run_that_nobody_knows_are_swept(platform: Platform) -> None:
+def test_attempts_of_unknown_runs_are_removed(platform: Platform) -> None:
     run, retention = try_twice(platform), make_retention(platform)
     platform.world.services.runs.delete(platform.world.root, run)
     assert retention.sweep()
     assert platform.executor.list_runs() == []
 
 
-def test_logs_of_old_tries_are_forgotten_by_the_time_of_their_own_end(platform: Platform) -> None:
+def test_logs_of_earlier_attempts_expire_by_their_own_end_time(platform: Platform) -> None:
     run, retention = try_twice(platform), make_retention(platform, logs=7)
     platform.world.clock.pass_by(days=6)
     retention.sweep()
@@ -367,7 +365,7 @@ def test_logs_of_old_tries_are_forgotten_by_the_time_of_their_own_end(platform: 
     assert platform.executor.list_runs() == []
 
 
-def test_an_earlier_try_is_swept_while_the_run_goes_on(platform: Platform) -> None:
+def test_earlier_attempt_is_cleaned_up_while_the_run_continues(platform: Platform) -> None:
     controller, retention = platform.control(), make_retention(platform)
     run = begin(platform, controller, retries=1)
     fail(platform, run, "NodeLost", finished_at=platform.world.clock())

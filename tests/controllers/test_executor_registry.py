@@ -68,7 +68,7 @@ def network() -> Network:
     return Network()
 
 
-def test_a_cluster_is_connected_to_once_and_let_go_when_it_is_gone(network: Network) -> None:
+def test_cluster_is_connected_once_and_closed_when_it_is_deleted(network: Network) -> None:
     main, bare = network.add("main"), network.add("bare", kubeconfig=False)
     for _ in range(2):
         network.registry.refresh()
@@ -89,7 +89,7 @@ def test_a_cluster_is_connected_to_once_and_let_go_when_it_is_gone(network: Netw
 
 
 @pytest.mark.parametrize("what", ["the cluster", "its kubeconfig"])
-def test_a_cluster_that_has_changed_is_connected_to_anew(network: Network, what: str) -> None:
+def test_changed_cluster_is_reconnected(network: Network, what: str) -> None:
     main, other = network.add("main"), network.add("other")
     network.registry.refresh()
     first, second = network.opened
@@ -105,7 +105,7 @@ def test_a_cluster_that_has_changed_is_connected_to_anew(network: Network, what:
     assert renewed.cluster.autoscaled is (what == "the cluster")
 
 
-def test_a_change_of_something_else_changes_no_connection(network: Network) -> None:
+def test_unrelated_change_does_not_reconnect(network: Network) -> None:
     network.add("main")
     network.registry.refresh()
     network.add("bare", kubeconfig=False)
@@ -113,7 +113,7 @@ def test_a_change_of_something_else_changes_no_connection(network: Network) -> N
     assert [remote.closed for remote in network.opened] == [False]
 
 
-def test_a_kubeconfig_that_cannot_be_opened_is_told_and_tried_again(network: Network) -> None:
+def test_kubeconfig_that_cannot_be_decrypted_is_reported_and_retried(network: Network) -> None:
     main = network.add("main")
     keyring = network.registry._keyring
     network.registry._keyring = AesKeyring(parse_keys(OTHER_KEY))
@@ -125,7 +125,7 @@ def test_a_kubeconfig_that_cannot_be_opened_is_told_and_tried_again(network: Net
     assert network.registry.find(main) is network.opened[0]
 
 
-def test_one_that_was_connected_and_cannot_be_anew_is_executed_by_nobody(network: Network) -> None:
+def test_failed_reconnection_leaves_no_executor(network: Network) -> None:
     main = network.add("main")
     network.registry.refresh()
     network.broken["main"] = Unavailable("no answer")
@@ -136,7 +136,7 @@ def test_one_that_was_connected_and_cannot_be_anew_is_executed_by_nobody(network
     assert (network.registry.find(main), network.opened[0].closed) == (None, True)
 
 
-def test_at_the_end_every_cluster_is_let_go(network: Network) -> None:
+def test_close_closes_every_cluster(network: Network) -> None:
     for name in ("main", "other"):
         network.add(name)
     network.registry.refresh()
@@ -144,7 +144,7 @@ def test_at_the_end_every_cluster_is_let_go(network: Network) -> None:
     assert [remote.closed for remote in network.opened] == [True, True]
 
 
-def test_one_that_cannot_be_reached_keeps_nobody_from_the_others(network: Network) -> None:
+def test_unreachable_cluster_does_not_block_others(network: Network) -> None:
     bad, main = network.add("bad"), network.add("main")
     network.broken["bad"] = ValueError("that is not a certificate")
     for _ in range(2):

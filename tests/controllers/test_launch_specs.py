@@ -40,29 +40,29 @@ def make_secret(name: str, value: bytes) -> SecretRecord:
 
 
 @pytest.mark.parametrize("secrets", [None, ["HF_TOKEN"]])
-def test_a_run_that_hands_over_nothing_has_no_token(secrets: list[str] | None) -> None:
+def test_run_without_uploads_has_no_token(secrets: list[str] | None) -> None:
     assert load(secrets, make_secret("HF_TOKEN", b"hf")).run_token == ""
 
 
-def test_a_run_has_its_own_token_beside_its_secrets() -> None:
+def test_run_token_is_separate_from_the_secrets() -> None:
     work = load([RUN_TOKEN, "HF_TOKEN"], make_secret("HF_TOKEN", b"hf"))
     assert work.secrets == {"HF_TOKEN": "hf"}
     assert open_run_token(KEYRING, work.run_token) == "r1"
     assert work.run_token not in repr(work)
 
 
-def test_a_secret_of_the_name_is_not_taken_for_the_token() -> None:
+def test_secret_named_like_the_run_token_is_not_used_as_the_token() -> None:
     work = load([RUN_TOKEN], make_secret(RUN_TOKEN, b"mine"))
     assert work.secrets == {}
     assert open_run_token(KEYRING, work.run_token) == "r1"
 
 
-def test_a_secret_that_is_gone_is_still_missed() -> None:
+def test_missing_secret_is_reported() -> None:
     with pytest.raises(LaunchInputMissing, match="HF_TOKEN"):
         load([RUN_TOKEN, "HF_TOKEN"])
 
 
-def test_a_later_try_has_a_token_and_objects_of_its_own() -> None:
+def test_later_attempt_has_its_own_token_and_objects() -> None:
     store, run_id = MemoryStore(), "0198c0de" * 4
     asked = {"function": PYTHON, "resources": {"mem": "4Gi"}, "secrets": ["HF_TOKEN"]}
     planned = explanations.to_data(plan(asked, make_cluster(server_url="https://fairlead.example"), run_id=run_id))

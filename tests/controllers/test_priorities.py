@@ -7,7 +7,7 @@ from tests.services.executing import HOME, Platform
 
 
 @pytest.mark.every_store
-def test_a_higher_priority_comes_first_and_then_the_older_one(platform: Platform) -> None:
+def test_higher_priority_is_admitted_first_and_then_the_older_run(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 1})
     going = platform.submit()
     controller = platform.control()
@@ -23,7 +23,7 @@ def test_a_higher_priority_comes_first_and_then_the_older_one(platform: Platform
     assert order == [high, later, plain, low]
 
 
-def test_on_a_full_machine_a_higher_priority_comes_first(platform: Platform) -> None:
+def test_higher_priority_is_admitted_first_on_a_full_machine(platform: Platform) -> None:
     going = platform.submit(resources={"cpu": 8})
     controller = platform.control()
     controller.sync(set())

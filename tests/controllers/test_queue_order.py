@@ -31,7 +31,7 @@ def pass_by(platform: Platform) -> None:
 # On this machine
 
 
-def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(platform: Platform) -> None:
+def test_quota_holds_a_run_with_the_reason_until_another_run_ends(platform: Platform) -> None:
     platform.world.put_policy(HERE, quota={"runs": 2})
     _, second, third = submitted = [platform.submit(scope) for scope in (HOME, OTHER, HOME)]
     controller = platform.control()
@@ -46,7 +46,7 @@ def test_a_quota_holds_a_run_with_the_reason_until_another_one_has_ended(platfor
     assert platform.events(third.id)[1:3] == [("queued", "QuotaExceeded"), ("pending", "Claimed")]
 
 
-def test_quotas_of_all_scopes_above_a_run_hold_it(platform: Platform) -> None:
+def test_quotas_of_all_ancestor_scopes_apply(platform: Platform) -> None:
     platform.world.put_policy(quota={"gpu": 2})
     platform.world.put_policy(HOME, quota={"mem": "10Gi"})
     one = platform.submit(HOME, resources={"mem": "6Gi", "gpu": 1})
@@ -59,7 +59,7 @@ def test_quotas_of_all_scopes_above_a_run_hold_it(platform: Platform) -> None:
     assert platform.run(four.id).message.endswith("waiting for 1 of 2 GPUs in the platform quota")
 
 
-def test_a_later_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(platform: Platform) -> None:
+def test_later_run_does_not_overtake_an_older_run_that_waits_for_the_same_quota(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 4})
     going = platform.submit(resources={"cpu": 3})
     large, small, other = (
@@ -78,7 +78,7 @@ def test_a_later_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(pl
     assert states(platform, large, small, late) == ["pending", "queued", "queued"]
 
 
-def test_when_the_first_in_line_is_stopped_those_behind_it_go_on(platform: Platform) -> None:
+def test_runs_behind_a_stopped_run_are_admitted(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 4})
     platform.submit(resources={"cpu": 3})
     large, small = platform.submit(resources={"cpu": 4}), platform.submit(resources={"cpu": 1})
@@ -89,7 +89,7 @@ def test_when_the_first_in_line_is_stopped_those_behind_it_go_on(platform: Platf
     assert states(platform, large, small) == ["stopped", "pending"]
 
 
-def test_a_run_that_exceeds_a_quota_alone_is_told_so_and_holds_nobody_back(platform: Platform) -> None:
+def test_run_larger_than_its_quota_is_reported_and_holds_back_no_other_run(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 2})
     large, small = platform.submit(resources={"cpu": 3}), platform.submit(resources={"cpu": 2})
     platform.control().sync(set())
@@ -97,7 +97,7 @@ def test_a_run_that_exceeds_a_quota_alone_is_told_so_and_holds_nobody_back(platf
     assert platform.run(large.id).message == "needs 3 CPU cores; the project/home quota is 2"
 
 
-def test_what_no_machine_takes_waits_for_no_quota(platform: Platform) -> None:
+def test_run_that_fits_no_machine_reserves_no_quota(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 9})
     going, large, small = (platform.submit(resources={"cpu": cpu}) for cpu in (2, 8, 1))
     controller = platform.control()
@@ -108,7 +108,7 @@ def test_what_no_machine_takes_waits_for_no_quota(platform: Platform) -> None:
     assert platform.run(large.id).reason == "NeverFits"
 
 
-def test_why_a_run_waits_is_written_once_and_names_no_run(platform: Platform) -> None:
+def test_quota_wait_reason_is_recorded_once_and_names_no_run(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 4, "runs": 1})
     first = platform.submit(HOME, resources={"cpu": 4})
     second, controller = platform.submit(OTHER, resources={"cpu": 2}), platform.control()
@@ -122,7 +122,7 @@ def test_why_a_run_waits_is_written_once_and_names_no_run(platform: Platform) ->
     assert platform.run(second.id).revision == 2
 
 
-def test_a_quota_that_is_raised_or_removed_lets_runs_go(platform: Platform) -> None:
+def test_raised_or_removed_quota_admits_runs(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 1})
     platform.world.put_policy(OTHER, quota={"runs": 0})
     submitted = [platform.submit(scope) for scope in (HOME, HOME, HOME, OTHER)]
@@ -144,7 +144,7 @@ def test_a_quota_that_is_raised_or_removed_lets_runs_go(platform: Platform) -> N
     assert states(platform, submitted[2]) == ["pending"]
 
 
-def test_a_quota_that_is_lowered_stops_nobody(platform: Platform) -> None:
+def test_lowered_quota_stops_no_run(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 3})
     submitted, controller = [platform.submit() for _ in range(3)], platform.control()
     controller.sync(set())
@@ -163,7 +163,7 @@ def test_a_quota_that_is_lowered_stops_nobody(platform: Platform) -> None:
     assert platform.state(late.id)[0] == "pending"
 
 
-def test_a_run_that_passes_its_quota_and_finds_no_room_is_told_of_the_room(platform: Platform) -> None:
+def test_run_within_its_quota_that_does_not_fit_reports_the_missing_capacity(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 2})
     going = [platform.submit(OTHER, resources={"cpu": 4}), platform.submit(HOME, resources={"cpu": 4})]
     large = [platform.submit(HOME, resources={"cpu": 8}) for _ in range(3)]
@@ -191,7 +191,7 @@ def test_a_run_that_passes_its_quota_and_finds_no_room_is_told_of_the_room(platf
     assert states(platform, *large) == ["pending", "queued", "queued"]
 
 
-def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_held_by_a_quota_do_not_hide_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "FULL_PASS_LIMIT", 3)
     monkeypatch.setattr(runs, "SHORT_PASS_LIMIT", 2)
     monkeypatch.setattr(queue_order, "HELD_PER_QUOTA", 2)
@@ -215,7 +215,7 @@ def test_however_many_a_quota_holds_they_hide_nobody(platform: Platform, monkeyp
 
 
 @pytest.mark.every_store
-def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_look(platform: Platform) -> None:
+def test_new_quota_is_counted_from_the_next_pass(platform: Platform) -> None:
     controller = platform.control()
     controller.sync(set())
     platform.world.put_policy(HOME, quota={"runs": 1})
@@ -225,7 +225,7 @@ def test_a_quota_of_which_a_server_does_not_know_yet_is_counted_with_the_next_lo
     assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "QuotaExceeded")]
 
 
-def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
+def test_without_quotas_nothing_is_counted_and_no_run_waits(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform = found_platform(memory_store, monkeypatch)
@@ -254,7 +254,7 @@ def test_where_no_quota_is_said_nothing_is_counted_and_nobody_waits(
 # On clusters
 
 
-def test_a_cluster_is_given_a_run_when_it_is_its_turn(servers: Servers) -> None:
+def test_run_is_started_on_its_cluster_in_queue_order(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"runs": 2})
     submitted = [platform.submit(FAR) for _ in range(4)]
@@ -271,7 +271,7 @@ def test_a_cluster_is_given_a_run_when_it_is_its_turn(servers: Servers) -> None:
     assert states(platform, *submitted, late) == ["pending", "completed", "pending", "queued", "queued"]
 
 
-def test_a_new_run_is_handed_to_its_cluster_at_once_where_the_quota_has_room(servers: Servers) -> None:
+def test_new_run_starts_on_its_cluster_immediately_if_the_quota_allows_it(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"runs": 1})
     servers.look("one")
@@ -283,7 +283,7 @@ def test_a_new_run_is_handed_to_its_cluster_at_once_where_the_quota_has_room(ser
 
 
 @pytest.mark.every_store
-def test_a_new_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(servers: Servers) -> None:
+def test_new_run_does_not_overtake_an_older_run_that_waits_for_the_same_quota(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"cpu": 4})
     going, large = (platform.submit(FAR, resources={"cpu": cpu}) for cpu in (3, 4))
@@ -294,7 +294,7 @@ def test_a_new_run_does_not_pass_an_older_one_that_waits_for_the_same_quota(serv
 
 
 @pytest.mark.every_store
-def test_a_quota_of_the_platform_holds_machines_and_clusters_together(servers: Servers) -> None:
+def test_platform_quota_covers_machines_and_clusters(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy(quota={"cpu": 4})
     submitted = [platform.submit(scope, resources={"cpu": 2}) for scope in (HOME, FAR, HOME, FAR)]
@@ -313,7 +313,7 @@ def test_a_quota_of_the_platform_holds_machines_and_clusters_together(servers: S
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("scope", [HERE, "platform"])
-def test_servers_that_claim_at_once_never_exceed_a_quota(
+def test_concurrent_claims_never_exceed_a_quota(
     database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch, scope: str
 ) -> None:
     platform = found_platform(database_store, monkeypatch)
@@ -344,7 +344,7 @@ def test_servers_that_claim_at_once_never_exceed_a_quota(
 
 
 @pytest.mark.every_store
-def test_servers_that_look_at_once_give_away_all_that_a_quota_has_and_no_more(
+def test_concurrent_passes_use_the_full_quota_and_no_more(
     database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform = found_platform(database_store, monkeypatch)

@@ -43,16 +43,14 @@ def test_objects_that_appear_after_their_run_was_stopped_are_removed(servers: Se
     assert platform.state(run.id) == ("stopped", "Stopped")
 
 
-def test_a_server_leaves_the_objects_of_ended_runs_to_the_server_that_holds_them(
-    servers: Servers, platform: Platform
-) -> None:
+def test_server_does_not_remove_objects_of_runs_that_another_server_owns(servers: Servers, platform: Platform) -> None:
     run = stop_unseen(servers, platform)
     servers.executors["one"].go(run.id)
     servers.controllers["two"].sync({run.id})
     assert servers.executors["two"].calls == []
 
 
-def test_a_removal_that_fails_is_repeated_until_it_works(
+def test_failed_removal_is_repeated_until_it_succeeds(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, executor = stop_unseen(servers, platform), servers.executors["one"]
@@ -65,7 +63,7 @@ def test_a_removal_that_fails_is_repeated_until_it_works(
     assert executor.count("stop", run.id) == 2
 
 
-def test_every_attempt_that_could_not_be_tidied_up_is_tidied_up_later(
+def test_failed_clean_up_of_every_attempt_is_repeated_later(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, executor = platform.submit(FAR, retries=1), servers.executors["one"]
@@ -90,7 +88,7 @@ def test_every_attempt_that_could_not_be_tidied_up_is_tidied_up_later(
     assert tidied == [run.id, f"{run.id}-2"]
 
 
-def test_what_could_not_be_removed_of_a_deleted_run_is_removed_later(
+def test_failed_removal_of_a_deleted_run_is_repeated_later(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, executor = platform.submit(FAR), servers.executors["one"]

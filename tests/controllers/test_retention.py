@@ -43,7 +43,7 @@ def kept(platform: Platform, kind: type) -> int:
 
 
 @pytest.mark.every_store
-def test_what_ended_long_ago_is_forgotten_with_all_that_belongs_to_it(platform: Platform) -> None:
+def test_expired_run_is_deleted_with_all_its_records(platform: Platform) -> None:
     old = finish(platform)
     platform.world.clock.pass_by(days=31)
     new = finish(platform)
@@ -57,14 +57,14 @@ def test_what_ended_long_ago_is_forgotten_with_all_that_belongs_to_it(platform: 
     assert old != new
 
 
-def test_a_run_is_kept_as_long_as_it_may_be(platform: Platform) -> None:
+def test_run_is_retained_until_its_retention_period_ends(platform: Platform) -> None:
     run = finish(platform)
     platform.world.clock.pass_by(days=30, seconds=-10)
     make_retention(platform).sweep()
     assert platform.run(run).state == "completed"
 
 
-def test_logs_go_before_runs(platform: Platform) -> None:
+def test_logs_expire_before_runs(platform: Platform) -> None:
     old = finish(platform)
     platform.world.clock.pass_by(days=8)
     new = finish(platform)
@@ -74,7 +74,7 @@ def test_logs_go_before_runs(platform: Platform) -> None:
     assert platform.outcome(old) is not None
 
 
-def test_a_run_that_goes_on_is_never_forgotten(platform: Platform) -> None:
+def test_active_run_is_never_deleted(platform: Platform) -> None:
     waiting = platform.submit(resources={"cpu": 8})
     platform.control().sync(set())
     queued = platform.submit(resources={"cpu": 8})
@@ -87,14 +87,14 @@ def test_a_run_that_goes_on_is_never_forgotten(platform: Platform) -> None:
     assert platform.executor.count("clean_up", waiting.id) == 0
 
 
-def test_what_a_run_left_after_a_crash_is_tidied(platform: Platform) -> None:
+def test_clean_up_is_repeated_after_a_crash(platform: Platform) -> None:
     run = finish(platform)
     platform.executor.calls.clear()  # the server was killed before it tidied
     make_retention(platform).sweep()
     assert platform.executor.calls == [("clean_up", run)]
 
 
-def test_what_an_executor_has_of_runs_that_are_gone_is_forgotten(platform: Platform) -> None:
+def test_executor_data_of_deleted_runs_is_removed(platform: Platform) -> None:
     run = finish(platform)
     platform.world.services.runs.delete(platform.world.root, run)
     make_retention(platform).sweep()
@@ -102,7 +102,7 @@ def test_what_an_executor_has_of_runs_that_are_gone_is_forgotten(platform: Platf
 
 
 @pytest.mark.every_store
-def test_code_that_no_run_needs_is_forgotten_after_a_while(platform: Platform) -> None:
+def test_unused_code_is_deleted_after_a_delay(platform: Platform) -> None:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     make_retention(platform).sweep()
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
@@ -112,7 +112,7 @@ def test_code_that_no_run_needs_is_forgotten_after_a_while(platform: Platform) -
 
 
 @pytest.mark.every_store
-def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(platform: Platform) -> None:
+def test_code_is_retained_as_long_as_a_run_or_function_uses_it(platform: Platform) -> None:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     finish(platform, function={**PYTHON, "code": DIGEST})
     platform.world.clock.pass_by(days=29)
@@ -127,7 +127,7 @@ def test_code_stays_as_long_as_a_run_or_a_function_that_it_belongs_to(platform: 
 
 
 @pytest.mark.every_store
-def test_code_that_another_project_keeps_stays(platform: Platform) -> None:
+def test_code_of_another_project_is_retained(platform: Platform) -> None:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
     platform.world.services.stored_code.put(platform.world.root, OTHER, DIGEST, CODE)
@@ -135,7 +135,7 @@ def test_code_that_another_project_keeps_stays(platform: Platform) -> None:
     assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
 
 
-def test_volumes_go_when_they_were_deleted_and_not_where_a_database_does_not_know_them(platform: Platform) -> None:
+def test_deleted_volumes_are_removed_and_unknown_volumes_are_retained(platform: Platform) -> None:
     services, root = platform.world.services, platform.world.root
     volume = services.volumes.create(root, HOME, SharedVolume(name="sets", size="1Gi"))
     platform.executor.volumes = {volume.id, "unknown"}
@@ -146,7 +146,7 @@ def test_volumes_go_when_they_were_deleted_and_not_where_a_database_does_not_kno
     assert platform.executor.list_volumes() == ["unknown"]
 
 
-def test_what_does_not_work_now_is_tried_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sweep_is_retried(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run = finish(platform)
     platform.world.clock.pass_by(days=31)
 
@@ -161,12 +161,12 @@ def test_what_does_not_work_now_is_tried_again(platform: Platform, monkeypatch: 
     assert platform.executor.list_runs() == []
 
 
-def test_of_nothing_nothing_is_forgotten(platform: Platform) -> None:
+def test_sweep_of_an_empty_platform_does_nothing(platform: Platform) -> None:
     make_retention(platform).sweep()
     assert platform.executor.calls == []
 
 
-def test_what_a_run_elsewhere_left_is_forgotten_with_its_time(platform: Platform) -> None:
+def test_stored_files_of_cluster_runs_expire(platform: Platform) -> None:
     run_id = platform.submit().id
     for path, age in (("log", 8 * DAYS), ("output/model.bin", 6 * DAYS)):
         with platform.world.store.recording() as tx:

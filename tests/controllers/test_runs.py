@@ -13,7 +13,7 @@ from tests.services.executing import HOME, OTHER, SERVER, Platform
 
 
 @pytest.mark.every_store
-def test_a_run_goes_from_the_queue_to_its_end(platform: Platform) -> None:
+def test_run_passes_through_all_states(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     assert platform.state(run.id) == ("pending", "Claimed")
@@ -38,7 +38,7 @@ def test_a_run_goes_from_the_queue_to_its_end(platform: Platform) -> None:
     assert platform.executor.count("clean_up", run.id) == 1
 
 
-def test_what_is_said_in_other_words_is_kept_and_is_no_event(platform: Platform) -> None:
+def test_changed_message_is_stored_without_an_event(platform: Platform) -> None:
     """A scheduler says something new each time that a node comes or goes."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
@@ -50,7 +50,7 @@ def test_what_is_said_in_other_words_is_kept_and_is_no_event(platform: Platform)
     assert platform.events(run.id) == [("queued", "Queued"), ("pending", "Claimed"), ("pending", "Unschedulable")]
 
 
-def test_how_a_run_failed_is_kept(platform: Platform) -> None:
+def test_failure_is_recorded(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     error = {"type": "ValueError", "message": "bad"}
@@ -81,7 +81,7 @@ def test_two_servers_claim_a_run_once(platform: Platform) -> None:
     assert platform.events(run.id).count(("pending", "Claimed")) == 1
 
 
-def test_a_server_leaves_alone_what_another_holds(platform: Platform) -> None:
+def test_server_ignores_runs_of_other_servers(platform: Platform) -> None:
     run, other = platform.submit(), MemoryExecutor()
     platform.control("s2", other).sync(set())
     platform.control().sync({run.id})
@@ -91,7 +91,7 @@ def test_a_server_leaves_alone_what_another_holds(platform: Platform) -> None:
     assert platform.state(run.id)[0] == "stopping"
 
 
-def test_a_new_server_in_the_same_folder_goes_on_after_each_step(platform: Platform) -> None:
+def test_restarted_server_continues_after_each_step(platform: Platform) -> None:
     run = platform.submit()
     seen = platform.run(run.id)
     assert platform.control().state_writer.claim(seen)  # and then the server was killed
@@ -113,7 +113,7 @@ def test_a_new_server_in_the_same_folder_goes_on_after_each_step(platform: Platf
     ]
 
 
-def test_a_run_that_ended_while_no_server_was_there_is_told_as_it_ended(platform: Platform) -> None:
+def test_run_that_ended_during_downtime_is_recorded(platform: Platform) -> None:
     run = platform.submit()
     platform.control().sync(set())
     platform.executor.end(run.id)
@@ -121,7 +121,7 @@ def test_a_run_that_ended_while_no_server_was_there_is_told_as_it_ended(platform
     assert platform.state(run.id)[0] == "completed"
 
 
-def test_a_run_of_which_nothing_is_left_is_lost(platform: Platform) -> None:
+def test_run_without_a_trace_is_lost(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.go(run.id)
@@ -132,7 +132,7 @@ def test_a_run_of_which_nothing_is_left_is_lost(platform: Platform) -> None:
     assert platform.executor.count("start", run.id) == 1
 
 
-def test_what_was_changed_meanwhile_is_looked_at_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_changed_during_a_sync_is_synced_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.go(run.id)
@@ -152,7 +152,7 @@ def test_what_was_changed_meanwhile_is_looked_at_again(platform: Platform, monke
     assert platform.state(run.id)[0] == "stopped"
 
 
-def test_a_run_that_is_stopped_while_it_is_claimed_does_not_start(platform: Platform) -> None:
+def test_run_stopped_during_its_claim_does_not_start(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     seen = platform.run(run.id)
     platform.stop(run.id)
@@ -163,7 +163,7 @@ def test_a_run_that_is_stopped_while_it_is_claimed_does_not_start(platform: Plat
 
 
 @pytest.mark.parametrize("far", ["pending", "starting", "running"])
-def test_a_run_is_stopped_wherever_it_is(platform: Platform, far: str) -> None:
+def test_run_can_be_stopped_in_every_state(platform: Platform, far: str) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     if far == "running":
@@ -180,7 +180,7 @@ def test_a_run_is_stopped_wherever_it_is(platform: Platform, far: str) -> None:
     assert platform.events(run.id)[-2:] == [("stopping", "StopRequested"), ("stopped", "Stopped")]
 
 
-def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(
+def test_run_is_stopped_only_after_the_executor_confirmed_it(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, controller = platform.submit(), platform.control()
@@ -199,9 +199,7 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(
     assert platform.state(run.id) == ("stopped", "Stopped")
 
 
-def test_what_could_not_be_tidied_up_is_tidied_up_with_a_later_look(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_clean_up_is_repeated_in_a_later_pass(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     troubles, clean_up = [Unavailable("not now")] * 2, platform.executor.clean_up
@@ -221,7 +219,7 @@ def test_what_could_not_be_tidied_up_is_tidied_up_with_a_later_look(
     assert (troubles, platform.executor.count("clean_up", run.id)) == ([], 1)
 
 
-def test_what_completed_before_the_stop_arrived_has_completed(platform: Platform) -> None:
+def test_run_that_completed_before_the_stop_is_completed(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.end(run.id)
@@ -232,7 +230,7 @@ def test_what_completed_before_the_stop_arrived_has_completed(platform: Platform
     assert "ended before root stopped it" in ended.message
 
 
-def test_what_cannot_be_told_now_changes_nothing_and_is_tried_again(platform: Platform) -> None:
+def test_unavailable_executor_changes_nothing_and_is_retried(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     before = platform.run(run.id)
@@ -249,7 +247,7 @@ def test_what_cannot_be_told_now_changes_nothing_and_is_tried_again(platform: Pl
 
 
 @pytest.mark.parametrize("trouble", [Unavailable("no answer"), RuntimeError("a mistake"), KeyError("x")])
-def test_a_run_in_trouble_keeps_no_other_from_going_on(platform: Platform, trouble: Exception) -> None:
+def test_failing_run_does_not_block_other_runs(platform: Platform, trouble: Exception) -> None:
     first, second = platform.submit(), platform.submit()
     controller = platform.control()
     controller.sync(set())
@@ -262,7 +260,7 @@ def test_a_run_in_trouble_keeps_no_other_from_going_on(platform: Platform, troub
     assert platform.state(first.id)[0] == "pending"
 
 
-def test_a_run_without_a_plan_keeps_no_other_from_starting(platform: Platform) -> None:
+def test_run_without_a_plan_does_not_block_other_runs(platform: Platform) -> None:
     first, second = platform.submit(), platform.submit()
     with platform.world.store.changing("assets") as tx:
         plan = tx.get(PlanRecord, id=first.id)
@@ -271,7 +269,7 @@ def test_a_run_without_a_plan_keeps_no_other_from_starting(platform: Platform) -
     assert platform.state(second.id)[0] == "pending"
 
 
-def test_what_the_run_of_a_deleted_record_left_is_forgotten(platform: Platform) -> None:
+def test_executor_data_of_a_deleted_run_is_removed(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.end(run.id)
@@ -281,7 +279,7 @@ def test_what_the_run_of_a_deleted_record_left_is_forgotten(platform: Platform) 
     assert platform.executor.list_runs() == []
 
 
-def test_whoever_listens_is_told_of_each_change_and_of_nothing_else(platform: Platform) -> None:
+def test_subscribers_are_notified_of_changes_only(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     platform.told.clear()
     controller.sync(set())
@@ -291,7 +289,7 @@ def test_whoever_listens_is_told_of_each_change_and_of_nothing_else(platform: Pl
     assert platform.told == [run.id] * 2  # claimed, starting
 
 
-def test_a_server_says_that_it_is_there(platform: Platform) -> None:
+def test_server_records_its_heartbeat(platform: Platform) -> None:
     controller = platform.control()
     for _ in range(2):
         controller.sync(set())
@@ -303,7 +301,7 @@ def test_a_server_says_that_it_is_there(platform: Platform) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("text", ["a\0b", "x" * 100_000, "日本 🦊"], ids=lambda text: ascii(text)[:12])
-def test_whatever_a_run_returns_or_raises_is_kept(platform: Platform, text: str) -> None:
+def test_any_result_or_error_can_be_stored(platform: Platform, text: str) -> None:
     """A run must end even if its message cannot be stored."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
@@ -316,7 +314,7 @@ def test_whatever_a_run_returns_or_raises_is_kept(platform: Platform, text: str)
     assert (outcome.result, outcome.error) == (told["result"], told["error"])
 
 
-def test_nothing_of_another_project_is_needed(platform: Platform) -> None:
+def test_runs_of_several_projects_start_in_their_own_project(platform: Platform) -> None:
     first, second = platform.submit(HOME), platform.submit(OTHER)
     platform.control().sync(set())
     assert {platform.executor.kept[run.id].work.project for run in (first, second)} == {"home", "other"}

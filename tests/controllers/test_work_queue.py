@@ -40,7 +40,7 @@ class Work:
         self.done.append(run_id)
 
 
-def test_what_takes_long_keeps_no_other_waiting(make_queue: Make) -> None:
+def test_slow_run_does_not_block_others(make_queue: Make) -> None:
     work = Work()
     queue = make_queue(work)
     for run_id in "abc":
@@ -51,7 +51,7 @@ def test_what_takes_long_keeps_no_other_waiting(make_queue: Make) -> None:
     wait_until(lambda: len(work.done) == 3)
 
 
-def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_done_after(make_queue: Make) -> None:
+def test_run_is_never_processed_concurrently_and_is_repeated_after_a_new_notification(make_queue: Make) -> None:
     work = Work()
     queue = make_queue(work)
     queue.add("a")
@@ -68,7 +68,7 @@ def test_of_one_run_nothing_is_done_twice_at_once_and_what_is_said_meanwhile_is_
     work.go.release()
 
 
-def test_not_more_is_done_at_once_than_there_are_hands(make_queue: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrency_is_limited_to_the_number_of_workers(make_queue: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "WORKERS", 2)
     work = Work()
     queue = make_queue(work)
@@ -81,7 +81,7 @@ def test_not_more_is_done_at_once_than_there_are_hands(make_queue: Make, monkeyp
     wait_until(lambda: len(work.done) == 4)
 
 
-def test_at_the_end_what_was_begun_is_finished_and_nothing_more_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_finishes_started_work_and_starts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_queue, "WORKERS", 1)
     work = Work()
     queue = WorkQueue(work)

@@ -13,7 +13,7 @@ from tests.services.executing import FAR, HOME, Platform
 LONG = runs.LEASE + timedelta(seconds=10)
 
 
-def test_one_of_them_takes_a_run_and_starts_it_once(servers: Servers, platform: Platform) -> None:
+def test_one_server_claims_a_run_and_starts_it_once(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one", "two")
     assert (platform.run(run.id).server_id, servers.starts_of(run)) == ("two", 1)
@@ -25,7 +25,7 @@ def test_one_of_them_takes_a_run_and_starts_it_once(servers: Servers, platform: 
 
 
 @pytest.mark.every_store
-def test_the_runs_of_one_that_has_fallen_silent_are_taken_over(servers: Servers, platform: Platform) -> None:
+def test_runs_of_a_silent_server_are_taken_over(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one")
     servers.executors["one"].go(run.id)
@@ -40,7 +40,7 @@ def test_the_runs_of_one_that_has_fallen_silent_are_taken_over(servers: Servers,
     assert platform.events(run.id).count(("running", "Running")) == 1  # a change of the owner is not an event
 
 
-def test_one_that_was_claimed_and_never_started_is_started_by_the_other(servers: Servers, platform: Platform) -> None:
+def test_claimed_run_that_never_started_is_started_by_the_new_owner(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one")
     servers.executors["two"].lose(run.id)  # it was killed before it could start it
@@ -49,7 +49,7 @@ def test_one_that_was_claimed_and_never_started_is_started_by_the_other(servers:
     assert platform.run(run.id).server_id == "one"
 
 
-def test_one_that_is_being_stopped_is_stopped_by_the_other(servers: Servers, platform: Platform) -> None:
+def test_stopping_run_is_stopped_by_the_new_owner(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one")
     platform.stop(run.id)
@@ -59,7 +59,7 @@ def test_one_that_is_being_stopped_is_stopped_by_the_other(servers: Servers, pla
     assert servers.executors["one"].count("stop", run.id) == 1
 
 
-def test_one_that_speaks_again_leaves_alone_what_was_taken_from_it(servers: Servers, platform: Platform) -> None:
+def test_returning_server_ignores_runs_that_were_taken_over(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one")
     servers.look("one", after=LONG)
@@ -72,7 +72,7 @@ def test_one_that_speaks_again_leaves_alone_what_was_taken_from_it(servers: Serv
     assert platform.state(run.id)[0] == "completed"
 
 
-def test_only_one_of_several_takes_over(servers: Servers, platform: Platform) -> None:
+def test_only_one_of_several_servers_takes_over(servers: Servers, platform: Platform) -> None:
     servers.start("three")
     run = platform.submit(FAR)
     servers.look("two", "one", "three")
@@ -81,7 +81,7 @@ def test_only_one_of_several_takes_over(servers: Servers, platform: Platform) ->
     assert platform.events(run.id).count(("pending", "Claimed")) == 1
 
 
-def test_what_runs_on_the_machine_of_a_silent_server_is_its_own(servers: Servers, platform: Platform) -> None:
+def test_local_run_of_a_silent_server_is_not_taken_over(servers: Servers, platform: Platform) -> None:
     run = platform.submit(HOME)
     servers.look("two")
     assert platform.run(run.id).server_id == "two"
@@ -89,7 +89,7 @@ def test_what_runs_on_the_machine_of_a_silent_server_is_its_own(servers: Servers
     assert platform.run(run.id).server_id == "two"
 
 
-def test_what_has_ended_is_nobody_s_any_more(servers: Servers, platform: Platform) -> None:
+def test_ended_run_is_not_taken_over(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("two", "one")
     servers.end(run)
@@ -99,7 +99,7 @@ def test_what_has_ended_is_nobody_s_any_more(servers: Servers, platform: Platfor
     assert platform.run(run.id) == before
 
 
-def test_runs_wait_for_no_place_of_this_machine(servers: Servers, platform: Platform) -> None:
+def test_cluster_runs_do_not_wait_for_local_capacity(servers: Servers, platform: Platform) -> None:
     """The cluster schedules the run."""
     large = [platform.submit(FAR, resources={"cpu": 1000}) for _ in range(3)]
     servers.look("one")
@@ -107,7 +107,7 @@ def test_runs_wait_for_no_place_of_this_machine(servers: Servers, platform: Plat
     assert [servers.starts_of(run) for run in large] == [1, 1, 1]
 
 
-def test_what_cannot_be_told_now_is_asked_again_soon(servers: Servers, platform: Platform) -> None:
+def test_unavailable_executor_is_retried_soon(servers: Servers, platform: Platform) -> None:
     run = platform.submit(FAR)
     servers.look("one")
     servers.executors["one"].go(run.id)
@@ -119,7 +119,7 @@ def test_what_cannot_be_told_now_is_asked_again_soon(servers: Servers, platform:
     assert platform.state(run.id)[0] == "running"
 
 
-def test_a_run_in_trouble_keeps_no_other_from_going_on(servers: Servers, platform: Platform) -> None:
+def test_failing_run_does_not_block_other_runs(servers: Servers, platform: Platform) -> None:
     first, second = platform.submit(FAR), platform.submit(FAR)
     servers.look("one")
     servers.executors["one"].broken[first.id] = RuntimeError("a mistake")

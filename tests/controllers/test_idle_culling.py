@@ -37,7 +37,7 @@ def use(platform: Platform, run_id: str) -> None:
         tx.save(replace(run, last_used_at=platform.world.clock(), revision=run.revision + 1))
 
 
-def test_what_nobody_uses_is_stopped_with_the_reason(platform: Platform) -> None:
+def test_idle_run_is_stopped_with_the_reason(platform: Platform) -> None:
     controller, run_id = platform.control(), start(platform, idle_timeout="30m")
     pass_by(platform, controller, 29)
     assert platform.state(run_id)[0] == "running"
@@ -53,7 +53,7 @@ def test_what_nobody_uses_is_stopped_with_the_reason(platform: Platform) -> None
     assert stopped.stopped_by == idle_culling.STOPPED_BY
 
 
-def test_a_server_that_was_away_does_not_count_that_time(platform: Platform) -> None:
+def test_server_downtime_does_not_count_as_idle_time(platform: Platform) -> None:
     run_id = start(platform, idle_timeout="30m")
     platform.world.clock.pass_by(hours=2)
     controller = platform.control()
@@ -64,9 +64,7 @@ def test_a_server_that_was_away_does_not_count_that_time(platform: Platform) -> 
     assert platform.state(run_id) == ("stopping", "Idle")
 
 
-def test_one_whose_usage_cannot_be_read_keeps_no_other_from_being_stopped(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_usage_does_not_block_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, idle = (start(platform, idle_timeout="30m") for _ in range(2))
     controller, read = platform.control(), platform.executor.read_usage
     monkeypatch.setattr(platform.executor, "read_usage", lambda run_id: read(run_id) if run_id != broken else 1 / 0)
@@ -75,7 +73,7 @@ def test_one_whose_usage_cannot_be_read_keeps_no_other_from_being_stopped(
     assert [platform.state(run_id)[0] for run_id in (broken, idle)] == ["running", "stopping"]
 
 
-def test_without_a_time_it_stays(platform: Platform) -> None:
+def test_run_without_idle_timeout_is_not_stopped(platform: Platform) -> None:
     controller, run_id = platform.control(), start(platform)
     pass_by(platform, controller, 60 * 24 * 30)
     assert platform.state(run_id)[0] == "running"
