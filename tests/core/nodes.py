@@ -1,4 +1,4 @@
-"""Nodes, and what is asked of them, as short as tests want them."""
+"""Short constructors for nodes, pods and pod requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,31 +9,30 @@ from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS, Quantity
 
 NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
-SourcedValue = Mapping[str, str | int]
 
 
-def make_amounts(**said: str | int) -> dict[str, int]:
-    """Amounts as people write them, under Kubernetes' names."""
-    return {NAMES.get(name, name): Quantity.parse(str(amount)).nanos for name, amount in said.items()}
+def make_amounts(**amounts: str | int) -> dict[str, int]:
+    """Parsed amounts by Kubernetes resource name."""
+    return {NAMES.get(name, name): Quantity.parse(str(amount)).nanos for name, amount in amounts.items()}
 
 
 def make_pod_request(
-    *, selector: Mapping[str, str] | None = None, terms: Any = None, tolerations: Any = (), **said: str | int
+    *, selector: Mapping[str, str] | None = None, terms: Any = None, tolerations: Any = (), **amounts: str | int
 ) -> PodRequest:
     """The quota amounts of one run."""
     nodes = None if terms is None else tuple(terms)
-    return PodRequest({**make_amounts(**said), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
+    return PodRequest({**make_amounts(**amounts), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
 
 
-def make_holding(name: str | None = "train-a", **said: str | int) -> ScheduledPod:
+def make_holding(name: str | None = "train-a", **amounts: str | int) -> ScheduledPod:
     """The allocation of a run."""
-    return ScheduledPod(f"id-{name}", name, {**make_amounts(**said), PODS: NANOS})
+    return ScheduledPod(f"id-{name}", name, {**make_amounts(**amounts), PODS: NANOS})
 
 
 def make_taint(text: str) -> Taint:
     """A taint as kubectl writes it: key=value:effect."""
-    said, _, effect = text.rpartition(":")
-    key, _, value = said.partition("=")
+    key_and_value, _, effect = text.rpartition(":")
+    key, _, value = key_and_value.partition("=")
     return Taint(key, value, effect)
 
 
@@ -43,8 +42,8 @@ def make_node(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),
     cordoned: bool = False,
-    **said: str | int,
+    **amounts: str | int,
 ) -> Node:
     """A node with the given capacity and allocations."""
-    has = make_amounts(**{"cpu": 8, "mem": "32Gi", "disk": "100Gi", "gpu": 2, "pods": 16, **said})
-    return Node(name, has, labels or {}, holdings, tuple(map(make_taint, taints)), cordoned)
+    capacity = make_amounts(**{"cpu": 8, "mem": "32Gi", "disk": "100Gi", "gpu": 2, "pods": 16, **amounts})
+    return Node(name, capacity, labels or {}, holdings, tuple(map(make_taint, taints)), cordoned)

@@ -31,7 +31,7 @@ def mount(path: str, name: str = "data", kind: str = "empty_dir", /, **spec: Any
 
 
 def require_nodes(*terms: list[tuple[str, str, list[str]]]) -> dict[str, Any]:
-    """An affinity that requires nodes that suit one of the terms."""
+    """A node affinity with required terms."""
     node_selector_terms = [
         {"matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in term]}
         for term in terms

@@ -1,4 +1,4 @@
-"""Which layer owns what, what is remembered of the losers, and how values combine."""
+"""Resolution: which layer sets each value, which values it overrides, and how values combine."""
 
 from typing import Any
 
@@ -25,21 +25,25 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODES = f"affinity.nodeAffinity.{REQUIRED}"
 
 
-def has(key: str, *values: str) -> dict[str, Any]:
+def label_condition(key: str, *values: str) -> dict[str, Any]:
     """A condition on a label of nodes."""
     return {"key": key, "operator": "In", "values": list(values)} if values else {"key": key, "operator": "Exists"}
 
 
-def needs(*terms: list[dict[str, Any]]) -> dict[str, Any]:
-    """An affinity that requires nodes that suit one of the terms."""
-    listed = [{"matchExpressions": conditions} if conditions else {} for conditions in terms]
-    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": listed}}}
+def require_nodes(*terms: list[dict[str, Any]]) -> dict[str, Any]:
+    """A node affinity with required terms."""
+    node_selector_terms = [{"matchExpressions": conditions} if conditions else {} for conditions in terms]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": node_selector_terms}}}
 
 
-def wishes(*keys: str, kind: str = "nodeAffinity") -> dict[str, Any]:
-    """An affinity that prefers nodes with these labels, or to be near to pods on these topologies."""
+def prefer(*keys: str, kind: str = "nodeAffinity") -> dict[str, Any]:
+    """An affinity that prefers nodes with labels, or requires pods in the same topologies."""
     if kind == "nodeAffinity":
-        return {kind: {PREFERRED: [{"weight": 5, "preference": {"matchExpressions": [has(key)]}} for key in keys]}}
+        return {
+            kind: {
+                PREFERRED: [{"weight": 5, "preference": {"matchExpressions": [label_condition(key)]}} for key in keys]
+            }
+        }
     return {kind: {REQUIRED: [{"topologyKey": key} for key in keys]}}
 
 
@@ -49,7 +53,7 @@ def conditions(planned: Any) -> list[list[dict[str, Any]]]:
     return [list(term["matchExpressions"]) for term in terms]
 
 
-def test_every_layer_wins_over_all_weaker_ones_and_remembers_them_strongest_first() -> None:
+def test_each_layer_overrides_weaker_ones_and_lists_them_strongest_first() -> None:
     planned = plan(
         {"resources": {"mem": "4Gi"}, "template": "start", "profile": "big"},
         make_policy(defaults={"resources": {"mem": "2Gi"}}),
@@ -70,7 +74,7 @@ def test_every_layer_wins_over_all_weaker_ones_and_remembers_them_strongest_firs
 
 
 @pytest.mark.parametrize(
-    ("layers", "winner"),
+    ("layers", "expected"),
     [
         ({"platform": "a"}, "platform default"),
         ({"platform": "a", "policy": "b"}, "platform policy"),
@@ -81,17 +85,17 @@ def test_every_layer_wins_over_all_weaker_ones_and_remembers_them_strongest_firs
         ({"platform": "a", "resource": "b"}, "compute resource big"),
     ],
 )
-def test_a_scalar_is_the_strongest_layers(layers: dict[str, str], winner: str) -> None:
-    said = {name: {"priority_class": text} for name, text in layers.items()}
+def test_a_scalar_comes_from_the_strongest_layer(layers: dict[str, str], expected: str) -> None:
+    values = {name: {"priority_class": text} for name, text in layers.items()}
     planned = plan(
-        {"template": "start", "profile": "big", **said.get("user", {})},
-        make_policy(defaults=said.get("policy", {})),
-        make_policy("project/forest", defaults=said.get("nearer", {})),
-        make_template(**said.get("template", {})),
-        make_compute_resource(**said.get("resource", {})),
-        platform=said.get("platform"),
+        {"template": "start", "profile": "big", **values.get("user", {})},
+        make_policy(defaults=values.get("policy", {})),
+        make_policy("project/forest", defaults=values.get("nearer", {})),
+        make_template(**values.get("template", {})),
+        make_compute_resource(**values.get("resource", {})),
+        platform=values.get("platform"),
     )
-    assert str(setting(planned, "priority_class").source) == winner
+    assert str(setting(planned, "priority_class").source) == expected
     assert value(planned, "priority_class") == max(layers.values())
     assert pod(planned)["priorityClassName"] == max(layers.values())
 
@@ -104,7 +108,7 @@ def test_request_and_limit_are_owned_together() -> None:
     assert lost(planned, "resources.mem.requests") == []
 
 
-def test_a_default_limit_never_clashes_with_a_larger_request() -> None:
+def test_a_default_limit_does_not_apply_to_a_larger_request() -> None:
     policy = make_policy(defaults={"resources": {"mem": {"requests": "1Gi", "limits": "2Gi"}}})
     planned = plan({"resources": {"mem": "8Gi"}}, policy)
     assert container(planned)["resources"] == {"requests": {"memory": "8Gi"}}
@@ -133,7 +137,7 @@ def test_a_request_that_follows_from_a_limit_is_checked_like_any_other() -> None
 
 
 @pytest.mark.parametrize(
-    ("resource", "asked", "factor", "limit"),
+    ("resource", "requested", "factor", "limit"),
     [
         ("mem", "10Gi", 1.1, "11Gi"),
         ("mem", "1Gi", "1.1", "1181116007"),
@@ -147,14 +151,14 @@ def test_a_request_that_follows_from_a_limit_is_checked_like_any_other() -> None
     ],
 )
 def test_a_limit_factor_multiplies_the_request_and_rounds_up(
-    resource: str, asked: str, factor: Any, limit: str
+    resource: str, requested: str, factor: Any, limit: str
 ) -> None:
-    planned = plan({"resources": {resource: asked}}, make_policy(limit_factor={resource: factor}))
+    planned = plan({"resources": {resource: requested}}, make_policy(limit_factor={resource: factor}))
     assert value(planned, f"resources.{resource}.limits") == limit
     assert str(setting(planned, f"resources.{resource}.limits").source) == "platform policy"
 
 
-def test_the_nearest_scopes_limit_factor_wins() -> None:
+def test_the_limit_factor_of_the_nearest_scope_applies() -> None:
     policies = (
         make_policy(limit_factor={"mem": 2, "cpu": 2}),
         make_policy("department/a", limit_factor={"mem": 3}),
@@ -166,7 +170,7 @@ def test_the_nearest_scopes_limit_factor_wins() -> None:
     assert value(planned, "resources.cpu.limits") == "2"
 
 
-def test_unlimited_refuses_the_limit_factor_and_wins_like_any_value() -> None:
+def test_unlimited_disables_the_limit_factor_and_overrides_other_limits() -> None:
     factor = make_policy(limit_factor={"mem": 2}, defaults={"resources": {"mem": {"requests": "1Gi", "limits": "4Gi"}}})
     planned = plan({"resources": {"mem": {"requests": "2Gi", "limits": "unlimited"}}}, factor)
     assert value(planned, "resources.mem.limits") == "unlimited"
@@ -174,10 +178,10 @@ def test_unlimited_refuses_the_limit_factor_and_wins_like_any_value() -> None:
     assert container(planned)["resources"] == {"requests": {"memory": "2Gi"}}
 
 
-@pytest.mark.parametrize("asked", [{"requests": "1Gi", "limits": "3Gi"}, {"limits": "3Gi"}, "0"])
-def test_a_limit_factor_leaves_alone_what_has_a_limit_or_asks_for_nothing(asked: Any) -> None:
-    planned = plan({"resources": {"mem": asked}}, make_policy(limit_factor={"mem": 2}))
-    assert value(planned, "resources.mem.limits") == (None if asked == "0" else "3Gi")
+@pytest.mark.parametrize("requested", [{"requests": "1Gi", "limits": "3Gi"}, {"limits": "3Gi"}, "0"])
+def test_a_limit_factor_does_not_apply_to_explicit_limits_or_zero_requests(requested: Any) -> None:
+    planned = plan({"resources": {"mem": requested}}, make_policy(limit_factor={"mem": 2}))
+    assert value(planned, "resources.mem.limits") == (None if requested == "0" else "3Gi")
 
 
 def test_a_limit_factor_never_gives_more_than_the_largest_amount() -> None:
@@ -185,7 +189,7 @@ def test_a_limit_factor_never_gives_more_than_the_largest_amount() -> None:
     assert planned.violations or value(planned, "resources.mem.limits") == str(2**63 - 1)
 
 
-def test_gpus_are_owned_whole() -> None:
+def test_all_gpu_settings_are_owned_by_one_layer() -> None:
     resource = make_compute_resource(resources={"gpu": 2})
     planned = plan({"profile": "big", "resources": {"gpu": {"devices": 1, "type": "A100", "memory": "50%"}}}, resource)
     assert value(planned, "resources.gpu.devices") == 2
@@ -199,10 +203,10 @@ def test_gpus_are_owned_whole() -> None:
     ]
 
 
-def test_extended_resources_and_shared_memory_are_owned_one_by_one() -> None:
+def test_extended_resources_and_shared_memory_are_owned_separately() -> None:
     resource = make_compute_resource(resources={"shm": "1Gi", "extended": {"v.example/nic": 1}})
-    asked = {"shm": True, "extended": {"v.example/nic": 4, "v.example/fpga": 2}}
-    planned = plan({"profile": "big", "resources": asked}, resource)
+    requested = {"shm": True, "extended": {"v.example/nic": 4, "v.example/fpga": 2}}
+    planned = plan({"profile": "big", "resources": requested}, resource)
     assert value(planned, "resources.shm") == "1Gi"
     assert value(planned, "resources.extended.v.example/nic") == "1"
     assert value(planned, "resources.extended.v.example/fpga") == "2"
@@ -210,7 +214,7 @@ def test_extended_resources_and_shared_memory_are_owned_one_by_one() -> None:
     assert container(planned)["resources"] == {"requests": amounts, "limits": amounts}
 
 
-def test_mappings_unite_by_key_and_the_stronger_layer_wins_a_key() -> None:
+def test_mappings_are_merged_by_key_and_the_stronger_layer_overrides() -> None:
     planned = plan(
         {"profile": "big", "node_selector": {"a": "user", "b": "user"}, "envs": {"A": "user", "B": "user"}},
         make_policy(defaults={"node_selector": {"a": "policy", "c": "policy"}, "envs": {"C": "policy"}}),
@@ -224,11 +228,11 @@ def test_mappings_unite_by_key_and_the_stronger_layer_wins_a_key() -> None:
     assert sorted(warned(planned)) == [("envs.B", "overridden"), ("node_selector.b", "overridden")]
 
 
-def test_volumes_unite_by_name_and_are_owned_whole() -> None:
+def test_volumes_are_merged_by_name_and_each_is_owned_by_one_layer() -> None:
     claim = {"volume_type": "persistent_volume_claim", "spec": {"size": "1Gi", "storage_class": "fast"}}
     resource = make_compute_resource(volumes={"data": {"volume_type": "empty_dir", "mount_path": "/scratch"}})
-    asked = {"data": {**claim, "mount_path": "/data"}, "mine": {**claim, "mount_path": "/mine"}}
-    planned = plan({"profile": "big", "volumes": asked}, resource)
+    requested = {"data": {**claim, "mount_path": "/data"}, "mine": {**claim, "mount_path": "/mine"}}
+    planned = plan({"profile": "big", "volumes": requested}, resource)
     assert value(planned, "volumes.data.volume_type") == "empty_dir"
     assert value(planned, "volumes.data.spec.size") is None
     assert value(planned, "volumes.mine.spec.size") == "1Gi"
@@ -237,7 +241,7 @@ def test_volumes_unite_by_name_and_are_owned_whole() -> None:
     assert ("volumes.data.spec.size", "overridden") in warned(planned)
 
 
-def test_secrets_unite_without_duplicates() -> None:
+def test_secrets_are_merged_without_duplicates() -> None:
     planned = plan(
         {"profile": "big", "secrets": ["A", "B", "A"]},
         make_compute_resource(secrets=["B", "C"]),
@@ -247,103 +251,113 @@ def test_secrets_unite_without_duplicates() -> None:
     assert planned.warnings == ()
 
 
-def test_tolerations_unite_without_duplicates() -> None:
+def test_tolerations_are_merged_without_duplicates() -> None:
     gpu = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
     spot = {"key": "spot", "operator": "Equal", "value": "yes"}
     planned = plan(
         {"profile": "big", "tolerations": [gpu, spot, gpu]},
         make_compute_resource(tolerations=[gpu, {"key": "spot", "operator": "Exists"}]),
     )
-    found = pod(planned)["tolerations"]
-    assert len(found) == 3
-    assert all(toleration in found for toleration in (gpu, spot, {"key": "spot", "operator": "Exists"}))
+    tolerations = pod(planned)["tolerations"]
+    assert len(tolerations) == 3
+    assert all(toleration in tolerations for toleration in (gpu, spot, {"key": "spot", "operator": "Exists"}))
     assert planned.warnings == ()
 
 
-def test_required_node_affinity_of_two_layers_must_both_hold() -> None:
-    resource = make_compute_resource(affinity=needs([has("gpu", "a100")], [has("gpu", "h100")]))
-    planned = plan({"profile": "big", "affinity": needs([has("zone", "a")], [has("zone", "b")])}, resource)
-    found = conditions(planned)
-    assert len(found) == 4
+def test_required_node_affinity_of_two_layers_is_combined() -> None:
+    resource = make_compute_resource(
+        affinity=require_nodes([label_condition("gpu", "a100")], [label_condition("gpu", "h100")])
+    )
+    planned = plan(
+        {"profile": "big", "affinity": require_nodes([label_condition("zone", "a")], [label_condition("zone", "b")])},
+        resource,
+    )
+    terms = conditions(planned)
+    assert len(terms) == 4
     for zone in ("a", "b"):
         for gpu in ("a100", "h100"):
-            assert any(has("zone", zone) in term and has("gpu", gpu) in term and len(term) == 2 for term in found)
-    assert [str(said.source) for said in setting(planned, NODES).combined] == ["request", "compute resource big"]
+            assert any(
+                label_condition("zone", zone) in term and label_condition("gpu", gpu) in term and len(term) == 2
+                for term in terms
+            )
+    assert [str(value.source) for value in setting(planned, NODES).combined] == ["request", "compute resource big"]
 
 
-def test_required_node_affinity_of_many_layers_must_all_hold() -> None:
+def test_required_node_affinity_of_many_layers_is_combined() -> None:
     planned = plan(
-        {"profile": "big", "template": "start", "affinity": needs([has("d")])},
-        make_policy(defaults={"affinity": needs([has("a")])}),
-        make_policy("project/forest", defaults={"affinity": needs([has("b")])}),
-        make_template(affinity=needs([has("c")])),
-        make_compute_resource(affinity=needs([has("e")])),
+        {"profile": "big", "template": "start", "affinity": require_nodes([label_condition("d")])},
+        make_policy(defaults={"affinity": require_nodes([label_condition("a")])}),
+        make_policy("project/forest", defaults={"affinity": require_nodes([label_condition("b")])}),
+        make_template(affinity=require_nodes([label_condition("c")])),
+        make_compute_resource(affinity=require_nodes([label_condition("e")])),
     )
-    [found] = conditions(planned)
-    assert sorted(condition["key"] for condition in found) == ["a", "b", "c", "d", "e"]
+    [term] = conditions(planned)
+    assert sorted(condition["key"] for condition in term) == ["a", "b", "c", "d", "e"]
 
 
-def test_the_same_required_node_affinity_of_two_layers_is_not_doubled() -> None:
-    same = needs([has("gpu", "a100")])
+def test_equal_node_affinity_of_two_layers_is_not_duplicated() -> None:
+    same = require_nodes([label_condition("gpu", "a100")])
     planned = plan({"profile": "big", "affinity": same}, make_compute_resource(affinity=same))
-    assert conditions(planned) == [[has("gpu", "a100")]]
+    assert conditions(planned) == [[label_condition("gpu", "a100")]]
 
 
-def test_a_term_without_conditions_matches_no_node_and_is_no_escape() -> None:
-    resource = make_compute_resource(affinity=needs([has("gpu", "a100")]))
-    alone = plan({"profile": "big", "affinity": needs([])}, resource)
-    assert broken(alone) == [(NODES, "contradiction")]
-    beside = plan({"profile": "big", "affinity": needs([], [has("zone", "a")])}, resource)
-    [found] = conditions(beside)
-    assert has("gpu", "a100") in found
-    assert has("zone", "a") in found
+def test_a_term_without_conditions_matches_no_node() -> None:
+    resource = make_compute_resource(affinity=require_nodes([label_condition("gpu", "a100")]))
+    only_empty = plan({"profile": "big", "affinity": require_nodes([])}, resource)
+    assert broken(only_empty) == [(NODES, "contradiction")]
+    with_other = plan({"profile": "big", "affinity": require_nodes([], [label_condition("zone", "a")])}, resource)
+    [term] = conditions(with_other)
+    assert label_condition("gpu", "a100") in term
+    assert label_condition("zone", "a") in term
 
 
-def test_conditions_on_names_of_nodes_are_crossed_as_well() -> None:
+def test_conditions_on_node_names_are_combined() -> None:
     node = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
     user = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [node]}]}}}
-    planned = plan({"profile": "big", "affinity": user}, make_compute_resource(affinity=needs([has("gpu")])))
+    planned = plan(
+        {"profile": "big", "affinity": user}, make_compute_resource(affinity=require_nodes([label_condition("gpu")]))
+    )
     [term] = pod(planned)["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert list(term["matchExpressions"]) == [has("gpu")]
+    assert list(term["matchExpressions"]) == [label_condition("gpu")]
     assert [dict(field) for field in term["matchFields"]] == [{**node, "values": term["matchFields"][0]["values"]}]
 
 
-def test_preferred_terms_add_up() -> None:
-    planned = plan({"profile": "big", "affinity": wishes("a", "b")}, make_compute_resource(affinity=wishes("c")))
-    found = pod(planned)["affinity"]["nodeAffinity"][PREFERRED]
-    assert [term["preference"]["matchExpressions"][0]["key"] for term in found] == ["a", "b", "c"]
+def test_preferred_terms_are_concatenated() -> None:
+    planned = plan({"profile": "big", "affinity": prefer("a", "b")}, make_compute_resource(affinity=prefer("c")))
+    terms = pod(planned)["affinity"]["nodeAffinity"][PREFERRED]
+    assert [term["preference"]["matchExpressions"][0]["key"] for term in terms] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
-def test_terms_about_pods_add_up(kind: str) -> None:
-    resource = make_compute_resource(affinity=wishes("zone", kind=kind))
-    planned = plan({"profile": "big", "affinity": wishes("rack", kind=kind)}, resource)
+def test_pod_affinity_terms_are_concatenated(kind: str) -> None:
+    resource = make_compute_resource(affinity=prefer("zone", kind=kind))
+    planned = plan({"profile": "big", "affinity": prefer("rack", kind=kind)}, resource)
     assert [term["topologyKey"] for term in pod(planned)["affinity"][kind][REQUIRED]] == ["rack", "zone"]
 
 
-def test_a_gpu_type_narrows_the_placement_that_is_asked_for() -> None:
-    planned = plan({"affinity": needs([has("zone", "a")]), "resources": {"gpu": {"type": "A100"}}})
-    [found] = conditions(planned)
-    assert has("zone", "a") in found
-    assert [condition for condition in found if condition["key"] == "nvidia.com/gpu.product"]
+def test_a_gpu_type_narrows_the_requested_node_affinity() -> None:
+    planned = plan({"affinity": require_nodes([label_condition("zone", "a")]), "resources": {"gpu": {"type": "A100"}}})
+    [term] = conditions(planned)
+    assert label_condition("zone", "a") in term
+    assert [condition for condition in term if condition["key"] == "nvidia.com/gpu.product"]
 
 
-def test_more_crossed_terms_than_a_cluster_can_store_are_refused() -> None:
+def test_too_many_combined_terms_are_rejected() -> None:
     def many(prefix: str) -> dict[str, Any]:
         domain = ".".join([prefix * 60] * 4)
-        return needs(*([has(f"{domain}/{prefix * 60}{index}")] for index in range(64)))
+        return require_nodes(*([label_condition(f"{domain}/{prefix * 60}{index}")] for index in range(64)))
 
     planned = plan({"profile": "big", "affinity": many("a")}, make_compute_resource(affinity=many("b")))
     assert planned.violations or check_manifests(planned.manifests) == []
 
 
-def test_nothing_of_a_compute_resource_that_is_not_named_reaches_a_run() -> None:
+def test_a_compute_resource_that_is_not_selected_has_no_effect() -> None:
     planned = plan({"resources": {"cpu": 1}}, make_compute_resource(resources={"cpu": 9}, envs={"A": "b"}))
     assert value(planned, "resources.cpu.requests") == "1"
     assert value(planned, "envs.A") == "absent"
 
 
-def test_settings_are_sorted_and_each_path_is_there_once() -> None:
+def test_settings_are_sorted_and_paths_unique() -> None:
     planned = plan(
         {"profile": "big", "resources": {"cpu": 1, "gpu": 1}, "envs": {"B": "", "A": ""}, "secrets": ["S"]},
         make_compute_resource(resources={"mem": "1Gi", "gpu": {"type": "A100"}}),
@@ -354,29 +368,29 @@ def test_settings_are_sorted_and_each_path_is_there_once() -> None:
 
 @pytest.mark.parametrize("part", [{"memory": "50%"}, {"mig": "1g.5gb"}])
 @pytest.mark.parametrize("whole", [1, {"memory": "100%"}])
-def test_losing_a_whole_gpu_to_a_part_of_one_is_told(part: dict[str, str], whole: Any) -> None:
+def test_overriding_a_whole_gpu_with_a_share_is_a_warning(part: dict[str, str], whole: Any) -> None:
     resource = make_compute_resource(resources={"gpu": part})
     planned = plan({"profile": "big", "resources": {"gpu": whole}}, resource, make_cluster(gpu_sharing="hami"))
     assert ("resources.gpu.memory.request", "overridden") in warned(planned)
 
 
-def test_a_volume_that_may_be_written_loses_loudly() -> None:
+def test_overriding_a_writable_volume_is_a_warning() -> None:
     volume = {"volume_type": "empty_dir", "mount_path": "/v"}
     resource = make_compute_resource(volumes={"v": volume | {"read_only": True}})
     planned = plan({"profile": "big", "volumes": {"v": volume | {"read_only": False}}}, resource)
     assert warned(planned) == [("volumes.v.read_only", "overridden")]
 
 
-def test_a_toleration_that_means_the_same_is_the_same() -> None:
+def test_equivalent_tolerations_produce_no_warning() -> None:
     toleration = {"key": "k", "value": "a", "effect": "NoSchedule"}
     resource = make_compute_resource(tolerations=[toleration | {"operator": "Equal"}])
     assert warned(plan({"profile": "big", "tolerations": [toleration]}, resource)) == []
 
 
-def test_a_limit_that_a_factor_gives_is_not_said_to_beat_the_user() -> None:
+def test_the_warning_names_the_policy_whose_factor_sets_the_limit() -> None:
     resource, policy = make_compute_resource(resources={"mem": "8Gi"}), make_policy(limit_factor={"mem": 2})
     planned = plan({"profile": "big", "resources": {"mem": {"limits": "9Gi"}}}, resource, policy)
-    [message] = [found.message for found in planned.warnings if found.path == "resources.mem.limits"]
+    [message] = [warning.message for warning in planned.warnings if warning.path == "resources.mem.limits"]
     assert (
         message == "the request sets 9Gi; the layer that overrides it has no limit, and the platform policy sets 16Gi"
     )

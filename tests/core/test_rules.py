@@ -1,4 +1,4 @@
-"""Rules of policies: checked on the result, adding up over scopes, and all told at once."""
+"""Policy rules: checked on resolved values, combined over scopes, and reported together."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def volume(kind: str = "empty_dir", **spec: Any) -> dict[str, Any]:
     return {"volumes": {"data": {"volume_type": kind, "mount_path": "/data", "spec": spec}}}
 
 
-# What is asked for, a rule, and whether it holds.
+# Request, path, rule, and the violated rule.
 RULES: list[tuple[dict[str, Any], str, dict[str, Any], str | None]] = [
     ({"resources": {"cpu": 2}}, "resources.cpu", {"max": 2}, None),
     ({"resources": {"cpu": "2001m"}}, "resources.cpu", {"max": 2}, "max"),
@@ -103,10 +103,12 @@ RULES: list[tuple[dict[str, Any], str, dict[str, Any], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "path", "rule", "breaks"), RULES)
-def test_a_rule_holds_or_is_broken(asked: dict[str, Any], path: str, rule: dict[str, Any], breaks: str | None) -> None:
-    planned = plan(asked, KAI, make_policy("department/vision", rules={path: rule}))
-    assert {name for _, name in broken(planned)} == ({breaks} if breaks else set())
+@pytest.mark.parametrize(("requested", "path", "rule", "violated"), RULES)
+def test_a_rule_is_satisfied_or_violated(
+    requested: dict[str, Any], path: str, rule: dict[str, Any], violated: str | None
+) -> None:
+    planned = plan(requested, KAI, make_policy("department/vision", rules={path: rule}))
+    assert {name for _, name in broken(planned)} == ({violated} if violated else set())
     for violation in planned.violations:
         assert violation.source is not None
         assert violation.source.scope == "department/vision"
@@ -116,7 +118,7 @@ def test_a_rule_holds_or_is_broken(asked: dict[str, Any], path: str, rule: dict[
 
 
 @pytest.mark.parametrize(
-    ("asked", "rules", "words"),
+    ("requested", "rules", "words"),
     [
         ({"resources": {"gpu": 9}}, {"resources.gpu": {"max": 2}}, ("9", "2")),
         ({"resources": {"mem": "1Gi"}}, {"resources.mem": {"min": "2Gi"}}, ("1Gi", "2Gi")),
@@ -124,24 +126,24 @@ def test_a_rule_holds_or_is_broken(asked: dict[str, Any], path: str, rule: dict[
         ({"resources": {"cpu": 3}}, {"resources.cpu": {"locked": True}}, ("3", "request")),
     ],
 )
-def test_a_broken_rule_names_the_value_found_and_the_value_allowed(
-    asked: dict[str, Any], rules: Data, words: tuple[str, ...]
+def test_a_violation_contains_the_actual_and_the_allowed_value(
+    requested: dict[str, Any], rules: Data, words: tuple[str, ...]
 ) -> None:
-    [violation] = plan(asked, make_policy(rules=rules)).violations
+    [violation] = plan(requested, make_policy(rules=rules)).violations
     assert all(word in violation.message for word in words)
 
 
-def test_a_broken_rule_stands_at_the_path_of_the_value() -> None:
+def test_a_violation_has_the_path_of_the_value() -> None:
     rules = {"resources.cpu": {"max": 1}, "volumes.*.spec.size": {"max": "1Gi"}, "node_selector.*": {"options": ["x"]}}
-    asked = {"resources": {"cpu": 2}, "node_selector": {"a.b": "y"}, **volume("empty_dir", size="2Gi")}
-    assert sorted(broken(plan(asked, make_policy(rules=rules)))) == [
+    requested = {"resources": {"cpu": 2}, "node_selector": {"a.b": "y"}, **volume("empty_dir", size="2Gi")}
+    assert sorted(broken(plan(requested, make_policy(rules=rules)))) == [
         ("node_selector.a.b", "options"),
         ("resources.cpu.requests", "max"),
         ("volumes.data.spec.size", "max"),
     ]
 
 
-def test_every_broken_rule_is_told_at_once() -> None:
+def test_all_violated_rules_are_reported_together() -> None:
     rules = {
         "resources.cpu": {"max": 1},
         "resources.mem": {"min": "2Gi"},
@@ -149,8 +151,8 @@ def test_every_broken_rule_is_told_at_once() -> None:
         "deadline": {"required": True},
         "envs": {"locked": True},
     }
-    asked = {"resources": {"cpu": 2, "mem": "1Gi"}, "priority_class": "high", "envs": {"A": "b", "C": "d"}}
-    assert sorted(broken(plan(asked, make_policy(rules=rules)))) == [
+    requested = {"resources": {"cpu": 2, "mem": "1Gi"}, "priority_class": "high", "envs": {"A": "b", "C": "d"}}
+    assert sorted(broken(plan(requested, make_policy(rules=rules)))) == [
         ("deadline", "required"),
         ("envs.A", "locked"),
         ("envs.C", "locked"),
@@ -161,7 +163,7 @@ def test_every_broken_rule_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "platform", "project", "asked", "breaks", "scope"),
+    ("path", "platform", "project", "requested", "violated", "scope"),
     [
         ("resources.gpu", {"max": 4}, {"max": 2}, {"resources": {"gpu": 3}}, "max", "project/forest"),
         ("resources.gpu", {"max": 2}, {"max": 4}, {"resources": {"gpu": 3}}, "max", "platform"),
@@ -192,17 +194,17 @@ def test_every_broken_rule_is_told_at_once() -> None:
         ("envs.A", {"locked": False}, {"locked": True}, {"envs": {"A": "b"}}, "locked", "project/forest"),
     ],
 )
-def test_rules_of_several_scopes_add_up_and_cannot_be_loosened_below(
-    path: str, platform: Data, project: Data, asked: dict[str, Any], breaks: str | None, scope: str
+def test_rules_of_several_scopes_are_combined_and_cannot_be_loosened(
+    path: str, platform: Data, project: Data, requested: dict[str, Any], violated: str | None, scope: str
 ) -> None:
-    planned = plan(asked, make_policy(rules={path: platform}), make_policy("project/forest", rules={path: project}))
-    assert [name for _, name in broken(planned)] == ([breaks] if breaks else [])
+    planned = plan(requested, make_policy(rules={path: platform}), make_policy("project/forest", rules={path: project}))
+    assert [name for _, name in broken(planned)] == ([violated] if violated else [])
     for violation in planned.violations:
         assert violation.source is not None
         assert violation.source.scope == scope
 
 
-def test_options_without_anything_in_common_allow_nothing_and_say_so() -> None:
+def test_disjoint_options_allow_no_value() -> None:
     policies = (
         make_policy(rules={"priority_class": {"options": ["a"]}}),
         make_policy("project/forest", rules={"priority_class": {"options": ["b"]}}),
@@ -211,7 +213,7 @@ def test_options_without_anything_in_common_allow_nothing_and_say_so() -> None:
     assert "no value is allowed" in f"{violation.message} {violation.hint}"
 
 
-def test_a_rule_on_a_resource_and_one_on_its_request_are_the_same_rule() -> None:
+def test_a_rule_on_a_resource_applies_to_its_request() -> None:
     policies = (
         make_policy(rules={"resources.cpu": {"max": 4}}),
         make_policy("project/forest", rules={"resources.cpu.requests": {"max": 2}}),
@@ -220,7 +222,7 @@ def test_a_rule_on_a_resource_and_one_on_its_request_are_the_same_rule() -> None
     assert broken(plan({"resources": {"cpu": 2}}, *policies)) == []
 
 
-def test_bounds_of_different_units_stand_beside_each_other() -> None:
+def test_limits_in_different_units_are_checked_separately() -> None:
     policies = (
         make_policy(rules={"resources.gpu.memory": {"max": "50%"}}),
         make_policy("project/forest", rules={"resources.gpu.memory": {"max": "10GB"}}),
@@ -229,7 +231,7 @@ def test_bounds_of_different_units_stand_beside_each_other() -> None:
     assert sorted(name for _, name in broken(planned)) == ["max", "unit"]
 
 
-def test_rules_are_checked_on_the_result_and_not_on_what_was_asked_for() -> None:
+def test_rules_apply_to_the_resolved_values() -> None:
     policy = make_policy(rules={"resources.gpu": {"max": 2}})
     assert (
         broken(plan({"profile": "big", "resources": {"gpu": 9}}, policy, make_compute_resource(resources={"gpu": 1})))
@@ -240,35 +242,35 @@ def test_rules_are_checked_on_the_result_and_not_on_what_was_asked_for() -> None
     ]
 
 
-def test_a_computed_limit_is_checked_like_a_written_one() -> None:
+def test_rules_apply_to_computed_limits() -> None:
     policy = make_policy(limit_factor={"mem": 2}, rules={"resources.mem.limits": {"max": "3Gi", "required": True}})
     assert broken(plan({"resources": {"mem": "1Gi"}}, policy)) == []
     assert broken(plan({"resources": {"mem": "2Gi"}}, policy)) == [("resources.mem.limits", "max")]
 
 
 @pytest.mark.parametrize(
-    ("layer", "breaks"), [("user", True), ("template", True), ("policy", False), ("resource", False)]
+    ("layer", "rejected"), [("user", True), ("template", True), ("policy", False), ("resource", False)]
 )
-def test_locked_is_checked_on_what_template_and_user_say(layer: str, breaks: bool) -> None:
-    said: dict[str, Any] = {"resources": {"cpu": 1}}
+def test_locked_applies_to_template_and_user_only(layer: str, rejected: bool) -> None:
+    values: dict[str, Any] = {"resources": {"cpu": 1}}
     planned = plan(
-        {"profile": "big", "template": "start", **(said if layer == "user" else {})},
-        make_policy(rules={"resources": {"locked": True}}, defaults=said if layer == "policy" else {}),
-        make_template(**(said if layer == "template" else {})),
-        make_compute_resource(**(said if layer == "resource" else {})),
+        {"profile": "big", "template": "start", **(values if layer == "user" else {})},
+        make_policy(rules={"resources": {"locked": True}}, defaults=values if layer == "policy" else {}),
+        make_template(**(values if layer == "template" else {})),
+        make_compute_resource(**(values if layer == "resource" else {})),
     )
-    assert [name for _, name in broken(planned)] == (["locked"] if breaks else [])
+    assert [name for _, name in broken(planned)] == (["locked"] if rejected else [])
 
 
-@pytest.mark.parametrize("asked", ["60%", "100%", None])
-def test_a_bound_on_a_share_holds_for_the_whole_device_too(asked: str | None) -> None:
+@pytest.mark.parametrize("requested", ["60%", "100%", None])
+def test_a_limit_on_gpu_shares_applies_to_whole_gpus(requested: str | None) -> None:
     policy = make_policy(rules={"resources.gpu.memory": {"max": "50%"}})
-    gpu: Any = 1 if asked is None else {"memory": asked}
+    gpu: Any = 1 if requested is None else {"memory": requested}
     planned = plan({"resources": {"gpu": gpu}}, policy, make_cluster(gpu_sharing="kai"))
     assert ("resources.gpu.memory.request", "max") in broken(planned)
 
 
-def test_what_a_compute_resource_breaks_is_not_for_the_user_to_set() -> None:
+def test_the_hint_for_a_violation_of_a_compute_resource_is_to_choose_another() -> None:
     policy = make_policy(rules={"resources.mem": {"max": "1Gi"}})
     planned = plan({"profile": "big"}, policy, make_compute_resource(resources={"mem": "2Gi"}))
     assert planned.violations[0].hint == "choose another compute resource, or ask an administrator"

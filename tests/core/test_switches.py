@@ -1,4 +1,4 @@
-"""Switches of policies: what may be done at all, and that the strictest scope wins."""
+"""Policy switches: allowed features. The strictest scope applies."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.making import CONTAINER, PYTHON, broken, make_cluster, make_compute_r
 KAI = make_cluster(gpu_sharing="kai")
 CLAIM = {"volume_type": "persistent_volume_claim", "mount_path": "/data"}
 ROOT = {"run_as_user": 0}
-LENT = {"resources": {"gpu": {"memory": {"request": "50%", "limit": "80%"}}}}
+GPU_MEMORY_LIMIT = {"resources": {"gpu": {"memory": {"request": "50%", "limit": "80%"}}}}
 
 
 def mount(kind: str, **spec: Any) -> dict[str, Any]:
@@ -84,23 +84,23 @@ SWITCHES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str | None]
     (ROOT, {"allow_root": True}, {}, None),
     (ROOT, {"allow_root": True}, {"allow_root": False}, "allow_root"),
     (ROOT, {"allow_root": False}, {"allow_root": True}, "allow_root"),
-    (LENT, {}, {}, "gpu_memory_limits"),
-    (LENT, {"gpu_memory_limits": True}, {}, None),
-    (LENT, {"gpu_memory_limits": False}, {"gpu_memory_limits": True}, "gpu_memory_limits"),
-    (LENT, {"gpu_memory_limits": True}, {"gpu_memory_limits": False}, "gpu_memory_limits"),
+    (GPU_MEMORY_LIMIT, {}, {}, "gpu_memory_limits"),
+    (GPU_MEMORY_LIMIT, {"gpu_memory_limits": True}, {}, None),
+    (GPU_MEMORY_LIMIT, {"gpu_memory_limits": False}, {"gpu_memory_limits": True}, "gpu_memory_limits"),
+    (GPU_MEMORY_LIMIT, {"gpu_memory_limits": True}, {"gpu_memory_limits": False}, "gpu_memory_limits"),
     ({"resources": {"gpu": {"memory": {"request": "50%", "limit": "50%"}}}}, {}, {}, None),
     ({"resources": {"gpu": {"memory": {"limit": "50%"}}}}, {}, {}, None),
     ({"resources": {"gpu": {"memory": "50%"}}}, {}, {}, None),
 ]
 
 
-@pytest.mark.parametrize(("asked", "platform", "project", "breaks"), SWITCHES)
-def test_a_switch_allows_or_refuses_and_the_strictest_scope_wins(
-    asked: dict[str, Any], platform: dict[str, Any], project: dict[str, Any], breaks: str | None
+@pytest.mark.parametrize(("requested", "platform", "project", "violated"), SWITCHES)
+def test_the_strictest_scope_determines_a_switch(
+    requested: dict[str, Any], platform: dict[str, Any], project: dict[str, Any], violated: str | None
 ) -> None:
     policies = (make_policy(switches=platform), make_policy("project/forest", switches=project))
-    planned = plan(asked, KAI, make_compute_resource(), *policies)
-    assert {rule for _, rule in broken(planned)} == ({breaks} if breaks else set())
+    planned = plan(requested, KAI, make_compute_resource(), *policies)
+    assert {rule for _, rule in broken(planned)} == ({violated} if violated else set())
     assert all(violation.hint and violation.source for violation in planned.violations)
 
 
@@ -111,19 +111,21 @@ def test_a_switch_allows_or_refuses_and_the_strictest_scope_wins(
         ({"allow_root": True}, {"allow_root": False}, "project/forest"),
     ],
 )
-def test_a_refusal_names_the_scope_that_refuses(platform: dict[str, Any], project: dict[str, Any], scope: str) -> None:
+def test_a_violation_names_the_scope_of_the_switch(
+    platform: dict[str, Any], project: dict[str, Any], scope: str
+) -> None:
     policies = (make_policy(switches=platform), make_policy("project/forest", switches=project))
     [violation] = plan({"run_as_user": 0, "run_as_group": 5}, *policies).violations
     assert violation.source is not None
     assert violation.source.scope == scope
 
 
-def test_a_compute_resource_cannot_do_what_a_switch_refuses() -> None:
+def test_switches_apply_to_compute_resources() -> None:
     planned = plan({"profile": "big"}, make_compute_resource(run_as_user=0))
     assert broken(planned) == [("run_as_user", "allow_root")]
 
 
-def test_whoever_must_choose_a_compute_resource_learns_which_there_are() -> None:
+def test_the_hint_lists_compute_resources_if_one_is_required() -> None:
     planned = plan({}, make_policy(switches={"compute_resource": "required"}), make_compute_resource("1xa100"))
     assert "1xa100" in str(planned.violations[0].hint)
 
@@ -131,8 +133,8 @@ def test_whoever_must_choose_a_compute_resource_learns_which_there_are() -> None
 @pytest.mark.parametrize(
     ("image", "allowed"), [("r.example/a/b/c", True), ("r.example/a/c", False), ("r.example/ab/c", False)]
 )
-def test_a_registry_below_another_narrows_it(image: str, allowed: bool) -> None:
-    above = make_policy(switches={"registries": ["r.example/a"]})
-    below = make_policy(scope="department/vision", switches={"registries": ["r.example/a/b"]})
-    planned = plan({"function": {"name": "a", "kind": "container", "image": image}}, above, below)
+def test_a_lower_scope_may_narrow_the_registries(image: str, allowed: bool) -> None:
+    platform = make_policy(switches={"registries": ["r.example/a"]})
+    department = make_policy(scope="department/vision", switches={"registries": ["r.example/a/b"]})
+    planned = plan({"function": {"name": "a", "kind": "container", "image": image}}, platform, department)
     assert (broken(planned) == []) is allowed

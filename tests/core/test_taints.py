@@ -1,4 +1,4 @@
-"""Which nodes keep a run off: taints and cordoned nodes, as kube-scheduler's filters see them."""
+"""Taints and cordoned nodes, with the rules of kube-scheduler."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from tests.core.nodes import make_node, make_pod_request
 CORDON = "node.kubernetes.io/unschedulable"
 
 
-def takes(taint: str, *tolerations: dict[str, Any]) -> bool:
-    """Whether a node with a taint takes what tolerates something."""
+def accepts(taint: str, *tolerations: dict[str, Any]) -> bool:
+    """Whether a node with a taint accepts a pod with tolerations."""
     return not list(matching.find_mismatches(make_pod_request(tolerations=tolerations), make_node(taints=[taint])))
 
 
@@ -41,20 +41,18 @@ def takes(taint: str, *tolerations: dict[str, Any]) -> bool:
         ({"key": "team", "operator": "Gt", "value": "b"}, "team=b:NoSchedule", False),
     ],
 )
-def test_a_toleration_means_what_it_means_to_kubernetes(
-    toleration: dict[str, Any], taint: str, tolerated: bool
-) -> None:
-    assert takes(taint, toleration) is tolerated
+def test_tolerations_behave_as_in_kubernetes(toleration: dict[str, Any], taint: str, tolerated: bool) -> None:
+    assert accepts(taint, toleration) is tolerated
 
 
 @pytest.mark.parametrize(
-    ("effect", "keeps_off"), [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False)]
+    ("effect", "excluded"), [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False)]
 )
-def test_a_taint_keeps_off_by_its_effect(effect: str, keeps_off: bool) -> None:
-    assert takes(f"team=b:{effect}") is not keeps_off
+def test_the_effect_of_a_taint_determines_exclusion(effect: str, excluded: bool) -> None:
+    assert accepts(f"team=b:{effect}") is not excluded
 
 
-def test_one_toleration_for_each_taint_is_enough_and_fewer_are_not() -> None:
+def test_every_taint_needs_a_toleration() -> None:
     both = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
     node = make_node(taints=["a:NoSchedule", "b=x:NoExecute"])
     assert not list(matching.find_mismatches(make_pod_request(tolerations=both), node))
@@ -63,7 +61,7 @@ def test_one_toleration_for_each_taint_is_enough_and_fewer_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tolerations", "taken"),
+    ("tolerations", "accepted"),
     [
         ([], False),
         ([{"key": CORDON, "operator": "Exists"}], True),
@@ -76,22 +74,22 @@ def test_one_toleration_for_each_taint_is_enough_and_fewer_are_not() -> None:
     ],
 )
 @pytest.mark.parametrize("tainted", [False, True])
-def test_a_cordoned_node_takes_only_what_tolerates_that(
-    tolerations: list[dict[str, Any]], taken: bool, tainted: bool
+def test_a_cordoned_node_accepts_only_pods_that_tolerate_it(
+    tolerations: list[dict[str, Any]], accepted: bool, tainted: bool
 ) -> None:
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoSchedule"] if tainted else [])
-    found = evaluation.list_reasons(NodeFilter(make_pod_request(tolerations=tolerations), NodeTable([node])), node)
-    assert found == ([] if taken else ["box is cordoned"])
+    reasons = evaluation.list_reasons(NodeFilter(make_pod_request(tolerations=tolerations), NodeTable([node])), node)
+    assert reasons == ([] if accepted else ["box is cordoned"])
 
 
-def test_another_taint_of_the_key_of_cordoned_nodes_is_a_taint_like_any() -> None:
-    """Tolerating the one that cordoning makes is not tolerating this one."""
+def test_other_effects_of_the_cordon_taint_are_checked_separately() -> None:
+    """Tolerating the taint that cordoning adds does not tolerate this one."""
     tolerations = [{"key": CORDON, "operator": "Exists", "effect": "NoSchedule"}]
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoExecute"])
     assert list(matching.find_mismatches(make_pod_request(tolerations=tolerations), node))
 
 
-def test_a_taint_keeps_off_for_ever_and_what_ails_a_node_does_not() -> None:
+def test_taints_exclude_permanently_and_node_conditions_temporarily() -> None:
     assert (
         evaluation.evaluate(make_pod_request(), NodeTable([make_node(taints=["team=b:NoSchedule"])])).verdict == "never"
     )
@@ -105,7 +103,7 @@ def test_a_taint_keeps_off_for_ever_and_what_ails_a_node_does_not() -> None:
         assert (fit.verdict, bool(fit.reasons)) == ("later", True)
 
 
-def test_a_refusal_for_a_taint_says_how_to_be_taken() -> None:
+def test_the_hint_for_a_taint_is_to_add_a_toleration() -> None:
     (violation,) = evaluation.explain_never_fits(
         make_pod_request(), NodeTable([make_node(taints=["team=b:NoSchedule"])])
     )

@@ -1,4 +1,4 @@
-"""Nodes that an administrator imagines, or imagines away."""
+"""What-if: hypothetical nodes added to or removed from a cluster."""
 
 import pytest
 
@@ -38,12 +38,12 @@ def make_node_table() -> NodeTable:
     )
 
 
-def mistakes_of(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str, str | None]]:
-    return [(found.path, found.message, found.hint) for found in caught.value.violations]
+def violations_of(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str, str | None]]:
+    return [(violation.path, violation.message, violation.hint) for violation in caught.value.violations]
 
 
 @pytest.mark.parametrize(
-    ("text", "known", "meant"),
+    ("text", "known", "expected"),
     [
         ("a100", (), NodeAddition(1, "a100")),
         ("2xa100", (), NodeAddition(2, "a100")),
@@ -55,43 +55,43 @@ def mistakes_of(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str
         ("-1xa", (), NodeAddition(1, "-1xa")),
     ],
 )
-def test_how_many_and_like_which_node_is_one_word(text: str, known: tuple[str, ...], meant: NodeAddition) -> None:
-    assert parse_addition(text, known) == meant
+def test_an_addition_is_parsed_as_count_and_node(text: str, known: tuple[str, ...], expected: NodeAddition) -> None:
+    assert parse_addition(text, known) == expected
 
 
-def test_nodes_that_are_added_are_like_another_but_empty_well_and_called_something_else() -> None:
+def test_added_nodes_are_empty_and_ready_copies_with_new_names() -> None:
     table = make_node_table()
-    hypothetical = simulate(table, ["2xa100-1"])
-    assert hypothetical.added_nodes == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
-    new = hypothetical.table.nodes[-1]
+    simulated = simulate(table, ["2xa100-1"])
+    assert simulated.added_nodes == (AddedNodes("a100-1", ("a100-1+1", "a100-1+2")),)
+    new = simulated.table.nodes[-1]
     assert (new.name, new.labels[HOSTNAME], new.labels["zone"]) == ("a100-1+2", "a100-1+2", "a")
     assert (new.pods, new.unschedulable) == ((), False)
     assert [str(taint) for taint in new.taints] == ["team=vision:NoSchedule"]
     assert new.capacity == make_node().capacity
 
 
-def test_the_cluster_itself_stays_as_it_is() -> None:
+def test_simulation_does_not_change_the_cluster() -> None:
     table = make_node_table()
-    hypothetical = simulate(table, ["l4-1"], ["plain"])
+    simulated = simulate(table, ["l4-1"], ["plain"])
     assert sorted(table.names) == ["a100-1", "a100-2", "l4-1", "plain"]
-    assert sorted(hypothetical.table.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
-    assert hypothetical.table.context is table.context
+    assert sorted(simulated.table.names) == ["a100-1", "a100-2", "l4-1", "l4-1+1"]
+    assert simulated.table.context is table.context
 
 
-def test_nothing_supposed_is_the_cluster_as_it_is() -> None:
+def test_an_empty_simulation_returns_the_same_nodes() -> None:
     table = make_node_table()
     assert simulate(table).table is table
     assert simulate(table).sentences == []
 
 
 @pytest.mark.parametrize(("like", "first"), [("train", "a100-1"), (A100, "a100-1"), (L4, "l4-1"), ("A100", "a100-1")])
-def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: str) -> None:
+def test_a_group_or_gpu_type_selects_its_first_node(like: str, first: str) -> None:
     cluster = make_cluster(gpu_types={"A100": [A100], "H100": ["none-has-it"]})
     assert simulate(make_node_table(), [like], cluster=cluster).added_nodes[0].like == first
 
 
 @pytest.mark.parametrize(
-    ("without", "gone", "pods"),
+    ("without", "removed", "pods"),
     [
         (["l4-1"], ("l4-1",), 0),
         (["train"], ("a100-1", "a100-2"), 3),
@@ -99,38 +99,38 @@ def test_a_group_or_a_type_of_gpu_stands_for_its_first_node(like: str, first: st
         ([L4], ("l4-1",), 0),
     ],
 )
-def test_what_is_left_out_takes_its_pods_with_it(without: list[str], gone: tuple[str, ...], pods: int) -> None:
-    hypothetical = simulate(make_node_table(), without=without)
-    assert (hypothetical.removed_nodes, hypothetical.removed_pods) == (gone, pods)
-    assert not set(gone) & set(hypothetical.table.names)
+def test_removed_nodes_are_removed_with_their_pods(without: list[str], removed: tuple[str, ...], pods: int) -> None:
+    simulated = simulate(make_node_table(), without=without)
+    assert (simulated.removed_nodes, simulated.removed_pods) == (removed, pods)
+    assert not set(removed) & set(simulated.table.names)
 
 
-def test_a_node_goes_before_a_group_of_its_name() -> None:
+def test_a_node_name_takes_precedence_over_a_group_name() -> None:
     table = NodeTable([make_node(name="train"), make_node(name="a", labels={"pool": "train"})])
     assert simulate(table, without=["train"]).removed_nodes == ("train",)
 
 
-def test_a_node_can_be_replaced_by_others_like_it() -> None:
-    hypothetical = simulate(make_node_table(), ["2xl4-1"], ["l4-1"])
-    assert sorted(hypothetical.table.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
+def test_a_node_can_be_replaced_by_copies() -> None:
+    simulated = simulate(make_node_table(), ["2xl4-1"], ["l4-1"])
+    assert sorted(simulated.table.names) == ["a100-1", "a100-2", "l4-1+1", "l4-1+2", "plain"]
 
 
-def test_no_name_is_given_twice() -> None:
+def test_names_of_added_nodes_are_unique() -> None:
     table = NodeTable([make_node(name="a"), make_node(name="a+1")])
-    hypothetical = simulate(table, ["2xa", "a", "a+1"], ["a+1"])
-    assert [part.names for part in hypothetical.added_nodes] == [("a+2", "a+3"), ("a+4",), ("a+1+1",)]
+    simulated = simulate(table, ["2xa", "a", "a+1"], ["a+1"])
+    assert [part.names for part in simulated.added_nodes] == [("a+2", "a+3"), ("a+4",), ("a+1+1",)]
 
 
-def test_more_nodes_make_room() -> None:
+def test_simulated_nodes_change_the_verdict() -> None:
     table, pod_request = make_node_table(), make_pod_request(gpu=2, selector={"pool": "train"})
     assert evaluation.evaluate(pod_request, table).verdict == "later"
     assert evaluation.evaluate(pod_request, simulate(table, ["a100-2"]).table).verdict == "now"
     assert evaluation.evaluate(pod_request, simulate(table, without=["train"]).table).verdict == "never"
 
 
-def test_what_is_supposed_is_told() -> None:
-    hypothetical = simulate(make_node_table(), ["a100-1", "6xl4-1"], ["train", "plain"])
-    assert hypothetical.sentences == [
+def test_changes_are_described() -> None:
+    simulated = simulate(make_node_table(), ["a100-1", "6xl4-1"], ["train", "plain"])
+    assert simulated.sentences == [
         "1 empty node like a100-1: a100-1+1",
         "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
         "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not rescheduled",
@@ -138,20 +138,20 @@ def test_what_is_supposed_is_told() -> None:
     assert simulate(make_node_table(), without=["plain"]).sentences == ["without 1 node: plain (empty)"]
 
 
-def test_every_mistake_is_told_with_its_place_and_the_suggestion() -> None:
+def test_all_invalid_changes_are_reported_with_path_and_hint() -> None:
     with pytest.raises(RequestRejected) as caught:
         simulate(make_node_table(), ["2xa100-3", "0xl4-1", f"{MAX_ADDED_NODES + 1}xplain"], ["trian", "zzz"])
-    nothing = "no node, node group or GPU type is named"
-    assert mistakes_of(caught) == [
-        ("add_nodes.0", f"{nothing} 'a100-3'", "did you mean a100-2 or a100-1?"),
+    unknown = "no node, node group or GPU type is named"
+    assert violations_of(caught) == [
+        ("add_nodes.0", f"{unknown} 'a100-3'", "did you mean a100-2 or a100-1?"),
         ("add_nodes.1", "adds no nodes, found '0xl4-1'", "use 1xl4-1"),
         ("add_nodes", "adds 5,003 nodes; at most 5,000 are allowed", "add fewer nodes"),
-        ("without.0", f"{nothing} 'trian'", "did you mean train?"),
-        ("without.1", f"{nothing} 'zzz'", f"known: {A100}, {L4}, a100-1, a100-2, l4-1, plain, serve, train"),
+        ("without.0", f"{unknown} 'trian'", "did you mean train?"),
+        ("without.1", f"{unknown} 'zzz'", f"known: {A100}, {L4}, a100-1, a100-2, l4-1, plain, serve, train"),
     ]
 
 
-def test_without_any_node_there_is_none_to_be_like() -> None:
+def test_the_hint_says_if_the_cluster_has_no_nodes() -> None:
     with pytest.raises(RequestRejected) as caught:
         simulate(NodeTable(), ["a"])
-    assert mistakes_of(caught)[0][2] == "there are none"
+    assert violations_of(caught)[0][2] == "there are none"

@@ -16,9 +16,9 @@ TEAM = "team=b:NoSchedule"
 GPU_TYPE = [{"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": ["A100", "H100"]}]}]
 
 
-def gpus(name: str, taken: int = 0, has: int = 8, **more: Any) -> Node:
+def gpus(name: str, used: int = 0, total: int = 8, **more: Any) -> Node:
     """A node with GPUs, some in use."""
-    return make_node(*([make_holding(gpu=taken)] if taken else []), name=name, gpu=has, **more)
+    return make_node(*([make_holding(gpu=used)] if used else []), name=name, gpu=total, **more)
 
 
 def cpus(name: str, **more: Any) -> Node:
@@ -26,7 +26,7 @@ def cpus(name: str, **more: Any) -> Node:
     return make_node(name=name, gpu=0, **more)
 
 
-TOLD: list[tuple[str, PodRequest, list[Node]]] = [
+CASES: list[tuple[str, PodRequest, list[Node]]] = [
     # Matching nodes are full.
     (
         "needs 8 GPUs on one node; at most 5 free on any of 3 suitable nodes (n3); run train-a uses 3",
@@ -65,11 +65,11 @@ TOLD: list[tuple[str, PodRequest, list[Node]]] = [
         make_pod_request(),
         [make_node(make_holding(), name=name, pods=1) for name in ("a", "b")],
     ),
-    # A small one that has nothing to do is not what it waits for.
+    # Nodes that are too small are ignored.
     (
         "needs 8 GPUs; 5 of 8 free on c, the only suitable node; run train-a uses 3",
         make_pod_request(gpu=8),
-        [cpus("a"), gpus("b", has=6), gpus("c", 3)],
+        [cpus("a"), gpus("b", total=6), gpus("c", 3)],
     ),
     # Matching nodes are not ready or tainted.
     (
@@ -108,7 +108,7 @@ TOLD: list[tuple[str, PodRequest, list[Node]]] = [
     (
         "needs 8 GPUs and 64 GiB memory; none of 2 nodes has all of that; b is closest with 6 of 8 GPUs",
         make_pod_request(gpu=8, mem="64Gi"),
-        [gpus("a"), gpus("b", has=6, mem="64Gi")],
+        [gpus("a"), gpus("b", total=6, mem="64Gi")],
     ),
     # No node has the labels.
     (
@@ -141,17 +141,19 @@ TOLD: list[tuple[str, PodRequest, list[Node]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "pod_request", "nodes"), TOLD, ids=[told[:50] for told, _, _ in TOLD])
-def test_one_sentence_says_what_it_comes_down_to(told: str, pod_request: PodRequest, nodes: list[Node]) -> None:
-    assert explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))) == told
+@pytest.mark.parametrize(("message", "pod_request", "nodes"), CASES, ids=[message[:50] for message, _, _ in CASES])
+def test_the_wait_reason_is_summarized_in_one_sentence(
+    message: str, pod_request: PodRequest, nodes: list[Node]
+) -> None:
+    assert explain_no_fit(NodeFilter(pod_request, NodeTable(nodes))) == message
 
 
-def test_what_fits_waits_for_nothing() -> None:
+def test_a_fitting_request_has_no_wait_reason() -> None:
     assert explain_no_fit(NodeFilter(make_pod_request(gpu=8), NodeTable([gpus("a", 1), gpus("b")]))) == ""
 
 
-def test_an_amount_that_is_missing_by_a_byte_does_not_look_as_if_it_were_there() -> None:
-    told = explain_no_fit(
+def test_a_slightly_too_large_amount_is_shown_in_bytes() -> None:
+    message = explain_no_fit(
         NodeFilter(make_pod_request(mem=str(32 * 2**30 + 1)), NodeTable([make_node(name="a"), make_node(name="b")]))
     )
-    assert told == "needs 34359738369 bytes memory; the largest of 2 nodes has 34359738368 bytes (a)"
+    assert message == "needs 34359738369 bytes memory; the largest of 2 nodes has 34359738368 bytes (a)"

@@ -15,14 +15,14 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def tell(path: str, clusters: Sequence[Cluster] = (), **said: Any) -> list[tuple[str, str]]:
+def describe(path: str, clusters: Sequence[Cluster] = (), **requirements: Any) -> list[tuple[str, str]]:
     """The sentences at or below a path for these requirements."""
-    found = lint_compute_resource(make_compute_resource(**said), [], clusters).sentences
-    return [(item.kind, item.text) for item in found if item.path.startswith(path)]
+    sentences = lint_compute_resource(make_compute_resource(**requirements), [], clusters).sentences
+    return [(item.kind, item.text) for item in sentences if item.path.startswith(path)]
 
 
-def conditions(*said: dict[str, Any]) -> dict[str, Any]:
-    return {"matchExpressions": list(said)}
+def conditions(*expressions: dict[str, Any]) -> dict[str, Any]:
+    return {"matchExpressions": list(expressions)}
 
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
@@ -101,10 +101,10 @@ REST: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kind", "expected"), REST)
-def test_what_else_a_pod_is_given_is_told(said: dict[str, Any], kind: str, expected: str) -> None:
-    [(told_kind, text)] = tell(next(iter(said)), **said)
-    assert told_kind == kind
+@pytest.mark.parametrize(("requirements", "kind", "expected"), REST)
+def test_other_settings_are_described(requirements: dict[str, Any], kind: str, expected: str) -> None:
+    [(actual_kind, text)] = describe(next(iter(requirements)), **requirements)
+    assert actual_kind == kind
     assert text.startswith(expected)
 
 
@@ -144,22 +144,26 @@ VOLUMES: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "expected"), VOLUMES)
-def test_a_volume_says_who_made_it_where_it_is_and_when_it_goes(said: dict[str, Any], expected: list[str]) -> None:
-    assert [text for _, text in tell("volumes", volumes=[said])] == expected
+@pytest.mark.parametrize(("volume_fields", "expected"), VOLUMES)
+def test_volumes_are_described_with_source_path_and_lifetime(
+    volume_fields: dict[str, Any], expected: list[str]
+) -> None:
+    assert [text for _, text in describe("volumes", volumes=[volume_fields])] == expected
 
 
-def test_one_machine_has_folders_in_place_of_volumes() -> None:
+def test_local_clusters_use_folders_as_volumes() -> None:
     claim = volume("persistent_volume_claim", {"size": "10Gi", "storage_class": "fast"})
-    assert [text for _, text in tell("volumes", [LOCAL], volumes=[claim])] == [
+    assert [text for _, text in describe("volumes", [LOCAL], volumes=[claim])] == [
         "New folder on the machine at /data, deleted with the run.",
         "The cluster does not enforce the size of 10 GiB.",
     ]
-    assert tell("volumes", [LOCAL], volumes=[volume("config_map")])[1][0] == "risk"
+    assert describe("volumes", [LOCAL], volumes=[volume("config_map")])[1][0] == "risk"
 
 
-def test_what_means_nothing_on_one_machine_is_not_told_there() -> None:
-    beside = {"podAffinity": {REQUIRED: [{"topologyKey": "host", "labelSelector": {}}]}}
-    said: dict[str, Any] = {"runtime_class": "nvidia", "affinity": beside}
-    assert tell("affinity", [LOCAL], **said) == tell("runtime_class", [LOCAL], **said) == []
-    assert tell("runtime_class", [LOCAL, PLAIN], **said)[0][1].startswith("On cluster east: runtime class nvidia")
+def test_settings_without_effect_on_a_local_cluster_are_not_described() -> None:
+    affinity = {"podAffinity": {REQUIRED: [{"topologyKey": "host", "labelSelector": {}}]}}
+    requirements: dict[str, Any] = {"runtime_class": "nvidia", "affinity": affinity}
+    assert describe("affinity", [LOCAL], **requirements) == describe("runtime_class", [LOCAL], **requirements) == []
+    assert describe("runtime_class", [LOCAL, PLAIN], **requirements)[0][1].startswith(
+        "On cluster east: runtime class nvidia"
+    )

@@ -25,17 +25,19 @@ AMD = make_cluster(name="south", gpu_resource="amd.com/gpu")
 LOCAL = make_cluster(name="here", executor="local")
 
 
-def told(trial: LintResult, *paths: str) -> list[tuple[str, str]]:
+def sentences_at(result: LintResult, *paths: str) -> list[tuple[str, str]]:
     """Kinds and texts of the sentences at or below some paths."""
-    found = [item for item in trial.sentences if item.path.startswith(paths)]
-    return [(item.kind, item.text) for item in found]
+    sentences = [item for item in result.sentences if item.path.startswith(paths)]
+    return [(item.kind, item.text) for item in sentences]
 
 
-def tell(
-    path: str, clusters: Sequence[Cluster] = (), policies: Sequence[Policy] = (), **said: Any
+def describe(
+    path: str, clusters: Sequence[Cluster] = (), policies: Sequence[Policy] = (), **requirements: Any
 ) -> list[tuple[str, str]]:
     """The sentences at a path for these requirements."""
-    return told(lint_compute_resource(make_compute_resource(**said), policies, clusters, strict=True), path)
+    return sentences_at(
+        lint_compute_resource(make_compute_resource(**requirements), policies, clusters, strict=True), path
+    )
 
 
 # Requirements and their expected sentences.
@@ -127,27 +129,27 @@ gets: No vendor.example/nic.
 
 
 @pytest.mark.parametrize("row", AMOUNTS.strip().split("\n\n"), ids=lambda row: row.splitlines()[0])
-def test_an_amount_says_what_is_set_aside_and_what_ends_the_pod(row: str) -> None:
-    asked, *expected = row.splitlines()
-    resources = yaml.safe_load(asked)
-    sentences = tell(f"resources.{next(iter(resources))}", resources=resources)
+def test_amounts_are_described_with_reservation_and_risks(row: str) -> None:
+    requested, *expected = row.splitlines()
+    resources = yaml.safe_load(requested)
+    sentences = describe(f"resources.{next(iter(resources))}", resources=resources)
     assert [f"{kind}: {text}" for kind, text in sentences] == expected
 
 
-def test_shared_memory_goes_as_far_as_the_memory_limit() -> None:
+def test_shared_memory_is_described_with_the_memory_limit() -> None:
     expected = "/dev/shm can use up to the memory limit of 64 GiB; it counts as memory of the pod."
-    assert tell("resources.shm", resources={"shm": True, "mem": {"limits": "64Gi"}}) == [("gets", expected)]
+    assert describe("resources.shm", resources={"shm": True, "mem": {"limits": "64Gi"}}) == [("gets", expected)]
 
 
 @pytest.mark.parametrize(
     ("amount", "shown"), [("1", "1 byte"), ("5", "5 bytes"), ("2362232013", "About 2.2 GiB"), ("2G", "2 GB")]
 )
-def test_an_amount_without_a_suffix_is_told_as_people_read_it(amount: str, shown: str) -> None:
-    assert f"{shown} of memory" in tell("resources.mem", resources={"mem": amount})[0][1]
+def test_amounts_without_a_suffix_are_shown_with_a_unit(amount: str, shown: str) -> None:
+    assert f"{shown} of memory" in describe("resources.mem", resources={"mem": amount})[0][1]
 
 
-def test_what_nobody_says_is_left_to_whoever_submits_the_run() -> None:
-    assert told(lint_compute_resource(make_compute_resource(), [], []), "") == [
+def test_missing_values_are_described_as_set_in_the_request() -> None:
+    assert sentences_at(lint_compute_resource(make_compute_resource(), [], []), "") == [
         ("note", "GPUs are set in the request."),
         ("note", "CPU is set in the request."),
         ("note", "Memory is set in the request."),
@@ -155,43 +157,43 @@ def test_what_nobody_says_is_left_to_whoever_submits_the_run() -> None:
 
 
 @pytest.mark.parametrize("path", ["resources", "resources.gpu", "resources.gpu.devices"])
-def test_what_a_policy_locks_is_left_to_nobody(path: str) -> None:
+def test_locked_values_are_described_as_locked(path: str) -> None:
     policy = make_policy("department/vision", rules={path: {"locked": True}})
     expected = "GPUs are locked by the department/vision policy: pods get none."
-    assert tell("resources.gpu", policies=[policy]) == [("note", expected)]
+    assert describe("resources.gpu", policies=[policy]) == [("note", expected)]
 
 
 # Sources
 
 
-def test_a_default_says_whose_it_is() -> None:
+def test_defaults_are_described_with_their_source() -> None:
     policy = make_policy("department/vision", defaults={"resources": {"cpu": 1, "gpu": 0}, "envs": {"A": "1"}})
     platform = make_requirements(resources={"mem": "2Gi"})
-    trial = lint_compute_resource(make_compute_resource(envs={"B": "2"}), [policy], [], platform=platform)
+    result = lint_compute_resource(make_compute_resource(envs={"B": "2"}), [policy], [], platform=platform)
     note = ("note", "(department/vision policy default)")
-    assert told(trial, "resources.gpu")[-1] == note
-    assert told(trial, "resources.cpu")[-1] == note
-    assert told(trial, "resources.mem")[-1] == ("note", "(platform default)")
-    assert told(trial, "envs") == [("gets", "Sets variable B."), ("gets", "Sets variable A."), note]
+    assert sentences_at(result, "resources.gpu")[-1] == note
+    assert sentences_at(result, "resources.cpu")[-1] == note
+    assert sentences_at(result, "resources.mem")[-1] == ("note", "(platform default)")
+    assert sentences_at(result, "envs") == [("gets", "Sets variable B."), ("gets", "Sets variable A."), note]
 
 
-def test_a_limit_that_a_factor_made_says_whose_the_factor_is() -> None:
+def test_a_computed_limit_is_described_with_its_factor_and_policy() -> None:
     policy = make_policy("department/vision", limit_factor={"mem": 1.5})
-    sentences = tell("resources.mem", policies=[policy], resources={"mem": "4Gi"})
+    sentences = describe("resources.mem", policies=[policy], resources={"mem": "4Gi"})
     assert ("risk", "Killed above 6 GiB (out of memory).") in sentences
     expected = "Default limit: 1.5x request (department/vision policy)."
     assert sentences[-1] == ("note", expected)
 
 
-def test_a_template_says_what_its_compute_resource_gives() -> None:
+def test_a_template_is_described_with_its_compute_resource() -> None:
     snapshot = make_snapshot(make_compute_resource("big", resources={"gpu": 1}), PLAIN)
-    trial = lint_template(make_template(profile="big", resources={"gpu": 2, "disk": "5Gi"}), snapshot, [PLAIN])
-    assert told(trial, "profile") == [("gets", "Uses compute resource big by default.")]
-    assert told(trial, "resources.gpu") == [
+    result = lint_template(make_template(profile="big", resources={"gpu": 2, "disk": "5Gi"}), snapshot, [PLAIN])
+    assert sentences_at(result, "profile") == [("gets", "Uses compute resource big by default.")]
+    assert sentences_at(result, "resources.gpu") == [
         ("gets", "1 whole GPU per pod."),
         ("note", "(set by compute resource big)"),
     ]
-    assert not [text for kind, text in told(trial, "resources.disk") if kind == "note"]
+    assert not [text for kind, text in sentences_at(result, "resources.disk") if kind == "note"]
 
 
 # Clusters
@@ -231,29 +233,29 @@ BEYOND = "On cluster north: the cluster enforces the request as limit and reject
         ),
     ],
 )
-def test_a_share_is_told_as_each_cluster_deals_it_out(
+def test_gpu_shares_are_described_per_cluster(
     clusters: list[Cluster], memory: str, expected: list[tuple[str, str]]
 ) -> None:
-    assert tell("resources.gpu", clusters, resources={"gpu": {"memory": memory}}) == expected
+    assert describe("resources.gpu", clusters, resources={"gpu": {"memory": memory}}) == expected
 
 
-def test_a_limit_of_gpu_memory_is_told_as_each_cluster_takes_it() -> None:
+def test_gpu_memory_limits_are_described_per_cluster() -> None:
     allowed = make_policy(switches={"gpu_memory_limits": True})
     share = {"gpu": {"memory": {"request": "50%", "limit": "80%"}}}
-    sentences = tell("resources.gpu", [KAI, HAMI], [allowed], resources=share)
+    sentences = describe("resources.gpu", [KAI, HAMI], [allowed], resources=share)
     assert [kind for kind, _ in sentences] == ["gets", "risk", "note"]
     assert "up to 80% if free" in sentences[0][1]
     assert "does not enforce the request and limit" in sentences[1][1]
     assert sentences[2][1] == BEYOND
 
 
-def test_a_slice_is_refused_where_there_is_none() -> None:
+def test_mig_slices_are_rejected_by_clusters_without_mig() -> None:
     expected = "On clusters south and here: the cluster does not support MIG and rejects the run."
-    assert tell("resources.gpu", [PLAIN, AMD, LOCAL], resources={"gpu": {"mig": "1g.5gb"}})[1] == ("note", expected)
+    assert describe("resources.gpu", [PLAIN, AMD, LOCAL], resources={"gpu": {"mig": "1g.5gb"}})[1] == ("note", expected)
 
 
-def test_a_type_is_told_as_each_cluster_knows_it() -> None:
-    assert tell("resources.gpu.type", [KAI, PLAIN], resources={"gpu": {"type": "A100"}}) == [
+def test_gpu_types_are_described_per_cluster() -> None:
+    assert describe("resources.gpu.type", [KAI, PLAIN], resources={"gpu": {"type": "A100"}}) == [
         (
             "note",
             "On cluster west: only on nodes with A100-40GB or A100-80GB (GPU type A100).",
@@ -262,21 +264,21 @@ def test_a_type_is_told_as_each_cluster_knows_it() -> None:
     ]
 
 
-def test_one_machine_gives_whole_cores_and_evicts_nobody_for_others() -> None:
+def test_local_clusters_round_cpu_limits_up_and_evict_no_pods() -> None:
     resources = {"cpu": {"limits": "500m"}, "disk": {"requests": "1Gi", "limits": "2Gi"}}
-    sentences = tell("resources", [LOCAL], resources=resources)
+    sentences = describe("resources", [LOCAL], resources=resources)
     assert ("note", "The cluster rounds CPU limits up to whole cores.") in sentences
     assert not [text for _, text in sentences if "nearly full" in text]
 
 
 def test_many_clusters_are_counted() -> None:
     many = [make_cluster(name=f"c{number}") for number in range(9)]
-    sentences = tell("resources.gpu", [KAI, *many], resources={"gpu": {"memory": "50%"}})
+    sentences = describe("resources.gpu", [KAI, *many], resources={"gpu": {"memory": "50%"}})
     assert sentences[-1][1].startswith("On clusters c0, c1, c2, c3 and 5 more: the cluster has only whole GPUs")
 
 
-def test_violations_do_not_keep_sentences_from_being_told() -> None:
+def test_values_with_violations_are_described_too() -> None:
     policy = make_policy(rules={"resources.gpu": {"max": 1}})
-    trial = lint_compute_resource(make_compute_resource(resources={"gpu": 2}), [policy], [])
-    assert trial.findings
-    assert told(trial, "resources.gpu") == [("gets", "2 whole GPUs per pod.")]
+    result = lint_compute_resource(make_compute_resource(resources={"gpu": 2}), [policy], [])
+    assert result.findings
+    assert sentences_at(result, "resources.gpu") == [("gets", "2 whole GPUs per pod.")]

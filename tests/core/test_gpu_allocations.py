@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.core.fitting import gpu_sharing
 from fairlead.model.nodes import GpuAllocation, SharedGpu
-from tests.core.test_sharing import make_kai_node, make_share_request, make_sharer, tell
+from tests.core.test_gpu_sharing import describe, make_kai_node, make_share_request, make_sharer
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -39,7 +39,7 @@ GROUP, OTHER = "cfbcb444-7a0a-4ab4-a5f9-68af822798b0", "a26d17bc-00e5-4368-9e2f-
     ],
     ids=["seven fields", "nine fields", "json"],
 )
-def test_devices_are_read_in_every_form_that_hami_has_written(text: str, devices: tuple[SharedGpu, ...]) -> None:
+def test_devices_are_parsed_from_every_hami_format(text: str, devices: tuple[SharedGpu, ...]) -> None:
     assert gpu_sharing.read_devices({REGISTER: text}) == devices
 
 
@@ -62,7 +62,7 @@ def test_devices_are_read_in_every_form_that_hami_has_written(text: str, devices
         f"{FIRST},ten,32768,100,{V100},0,true:",
     ],
 )
-def test_a_register_that_nobody_can_read_has_no_devices(text: str) -> None:
+def test_an_invalid_register_has_no_devices(text: str) -> None:
     assert gpu_sharing.read_devices({REGISTER: text}) == ()
 
 
@@ -70,7 +70,7 @@ def test_a_node_without_a_register_has_no_devices() -> None:
     assert gpu_sharing.read_devices({}) == ()
 
 
-def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
+def test_a_cordoned_device_counts_as_unhealthy() -> None:
     text = f"{FIRST},10,32768,100,{V100},0,true:{SECOND},10,32768,100,{V100},0,true:"
     first, second = gpu_sharing.read_devices({REGISTER: text, "hami.io/device-cordon": f" {SECOND}, "})
     assert [first.healthy, second.healthy] == [True, False]
@@ -120,7 +120,7 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
             (GpuAllocation(GROUP, 9216),),
         ),
         ({"gpu-fraction": "0.5"}, {}, ()),  # not placed yet
-        ({}, {"runai-gpu-group": GROUP}, ()),  # the pod that holds the GPU for the others
+        ({}, {"runai-gpu-group": GROUP}, ()),  # the reservation pod
         ({"gpu-fraction": "half"}, {"runai-gpu-group": GROUP}, ()),
         ({"gpu-fraction": "nan"}, {"runai-gpu-group": GROUP}, ()),
         ({"gpu-fraction": "1.5"}, {"runai-gpu-group": GROUP}, ()),
@@ -128,14 +128,14 @@ def test_a_device_that_is_cordoned_counts_as_one_that_is_not_well() -> None:
         ({"gpu-memory": "-1"}, {"runai-gpu-group": GROUP}, ()),
     ],
 )
-def test_what_a_pod_was_given_is_read_off_its_annotations_and_labels(
+def test_allocations_are_parsed_from_annotations_and_labels(
     annotations: dict[str, str], labels: dict[str, str], gpu_allocations: tuple[GpuAllocation, ...]
 ) -> None:
     assert gpu_sharing.read_gpu_allocations(annotations, labels) == gpu_allocations
 
 
-def test_however_many_gpus_nobody_has_one_is_enough_to_look_at() -> None:
+def test_a_huge_number_of_free_gpus_is_handled_quickly() -> None:
     node = make_kai_node(make_sharer(GpuAllocation("group", memory=40960)), gpu=10**15)
     pod_request = make_share_request("kai", percent=50)
-    assert tell(pod_request, node) == ""
+    assert describe(pod_request, node) == ""
     assert gpu_sharing.allocate(pod_request, node) == (GpuAllocation("new-1", 20480),)

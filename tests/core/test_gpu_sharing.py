@@ -1,4 +1,4 @@
-"""Whether a node has room for another part of a GPU, as HAMi and KAI see it."""
+"""Whether a GPU share fits a node, with the rules of HAMi and KAI."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ GROUP = "cfbcb444-7a0a-4ab4-a5f9-68af822798b0"
 
 
 def make_share_request(by: str, *, memory: int = 0, percent: int = 0) -> PodRequest:
-    """A part of one GPU, as a run asks HAMi or KAI for it."""
+    """A pod request for a share of one GPU with HAMi or KAI."""
     pod_request = make_pod_request(gpu=1) if by == "hami" else make_pod_request()
     return replace(pod_request, gpu_share=GpuShare(by, memory, percent))
 
@@ -31,50 +31,50 @@ def make_share_request(by: str, *, memory: int = 0, percent: int = 0) -> PodRequ
 def make_sharer(
     *gpu_allocations: GpuAllocation, name: str = "train-a", terminating: bool = False, gpu: int = 0
 ) -> ScheduledPod:
-    """A pod that was given parts of GPUs."""
+    """A pod with GPU shares."""
     return replace(make_holding(name, gpu=gpu), gpu_allocations=gpu_allocations, terminating=terminating)
 
 
 def make_hami_node(*holdings: ScheduledPod, devices: tuple[SharedGpu, ...] = ()) -> Node:
     """A node with GPUs for HAMi; by default two with 32Gi and ten slots each."""
-    has = devices or (SharedGpu(FIRST, 32768, 10), SharedGpu(SECOND, 32768, 10))
-    node = make_node(*holdings, name="node-3", gpu=sum(device.slots for device in has))
-    return replace(node, devices=has)
+    gpus = devices or (SharedGpu(FIRST, 32768, 10), SharedGpu(SECOND, 32768, 10))
+    node = make_node(*holdings, name="node-3", gpu=sum(device.slots for device in gpus))
+    return replace(node, devices=gpus)
 
 
 def make_kai_node(
     *holdings: ScheduledPod, labels: Mapping[str, str] | None = None, gpu: int = 1, pods: int = 16, slices: int = 0
 ) -> Node:
     """A node with GPUs for KAI, by default with 40Gi, and MIG slices."""
-    found = {"nvidia.com/gpu.memory": "40960"} if labels is None else labels
-    node = make_node(*holdings, name="node-3", labels=found, gpu=gpu, pods=pods)
+    node_labels = {"nvidia.com/gpu.memory": "40960"} if labels is None else labels
+    node = make_node(*holdings, name="node-3", labels=node_labels, gpu=gpu, pods=pods)
     return replace(node, capacity={**node.capacity, "nvidia.com/mig-1g.5gb": slices * NANOS})
 
 
 def make_reservation(group: str = GROUP) -> ScheduledPod:
-    """The pod with which KAI holds the GPU that others share."""
-    held = make_holding(f"gpu-reservation-{group[:6]}", gpu=1)
-    return replace(held, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
+    """The pod with which KAI reserves a shared GPU."""
+    holding = make_holding(f"gpu-reservation-{group[:6]}", gpu=1)
+    return replace(holding, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
 
 
 def check(pod_request: PodRequest, node: Node) -> list[Reason]:
-    """Every reason that the parts of GPUs give why the node does not take it."""
-    asked = gpu_sharing.prepare(pod_request, NodeTable([node]))
-    return [] if asked is None else list(asked(node))
+    """The reasons of the GPU sharing check."""
+    share_check = gpu_sharing.prepare(pod_request, NodeTable([node]))
+    return [] if share_check is None else list(share_check(node))
 
 
-def tell(pod_request: PodRequest, node: Node) -> str:
+def describe(pod_request: PodRequest, node: Node) -> str:
     """The message of the only reason; empty if the pod fits."""
     return "; also ".join(reason.message for reason in check(pod_request, node))
 
 
-def test_nothing_is_looked_at_where_no_part_of_a_gpu_is_asked_for() -> None:
+def test_no_check_without_gpu_sharing() -> None:
     assert gpu_sharing.prepare(make_pod_request(cpu=1), NodeTable([make_hami_node(), make_kai_node()])) is None
     assert gpu_sharing.prepare(make_pod_request(gpu=1), NodeTable([make_kai_node()])) is None
 
 
 @pytest.mark.parametrize(
-    ("asked", "taken", "fits"),
+    ("requested", "allocated", "fits"),
     [
         ({"memory": 10240}, [], True),
         ({"memory": 32768}, [], True),
@@ -94,55 +94,55 @@ def test_nothing_is_looked_at_where_no_part_of_a_gpu_is_asked_for() -> None:
         ({"percent": 100}, [GpuAllocation(FIRST, 1), GpuAllocation(SECOND, 1)], False),
     ],
 )
-def test_a_part_fits_where_one_device_has_as_much_memory_free(
-    asked: dict[str, int], taken: list[GpuAllocation], fits: bool
+def test_a_share_fits_if_one_device_has_enough_free_memory(
+    requested: dict[str, int], allocated: list[GpuAllocation], fits: bool
 ) -> None:
-    pod_request = make_share_request("hami", **asked)
-    reasons = check(pod_request, make_hami_node(make_sharer(*taken)))
+    pod_request = make_share_request("hami", **requested)
+    reasons = check(pod_request, make_hami_node(make_sharer(*allocated)))
     assert [reason.lasts for reason in reasons] == ([] if fits else [False])
 
 
-def test_two_halves_of_two_devices_are_not_one_whole() -> None:
+def test_free_memory_of_two_devices_is_not_added_up() -> None:
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 26624), GpuAllocation(SECOND, 26624)))
-    assert tell(make_share_request("hami", memory=10240), node) == (
+    assert describe(make_share_request("hami", memory=10240), node) == (
         "needs 10 GiB of a GPU's memory; at most 6 GiB of one GPU free on node-3"
     )
 
 
-def test_devices_without_any_memory_left_are_told_as_such() -> None:
+def test_devices_without_free_memory_are_reported() -> None:
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)))
-    assert tell(make_share_request("hami", percent=5), node) == (
+    assert describe(make_share_request("hami", percent=5), node) == (
         "needs 5% of a GPU's memory; no GPU memory is free on node-3"
     )
 
 
-def test_a_percent_is_of_the_device_that_it_would_be_on() -> None:
+def test_a_percentage_refers_to_the_memory_of_each_device() -> None:
     devices = (SharedGpu(FIRST, 16384, 10), SharedGpu(SECOND, 81920, 10))
     node = make_hami_node(make_sharer(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
-    assert tell(make_share_request("hami", percent=50), node) == (
+    assert describe(make_share_request("hami", percent=50), node) == (
         "needs 50% of a GPU's memory; at most 45% of one GPU free on node-3"
     )
-    assert tell(make_share_request("hami", percent=45), node) == ""
+    assert describe(make_share_request("hami", percent=45), node) == ""
 
 
-def test_a_device_takes_only_so_many_pods() -> None:
+def test_the_number_of_pods_per_device_is_limited() -> None:
     devices = (SharedGpu(FIRST, 32768, 2),)
     first, second = make_sharer(GpuAllocation(FIRST, 1024)), make_sharer(GpuAllocation(FIRST, 1024), name="train-b")
     pod_request = make_share_request("hami", memory=1024)
-    assert tell(pod_request, make_hami_node(first, devices=devices)) == ""
-    assert tell(pod_request, make_hami_node(first, second, devices=devices)) == (
+    assert describe(pod_request, make_hami_node(first, devices=devices)) == ""
+    assert describe(pod_request, make_hami_node(first, second, devices=devices)) == (
         "needs 1 GiB of a GPU's memory; no GPU of node-3 can take another pod: 1 is full"
     )
 
 
-def test_each_container_of_a_pod_has_a_place_of_its_own_on_a_device() -> None:
+def test_each_container_uses_its_own_slot_of_a_device() -> None:
     node = make_hami_node(
         make_sharer(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(SharedGpu(FIRST, 32768, 2),)
     )
-    assert tell(make_share_request("hami", memory=1024), node).endswith("1 is full")
+    assert describe(make_share_request("hami", memory=1024), node).endswith("1 is full")
 
 
-def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
+def test_an_unhealthy_device_is_excluded_temporarily() -> None:
     devices = (SharedGpu(FIRST, 32768, 10, healthy=False), SharedGpu(SECOND, 16384, 10, healthy=False))
     (reason,) = check(make_share_request("hami", memory=20480), make_hami_node(devices=devices))
     assert reason == (
@@ -168,20 +168,20 @@ def test_a_device_that_is_not_well_takes_nothing_but_may_recover() -> None:
     ],
     ids=["no register", "too small"],
 )
-def test_what_an_empty_node_would_not_take_either_lasts(node: Node, message: str) -> None:
+def test_hami_requests_that_fit_no_empty_node_are_permanently_excluded(node: Node, message: str) -> None:
     (reason,) = check(make_share_request("hami", memory=40960), node)
     assert (reason.message, reason.lasts) == (message, True)
 
 
-def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> None:
+def test_almost_equal_amounts_are_shown_in_mebibytes() -> None:
     node = make_hami_node(devices=(SharedGpu(FIRST, 32767, 10),))
-    assert tell(make_share_request("hami", memory=32768), node) == (
+    assert describe(make_share_request("hami", memory=32768), node) == (
         "needs 32768 MiB of a GPU's memory; the largest GPU of node-3 has 32767 MiB"
     )
 
 
 @pytest.mark.parametrize(
-    ("count", "taken", "message"),
+    ("count", "allocated", "message"),
     [
         (1, [], ""),
         (2, [], ""),
@@ -194,11 +194,11 @@ def test_amounts_that_would_look_the_same_are_told_to_the_last_mebibyte() -> Non
         ),
     ],
 )
-def test_a_whole_gpu_of_hami_is_one_with_nothing_on_it(count: int, taken: list[GpuAllocation], message: str) -> None:
-    assert tell(make_pod_request(gpu=count), make_hami_node(make_sharer(*taken))) == message
+def test_a_whole_gpu_of_hami_must_be_unused(count: int, allocated: list[GpuAllocation], message: str) -> None:
+    assert describe(make_pod_request(gpu=count), make_hami_node(make_sharer(*allocated))) == message
 
 
-def test_more_whole_gpus_than_there_are_devices_never_fit_though_as_many_pods_may_share_them() -> None:
+def test_whole_gpus_are_limited_by_devices_and_not_by_slots() -> None:
     (reason,) = check(make_pod_request(gpu=3), make_hami_node())
     assert (reason.path, reason.message, reason.lasts) == (
         "resources.gpu",
@@ -207,16 +207,16 @@ def test_more_whole_gpus_than_there_are_devices_never_fit_though_as_many_pods_ma
     )
 
 
-def test_whole_gpus_of_a_node_that_shares_none_are_not_looked_at() -> None:
+def test_nodes_without_sharing_are_not_checked_for_whole_gpus() -> None:
     plain, shared = make_node(name="plain", gpu=4), make_hami_node()
-    asked = gpu_sharing.prepare(make_pod_request(gpu=4), NodeTable([plain, shared]))
-    assert asked is not None
-    assert list(asked(plain)) == []
-    assert [reason.lasts for reason in asked(shared)] == [True]
+    share_check = gpu_sharing.prepare(make_pod_request(gpu=4), NodeTable([plain, shared]))
+    assert share_check is not None
+    assert list(share_check(plain)) == []
+    assert [reason.lasts for reason in share_check(shared)] == [True]
 
 
 @pytest.mark.parametrize(
-    ("asked", "taken", "fits"),
+    ("requested", "allocated", "fits"),
     [
         ({"percent": 50}, [GpuAllocation(GROUP, percent=50)], True),
         ({"percent": 51}, [GpuAllocation(GROUP, percent=50)], False),
@@ -232,70 +232,70 @@ def test_whole_gpus_of_a_node_that_shares_none_are_not_looked_at() -> None:
         ),
     ],
 )
-def test_a_part_fits_where_a_group_has_room_by_memory(
-    asked: dict[str, int], taken: list[GpuAllocation], fits: bool
+def test_a_share_fits_if_a_group_has_enough_free_memory(
+    requested: dict[str, int], allocated: list[GpuAllocation], fits: bool
 ) -> None:
-    sharers = [make_sharer(share, name=f"train-{at}") for at, share in enumerate(taken)]
-    reasons = check(make_share_request("kai", **asked), make_kai_node(make_reservation(), *sharers))
+    sharers = [make_sharer(share, name=f"train-{number}") for number, share in enumerate(allocated)]
+    reasons = check(make_share_request("kai", **requested), make_kai_node(make_reservation(), *sharers))
     assert [reason.lasts for reason in reasons] == ([] if fits else [False])
 
 
-def test_fractions_are_rounded_down_as_kai_does_it() -> None:
+def test_fractions_are_rounded_down_as_in_kai() -> None:
     labels = {"nvidia.com/gpu.memory": "100"}
-    held = make_reservation(), make_sharer(GpuAllocation(GROUP, 72))
-    # 0.29 of 100 is 28.999... to a computer, so that 28 are enough.
-    assert tell(make_share_request("kai", percent=29), make_kai_node(*held, labels=labels)) == ""
-    assert tell(make_share_request("kai", percent=30), make_kai_node(*held, labels=labels)) != ""
+    pods = make_reservation(), make_sharer(GpuAllocation(GROUP, 72))
+    # 0.29 * 100 is 28.999... in floating point, so 28 is enough.
+    assert describe(make_share_request("kai", percent=29), make_kai_node(*pods, labels=labels)) == ""
+    assert describe(make_share_request("kai", percent=30), make_kai_node(*pods, labels=labels)) != ""
 
 
-def test_a_part_fits_on_a_gpu_that_nobody_has() -> None:
-    held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=90))
+def test_a_share_fits_on_an_unused_gpu() -> None:
+    pods = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=90))
     pod_request = make_share_request("kai", percent=50)
-    assert tell(pod_request, make_kai_node(*held, gpu=2)) == ""
-    assert tell(pod_request, make_kai_node(*held, gpu=1)) == (
+    assert describe(pod_request, make_kai_node(*pods, gpu=2)) == ""
+    assert describe(pod_request, make_kai_node(*pods, gpu=1)) == (
         "needs 50% of a GPU's memory; at most 10% of one GPU free on node-3"
     )
-    assert tell(pod_request, make_kai_node(*held, make_holding("whole", gpu=1), gpu=2)) != ""
+    assert describe(pod_request, make_kai_node(*pods, make_holding("whole", gpu=1), gpu=2)) != ""
 
 
-def test_nothing_is_free_where_whole_gpus_are_taken() -> None:
+def test_nothing_is_free_if_whole_gpus_are_in_use() -> None:
     node = make_kai_node(make_holding("whole", gpu=2), gpu=2)
-    assert tell(make_share_request("kai", memory=1024), node) == (
+    assert describe(make_share_request("kai", memory=1024), node) == (
         "needs 1 GiB of a GPU's memory; no GPU memory is free on node-3"
     )
 
 
-def test_a_gpu_that_is_held_for_a_group_without_pods_is_not_free() -> None:
-    assert tell(make_share_request("kai", percent=10), make_kai_node(make_reservation())) != ""
+def test_a_gpu_reserved_for_a_group_without_pods_is_not_free() -> None:
+    assert describe(make_share_request("kai", percent=10), make_kai_node(make_reservation())) != ""
 
 
-def test_a_group_takes_a_gpu_though_nobody_sees_the_pod_that_holds_it() -> None:
+def test_a_group_uses_a_gpu_even_without_a_visible_reservation_pod() -> None:
     sharer = replace(make_sharer(GpuAllocation(GROUP, percent=80)), labels={"runai-gpu-group": GROUP})
     pod_request = make_share_request("kai", percent=50)
-    assert tell(pod_request, make_kai_node(sharer, gpu=1)) != ""
-    assert tell(pod_request, make_kai_node(sharer, gpu=2)) == ""
+    assert describe(pod_request, make_kai_node(sharer, gpu=1)) != ""
+    assert describe(pod_request, make_kai_node(sharer, gpu=2)) == ""
 
 
-def test_nobody_joins_a_group_that_all_others_leave() -> None:
+def test_no_pod_joins_a_group_whose_pods_are_all_terminating() -> None:
     terminating = make_sharer(GpuAllocation(GROUP, percent=20), terminating=True)
     pod_request = make_share_request("kai", percent=50)
-    assert tell(pod_request, make_kai_node(make_reservation(), terminating)) != ""
+    assert describe(pod_request, make_kai_node(make_reservation(), terminating)) != ""
     staying = make_sharer(GpuAllocation(GROUP, percent=20), name="train-b")
-    assert tell(pod_request, make_kai_node(make_reservation(), terminating, staying)) == ""
+    assert describe(pod_request, make_kai_node(make_reservation(), terminating, staying)) == ""
 
 
-def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
+def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
     pod_request = make_share_request("kai", percent=50)
-    assert tell(pod_request, make_kai_node(pods=2)) == ""
-    assert tell(pod_request, make_kai_node(pods=1)) == (
+    assert describe(pod_request, make_kai_node(pods=2)) == ""
+    assert describe(pod_request, make_kai_node(pods=1)) == (
         "needs 50% of a GPU's memory; KAI adds a reservation pod for the GPU, and node-3 has room for 1 pod"
     )
-    held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=50))
-    assert tell(pod_request, make_kai_node(*held, pods=3)) == ""
+    existing_pods = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=50))
+    assert describe(pod_request, make_kai_node(*existing_pods, pods=3)) == ""
 
 
 @pytest.mark.parametrize(
-    ("asked", "node", "message"),
+    ("requested", "node", "message"),
     [
         (
             {"memory": 49152},
@@ -323,8 +323,10 @@ def test_the_first_part_of_a_gpu_needs_room_for_the_pod_that_holds_it() -> None:
     ],
     ids=["too small", "no gpu", "no label", "mig", "mig by label"],
 )
-def test_what_kai_would_not_put_on_an_empty_node_lasts(asked: dict[str, int], node: Node, message: str) -> None:
-    (reason,) = check(make_share_request("kai", **asked), node)
+def test_kai_requests_that_fit_no_empty_node_are_permanently_excluded(
+    requested: dict[str, int], node: Node, message: str
+) -> None:
+    (reason,) = check(make_share_request("kai", **requested), node)
     assert (reason.message, reason.lasts) == (message, True)
 
 
@@ -337,26 +339,29 @@ def test_what_kai_would_not_put_on_an_empty_node_lasts(asked: dict[str, int], no
         ({"nvidia.com/gpu.memory": "much"}, False),
     ],
 )
-def test_the_label_says_how_large_a_gpu_is(labels: dict[str, str], fits: bool) -> None:
+def test_the_gpu_size_is_read_from_the_label(labels: dict[str, str], fits: bool) -> None:
     node = make_kai_node(labels=labels)
-    assert (tell(make_share_request("kai", memory=40960), node) == "") is fits
-    assert tell(make_share_request("kai", memory=40961), node) != ""
+    assert (describe(make_share_request("kai", memory=40960), node) == "") is fits
+    assert describe(make_share_request("kai", memory=40961), node) != ""
 
 
-def test_percents_are_dealt_out_where_nobody_knows_how_large_a_gpu_is() -> None:
-    held = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=40))
-    assert tell(make_share_request("kai", percent=60), make_kai_node(*held, labels={})) == ""
-    assert tell(make_share_request("kai", percent=61), make_kai_node(*held, labels={})) == (
+def test_percentages_work_without_a_known_gpu_size() -> None:
+    pods = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=40))
+    assert describe(make_share_request("kai", percent=60), make_kai_node(*pods, labels={})) == ""
+    assert describe(make_share_request("kai", percent=61), make_kai_node(*pods, labels={})) == (
         "needs 61% of a GPU's memory; at most 60% of one GPU free on node-3"
     )
 
 
-def test_mig_that_is_switched_off_or_of_no_strategy_keeps_no_part_off() -> None:
+def test_disabled_mig_does_not_prevent_sharing() -> None:
     off = {"nvidia.com/mig.strategy": "mixed", "node-role.kubernetes.io/mig-enabled": "false"}
-    assert tell(make_share_request("kai", percent=10), make_kai_node(labels=off)) == ""
-    assert tell(make_share_request("kai", percent=10), make_kai_node(labels={"nvidia.com/mig.strategy": "mixed"})) == ""
+    assert describe(make_share_request("kai", percent=10), make_kai_node(labels=off)) == ""
+    assert (
+        describe(make_share_request("kai", percent=10), make_kai_node(labels={"nvidia.com/mig.strategy": "mixed"}))
+        == ""
+    )
     none = {"nvidia.com/mig.strategy": "none"}
-    assert tell(make_share_request("kai", percent=10), make_kai_node(labels=none, slices=7)) == ""
+    assert describe(make_share_request("kai", percent=10), make_kai_node(labels=none, slices=7)) == ""
 
 
 @pytest.mark.parametrize(
@@ -374,18 +379,18 @@ def test_mig_that_is_switched_off_or_of_no_strategy_keeps_no_part_off() -> None:
         (make_share_request("kai", memory=49152), make_kai_node(gpu=2), 0),
     ],
 )
-def test_as_many_pods_are_dealt_parts_as_an_empty_node_has(pod_request: PodRequest, node: Node, count: int) -> None:
+def test_shares_are_allocated_until_the_node_is_full(pod_request: PodRequest, node: Node, count: int) -> None:
     assert gpu_sharing.count_when_empty(pod_request, node) == count
     for _ in range(count):
-        assert tell(pod_request, node) == ""
+        assert describe(pod_request, node) == ""
         gpu_allocations = gpu_sharing.allocate(pod_request, node)
         assert gpu_allocations
         node = replace(node, pods=(*node.pods, make_sharer(*gpu_allocations)))
-    assert tell(pod_request, node) != ""
+    assert describe(pod_request, node) != ""
     assert gpu_sharing.allocate(pod_request, node) == ()
 
 
-def test_who_asks_for_no_part_or_for_more_than_there_is_is_dealt_none() -> None:
+def test_requests_without_a_share_or_beyond_capacity_allocate_nothing() -> None:
     assert gpu_sharing.allocate(make_pod_request(gpu=2), make_hami_node(make_sharer(GpuAllocation(FIRST, 1)))) == ()
     assert gpu_sharing.allocate(make_pod_request(cpu=1), make_hami_node()) == ()
     assert gpu_sharing.allocate(make_pod_request(gpu=1), make_kai_node()) == ()
@@ -393,7 +398,7 @@ def test_who_asks_for_no_part_or_for_more_than_there_is_is_dealt_none() -> None:
     assert gpu_sharing.count_when_empty(make_pod_request(gpu=1), make_kai_node()) is None
 
 
-def test_what_kubectl_tells_of_a_cluster_is_enough() -> None:
+def test_kubectl_output_is_sufficient_to_check_shares() -> None:
     container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
     node = {
         "kind": "Node",
@@ -409,8 +414,8 @@ def test_what_kubectl_tells_of_a_cluster_is_enough() -> None:
         },
         "spec": {"nodeName": "node-3", "containers": [container]},
     }
-    (seen,) = read_cluster([node, pod])
-    assert tell(make_share_request("hami", memory=12288), seen) == ""
-    assert tell(make_share_request("hami", memory=16384), seen) == (
+    (parsed,) = read_cluster([node, pod])
+    assert describe(make_share_request("hami", memory=12288), parsed) == ""
+    assert describe(make_share_request("hami", memory=16384), parsed) == (
         "needs 16 GiB of a GPU's memory; at most 12 GiB of one GPU free on node-3"
     )
