@@ -42,7 +42,7 @@ def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
 
 
 @every_jump
-def test_a_server_whose_clock_is_set_looks_after_everything_as_before(platform: Platform, by: timedelta) -> None:
+def test_server_keeps_reconciling_after_a_clock_change(platform: Platform, by: timedelta) -> None:
     controller, going = platform.control(), platform.submit()
     controller.sync(set())
     platform.executor.go(going.id)
@@ -60,7 +60,7 @@ def test_a_server_whose_clock_is_set_looks_after_everything_as_before(platform: 
 
 
 @every_jump
-def test_a_run_does_not_end_before_it_began(platform: Platform, by: timedelta) -> None:
+def test_end_time_is_never_before_the_start_time(platform: Platform, by: timedelta) -> None:
     controller, run, clock = platform.control(), platform.submit(), platform.world.clock
     controller.sync(set())
     began_at = clock()
@@ -76,9 +76,7 @@ def test_a_run_does_not_end_before_it_began(platform: Platform, by: timedelta) -
 
 
 @every_jump
-def test_a_run_that_is_to_be_tried_again_does_not_wait_for_a_clock_that_was_set(
-    platform: Platform, by: timedelta
-) -> None:
+def test_retry_delay_is_not_extended_by_a_clock_change(platform: Platform, by: timedelta) -> None:
     controller, run = platform.control(), platform.submit(retries=1)
     controller.sync(set())
     platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", exit_code=3)
@@ -91,7 +89,7 @@ def test_a_run_that_is_to_be_tried_again_does_not_wait_for_a_clock_that_was_set(
     assert (platform.state(run.id)[0] != "queued", platform.run(run.id).attempt) == (True, 2)
 
 
-def test_a_clock_that_is_a_year_ahead_for_a_moment_makes_nobody_forget_anything(platform: Platform) -> None:
+def test_short_jump_of_a_year_deletes_nothing(platform: Platform) -> None:
     retention, run = keep_for(platform), finish(platform)
     retention.sweep()
     jump(platform, YEAR)
@@ -103,7 +101,7 @@ def test_a_clock_that_is_a_year_ahead_for_a_moment_makes_nobody_forget_anything(
     assert platform.executor.list_runs() == [run]
 
 
-def test_a_clock_that_stays_ahead_for_a_day_is_believed(platform: Platform) -> None:
+def test_clock_that_stays_ahead_for_a_day_is_trusted(platform: Platform) -> None:
     counted = [0.0]
     retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
     retention.sweep()
@@ -114,7 +112,7 @@ def test_a_clock_that_stays_ahead_for_a_day_is_believed(platform: Platform) -> N
         assert (platform.executor.list_runs() == [run]) is there, hours
 
 
-def test_a_machine_that_slept_for_long_forgets_what_is_due(platform: Platform) -> None:
+def test_expired_runs_are_deleted_after_a_long_suspend(platform: Platform) -> None:
     counted = [0.0]
     retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
     retention.sweep()
@@ -124,7 +122,7 @@ def test_a_machine_that_slept_for_long_forgets_what_is_due(platform: Platform) -
     assert (platform.executor.list_runs(), run) == ([], run)
 
 
-def test_a_clock_that_is_set_back_makes_nobody_forget_anything(platform: Platform) -> None:
+def test_clock_set_back_deletes_nothing(platform: Platform) -> None:
     retention, run = keep_for(platform, days=1), finish(platform)
     retention.sweep()
     jump(platform, -40 * DAYS)
@@ -132,7 +130,7 @@ def test_a_clock_that_is_set_back_makes_nobody_forget_anything(platform: Platfor
     assert platform.executor.list_runs() == [run]
 
 
-def test_a_schedule_goes_on_after_a_clock_was_a_year_ahead_for_a_moment(platform: Platform) -> None:
+def test_schedule_continues_after_a_short_jump_of_a_year(platform: Platform) -> None:
     services, clock = platform.world.services, platform.world.clock
     services.schedules.create(platform.world.root, HOME, make_asked(function=PYTHON, schedule="0 6 * * *"))
     scheduler = Scheduler(platform.world.store, services.schedules.submit_due_runs, clock)
@@ -147,7 +145,7 @@ def test_a_schedule_goes_on_after_a_clock_was_a_year_ahead_for_a_moment(platform
     assert count_runs(platform) == count + 3
 
 
-def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Platform) -> None:
+def test_clock_set_ahead_does_not_stop_a_workspace(platform: Platform) -> None:
     counted = [0.0]
     controller = platform.control()
     platform.executor.cores = 0.0
@@ -165,9 +163,7 @@ def test_a_workspace_is_not_stopped_because_the_clock_was_set_ahead(platform: Pl
     assert platform.state(run.id) == ("stopping", "Idle")
 
 
-def test_what_a_run_uses_is_looked_at_also_after_a_clock_was_set_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_usage_is_sampled_after_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "FIRST_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(sampling, "DISK_SHARE", 0)
     (home := tmp_path / "home").mkdir()

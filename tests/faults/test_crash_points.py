@@ -33,7 +33,7 @@ LIFE_SECONDS, LONG_LIFE_SECONDS = 8.0, 40.0  # of a server that does not come to
 OFTEN = 5  # a line that is come to so often is one of a run's way, not only of the start
 
 
-def test_a_server_that_is_killed_at_any_line_of_its_step_loses_nothing_and_does_nothing_twice(machine: Machine) -> None:
+def test_server_killed_at_any_line_of_a_step_loses_and_repeats_nothing(machine: Machine) -> None:
     noted = Noted()
     with open_site(machine) as site:
         prepare(site)

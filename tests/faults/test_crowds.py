@@ -18,7 +18,7 @@ KINDS = ["fine", "stopped at once", "fine", "stopped", "failing", "fine", "delet
 PATHS = ("/runs", "/runs/{}", "/runs/{}/logs", "/runs/{}/events", "/runs/{}/why", "/nodes", "/me", "/capacity")
 
 
-def test_a_crowd_is_answered_and_leaves_a_server_as_it_was(machine: Machine) -> None:
+def test_server_answers_many_clients_and_releases_its_resources(machine: Machine) -> None:
     noted = Noted()
     with open_site(machine) as site:
         gather(site, noted, SECONDS * WARM)

@@ -59,7 +59,7 @@ def moving_away(site: Site) -> Iterator[None]:
     away.rename(file)
 
 
-def test_while_another_program_holds_sqlite_s_lock_reads_go_on_and_changes_are_put_off(machine: Machine) -> None:
+def test_locked_sqlite_serves_reads_and_delays_writes(machine: Machine) -> None:
     with open_site(machine) as site:
         noted, seconds = live_through(site, locking, LOCKED_SECONDS)
         assert {told["detail"] for told in noted.refused} <= {LOCKED, CROWDED}
@@ -68,15 +68,13 @@ def test_while_another_program_holds_sqlite_s_lock_reads_go_on_and_changes_are_p
         assert max(seconds["POST"]) < PATIENT_SECONDS
 
 
-def test_a_sqlite_file_that_is_moved_away_and_back_is_missed_and_nothing_else(machine: Machine) -> None:
+def test_server_recovers_when_a_moved_sqlite_file_is_restored(machine: Machine) -> None:
     with open_site(machine) as site:
         noted, _ = live_through(site, moving_away, AWAY_SECONDS)
         assert len(noted.refused) > AWAY_SECONDS
 
 
-def test_a_postgresql_that_is_killed_and_started_again_is_missed_and_nothing_else(
-    machine: Machine, own_postgresql: Any
-) -> None:
+def test_server_recovers_when_postgresql_restarts(machine: Machine, own_postgresql: Any) -> None:
     with open_site(machine, "--database", own_postgresql.get_uri(driver="psycopg")) as site:
         noted, _ = live_through(site, lambda _: stopping(own_postgresql), AWAY_SECONDS)
         assert len(noted.refused) > AWAY_SECONDS

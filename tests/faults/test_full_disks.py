@@ -51,9 +51,7 @@ def filling(folder: Path) -> Iterator[None]:
     ballast.unlink()
 
 
-def test_where_the_database_is_on_the_full_disk_requests_are_refused_and_say_so(
-    machine: Machine, small_disk: Path
-) -> None:
+def test_full_disk_of_the_database_rejects_requests_with_a_reason(machine: Machine, small_disk: Path) -> None:
     with open_site(machine, variables=AT_ONCE) as site:
         noted = live_through(site)
         assert {told["detail"] for told in noted.refused} == {FULL}
@@ -62,9 +60,7 @@ def test_where_the_database_is_on_the_full_disk_requests_are_refused_and_say_so(
         check_complete(site.data / "fairlead.db")
 
 
-def test_where_the_database_is_elsewhere_runs_wait_for_room_and_say_so(
-    machine: Machine, small_disk: Path, tmp_path: Path
-) -> None:
+def test_full_data_disk_makes_runs_wait_with_a_reason(machine: Machine, small_disk: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.db"
     with open_site(machine, "--database", f"sqlite:///{elsewhere}", variables=AT_ONCE) as site:
         noted = live_through(site, accepted=True)

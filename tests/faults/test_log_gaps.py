@@ -30,7 +30,7 @@ def read(file: Path) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("more", [0, 1, HEADER.size, HEADER.size + 3], ids=lambda more: f"{more} bytes of room")
-def test_half_a_record_hides_nothing_that_follows_and_the_gap_is_told(tmp_path: Path, more: int) -> None:
+def test_partial_record_is_reported_as_a_gap_and_hides_no_later_records(tmp_path: Path, more: int) -> None:
     file = tmp_path / "log"
     with contextlib.closing(LogWriter(file)) as log:
         log.write("stdout", KEPT, 1)
@@ -44,7 +44,7 @@ def test_half_a_record_hides_nothing_that_follows_and_the_gap_is_told(tmp_path: 
     assert read(file) == [("stdout", KEPT), told, ("stdout", LATER)]
 
 
-def test_a_gap_at_the_end_is_told_when_the_log_is_closed(tmp_path: Path) -> None:
+def test_gap_at_the_end_is_reported_when_the_log_is_closed(tmp_path: Path) -> None:
     file = tmp_path / "log"
     log = LogWriter(file)
     log.write("stdout", KEPT, 1)

@@ -22,9 +22,7 @@ def variables(machine: Machine) -> dict[str, str]:
     return {clocks.CLOCK_FILE: str(machine.folder / "data" / clocks.NAME)}
 
 
-def test_a_server_whose_clock_is_set_again_and_again_goes_on_as_before(
-    machine: Machine, variables: dict[str, str]
-) -> None:
+def test_server_keeps_working_through_repeated_clock_changes(machine: Machine, variables: dict[str, str]) -> None:
     noted = Noted()
     with open_site(machine, variables=variables) as site, Caller(site, noted) as caller:
         pid, token = site.server.process.pid, make_token(site)
@@ -45,7 +43,7 @@ def test_a_server_whose_clock_is_set_again_and_again_goes_on_as_before(
         check_footprint(before, Footprint.of(pid))
 
 
-def test_the_history_of_a_run_is_in_order_also_where_the_clock_was_set_back_before_a_start(
+def test_history_is_ordered_if_the_clock_is_set_back_before_a_start(
     machine: Machine, variables: dict[str, str]
 ) -> None:
     noted = Noted()

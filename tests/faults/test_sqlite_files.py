@@ -37,7 +37,7 @@ def count(store: DatabaseStore) -> int:
         return tx.count(VolumeRecord)
 
 
-def test_a_file_that_is_away_is_missed_and_all_is_there_when_it_is_back(kept: DatabaseStore, file: Path) -> None:
+def test_moved_database_file_is_unavailable_until_it_is_restored(kept: DatabaseStore, file: Path) -> None:
     away = file.rename(file.with_name("away.db"))
     for _ in range(3):
         with pytest.raises(Unavailable, match="cannot read the database"):
@@ -51,7 +51,7 @@ def test_a_file_that_is_away_is_missed_and_all_is_there_when_it_is_back(kept: Da
     assert count(kept) == 2
 
 
-def test_another_file_in_the_place_of_the_database_is_the_database(kept: DatabaseStore, file: Path) -> None:
+def test_replaced_database_file_is_used(kept: DatabaseStore, file: Path) -> None:
     restored = file.with_name("restored.db")
     with contextlib.closing(DatabaseStore(f"sqlite:///{restored}")) as other:
         migrate(other.engine)
@@ -62,7 +62,7 @@ def test_another_file_in_the_place_of_the_database_is_the_database(kept: Databas
     assert count(kept) == 5
 
 
-def test_a_log_without_its_database_is_no_new_database(kept: DatabaseStore, file: Path) -> None:
+def test_write_ahead_log_without_database_is_an_error(kept: DatabaseStore, file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("SELECT 1 FROM generations")  # so that the log stays
         assert file.with_name("fairlead.db-wal").stat().st_size > 0
@@ -84,7 +84,7 @@ def locked(file: Path) -> Iterator[None]:
         yield
 
 
-def test_after_one_has_waited_for_another_program_in_vain_the_next_ones_hardly_wait(
+def test_after_one_lock_timeout_the_next_writers_fail_quickly(
     file: Path, locked: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
@@ -94,7 +94,7 @@ def test_after_one_has_waited_for_another_program_in_vain_the_next_ones_hardly_w
         assert count(store) == 0
 
 
-def test_once_a_change_gets_on_the_next_ones_wait_as_long_as_before(
+def test_after_a_successful_write_the_full_lock_timeout_applies_again(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
@@ -109,7 +109,7 @@ def test_once_a_change_gets_on_the_next_ones_wait_as_long_as_before(
             assert try_to_change(store) >= LONG
 
 
-def test_a_full_disk_is_told_as_such_and_nothing_of_the_change_is_kept(kept: DatabaseStore) -> None:
+def test_full_disk_is_reported_and_the_change_is_rolled_back(kept: DatabaseStore) -> None:
     with pytest.raises(Unavailable) as caught:
         fill(kept)
     assert str(caught.value) == "cannot change the database: the disk of the database is full"

@@ -12,7 +12,7 @@ from tests.services.executing import found_platform
 BLOCKED_SECONDS = 2.0  # a controller without delays needs a tenth
 
 
-def test_a_run_that_changes_at_the_same_moment_is_stopped_all_the_same(
+def test_run_that_changes_during_the_stop_is_stopped(
     postgresql_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     platform = found_platform(postgresql_store, monkeypatch)

@@ -121,14 +121,14 @@ def tricks() -> list[str]:
 
 
 @pytest.mark.parametrize("below", ["", "deep/", "deep%2f", "left/"])
-def test_no_address_of_a_file_leads_out_of_the_output(neighbors: Neighbors, run: Run, below: str) -> None:
+def test_file_paths_cannot_leave_the_output_folder(neighbors: Neighbors, run: Run, below: str) -> None:
     for trick in tricks():
         status, _, body = ask(neighbors, f"/api/v1/runs/{run.id}/files/{below}{trick}")
         assert status in (400, 404), f"{trick}: {body[:200]!r}"
 
 
 @pytest.mark.parametrize("name", WHOLE, ids=repr)
-def test_a_file_has_one_name(neighbors: Neighbors, run: Run, name: str) -> None:
+def test_alternative_spellings_of_a_file_name_are_not_found(neighbors: Neighbors, run: Run, name: str) -> None:
     status, _, body = ask(neighbors, f"/api/v1/runs/{run.id}/files/{name}")
     if name == "" or name.startswith("left?"):
         assert status in (200, 307, 404, 422)
@@ -137,13 +137,13 @@ def test_a_file_has_one_name(neighbors: Neighbors, run: Run, name: str) -> None:
         assert status in (400, 404), body
 
 
-def test_a_file_is_read_by_that_name_alone(neighbors: Neighbors, run: Run) -> None:
+def test_file_is_read_by_its_url_encoded_name(neighbors: Neighbors, run: Run) -> None:
     for name in ("left", "%6c%65%66%74", "deep/left", "deep%2fleft"):
         assert ask(neighbors, f"/api/v1/runs/{run.id}/files/{name}")[0] == 200, name
 
 
 @pytest.mark.parametrize("start_of_address", ["/", "/assets/", "/assets/%2e%2e/", "/api/v1/", "/login/"])
-def test_no_address_of_the_page_leads_to_a_file_of_the_machine(neighbors: Neighbors, start_of_address: str) -> None:
+def test_page_urls_cannot_reach_files_of_the_host(neighbors: Neighbors, start_of_address: str) -> None:
     key = (neighbors.platform.server.data / "secret.key").read_bytes().split()[0]
     for trick in tricks():
         for accept in ("*/*", "text/html"):
@@ -154,7 +154,7 @@ def test_no_address_of_the_page_leads_to_a_file_of_the_machine(neighbors: Neighb
 
 
 @pytest.mark.parametrize("where", ["runs/{run}/logs?cursor={odd}", "runs/{run}/logs?cursor={odd}&follow=true"])
-def test_a_log_is_read_from_its_own_cursors_alone(neighbors: Neighbors, run: Run, where: str) -> None:
+def test_invalid_log_cursors_are_rejected(neighbors: Neighbors, run: Run, where: str) -> None:
     for odd in CURSORS:
         address = "/api/v1/" + where.format(run=run.id, odd=quote(odd, safe="%,+"))
         status, _, body = ask(neighbors, address)
@@ -163,7 +163,7 @@ def test_a_log_is_read_from_its_own_cursors_alone(neighbors: Neighbors, run: Run
 
 
 @pytest.mark.parametrize("odd", LAST_IDS, ids=lambda odd: repr(odd[:10]))
-def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(neighbors: Neighbors, run: Run, odd: str) -> None:
+def test_invalid_last_event_id_gets_the_full_log_or_an_error(neighbors: Neighbors, run: Run, odd: str) -> None:
     status, head, body = ask(neighbors, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": odd})
     assert status in (200, 400, 422), body
     if status == 200:
@@ -173,11 +173,11 @@ def test_whoever_comes_back_with_an_odd_id_gets_the_log_or_a_refusal(neighbors: 
 
 
 @pytest.mark.parametrize("stream", ["../stdout", "stdin", "platform", "stdout,stderr", "STDOUT", "%00", "stdout%0a"])
-def test_a_log_has_the_streams_that_it_has(neighbors: Neighbors, run: Run, stream: str) -> None:
+def test_unknown_log_stream_is_rejected(neighbors: Neighbors, run: Run, stream: str) -> None:
     assert ask(neighbors, f"/api/v1/runs/{run.id}/logs?stream={stream}")[0] in (400, 422)
 
 
-def test_what_a_run_hands_over_is_kept_under_the_very_name_that_it_has(site: Site) -> None:
+def test_uploaded_file_is_stored_under_its_exact_name(site: Site) -> None:
     fill(site, "alpha")
     run_id, token = start(site)
     names = ["a", "a\n", "two\nlines", "\\..\\..", "...", "é"]

@@ -34,7 +34,7 @@ def show(site: Site, archive: bytes) -> Any:
 
 
 @pytest.mark.parametrize("name", ODDITIES)
-def test_what_is_odd_is_shown_or_refused_in_time(project: Site, name: str) -> None:
+def test_malformed_archive_is_shown_or_rejected_in_time(project: Site, name: str) -> None:
     answer = show(project, ODDITIES[name])
     if answer.status_code != 200:
         assert "cannot be read" in problem_of(answer, 404)["detail"]
@@ -44,7 +44,7 @@ def test_what_is_odd_is_shown_or_refused_in_time(project: Site, name: str) -> No
 
 
 @pytest.mark.parametrize("name", make_escapes("/x"))
-def test_to_show_what_would_escape_writes_nothing(project: Site, tmp_path: Path, name: str) -> None:
+def test_showing_an_escaping_archive_writes_nothing(project: Site, tmp_path: Path, name: str) -> None:
     (tmp_path / "kept").write_text("kept")
     show(project, make_escapes(str(tmp_path))[name])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kept", "kept")]
@@ -61,7 +61,7 @@ def submit(neighbors: Neighbors, archive: bytes) -> Run:
     return Run(connection, connection.post(f"/projects/{OURS}/runs", {"function": function}))
 
 
-def test_what_would_escape_stays_inside(neighbors: Neighbors) -> None:
+def test_escaping_archive_stays_inside_the_run(neighbors: Neighbors) -> None:
     folder = neighbors.platform.shared / "escapes"
     folder.mkdir()
     folder.chmod(0o777)
@@ -75,7 +75,7 @@ def test_what_would_escape_stays_inside(neighbors: Neighbors) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
-def test_what_is_odd_ends_with_its_own_run(neighbors: Neighbors) -> None:
+def test_malformed_archive_affects_only_its_run(neighbors: Neighbors) -> None:
     before = neighbors.platform.server.process.told[1].count("Traceback")
     runs = [submit(neighbors, archive) for archive in ODDITIES.values()]
     for name, run, ended in zip(ODDITIES, runs, end_all(runs, 240), strict=True):

@@ -31,7 +31,7 @@ def addressed(neighbors: Neighbors) -> Iterator[tuple[Operation, str]]:
                 yield item, address_of(item, neighbors.things, kind).removeprefix("/api/v1")
 
 
-def test_whatever_another_project_has_is_not_there(neighbors: Neighbors) -> None:
+def test_objects_of_another_project_are_not_found(neighbors: Neighbors) -> None:
     with neighbors.client(OURS) as client:
         for item, path in addressed(neighbors):
             body = body_of(item)
@@ -43,7 +43,7 @@ def test_whatever_another_project_has_is_not_there(neighbors: Neighbors) -> None
                 assert client.request("HEAD", path).status_code == 404, path
 
 
-def test_the_member_of_that_project_finds_it(neighbors: Neighbors) -> None:
+def test_member_of_the_project_can_read_its_objects(neighbors: Neighbors) -> None:
     """So that the 404 above is not one for everybody."""
     found = 0
     with neighbors.client(THEIRS) as client:
@@ -57,13 +57,13 @@ def test_the_member_of_that_project_finds_it(neighbors: Neighbors) -> None:
 
 
 @pytest.mark.parametrize("what", ADDED)
-def test_nothing_of_another_project_is_streamed(neighbors: Neighbors, what: str) -> None:
+def test_streams_of_another_project_are_not_found(neighbors: Neighbors, what: str) -> None:
     path = ADDED[what].format(**neighbors.things)
     with neighbors.client(OURS) as client:
         problem_of(client.get(path), 404)
 
 
-def test_whoever_looks_on_hears_of_their_own_project_alone(neighbors: Neighbors) -> None:
+def test_event_stream_contains_only_runs_of_the_own_project(neighbors: Neighbors) -> None:
     heard = look_on(neighbors)
     text = "def main():\n    pass\n"
     theirs = neighbors.submit(THEIRS, text)
@@ -79,7 +79,7 @@ def test_whoever_looks_on_hears_of_their_own_project_alone(neighbors: Neighbors)
     assert THEIRS.encode() not in told
 
 
-def test_a_key_that_another_user_has_used_is_free(neighbors: Neighbors) -> None:
+def test_idempotency_keys_are_separate_per_user(neighbors: Neighbors) -> None:
     key, names = {"Idempotency-Key": "the-same-key"}, []
     for project in (THEIRS, OURS):
         with neighbors.client(project) as client:
@@ -89,7 +89,7 @@ def test_a_key_that_another_user_has_used_is_free(neighbors: Neighbors) -> None:
     assert names == [f"project/{THEIRS}", f"project/{OURS}"]
 
 
-def test_a_page_of_another_list_does_not_go_on_in_ours(neighbors: Neighbors) -> None:
+def test_cursor_of_another_user_reveals_no_other_runs(neighbors: Neighbors) -> None:
     with neighbors.client(THEIRS) as client:
         cursor = client.get("/runs", params={"limit": 1}).json()["next_cursor"]
     assert cursor

@@ -106,16 +106,16 @@ def zoo(neighbors: Neighbors) -> Run:
     return run
 
 
-def test_only_the_plain_files_of_the_run_are_told(zoo: Run) -> None:
+def test_only_regular_files_are_listed(zoo: Run) -> None:
     assert sorted(file["path"] for file in zoo.files()) == sorted(NAMES)
 
 
-def test_what_is_told_is_read_whatever_it_is_called(zoo: Run) -> None:
+def test_listed_files_can_be_read_whatever_their_name(zoo: Run) -> None:
     for name in NAMES:
         assert zoo.read(name).decode() == name
 
 
-def test_no_name_gets_into_the_headers_of_an_answer(neighbors: Neighbors, zoo: Run) -> None:
+def test_file_names_cannot_inject_response_headers(neighbors: Neighbors, zoo: Run) -> None:
     with neighbors.client(OURS) as client:
         for name in NAMES:
             answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
@@ -126,7 +126,7 @@ def test_no_name_gets_into_the_headers_of_an_answer(neighbors: Neighbors, zoo: R
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_nothing_else_is_read_and_nobody_waits_for_it(neighbors: Neighbors, zoo: Run) -> None:
+def test_links_and_special_files_give_not_found_without_blocking(neighbors: Neighbors, zoo: Run) -> None:
     data = neighbors.platform.server.data
     known = [path for path in neighbors.known["paths"] if "/proc/" not in path]
     wanted = [f"{kind}-{number}" for kind in ("soft", "hard", "relative") for number in range(len(known))]
@@ -141,7 +141,7 @@ def test_nothing_else_is_read_and_nobody_waits_for_it(neighbors: Neighbors, zoo:
             assert neighbors.mark not in answer.text
 
 
-def test_what_is_swapped_while_it_is_read_is_never_what_it_leads_to(neighbors: Neighbors) -> None:
+def test_file_swapped_for_a_symlink_during_reading_is_not_followed(neighbors: Neighbors) -> None:
     staying, _ = neighbors.tenants
     folder = neighbors.platform.folder_of(staying) / "home" / "output" / "models"
     (folder / "kept").write_text(neighbors.mark)
@@ -161,7 +161,7 @@ def test_what_is_swapped_while_it_is_read_is_never_what_it_leads_to(neighbors: N
 
 
 @pytest.mark.parametrize("replace", REPLACED.values(), ids=[*REPLACED])
-def test_an_output_folder_that_is_none_any_more_has_no_files(neighbors: Neighbors, replace: str) -> None:
+def test_replaced_output_folder_has_no_files(neighbors: Neighbors, replace: str) -> None:
     _, gone = neighbors.tenants
     target = neighbors.platform.folder_of(gone) / "home" / "output"
     text = f"""

@@ -121,7 +121,9 @@ def runs(planted: Planted) -> dict[str, Run]:
 
 
 @pytest.mark.parametrize("permission", ROLE_PERMISSIONS)
-def test_no_answer_about_a_run_shows_its_secret(planted: Planted, runs: dict[str, Run], permission: str) -> None:
+def test_responses_about_a_run_do_not_contain_its_secret(
+    planted: Planted, runs: dict[str, Run], permission: str
+) -> None:
     run = runs[permission]
     with planted.client() as client:
         for part in (*PARTS, *(f"/logs{how}" for how in LOGS)):
@@ -133,12 +135,12 @@ def test_no_answer_about_a_run_shows_its_secret(planted: Planted, runs: dict[str
     assert "Pl4nted" not in shown
 
 
-def test_what_happens_meanwhile_is_told_without_it(planted: Planted, runs: dict[str, Run]) -> None:
+def test_events_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
     assert all(not run.data["active"] for run in runs.values())
     assert not planted.is_in(planted.said["events"])
 
 
-def test_a_run_returns_and_leaves_what_it_likes(planted: Planted) -> None:
+def test_results_and_files_are_not_masked(planted: Planted) -> None:
     """As the documentation says: in results and files nothing is replaced."""
     run = planted.neighbors.submit(OURS, OWN, secrets=[NAME])
     assert end(run)["state"] == "completed", run.logs()
@@ -146,7 +148,7 @@ def test_a_run_returns_and_leaves_what_it_likes(planted: Planted) -> None:
     planted.neighbors.root.delete(f"/runs/{run.id}")
 
 
-def test_no_list_and_no_audit_shows_it(planted: Planted, runs: dict[str, Run]) -> None:
+def test_lists_and_audit_log_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
     neighbors = planted.neighbors
     things = neighbors.things | {"project": OURS, "secret": NAME, "run": runs["prints it"].id}
     things |= {"ended": runs["raises it"].id}
@@ -161,7 +163,7 @@ def test_no_list_and_no_audit_shows_it(planted: Planted, runs: dict[str, Run]) -
     assert [where for where, told in planted.said.items() if planted.is_in(told)] == []
 
 
-def test_it_is_in_no_line_of_the_log_whatever_is_sent(planted: Planted, runs: dict[str, Run]) -> None:
+def test_server_log_does_not_contain_values_from_requests(planted: Planted, runs: dict[str, Run]) -> None:
     """Sent in every field of every body, and in every address: a line of the log has neither."""
     neighbors = planted.neighbors
     with neighbors.client(OURS) as client:
@@ -181,7 +183,7 @@ def test_it_is_in_no_line_of_the_log_whatever_is_sent(planted: Planted, runs: di
 
 
 @pytest.mark.parametrize("by", [{NAME: "VALUE"}, [f"{NAME}=VALUE"], [{"name": NAME, "value": "VALUE"}], "VALUE"])
-def test_whoever_gives_a_value_where_a_name_belongs_is_refused_and_nothing_is_kept(planted: Planted, by: Any) -> None:
+def test_value_in_place_of_a_secret_name_is_rejected_and_not_stored(planted: Planted, by: Any) -> None:
     asked = json.loads(json.dumps({"function": "alpha-function", "secrets": by}).replace("VALUE", "Pl4nted-by-mistake"))
     with planted.neighbors.client(OURS) as client:
         for path in ("runs/preview", "runs"):
@@ -189,7 +191,7 @@ def test_whoever_gives_a_value_where_a_name_belongs_is_refused_and_nothing_is_ke
     assert [where for where, content in everything(planted.neighbors) if b"Pl4nted-by-mistake" in content] == []
 
 
-def test_it_is_in_no_file_and_no_row_of_the_server(planted: Planted, runs: dict[str, Run]) -> None:
+def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
     """Also while a run has it in its hands."""
     asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
     going = planted.neighbors.submit(

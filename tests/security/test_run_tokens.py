@@ -55,7 +55,7 @@ def refuse(answer: Response, *statuses: int) -> None:
 
 
 @pytest.mark.parametrize("whose", ["own", "beside", "there"])
-def test_a_run_does_its_own_calls_alone(
+def test_run_token_allows_only_requests_of_its_own_run(
     common_site: Site, operations: list[Operation], runs: dict[str, Things], whose: str
 ) -> None:
     token, allowed = token_of(runs["own"]), set()
@@ -71,7 +71,7 @@ def test_a_run_does_its_own_calls_alone(
     assert allowed == (OWN if whose == "own" else set())
 
 
-def test_nobody_is_let_in_by_it_in_any_other_way(common_site: Site, runs: dict[str, Things]) -> None:
+def test_run_token_cannot_sign_in_or_create_tokens(common_site: Site, runs: dict[str, Things]) -> None:
     token, run = token_of(runs["own"]), runs["own"]["run"]
     cookie = {"Cookie": f"{COOKIE}={token}", "Origin": "http://fairlead.test"}
     for method, path in (("GET", "/me"), ("GET", f"/runs/{run}"), ("POST", f"/runs/{run}/stop"), ("GET", "/tokens")):
@@ -93,7 +93,7 @@ ENDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("ended", ENDS)
-def test_it_ends_with_the_run(
+def test_run_token_expires_with_the_run(
     common_site: Site, operations: list[Operation], runs: dict[str, Things], ended: str
 ) -> None:
     things = runs["own"] | _one(start(common_site, "alpha")[0])
@@ -104,7 +104,7 @@ def test_it_ends_with_the_run(
             refuse(common_site.ask(method, path, body_of(item), token=token), 401)
 
 
-def test_nothing_is_left_of_it_when_the_run_is_deleted(
+def test_run_token_is_invalid_after_the_run_is_deleted(
     common_site: Site, operations: list[Operation], runs: dict[str, Things]
 ) -> None:
     things = runs["own"] | _one(start(common_site, "alpha")[0])

@@ -23,11 +23,11 @@ def found(neighbors: Neighbors) -> Any:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_intruder_finds_nothing(found: Any, way: str) -> None:
+def test_malicious_run_finds_nothing(found: Any, way: str) -> None:
     assert found[way] == []
 
 
-def test_whoever_may_look_finds_all_of_it(neighbors: Neighbors) -> None:
+def test_same_search_with_access_finds_everything(neighbors: Neighbors) -> None:
     """So that nothing is not found because it is not there."""
     known, mark = dict(neighbors.known), neighbors.mark.encode()
     told = {way: list(WAYS[way](mark, known)) for way in ("read_files", "look_into_processes", "send_signals")}
@@ -47,7 +47,7 @@ def test_whoever_may_look_finds_all_of_it(neighbors: Neighbors) -> None:
         assert f"/api/v1/runs/{gone.id}/{part}" in seen
 
 
-def test_no_process_of_a_run_has_a_socket_to_the_server_or_to_others(neighbors: Neighbors) -> None:
+def test_processes_of_a_run_inherit_no_sockets(neighbors: Neighbors) -> None:
     staying, _ = neighbors.tenants
     pids = find_processes(staying.id)
     assert pids
@@ -56,7 +56,7 @@ def test_no_process_of_a_run_has_a_socket_to_the_server_or_to_others(neighbors: 
         assert [target for target in targets if target.startswith("socket:")] == []
 
 
-def test_the_secrets_of_the_server_are_closed_to_every_other_user(neighbors: Neighbors) -> None:
+def test_secrets_of_the_server_are_not_readable_by_other_users(neighbors: Neighbors) -> None:
     data = neighbors.platform.server.data
     assert data.stat().st_mode & 0o077 == 0
     for name in ("token", "secret.key", "fairlead.db"):
@@ -68,7 +68,7 @@ def _reading(operations: list[Any]) -> list[Any]:
     return [item for item in operations if item[0] == "GET" and not item[1].endswith("/events")]
 
 
-def test_the_intruder_is_standard_library_alone() -> None:
+def test_malicious_code_uses_only_the_standard_library() -> None:
     """It travels as the code of a run."""
     source = INTRUDER.read_text("utf-8")
     assert "fairlead." not in source.replace("fairlead_session", "")

@@ -64,7 +64,7 @@ def ask(neighbors: Neighbors, run: Run, token: str | None, **more: str) -> httpx
     return httpx2.post(neighbors.platform.server.url + path, json={}, headers=headers, **PLAIN)
 
 
-def test_whoever_does_not_see_a_run_does_not_reach_it(neighbors: Neighbors, served: Run) -> None:
+def test_user_without_access_cannot_reach_a_served_run(neighbors: Neighbors, served: Run) -> None:
     ours, theirs = neighbors.tokens[OURS], neighbors.tokens[THEIRS]
     assert neighbors.mark in ask(neighbors, served, theirs).text
     assert ask(neighbors, served, ours).status_code == 404
@@ -81,7 +81,7 @@ def test_whoever_does_not_see_a_run_does_not_reach_it(neighbors: Neighbors, serv
 
 
 @needs_root
-def test_a_run_of_another_project_does_not_reach_it_on_the_machine_either(neighbors: Neighbors, served: Run) -> None:
+def test_run_of_another_project_cannot_reach_it_locally(neighbors: Neighbors, served: Run) -> None:
     folder = neighbors.platform.folder_of(served)
     paths = [str(folder / SOCKET), str(folder / "home" / SOCKET)]
     assert any(Path(path).is_socket() for path in paths)
@@ -122,7 +122,7 @@ def call(path: Path) -> bytes:
     return b""
 
 
-def test_a_socket_that_becomes_a_link_while_it_is_looked_at_is_not_followed(tmp_path: Path) -> None:
+def test_socket_replaced_by_a_symlink_is_not_followed(tmp_path: Path) -> None:
     home, elsewhere, over = tmp_path / "home", tmp_path / "elsewhere", threading.Event()
     for folder in (home, elsewhere):
         folder.mkdir()

@@ -36,14 +36,14 @@ def keys_of(neighbors: Neighbors) -> list[str]:
     return sorted(folder.name for folder in (neighbors.platform.server.data / "volumes").iterdir())
 
 
-def test_volumes_of_one_name_in_two_projects_are_two(neighbors: Neighbors) -> None:
+def test_volumes_with_the_same_name_are_separate_per_project(neighbors: Neighbors) -> None:
     asked: Any = {"volumes": [shared_volume("dataset", "/d")]}
     for project in (THEIRS, OURS):
         run = neighbors.submit(project, LIST_AND_LEAVE, inputs={"says": f"of-{project}"}, **asked)
         assert (end(run)["state"], run.result) == ("completed", [])
 
 
-def test_no_name_leads_to_a_volume_of_another_project(neighbors: Neighbors) -> None:
+def test_volume_of_another_project_cannot_be_claimed(neighbors: Neighbors) -> None:
     staying, _ = neighbors.tenants
     kept = keys_of(neighbors)
     assert kept
@@ -54,27 +54,27 @@ def test_no_name_leads_to_a_volume_of_another_project(neighbors: Neighbors) -> N
 
 
 @pytest.mark.parametrize("sub_path", SUB_PATHS)
-def test_no_part_of_a_volume_is_outside_it(neighbors: Neighbors, sub_path: str) -> None:
+def test_sub_path_outside_the_volume_is_rejected(neighbors: Neighbors, sub_path: str) -> None:
     with pytest.raises(RequestRejected) as refused:
         neighbors.submit(OURS, PASS, volumes=[shared_volume("dataset", "/d", sub_path=sub_path)])
     assert [violation.path for violation in refused.value.violations] == ["volumes.shared.sub_path"]
 
 
 @pytest.mark.parametrize("path", MOUNT_PATHS, ids=lambda path: repr(path[:20]))
-def test_a_mount_path_is_a_plain_one(neighbors: Neighbors, path: str) -> None:
+def test_unsafe_mount_path_is_rejected(neighbors: Neighbors, path: str) -> None:
     with pytest.raises(RequestRejected) as refused:
         neighbors.submit(OURS, PASS, volumes=[shared_volume("dataset", path)])
     assert [violation.path for violation in refused.value.violations] == ["volumes.shared.mount_path"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:20]))
-def test_a_volume_has_a_plain_name(neighbors: Neighbors, name: str) -> None:
+def test_unsafe_volume_name_is_rejected(neighbors: Neighbors, name: str) -> None:
     with neighbors.client(OURS) as client:
         answer = client.post("/projects/alpha/volumes", json={"name": name, "size": "1Gi"})
     assert answer.status_code in (400, 422), answer.text
 
 
-def test_wherever_a_volume_is_mounted_nothing_else_comes_into_sight_and_nothing_changes(neighbors: Neighbors) -> None:
+def test_mounting_over_any_path_exposes_and_changes_nothing(neighbors: Neighbors) -> None:
     data, (staying, _) = neighbors.platform.server.data, neighbors.tenants
     own = [str(data), f"{data}/runs", f"{data}/runs/{staying.id}/home", f"{data}/volumes/{keys_of(neighbors)[0]}"]
     before = describe_machine(data)
@@ -89,7 +89,7 @@ def test_wherever_a_volume_is_mounted_nothing_else_comes_into_sight_and_nothing_
     assert describe_machine(data) == before
 
 
-def test_what_a_run_links_to_on_its_volume_is_not_there_for_the_next(neighbors: Neighbors) -> None:
+def test_symlinks_on_a_volume_expose_nothing_to_the_next_run(neighbors: Neighbors) -> None:
     data, (staying, _) = neighbors.platform.server.data, neighbors.tenants
     targets = [str(data), f"{data}/volumes", f"{data}/runs/{staying.id}/home/output", "/proc/1/root", "/proc/1/cwd"]
     link = (
@@ -107,7 +107,7 @@ def test_what_a_run_links_to_on_its_volume_is_not_there_for_the_next(neighbors: 
         assert end(neighbors.submit(OURS, PASS, volumes=[part]))["reason"] == "StartFailed"
 
 
-def test_what_is_removed_goes_without_what_its_links_lead_to(tmp_path: Path) -> None:
+def test_removal_does_not_follow_symlinks(tmp_path: Path) -> None:
     """The server is root, and removes what runs left."""
     canary = tmp_path / "canary"
     (canary / "inner").mkdir(parents=True)
