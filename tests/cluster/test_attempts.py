@@ -69,7 +69,7 @@ def memory_of(job: dict[str, Any]) -> tuple[str, str]:
     return resources["requests"]["memory"], resources["limits"]["memory"]
 
 
-def test_a_function_that_fails_is_tried_again_with_all_that_it_needs(platform: Platform, admin: Client) -> None:
+def test_failed_function_is_retried_with_its_secrets_and_volumes(platform: Platform, admin: Client) -> None:
     platform.project.set_secret("TOKEN", "hunter2hunter2")
     run = platform.call(SECOND, retries=1, secrets=["TOKEN"], volumes=[DATA])
     waiting = platform.until(run, "Retrying", seconds=LONG)
@@ -90,7 +90,7 @@ def test_a_function_that_fails_is_tried_again_with_all_that_it_needs(platform: P
     assert story == ["attempt 1 failed (ExitCode): ValueError: not yet; attempt 2 follows\n"]
 
 
-def test_after_it_ran_out_of_memory_the_next_job_has_more(platform: Platform, admin: Client) -> None:
+def test_job_after_out_of_memory_has_more_memory(platform: Platform, admin: Client) -> None:
     memory = {"requests": "64Mi", "limits": "96Mi"}
     run = platform.call(GREEDY, resources={"mem": memory}, on_oom={"grow": 4, "max": "1Gi"})
     first = until(lambda: _find_job(admin, run.id), seconds=LONG)
@@ -104,7 +104,7 @@ def test_after_it_ran_out_of_memory_the_next_job_has_more(platform: Platform, ad
     until_gone(admin, run, 2)
 
 
-def test_what_exits_with_a_code_each_time_has_failed_at_last(platform: Platform, admin: Client) -> None:
+def test_run_that_always_exits_with_an_error_fails_after_its_last_attempt(platform: Platform, admin: Client) -> None:
     run = platform.run(function=image("exit-3"), retries=1)
     ended = platform.until(run, "failed", seconds=LONG)
     assert (ended["reason"], ended["exit_code"], ended["attempt"]) == ("ExitCode", 3, 2)
@@ -112,7 +112,7 @@ def test_what_exits_with_a_code_each_time_has_failed_at_last(platform: Platform,
     until_gone(admin, run, 2)
 
 
-def test_one_whose_pod_is_removed_begins_again_at_once(platform: Platform, admin: Client) -> None:
+def test_run_with_a_removed_pod_is_retried_immediately(platform: Platform, admin: Client) -> None:
     run = platform.run(retries=1)
     platform.until(run, "running")
     (pod,) = platform.pods_of(run)
@@ -124,7 +124,7 @@ def test_one_whose_pod_is_removed_begins_again_at_once(platform: Platform, admin
     until_gone(admin, run, 2)
 
 
-def test_one_whose_node_was_started_anew_begins_again_at_once(platform: Platform, kubelet: FakeKubelet) -> None:
+def test_run_on_a_rebooted_node_is_retried_immediately(platform: Platform, kubelet: FakeKubelet) -> None:
     with adding(platform, kubelet, "again") as there:
         run = platform.run(retries=1, **there)
         platform.until(run, "running")
@@ -136,7 +136,7 @@ def test_one_whose_node_was_started_anew_begins_again_at_once(platform: Platform
         platform.until(run, "stopped")
 
 
-def test_what_a_node_has_evicted_is_made_again_by_the_cluster_and_that_is_no_try(platform: Platform) -> None:
+def test_eviction_does_not_count_as_an_attempt(platform: Platform) -> None:
     run = platform.run(function=image("evicted"), retries=1)
     platform.until(run, "Evicted", seconds=LONG)
     assert platform.show(run)["attempt"] == 1
@@ -145,7 +145,7 @@ def test_what_a_node_has_evicted_is_made_again_by_the_cluster_and_that_is_no_try
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_server_that_is_killed_begins_the_next_try_once(platform: Platform, admin: Client, there: bool) -> None:
+def test_killed_server_starts_the_next_attempt_once(platform: Platform, admin: Client, there: bool) -> None:
     """Whether it has just begun that try, or was not there when the one before failed."""
     run = platform.run(retries=2)
     platform.until(run, "running")
@@ -165,7 +165,7 @@ def test_a_server_that_is_killed_begins_the_next_try_once(platform: Platform, ad
     until_gone(admin, run, 2)
 
 
-def test_all_tries_are_forgotten_with_their_run(platform: Platform, admin: Client) -> None:
+def test_all_attempts_are_deleted_with_their_run(platform: Platform, admin: Client) -> None:
     run = platform.call(GREEDY, resources={"mem": {"limits": "96Mi"}}, on_oom={"grow": 4})
     platform.until(run, "completed", seconds=LONG)
     run.delete()

@@ -61,7 +61,7 @@ EACH = pytest.mark.parametrize("cluster", CLUSTERS, ids=["everywhere", "in proje
 
 
 @EACH
-def test_what_is_printed_is_enough(
+def test_printed_permissions_are_sufficient(
     control_plane: ControlPlane, kubelet: FakeKubelet, metrics: None, cluster: Cluster, project: str
 ) -> None:
     with reaching(control_plane, render_access(cluster, [project])) as api:
@@ -76,7 +76,7 @@ def test_what_is_printed_is_enough(
 
 
 @EACH
-def test_each_permission_that_is_taken_away_is_missed(
+def test_each_removed_permission_is_reported(
     control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
 ) -> None:
     """Each printed permission is checked, and each checked permission is printed."""
@@ -95,7 +95,7 @@ def test_each_permission_that_is_taken_away_is_missed(
 
 
 @EACH
-def test_no_secret_can_be_read_with_them(
+def test_printed_permissions_cannot_read_secrets(
     control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
 ) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs", "namespace": project}}
@@ -122,7 +122,7 @@ def test_no_secret_can_be_read_with_them(
     assert admin.find(f"{of_project}/theirs") is not None
 
 
-def test_roles_in_projects_open_no_other_namespace(control_plane: ControlPlane, project: str) -> None:
+def test_roles_in_projects_grant_no_access_to_other_namespaces(control_plane: ControlPlane, project: str) -> None:
     cluster = CLUSTERS[1]
     with reaching(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
@@ -135,9 +135,7 @@ def test_roles_in_projects_open_no_other_namespace(control_plane: ControlPlane, 
                     account.create(body, elsewhere)
 
 
-def test_the_printed_permissions_are_what_kubectl_takes(
-    control_plane: ControlPlane, admin: Client, tmp_path: Path
-) -> None:
+def test_kubectl_accepts_the_printed_permissions(control_plane: ControlPlane, admin: Client, tmp_path: Path) -> None:
     file = tmp_path / "rbac.json"
     for cluster in CLUSTERS:
         items = render_access(cluster, ["default"])
@@ -171,7 +169,7 @@ def health() -> Iterator[str]:
         thread.join()
 
 
-def test_a_pod_tells_whether_it_reaches_the_server(
+def test_callback_check_reports_whether_pods_reach_the_server(
     control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, project: str, health: str
 ) -> None:
     cluster = Cluster(name="main", create_namespaces=False, server_url=health)

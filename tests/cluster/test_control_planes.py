@@ -15,13 +15,13 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.making import make_map, make_pod, wait_for_phase
 
 
-def test_the_server_is_the_version_that_is_built(admin: Client, control_plane: ControlPlane) -> None:
+def test_api_server_has_the_built_version(admin: Client, control_plane: ControlPlane) -> None:
     assert os.environ.get("KUBEBUILDER_ASSETS") or admin.get("/version")["gitVersion"] == binaries.version()
     assert "test" in control_plane.kubectl("config", "get-contexts")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_an_outage_loses_nothing(
+def test_outage_of_the_control_plane_loses_nothing(
     control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, namespace: str, number: signal.Signals
 ) -> None:
     admin.create(make_pod(namespace, "ends", "python:3.12", ["sleep", "1"]))
@@ -40,7 +40,7 @@ def test_an_outage_loses_nothing(
     wait_for_phase(admin, namespace, "lasts", "Running")
 
 
-def test_an_account_may_do_what_its_rules_say_and_is_told_apart(
+def test_service_account_has_only_the_permissions_of_its_rules(
     control_plane: ControlPlane, admin: Client, namespace: str
 ) -> None:
     token = control_plane.make_account(namespace, "reader", make_rules(namespace, "reader"))
@@ -57,7 +57,7 @@ def test_an_account_may_do_what_its_rules_say_and_is_told_apart(
     assert [(event["verb"], event["responseStatus"]["code"]) for event in asked] == [("list", 200), ("create", 403)]
 
 
-def test_ready_programs_are_used_where_they_are_given(tmp_path: Path) -> None:
+def test_given_binaries_are_used(tmp_path: Path) -> None:
     for name in ("etcd", "kube-apiserver", "kubectl"):
         make_program(tmp_path / name)
 
@@ -68,26 +68,26 @@ def test_ready_programs_are_used_where_they_are_given(tmp_path: Path) -> None:
     assert found["kube-scheduler"] == (str(binaries.cached()), "kube-scheduler")
 
 
-def test_a_folder_without_ready_programs_is_refused(tmp_path: Path) -> None:
+def test_folder_without_binaries_is_rejected(tmp_path: Path) -> None:
     make_program(tmp_path / "kubectl")
 
     with pytest.raises(binaries.Missing, match=f"{tmp_path}, which lacks etcd and kube-apiserver"):
         binaries.find({"KUBEBUILDER_ASSETS": str(tmp_path)})
 
 
-def test_without_go_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_go_is_reported_with_the_required_version(tmp_path: Path) -> None:
     with pytest.raises(binaries.Missing, match=r"Go is required .* install Go 1\.25\.0 or newer"):
         binaries.build({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
 
 
-def test_an_old_go_is_named(tmp_path: Path) -> None:
+def test_outdated_go_is_reported(tmp_path: Path) -> None:
     make_program(tmp_path / "go", "echo go1.24.9")
 
     with pytest.raises(binaries.Missing, match=r"Go 1\.24\.9 is too old .* install Go 1\.25\.0 or newer"):
         binaries.build({"XDG_CACHE_HOME": str(tmp_path), "PATH": f"{tmp_path}:/bin"})
 
 
-def test_a_build_that_fails_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+def test_failed_build_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
     make_program(tmp_path / "go", 'test "$1" = env && echo go1.26 && exit; echo "no space left" >&2; exit 1')
     variables = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": f"{tmp_path}:/bin"}
 

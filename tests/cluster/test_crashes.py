@@ -43,7 +43,7 @@ def crash(platform: Platform, fault: Fault) -> None:
 
 @BOTH
 @pytest.mark.parametrize("step", START)
-def test_a_server_that_is_killed_at_any_step_of_a_start_starts_the_run_once(
+def test_server_killed_at_any_step_of_a_start_starts_the_run_once(
     platform: Platform, proxy: Proxy, step: str, moment: Moment
 ) -> None:
     trial = Trial(platform)
@@ -65,7 +65,7 @@ def test_a_server_that_is_killed_at_any_step_of_a_start_starts_the_run_once(
         ("PATCH", "/{}/deployments/", "after"),
     ],
 )
-def test_a_server_that_is_killed_while_it_starts_a_run_that_serves_starts_that_once(
+def test_server_killed_during_the_start_of_a_served_run_starts_it_once(
     platform: Platform, proxy: Proxy, method: str, address: str, moment: Moment
 ) -> None:
     trial = Trial(platform)
@@ -82,9 +82,7 @@ def test_a_server_that_is_killed_while_it_starts_a_run_that_serves_starts_that_o
 
 
 @pytest.mark.parametrize("words", HEARD)
-def test_a_server_that_is_killed_in_the_middle_of_a_watch_goes_on_where_the_cluster_is(
-    platform: Platform, proxy: Proxy, words: str
-) -> None:
+def test_server_killed_during_a_watch_catches_up_with_the_cluster(platform: Platform, proxy: Proxy, words: str) -> None:
     trial = Trial(platform)
     address, said = HEARD[words]
     fault = trial.killing("GET", address, "during", words=said.replace("{}", trial.namespace).encode())
@@ -96,7 +94,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_watch_goes_on_where_the_clus
 
 
 @BOTH
-def test_a_server_that_is_killed_while_it_stops_a_run_has_stopped_it(
+def test_server_killed_during_a_stop_completes_it_after_restart(
     platform: Platform, proxy: Proxy, moment: Moment
 ) -> None:
     trial = Trial(platform, waits=True)
@@ -118,9 +116,7 @@ def test_a_server_that_is_killed_while_it_stops_a_run_has_stopped_it(
 
 
 @BOTH
-def test_a_run_that_is_stopped_while_nobody_is_there_never_starts(
-    platform: Platform, proxy: Proxy, moment: Moment
-) -> None:
+def test_run_stopped_while_the_server_is_down_never_starts(platform: Platform, proxy: Proxy, moment: Moment) -> None:
     """A user stops the run while the server is down, for example through another server."""
     trial = Trial(platform)
     fault = trial.killing("POST", f"/{{}}/secrets{END}", moment)
@@ -146,7 +142,7 @@ def tidy_platform(platform: Platform) -> Platform:
 
 @BOTH
 @pytest.mark.parametrize("step", TIDY)
-def test_a_server_that_is_killed_while_it_tidies_up_loses_neither_result_nor_log_and_leaves_nothing(
+def test_server_killed_during_cleanup_keeps_result_and_log_and_removes_all_objects(
     tidy_platform: Platform, proxy: Proxy, step: str, moment: Moment
 ) -> None:
     platform, trial = tidy_platform, Trial(tidy_platform)

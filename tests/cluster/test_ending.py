@@ -92,7 +92,7 @@ def job_path(platform: Platform, run: Run) -> str:
 
 
 @pytest.mark.parametrize("far", ["pending", "starting", "running"])
-def test_of_a_run_that_is_stopped_no_object_is_left(platform: Platform, admin: Client, far: str) -> None:
+def test_stopped_run_leaves_no_objects(platform: Platform, admin: Client, far: str) -> None:
     platform.project.set_secret("TOKEN", "hunter2hunter2")
     first = platform.run("first", resources={"gpu": 8} if far == "pending" else {})
     platform.until(first, "running")
@@ -113,7 +113,7 @@ def test_of_a_run_that_is_stopped_no_object_is_left(platform: Platform, admin: C
     platform.until(first, "stopped")
 
 
-def test_what_a_run_says_while_it_is_stopped_is_kept(platform: Platform, admin: Client) -> None:
+def test_output_during_the_stop_is_stored(platform: Platform, admin: Client) -> None:
     run = begin(platform)
     run.stop()
     platform.until(run, "stopped")
@@ -121,7 +121,7 @@ def test_what_a_run_says_while_it_is_stopped_is_kept(platform: Platform, admin: 
     assert run.logs() == SAID
 
 
-def test_what_it_says_is_kept_also_where_the_server_is_killed_meanwhile(platform: Platform) -> None:
+def test_output_during_the_stop_is_stored_if_the_server_is_killed(platform: Platform) -> None:
     run = begin(platform, LAST_WORDS.replace("range(3)", "range(15)"))
     run.stop()
     until(lambda: any("deletionTimestamp" in pod["metadata"] for pod in platform.pods_of(run)))
@@ -131,16 +131,14 @@ def test_what_it_says_is_kept_also_where_the_server_is_killed_meanwhile(platform
     assert run.logs() == "up\n" + "".join(f"last words {number}\n" for number in range(15))
 
 
-def test_what_a_run_says_after_its_deadline_is_kept(platform: Platform) -> None:
+def test_output_after_the_deadline_is_stored(platform: Platform) -> None:
     run = begin(platform, deadline=3)
     assert platform.until(run, "failed")["reason"] == "DeadlineExceeded"
     assert run.logs() == SAID
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_what_a_run_says_whose_job_somebody_removes_is_kept(
-    platform: Platform, admin: Client, propagation: str
-) -> None:
+def test_output_is_stored_if_the_job_is_removed(platform: Platform, admin: Client, propagation: str) -> None:
     run = begin(platform)
     admin.delete(job_path(platform, run), propagationPolicy=propagation)
     assert platform.until(run, "failed")["reason"] == "Lost"
@@ -148,7 +146,7 @@ def test_what_a_run_says_whose_job_somebody_removes_is_kept(
     until(lambda: not left_of(admin, run))
 
 
-def test_pods_that_somebody_left_without_their_job_can_be_stopped(platform: Platform, admin: Client) -> None:
+def test_orphaned_pods_can_be_stopped(platform: Platform, admin: Client) -> None:
     run = begin(platform)
     admin.delete(job_path(platform, run), propagationPolicy="Orphan")
     until(lambda: "its pods are still there" in platform.show(run)["message"])
@@ -162,7 +160,7 @@ def test_pods_that_somebody_left_without_their_job_can_be_stopped(platform: Plat
 # Logs
 
 
-def test_the_log_of_several_pods_says_which_line_is_of_which(platform: Platform) -> None:
+def test_log_of_several_pods_names_the_pod_of_each_line(platform: Platform) -> None:
     run = platform.call(SEVERAL, replicas=3, inputs={"fail": ""})
     platform.until(run, "completed")
     job, lines = platform.job_of(run)["metadata"]["name"], str(run.logs()).splitlines()
@@ -171,13 +169,13 @@ def test_the_log_of_several_pods_says_which_line_is_of_which(platform: Platform)
         assert whose.startswith(f"pod {job}-{line[-1]}-"), lines
 
 
-def test_where_one_of_several_pods_fails_what_the_others_said_is_kept(platform: Platform) -> None:
+def test_output_of_other_pods_is_stored_when_one_fails(platform: Platform) -> None:
     run = platform.call(SEVERAL, replicas=3, inputs={"fail": "1"})
     platform.until(run, "failed")
     assert {f"I am {index}" for index in range(3)} <= set(str(run.logs()).splitlines())
 
 
-def test_a_log_that_is_followed_goes_on_when_the_server_is_killed_without_loss_or_repetition(
+def test_followed_log_continues_after_a_server_kill_without_gaps_or_duplicates(
     platform: Platform,
 ) -> None:
     """Nor does it show a secret that the server learned before."""
@@ -221,7 +219,7 @@ def measure(bench: KubernetesBench, run_id: str, *, most: int = 0) -> None:
     thread.join()
 
 
-def test_what_a_run_uses_is_asked_of_the_cluster(bench: KubernetesBench, metrics: None) -> None:
+def test_usage_comes_from_the_metrics_api(bench: KubernetesBench, metrics: None) -> None:
     program = "def main():\n    held = bytearray(50_000_000)\n    while True:\n        held[0] = 1\n"
     bench.start("r1", program)
     bench.until("r1", Phase.RUNNING)
@@ -235,7 +233,7 @@ def test_what_a_run_uses_is_asked_of_the_cluster(bench: KubernetesBench, metrics
     assert seen.usage == {name: max(sample[name] for sample in samples) for name in ("cpu", "mem")}
 
 
-def test_objects_go_after_a_while_and_what_they_told_stays(
+def test_objects_are_removed_after_a_while_and_their_data_stays(
     bench: KubernetesBench, admin: Client, metrics: None
 ) -> None:
     program = RETURNS.replace('return {"n": 7}', 'import time; time.sleep(2); return {"n": 7}')
@@ -260,7 +258,7 @@ def test_objects_go_after_a_while_and_what_they_told_stays(
     assert left_of(admin, "r1") == {}  # what has ended does not start again
 
 
-def test_volumes_of_other_platforms_are_none_of_ours(bench: KubernetesBench, admin: Client, namespace: str) -> None:
+def test_volumes_of_other_platforms_are_ignored(bench: KubernetesBench, admin: Client, namespace: str) -> None:
     labels = {"fairlead.dev/volume": "v1", "fairlead.dev/platform": "another"}
     claim = make_claim(namespace, "theirs")
     admin.create({**claim, "metadata": {**claim["metadata"], "labels": labels}})
@@ -269,7 +267,7 @@ def test_volumes_of_other_platforms_are_none_of_ours(bench: KubernetesBench, adm
     assert "deletionTimestamp" not in admin.get(path_of(claim))["metadata"]
 
 
-def test_what_still_runs_is_never_removed(bench: KubernetesBench, admin: Client) -> None:
+def test_running_job_is_never_removed(bench: KubernetesBench, admin: Client) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     bench.open(objects=timedelta(0)).clean_up("r1")

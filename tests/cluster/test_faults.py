@@ -66,7 +66,7 @@ def reasons_of(platform: Platform, run: Run) -> list[str]:
     return [event["reason"] for event in platform.api("GET", f"/runs/{run.id}/events")]
 
 
-def test_whatever_befalls_the_requests_of_a_start_the_run_starts_once(platform: Platform, proxy: Proxy) -> None:
+def test_run_starts_once_with_any_fault_in_the_requests_of_its_start(platform: Platform, proxy: Proxy) -> None:
     trials = {name: Trial(platform) for name in STARTS}
     faults = {
         name: Fault(
@@ -85,7 +85,7 @@ def test_whatever_befalls_the_requests_of_a_start_the_run_starts_once(platform: 
         trials[name].check_all(run)
 
 
-def test_a_run_waits_for_permissions_and_says_which_and_where_to_look(platform: Platform, proxy: Proxy) -> None:
+def test_run_waiting_for_permissions_names_them_and_the_check_command(platform: Platform, proxy: Proxy) -> None:
     trial = Trial(platform)
     address = f"/namespaces/{trial.namespace}/secrets"
     with proxy.doing(Fault("POST", address, answer(403, FORBIDDEN), times=ALWAYS)):
@@ -100,7 +100,7 @@ def test_a_run_waits_for_permissions_and_says_which_and_where_to_look(platform: 
     trial.check_all(run)
 
 
-def test_a_run_that_waits_for_permissions_is_stopped_and_leaves_nothing(platform: Platform, proxy: Proxy) -> None:
+def test_run_waiting_for_permissions_can_be_stopped_and_leaves_no_objects(platform: Platform, proxy: Proxy) -> None:
     trial = Trial(platform)
     with proxy.doing(Fault("POST", f"/namespaces/{trial.namespace}/secrets", answer(403), times=ALWAYS)):
         run = trial.submit()
@@ -111,7 +111,7 @@ def test_a_run_that_waits_for_permissions_is_stopped_and_leaves_nothing(platform
     assert trial.count_runs() == 0
 
 
-def test_twenty_runs_go_through_while_watches_break_every_second(
+def test_twenty_runs_complete_while_watches_break_every_second(
     platform: Platform, proxy: Proxy, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
@@ -126,7 +126,7 @@ def test_twenty_runs_go_through_while_watches_break_every_second(
     assert [len(platform.pods_of(run)) for run in runs] == [1] * 20
 
 
-def test_what_happened_while_the_thread_was_lost_is_found_by_a_new_list(platform: Platform, proxy: Proxy) -> None:
+def test_changes_during_a_broken_watch_are_found_by_a_new_list(platform: Platform, proxy: Proxy) -> None:
     removed, kept = platform.run(), platform.run()
     for run in (removed, kept):
         platform.until(run, "running")
@@ -140,9 +140,7 @@ def test_what_happened_while_the_thread_was_lost_is_found_by_a_new_list(platform
     platform.until(kept, "stopped")
 
 
-def test_a_run_that_is_removed_is_not_started_again_where_that_is_heard_of_its_pod_first(
-    platform: Platform, proxy: Proxy
-) -> None:
+def test_removed_run_is_not_restarted_if_its_pod_event_arrives_first(platform: Platform, proxy: Proxy) -> None:
     run = platform.run()
     platform.until(run, "running")
     with proxy.doing(Fault("GET", "/apis/batch/v1/jobs[?]", drop, times=ALWAYS)):
@@ -154,7 +152,7 @@ def test_a_run_that_is_removed_is_not_started_again_where_that_is_heard_of_its_p
     assert "Claimed" not in reasons_of(platform, run)[2:]
 
 
-def test_a_cluster_that_does_not_answer_changes_no_state(platform: Platform, proxy: Proxy, tmp_path: Path) -> None:
+def test_unresponsive_cluster_changes_no_state(platform: Platform, proxy: Proxy, tmp_path: Path) -> None:
     ran, go = tmp_path / "ran", tmp_path / "go"
     running = platform.shell(f"echo $FAIRLEAD_RUN >> {ran}; until [ -e {go} ]; do sleep 0.05; done")
     platform.until(running, "running")
@@ -172,7 +170,7 @@ def test_a_cluster_that_does_not_answer_changes_no_state(platform: Platform, pro
     assert Counter(ran.read_text("utf-8").split()) == Counter([running.id, waiting.id])
 
 
-def test_how_a_run_ended_is_told_once_its_pods_may_be_seen(platform: Platform, proxy: Proxy) -> None:
+def test_outcome_is_reported_once_pods_are_readable(platform: Platform, proxy: Proxy) -> None:
     """Its Job has ended, and of its pods nothing is heard."""
     trial = Trial(platform, waits=True)
     run = trial.submit()
@@ -191,7 +189,7 @@ def test_how_a_run_ended_is_told_once_its_pods_may_be_seen(platform: Platform, p
     trial.check_all(run)
 
 
-def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(platform: Platform, proxy: Proxy) -> None:
+def test_run_is_stopped_only_after_its_job_can_no_longer_start(platform: Platform, proxy: Proxy) -> None:
     """The Job was released but the response was lost; then the run is stopped and the deletion fails for a while."""
     trial, unseen = Trial(platform, waits=True), threading.Event()
 
@@ -220,7 +218,7 @@ def test_a_run_is_told_to_be_stopped_only_once_nothing_of_it_can_begin(platform:
     until(lambda: not trial.list_objects())
 
 
-def test_a_job_that_is_seen_only_after_its_run_was_stopped_is_removed(platform: Platform, proxy: Proxy) -> None:
+def test_job_observed_after_its_run_was_stopped_is_removed(platform: Platform, proxy: Proxy) -> None:
     """The creation returns an error and the watch is late, so the server does not know about the Job."""
     trial, seen = Trial(platform), threading.Event()
     late = Fault("GET", "/batch/v1/jobs[?].*watch=true", hold(seen), "during", words=trial.namespace.encode())
@@ -246,9 +244,7 @@ def tidy_platform(platform: Platform) -> Iterator[Platform]:
     platform.restart()
 
 
-def test_objects_are_removed_also_if_the_log_came_late_and_the_first_removal_failed(
-    tidy_platform: Platform, proxy: Proxy
-) -> None:
+def test_objects_are_removed_after_a_late_log_and_a_failed_removal(tidy_platform: Platform, proxy: Proxy) -> None:
     platform, trial, ended = tidy_platform, Trial(tidy_platform, waits=True), threading.Event()
     of_trial = f"/namespaces/{trial.namespace}"
     log = Fault("GET", f"{of_trial}/pods/[^/]+/log[?].*follow=true", hold(ended, dropping=True))

@@ -53,21 +53,21 @@ def outcome() -> Outcome:
     return found
 
 
-def test_of_every_node_we_say_what_the_scheduler_says(outcome: Outcome) -> None:
+def test_node_filter_agrees_with_the_scheduler_on_every_node(outcome: Outcome) -> None:
     if outcome.disagreeing:
         pytest.fail(f"{len(outcome.disagreeing)} of {CASES} cases: {explain(outcome.disagreeing[:SHOWN])}")
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, *(f"{Cause.AMOUNT} {resource}" for resource in RESOURCES)])
-def test_every_cause_is_tried_often(outcome: Outcome, cause: str) -> None:
+def test_random_cases_cover_every_cause(outcome: Outcome, cause: str) -> None:
     assert outcome.causes[cause] > OFTEN * outcome.nodes
 
 
-def test_many_nodes_take_the_pod_and_many_do_not(outcome: Outcome) -> None:
+def test_random_cases_have_feasible_and_infeasible_nodes(outcome: Outcome) -> None:
     assert 0.1 < outcome.feasible / outcome.nodes < 0.9
 
 
-def test_the_api_server_would_take_the_cases() -> None:
+def test_api_server_accepts_the_random_cases() -> None:
     cases = [make_case(Random(seed)) for seed in range(CHECKED)]
     for answer in comparing.ask_all(cases, "--check"):
         assert not answer.get("invalid")
@@ -75,7 +75,7 @@ def test_the_api_server_would_take_the_cases() -> None:
 
 
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
-def test_kept_cases_agree(file: Path) -> None:
+def test_recorded_cases_agree(file: Path) -> None:
     case = json.loads(file.read_text("utf-8"))
     (answer,) = comparing.ask_all([case])
     assert not comparing.find_disagreements(case, answer), shrinking.show(case)

@@ -54,7 +54,7 @@ def cleared(admin: Client) -> Iterator[None]:
 
 @pytest.mark.parametrize("number", range(FITTING + UNFITTING))
 @pytest.mark.usefixtures("cleared")
-def test_the_scheduler_decides_as_we_say(admin: Client, number: int) -> None:
+def test_scheduler_agrees_with_the_node_filter(admin: Client, number: int) -> None:
     case = choose_cases()[number]
     clusters.set_up(admin, case)
     time.sleep(SEEN_SECONDS)

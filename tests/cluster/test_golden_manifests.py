@@ -16,7 +16,7 @@ AMOUNTS = {"requests", "limits", "sizeLimit"}  # where the server may write the 
 
 
 @pytest.mark.parametrize("story", RENDERED)
-def test_the_server_takes_a_story_whole(story: str, admin: Client) -> None:
+def test_api_server_accepts_every_field_of_a_story(story: str, admin: Client) -> None:
     manifests = list(yaml.safe_load_all((stories.FOLDER / story / "manifests.yaml").read_text("utf-8")))
     assert manifests
     for manifest in map(fill_secret, manifests):
@@ -25,7 +25,7 @@ def test_the_server_takes_a_story_whole(story: str, admin: Client) -> None:
         assert list_dropped(manifest, taken) == []
 
 
-def test_what_the_server_drops_would_be_seen() -> None:
+def test_dropped_fields_are_detected() -> None:
     sent = {"a": {"limits": {"cpu": "1000m", "memory": "1Gi"}}, "b": [{"c": 1}, {"d": 2}], "e": "1000m"}
     taken = {"a": {"limits": {"cpu": "1", "memory": "2Gi"}}, "b": [{"c": 1, "more": 0}], "e": "1"}
 
@@ -34,7 +34,7 @@ def test_what_the_server_drops_would_be_seen() -> None:
     assert dropped == ["a.limits.memory: 1Gi became 2Gi", "b: 2 became 1", "e: 1000m became 1"]
 
 
-def test_a_field_that_is_not_known_would_be_refused(admin: Client) -> None:
+def test_unknown_field_is_rejected(admin: Client) -> None:
     ensure_namespace(admin, "forest")
     wrong = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "forest"}, "dat": {}}
 

@@ -28,7 +28,7 @@ IMAGE = "python:3.12-slim"
 pytestmark = pytest.mark.usefixtures("kubelet")
 
 
-def test_a_job_runs_from_the_scheduler_to_its_end(admin: Client, namespace: str) -> None:
+def test_job_is_scheduled_and_completes(admin: Client, namespace: str) -> None:
     code = "import os, sys; print(os.environ['GREETING'], open('/etc/words/word').read(), os.getcwd() == sys.argv[1])"
     admin.create(make_map(namespace, "words", {"word": "world"}))
     pod = make_pod(
@@ -55,7 +55,7 @@ def test_a_job_runs_from_the_scheduler_to_its_end(admin: Client, namespace: str)
     assert read_log(admin, ran) == "hello world True\n"
 
 
-def test_the_scheduler_heeds_gpus(admin: Client, namespace: str) -> None:
+def test_scheduler_respects_gpu_limits(admin: Client, namespace: str) -> None:
     for name, count in (("fits", "8"), ("never", "9")):
         gpus = {"limits": {"nvidia.com/gpu": count}}
         admin.create(make_pod(namespace, name, "example.test/succeed", main_resources=gpus))
@@ -66,7 +66,7 @@ def test_the_scheduler_heeds_gpus(admin: Client, namespace: str) -> None:
     assert "2 Insufficient nvidia.com/gpu" in never["conditions"][0]["message"]
 
 
-def test_a_log_is_followed_as_it_is_written(admin: Client, namespace: str) -> None:
+def test_log_is_followed_while_it_is_written(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "talks", IMAGE, ["sh", "-c", "echo one; sleep 1; echo two >&2; printf three"]))
     wait_for_phase(admin, namespace, "talks", "Running")
 
@@ -84,7 +84,7 @@ def test_a_log_is_followed_as_it_is_written(admin: Client, namespace: str) -> No
     assert admin.text(path, sinceSeconds="3600") == "one\ntwo\nthree"
 
 
-def test_a_long_line_stays_one_line(admin: Client, namespace: str) -> None:
+def test_long_log_line_is_not_split(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "long", IMAGE, ["python3", "-c", "print('x' * 50000); print('end')"]))
 
     pod = wait_for_phase(admin, namespace, "long", "Succeeded")
@@ -96,7 +96,9 @@ def test_a_long_line_stays_one_line(admin: Client, namespace: str) -> None:
     ("image", "code", "reason"),
     [("succeed", 0, "Completed"), ("exit-3", 3, "Error"), ("oom", 137, "OOMKilled"), ("evicted", 137, "Error")],
 )
-def test_an_image_says_how_its_pod_ends(admin: Client, namespace: str, image: str, code: int, reason: str) -> None:
+def test_image_name_determines_the_outcome_of_a_pod(
+    admin: Client, namespace: str, image: str, code: int, reason: str
+) -> None:
     admin.create(make_pod(namespace, "ends", f"example.test/{image}:1.0"))
 
     pod = wait_for_phase(admin, namespace, "ends", "Succeeded", "Failed")
@@ -105,7 +107,7 @@ def test_an_image_says_how_its_pod_ends(admin: Client, namespace: str, image: st
     assert pod["status"].get("reason") == ("Evicted" if image == "evicted" else None)
 
 
-def test_a_test_says_how_pods_of_an_image_end(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
+def test_outcome_of_an_image_can_be_configured(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
     kubelet.outcomes["own:1"] = Outcome("exit", 5, seconds=0, log="so long\n", message='{"error": 1}')
     admin.create(make_pod(namespace, "own", "own:1", ["never", "executed"]))
 
@@ -114,7 +116,7 @@ def test_a_test_says_how_pods_of_an_image_end(admin: Client, kubelet: FakeKubele
     assert read_log(admin, pod) == "so long\n"
 
 
-def test_an_annotation_says_how_a_pod_ends(admin: Client, namespace: str) -> None:
+def test_annotation_determines_the_outcome_of_a_pod(admin: Client, namespace: str) -> None:
     pod = make_pod(namespace, "noted", IMAGE, ["never", "executed"])
     pod["metadata"]["annotations"] = {"fairlead.test/outcome": "exit-9"}
     admin.create(pod)
@@ -122,7 +124,7 @@ def test_an_annotation_says_how_a_pod_ends(admin: Client, namespace: str) -> Non
     assert state_of(wait_for_phase(admin, namespace, "noted", "Failed"))["terminated"]["exitCode"] == 9
 
 
-def test_over_its_memory_a_process_is_killed(admin: Client, namespace: str) -> None:
+def test_process_over_its_memory_limit_is_killed(admin: Client, namespace: str) -> None:
     code = "import time; print('up', flush=True); kept = b'x' * 2**28; time.sleep(60)"
     limits = {"limits": {"memory": "128Mi"}}
     admin.create(make_pod(namespace, "hungry", IMAGE, ["python3", "-c", code], main_resources=limits))
@@ -131,7 +133,7 @@ def test_over_its_memory_a_process_is_killed(admin: Client, namespace: str) -> N
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
 
 
-def test_an_image_that_is_not_there_is_waited_for(admin: Client, namespace: str) -> None:
+def test_pod_waits_for_a_missing_image(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "pulls", "example.test/no-such-image"))
 
     waits = wait_for_reason(admin, namespace, "pulls", "ImagePullBackOff")
@@ -143,7 +145,7 @@ def test_an_image_that_is_not_there_is_waited_for(admin: Client, namespace: str)
 
 
 @pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
-def test_a_value_that_is_not_there_is_waited_for(admin: Client, namespace: str, kind: str) -> None:
+def test_pod_waits_for_a_missing_config_map_or_secret(admin: Client, namespace: str, kind: str) -> None:
     reference = {f"{kind[0].lower()}{kind[1:]}KeyRef": {"name": "values", "key": "word"}}
     env = [{"name": "WORD", "valueFrom": reference}]
     admin.create(make_pod(namespace, "asks", IMAGE, ["sh", "-c", "echo $WORD"], main_env=env))
@@ -160,7 +162,7 @@ def test_a_value_that_is_not_there_is_waited_for(admin: Client, namespace: str, 
     assert read_log(admin, pod) == ("word\n" if kind == "Secret" else "d29yZA==\n")
 
 
-def test_a_volume_that_is_not_there_is_waited_for(admin: Client, namespace: str) -> None:
+def test_pod_waits_for_a_missing_volume(admin: Client, namespace: str) -> None:
     volumes = [{"name": "words", "configMap": {"name": "words", "items": [{"key": "a", "path": "deep/b"}]}}]
     mounted = [{"name": "words", "mountPath": "/etc/words"}]
     command = ["cat", "/etc/words/deep/b"]
@@ -173,7 +175,7 @@ def test_a_volume_that_is_not_there_is_waited_for(admin: Client, namespace: str)
     assert read_log(admin, wait_for_phase(admin, namespace, "mounts", "Succeeded")) == "there"
 
 
-def test_a_program_that_is_not_there_does_not_start(admin: Client, namespace: str) -> None:
+def test_missing_program_is_a_start_error(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "odd", IMAGE, ["no-such-program"]))
 
     ended = state_of(wait_for_phase(admin, namespace, "odd", "Failed"))["terminated"]
@@ -181,7 +183,7 @@ def test_a_program_that_is_not_there_does_not_start(admin: Client, namespace: st
     assert '"no-such-program": executable file not found' in ended["message"]
 
 
-def test_the_last_words_are_the_file_or_else_the_log(admin: Client, namespace: str) -> None:
+def test_termination_message_is_the_file_or_the_end_of_the_log(admin: Client, namespace: str) -> None:
     said = {
         "file": "echo chatter; printf word > $FAIRLEAD_TERMINATION; exit 1",
         "path": "echo chatter; printf word > /dev/termination-log; exit 1",
@@ -199,7 +201,7 @@ def test_the_last_words_are_the_file_or_else_the_log(admin: Client, namespace: s
     assert messages == {"file": "word", "path": "word", "log": tail, "fine": None}
 
 
-def test_a_pod_that_is_deleted_may_finish_its_work(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
+def test_deleted_pod_can_finish_within_its_grace_period(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
     text = "trap 'sleep 0.3; echo bye; exit 7' TERM; echo up; while true; do sleep 0.05; done"
     admin.create(make_pod(namespace, "polite", IMAGE, ["bash", "-c", text]))
     path = f"/api/v1/namespaces/{namespace}/pods/polite"
@@ -221,7 +223,7 @@ def test_a_pod_that_is_deleted_may_finish_its_work(admin: Client, kubelet: FakeK
         read_log(admin, pod)
 
 
-def test_a_pod_that_does_not_want_to_end_is_killed(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
+def test_pod_that_ignores_sigterm_is_killed(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
     text = "trap '' TERM; echo up; sleep 60 & while true; do sleep 0.05; done"
     admin.create(make_pod(namespace, "stubborn", IMAGE, ["bash", "-c", text], terminationGracePeriodSeconds=1))
     pod = wait_for_phase(admin, namespace, "stubborn", "Running")
@@ -235,7 +237,7 @@ def test_a_pod_that_does_not_want_to_end_is_killed(admin: Client, kubelet: FakeK
     assert list_group(pid) == []
 
 
-def test_a_container_is_started_again_as_its_policy_says(admin: Client, namespace: str) -> None:
+def test_container_is_restarted_according_to_its_policy(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "again", IMAGE, ["sh", "-c", "echo try; exit 2"], restartPolicy="Always"))
 
     waits = wait_for_reason(admin, namespace, "again", "CrashLoopBackOff")
@@ -248,7 +250,7 @@ def test_a_container_is_started_again_as_its_policy_says(admin: Client, namespac
     assert until(look)["lastState"]["terminated"]["exitCode"] == 2
 
 
-def test_a_pod_is_ready_when_somebody_listens(admin: Client, namespace: str) -> None:
+def test_pod_is_ready_when_its_port_accepts_connections(admin: Client, namespace: str) -> None:
     code = "import http.server, time; time.sleep(1); http.server.test(http.server.SimpleHTTPRequestHandler, port=18765)"
     probe = {"tcpSocket": {"port": "http"}}
     ports = [{"name": "http", "containerPort": 18765}]
@@ -264,7 +266,7 @@ def test_a_pod_is_ready_when_somebody_listens(admin: Client, namespace: str) -> 
 
 
 @pytest.mark.parametrize("storage_class", [None, "fast"])
-def test_what_is_written_to_a_claim_is_kept(admin: Client, namespace: str, storage_class: str | None) -> None:
+def test_files_on_a_persistent_volume_claim_persist(admin: Client, namespace: str, storage_class: str | None) -> None:
     admin.create(make_claim(namespace, "kept", storage_class))
     volumes = [{"name": "kept", "persistentVolumeClaim": {"claimName": "kept"}}]
     mounted = [{"name": "kept", "mountPath": "/kept", "subPath": "part"}]
@@ -286,7 +288,7 @@ def test_what_is_written_to_a_claim_is_kept(admin: Client, namespace: str, stora
 
 
 @pytest.mark.usefixtures("metrics")
-def test_what_pods_use_is_measured(admin: Client, namespace: str) -> None:
+def test_usage_of_pods_is_measured(admin: Client, namespace: str) -> None:
     code = "kept = b'x' * 2**27\nwhile True: pass"
     admin.create(make_pod(namespace, "busy", IMAGE, ["python3", "-c", code]))
 
@@ -302,7 +304,7 @@ def test_what_pods_use_is_measured(admin: Client, namespace: str) -> None:
     until(lambda: not admin.items(f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"))
 
 
-def test_pods_of_a_node_that_is_lost_leave_it(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
+def test_pods_of_a_lost_node_are_removed(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
     kubelet.add_node("shaky", labels={"own": namespace})
     chosen = {"own": namespace}
     admin.create(make_pod(namespace, "lost", IMAGE, ["sleep", "60"], nodeSelector=chosen))

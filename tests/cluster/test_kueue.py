@@ -73,7 +73,7 @@ def team(platform: Platform, kueue: Kueue) -> Iterator[Team]:
 # Waiting for quota
 
 
-def test_as_many_run_as_the_quota_allows_and_the_next_says_what_it_waits_for(team: Team) -> None:
+def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
     first, second = team.submit(), team.submit()
     team.platform.until(first, "running")
     team.platform.until(second, "running")
@@ -98,7 +98,7 @@ def test_as_many_run_as_the_quota_allows_and_the_next_says_what_it_waits_for(tea
     assert team.written() == {"create": 3, "patch": 3}
 
 
-def test_those_before_it_and_those_who_hold_are_named_to_whoever_may_see_them(team: Team, kueue: Kueue) -> None:
+def test_runs_ahead_and_runs_using_the_quota_are_named_to_users_with_access(team: Team, kueue: Kueue) -> None:
     other = Team(team.platform, kueue, pool=team.pool).open_queue()
     held = team.submit(8, "large")
     team.platform.until(held, "running")
@@ -124,7 +124,7 @@ def test_those_before_it_and_those_who_hold_are_named_to_whoever_may_see_them(te
     other.stop(last, before[1])
 
 
-def test_of_those_that_wait_the_one_with_the_higher_priority_goes_first(team: Team) -> None:
+def test_waiting_run_with_higher_priority_starts_first(team: Team) -> None:
     held = team.submit(8)
     team.platform.until(held, "running")
     low = team.submit(8, "low", priority_class=LOW)
@@ -139,7 +139,7 @@ def test_of_those_that_wait_the_one_with_the_higher_priority_goes_first(team: Te
     team.platform.until(low, "running")
 
 
-def test_one_that_asks_for_more_than_there_ever_is_says_so(team: Team, kueue: Kueue) -> None:
+def test_run_larger_than_the_quota_gives_a_reason(team: Team, kueue: Kueue) -> None:
     run = team.submit(16)
     words = f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota grows"
     said = wait_for(lambda: team.platform.show(run), lambda now: words in now["message"])
@@ -152,7 +152,7 @@ def test_one_that_asks_for_more_than_there_ever_is_says_so(team: Team, kueue: Ku
 # Queues that let nothing go
 
 
-def test_a_queue_that_is_not_there_is_named_and_waited_for(platform: Platform, kueue: Kueue) -> None:
+def test_run_waits_for_a_missing_queue_and_names_it(platform: Platform, kueue: Kueue) -> None:
     team = Team(platform, kueue, pool=f"late-{uuid.uuid4().hex[:6]}")
     run = team.submit()
     missing = f"waiting for queue default: LocalQueue default does not exist in namespace {team.namespace}"
@@ -167,7 +167,7 @@ def test_a_queue_that_is_not_there_is_named_and_waited_for(platform: Platform, k
     team.stop(run)
 
 
-def test_a_queue_that_is_held_lets_nothing_go_until_that_is_taken_back(team: Team, kueue: Kueue) -> None:
+def test_stopped_queue_starts_no_runs_until_it_is_resumed(team: Team, kueue: Kueue) -> None:
     first = team.submit()
     team.platform.until(first, "running")
     kueue.change_queue(team.pool, stopPolicy="Hold")
@@ -187,7 +187,7 @@ def test_a_queue_that_is_held_lets_nothing_go_until_that_is_taken_back(team: Tea
 # Preemption and eviction by Kueue
 
 
-def test_one_that_has_to_leave_waits_again_and_is_the_same_job_all_along(team: Team, kueue: Kueue) -> None:
+def test_evicted_run_waits_again_with_the_same_job(team: Team, kueue: Kueue) -> None:
     run = team.submit()
     team.platform.until(run, "running")
     job = team.platform.job_of(run)["metadata"]["uid"]
@@ -204,7 +204,7 @@ def test_one_that_has_to_leave_waits_again_and_is_the_same_job_all_along(team: T
     assert team.written() == ONE_START
 
 
-def test_one_with_a_lower_priority_makes_room_and_comes_back(platform: Platform, kueue: Kueue) -> None:
+def test_preempted_run_waits_and_runs_again(platform: Platform, kueue: Kueue) -> None:
     team = Team(platform, kueue, preemption={"withinClusterQueue": "LowerPriority"}).open_queue()
     low = team.submit(8, "low", priority_class=LOW)
     platform.until(low, "running")
@@ -221,7 +221,7 @@ def test_one_with_a_lower_priority_makes_room_and_comes_back(platform: Platform,
     team.stop(low)
 
 
-def test_a_workload_that_is_removed_is_made_again_and_the_run_goes_on(team: Team, kueue: Kueue) -> None:
+def test_removed_workload_is_recreated_and_the_run_continues(team: Team, kueue: Kueue) -> None:
     running = team.submit(8, "running")
     team.platform.until(running, "running")
     waiting = team.submit(8, "waiting")
@@ -241,7 +241,7 @@ def test_a_workload_that_is_removed_is_made_again_and_the_run_goes_on(team: Team
 # Changes of waiting runs
 
 
-def test_a_server_that_starts_again_finds_those_that_wait(team: Team) -> None:
+def test_restarted_server_finds_waiting_runs(team: Team) -> None:
     held = team.submit(8)
     team.platform.until(held, "running")
     waiting = team.submit(8)
@@ -254,7 +254,7 @@ def test_a_server_that_starts_again_finds_those_that_wait(team: Team) -> None:
     assert team.written() == {"create": 2, "patch": 2}
 
 
-def test_one_that_is_stopped_while_it_waits_leaves_nothing_behind(team: Team, kueue: Kueue) -> None:
+def test_waiting_run_that_is_stopped_leaves_no_objects(team: Team, kueue: Kueue) -> None:
     held = team.submit(8)
     team.platform.until(held, "running")
     waiting = team.submit(8)
@@ -265,7 +265,7 @@ def test_one_that_is_stopped_while_it_waits_leaves_nothing_behind(team: Team, ku
     until(lambda: not kueue.workloads(team.namespace))
 
 
-def test_while_kueue_is_away_runs_wait_and_go_on_when_it_is_back(team: Team, kueue: Kueue) -> None:
+def test_runs_wait_while_kueue_is_down_and_continue_afterwards(team: Team, kueue: Kueue) -> None:
     running, unwanted = team.submit(4), team.submit(8, "unwanted")
     team.platform.until(running, "running")
     team.until_told(unwanted, FIRST)
@@ -283,7 +283,7 @@ def test_while_kueue_is_away_runs_wait_and_go_on_when_it_is_back(team: Team, kue
     assert team.written() == {"create": 3, "patch": 3}
 
 
-def test_who_may_not_look_at_the_queues_is_told_so_and_its_runs_go_on(
+def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
     platform: Platform, control_plane: ControlPlane, admin: Client, kueue: Kueue
 ) -> None:
     file = platform.machine.folder / "blind.kubeconfig"

@@ -28,7 +28,7 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
     return prepare(Platform(shared_machine, control_plane, admin))
 
 
-def test_a_hundred_runs_live_through_a_minute_without_their_cluster(
+def test_hundred_runs_survive_a_cluster_outage_of_a_minute(
     platform: Platform, control_plane: ControlPlane, kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     ledger = Ledger(platform, kubelet)

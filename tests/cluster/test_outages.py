@@ -31,7 +31,7 @@ def away(plane: ControlPlane) -> Iterator[None]:
         plane.restart_others()
 
 
-def test_an_outage_changes_nothing_and_afterwards_all_catch_up(
+def test_states_are_unchanged_during_an_outage_and_updated_after_it(
     platform: Platform, control_plane: ControlPlane, kubelet: FakeKubelet
 ) -> None:
     kubelet.outcomes["example.test/ends-soon"] = Outcome("exit", 0, seconds=4, log="done\n")
@@ -80,9 +80,7 @@ def test_an_outage_changes_nothing_and_afterwards_all_catch_up(
     waits.stop()
 
 
-def test_a_server_that_is_started_while_the_cluster_is_away_waits_for_it(
-    platform: Platform, control_plane: ControlPlane
-) -> None:
+def test_server_started_during_an_outage_waits_for_the_cluster(platform: Platform, control_plane: ControlPlane) -> None:
     run = platform.run()
     platform.until(run, "running")
     before = _look(platform, run)

@@ -53,7 +53,7 @@ def test_two_servers_share_twenty_runs_and_each_runs_once(pair: Pair, tmp_path: 
     assert len({pair[0].show(run)["server_id"] for run in runs}) == 2
 
 
-def test_the_runs_of_a_server_that_is_killed_are_finished_by_the_other(
+def test_runs_of_a_killed_server_are_finished_by_the_other(
     pair: Pair, proxy: Proxy, tmp_path: Path, postgresql_url: str
 ) -> None:
     first, second = pair
@@ -78,7 +78,7 @@ def test_the_runs_of_a_server_that_is_killed_are_finished_by_the_other(
     trial.check_all(begun)
 
 
-def test_a_server_that_was_frozen_while_another_took_its_runs_over_does_nothing_twice(
+def test_frozen_server_repeats_nothing_after_another_took_over_its_runs(
     pair: Pair, proxy: Proxy, postgresql_url: str
 ) -> None:
     first, second = pair
@@ -95,7 +95,7 @@ def test_a_server_that_was_frozen_while_another_took_its_runs_over_does_nothing_
     trial.check_all(run)
 
 
-def test_platforms_that_share_a_cluster_leave_each_others_runs_alone(
+def test_platforms_on_one_cluster_do_not_touch_runs_of_each_other(
     machine: Machine, shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client
 ) -> None:
     mine, theirs = Platform(machine, control_plane, admin), Platform(shared_machine, control_plane, admin)

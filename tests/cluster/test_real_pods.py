@@ -76,7 +76,7 @@ def real_platform(shared_machine: Machine, cluster: tuple[ControlPlane, RealNode
         yield Platform(shared_machine, plane, admin, None, *options, python_image=images.PYTHON)
 
 
-def test_a_python_function_hands_over_what_it_returns_and_writes(real_platform: Platform) -> None:
+def test_python_function_uploads_its_result_and_files(real_platform: Platform) -> None:
     run = real_platform.call(
         "import os, sys\n"
         "def main(size):\n"
@@ -92,7 +92,7 @@ def test_a_python_function_hands_over_what_it_returns_and_writes(real_platform: 
     assert str(run.logs()) == "/usr/bin/python3 1000 1000\n"
 
 
-def test_volumes_can_be_written_to_and_a_shared_one_keeps_what_was_written(real_platform: Platform) -> None:
+def test_volumes_are_writable_and_shared_volumes_persist(real_platform: Platform) -> None:
     real_platform.project.create_volume("shared", "1Gi")
     volumes = [
         {"volume_type": "shared_volume", "name": "shared", "mount_path": "/shared"},
@@ -114,7 +114,7 @@ def test_volumes_can_be_written_to_and_a_shared_one_keeps_what_was_written(real_
         assert (run.state, run.result) == (State.COMPLETED, expected)
 
 
-def test_a_secret_comes_as_a_variable_and_as_a_file_and_is_not_in_the_log(real_platform: Platform) -> None:
+def test_secret_is_a_variable_and_a_file_and_is_masked_in_the_log(real_platform: Platform) -> None:
     real_platform.project.set_secret("API_KEY", "sesame-open")
     run = real_platform.call(
         "import os\n"
@@ -130,7 +130,7 @@ def test_a_secret_comes_as_a_variable_and_as_a_file_and_is_not_in_the_log(real_p
     assert str(run.logs()) == "*** ***\n"
 
 
-def test_a_function_that_takes_more_memory_than_its_limit_is_killed(real_platform: Platform) -> None:
+def test_function_over_its_memory_limit_is_killed(real_platform: Platform) -> None:
     run = real_platform.call("def main():\n    return len(b'x' * 2**30)\n", resources={"mem": {"limits": "96Mi"}})
     ended = real_platform.until(run, "completed", "failed", seconds=PATIENCE)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "OOMKilled", 137)
@@ -145,13 +145,13 @@ def test_a_function_that_takes_more_memory_than_its_limit_is_killed(real_platfor
         pytest.param("os.execv('/bin/sh', ['sh', '-c', 'exit 5'])", 5, id="as another program"),
     ],
 )
-def test_a_function_that_ends_with_a_code_has_failed_with_it(real_platform: Platform, last: str, code: int) -> None:
+def test_exit_code_of_a_function_is_reported(real_platform: Platform, last: str, code: int) -> None:
     run = real_platform.call(f"import os, sys\ndef main():\n    {last}\n")
     ended = real_platform.until(run, "completed", "failed", seconds=PATIENCE)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "ExitCode", code)
 
 
-def test_lines_of_the_log_arrive_while_a_function_runs(real_platform: Platform) -> None:
+def test_log_lines_arrive_while_a_function_runs(real_platform: Platform) -> None:
     run = real_platform.call(WAITING)
     lines = run.read_logs(follow=True)
     assert next(lines).text == "waits\n"
@@ -162,7 +162,7 @@ def test_lines_of_the_log_arrive_while_a_function_runs(real_platform: Platform) 
     assert wait(run).state is State.COMPLETED
 
 
-def test_a_function_that_is_stopped_is_told_so_and_not_killed(real_platform: Platform) -> None:
+def test_stopped_function_receives_sigterm_and_is_not_killed(real_platform: Platform) -> None:
     run = real_platform.call(WAITING)
     assert next(run.read_logs(follow=True)).text == "waits\n"
     (pod,) = real_platform.pods_of(run)
@@ -178,7 +178,7 @@ def test_a_function_that_is_stopped_is_told_so_and_not_killed(real_platform: Pla
     real_platform.until(run, "stopped", seconds=PATIENCE)
 
 
-def test_a_served_function_answers_at_its_url(real_platform: Platform) -> None:
+def test_served_function_answers_at_its_url(real_platform: Platform) -> None:
     run = real_platform.call(ADDER, "adder", action="serve", inputs={"step": 2})
     ready = real_platform.until(run, "Ready", seconds=PATIENCE)
     url = real_platform.api("GET", f"/runs/{run.id}/url")
@@ -190,14 +190,14 @@ def test_a_served_function_answers_at_its_url(real_platform: Platform) -> None:
     assert (failed.status_code, failed.json()["error"].partition(":")[0]) == (500, "TypeError")
 
 
-def test_an_image_that_does_not_come_is_named(real_platform: Platform) -> None:
+def test_missing_image_is_named(real_platform: Platform) -> None:
     function = {"name": "lost", "kind": "container", "image": "fairlead.test/nowhere:1"}
     waiting = real_platform.until(real_platform.run(function=function), "ImagePullBackOff", seconds=PATIENCE)
     assert waiting["state"] == "starting"
     assert "fairlead.test/nowhere:1" in waiting["message"]
 
 
-def test_nothing_is_left_of_a_node_whose_maker_is_killed(cluster: tuple[ControlPlane, RealNode]) -> None:
+def test_node_of_a_killed_process_is_cleaned_up(cluster: tuple[ControlPlane, RealNode]) -> None:
     words = [sys.executable, "-c", MAKER]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as maker:
         assert maker.stdout is not None

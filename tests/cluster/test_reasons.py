@@ -58,19 +58,19 @@ def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
 # Reasons for waiting
 
 
-def test_an_image_that_does_not_come(lost: Run, platform: Platform) -> None:
+def test_missing_image(lost: Run, platform: Platform) -> None:
     said = platform.until(platform.run(function=image("no-such-image")), "ImagePullBackOff")
     words = 'its image cannot be pulled: failed to pull and unpack image "example.test/no-such-image": not found'
     assert (said["state"], said["message"]) == ("starting", words)
 
 
-def test_a_container_that_cannot_be_made(platform: Platform) -> None:
+def test_container_config_error(platform: Platform) -> None:
     said = platform.until(platform.run(function=image("config-error")), "CreateContainerConfigError")
     words = "its container cannot be created: container has runAsNonRoot and image will run as root"
     assert (said["state"], said["message"]) == ("starting", words)
 
 
-def test_a_volume_of_a_class_that_is_not_there(platform: Platform) -> None:
+def test_volume_with_a_missing_storage_class(platform: Platform) -> None:
     volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
     run = platform.run(volumes=[{**volume, "spec": {"size": "1Gi", "storage_class": "missing"}}])
     said = platform.until(run, "ProvisioningFailed")
@@ -82,7 +82,7 @@ def test_a_volume_of_a_class_that_is_not_there(platform: Platform) -> None:
     run.stop()
 
 
-def test_a_quota_of_the_namespace_is_waited_for(platform: Platform, admin: Client) -> None:
+def test_run_waits_for_a_resource_quota_of_the_namespace(platform: Platform, admin: Client) -> None:
     platform.until(platform.run(function=image("succeed")), "completed")  # so that the namespace is there
     where = f"/api/v1/namespaces/{platform.namespace}/resourcequotas/few"
     meta = {"name": "few", "namespace": platform.namespace}
@@ -110,7 +110,7 @@ def test_a_quota_of_the_namespace_is_waited_for(platform: Platform, admin: Clien
     platform.until(run, "completed")
 
 
-def test_what_an_administrator_of_the_cluster_forbids_is_waited_for(platform: Platform, admin: Client) -> None:
+def test_run_waits_while_pod_security_forbids_its_pod(platform: Platform, admin: Client) -> None:
     namespace = f"/api/v1/namespaces/{platform.namespace}"
     admin.patch(namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
     run = platform.run(run_as_user=0)
@@ -122,7 +122,7 @@ def test_what_an_administrator_of_the_cluster_forbids_is_waited_for(platform: Pl
     run.stop()
 
 
-def test_a_manifest_that_the_cluster_can_never_take_fails_at_once(platform: Platform, admin: Client) -> None:
+def test_manifest_rejected_by_an_admission_policy_fails_immediately(platform: Platform, admin: Client) -> None:
     """A policy of the cluster says no to the Job itself, and means it."""
     match = {"resourceRules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"]}]}
     match["resourceRules"][0]["resources"] = ["jobs"]
@@ -159,7 +159,7 @@ def _is_refused(admin: Client, namespace: str) -> bool:
 # How a run ends
 
 
-def test_more_memory_than_its_limit(platform: Platform) -> None:
+def test_run_over_its_memory_limit(platform: Platform) -> None:
     limits = {"mem": {"requests": "64Mi", "limits": "128Mi"}}
     really = platform.call(GREEDY, resources=limits)
     unlimited = platform.run(function=image("oom"))
@@ -169,7 +169,7 @@ def test_more_memory_than_its_limit(platform: Platform) -> None:
     assert platform.until(unlimited, "failed")["message"] == "exceeded the memory of its node"
 
 
-def test_an_exit_code_and_the_last_lines(platform: Platform, kubelet: FakeKubelet) -> None:
+def test_exit_code_with_the_last_lines(platform: Platform, kubelet: FakeKubelet) -> None:
     lines = "".join(f"line {number}\n" for number in range(9))
     kubelet.outcomes["example.test/talks"] = Outcome("exit", 4, log=lines)
     said = platform.until(platform.run(function=image("talks")), "failed")
@@ -177,7 +177,7 @@ def test_an_exit_code_and_the_last_lines(platform: Platform, kubelet: FakeKubele
     assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", words, 4)
 
 
-def test_a_program_that_is_not_there(platform: Platform) -> None:
+def test_missing_program(platform: Platform) -> None:
     function = {"name": "wrong", "kind": "container", "image": "registry.example/x", "command": "no-such-program"}
     said = platform.until(platform.run(function=function), "failed")
     assert said["reason"] == "StartFailed"
@@ -185,7 +185,7 @@ def test_a_program_that_is_not_there(platform: Platform) -> None:
     assert 'exec: "no-such-program": executable file not found' in said["message"]
 
 
-def test_what_a_function_raised(platform: Platform) -> None:
+def test_exception_of_a_function(platform: Platform) -> None:
     run = platform.call("def main():\n    raise ValueError('bad')\n")
     said = platform.until(run, "failed")
     assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", "ValueError: bad", 1)
@@ -194,13 +194,13 @@ def test_what_a_function_raised(platform: Platform) -> None:
     assert "raise ValueError('bad')" in error["traceback"]
 
 
-def test_a_signal(platform: Platform) -> None:
+def test_run_killed_by_a_signal(platform: Platform) -> None:
     run = platform.call("import os\ndef main():\n    print('bye', flush=True)\n    os.kill(os.getpid(), 11)\n")
     said = platform.until(run, "failed")
     assert (said["reason"], said["message"]) == ("ExitCode", "killed by SIGSEGV (exit code 139): bye")
 
 
-def test_a_deadline(platform: Platform) -> None:
+def test_run_over_its_deadline(platform: Platform) -> None:
     run = platform.run(deadline=2)
     said = platform.until(run, "failed")
     words = "exceeded its deadline of 2 s"
@@ -210,14 +210,14 @@ def test_a_deadline(platform: Platform) -> None:
     assert [event["state"] for event in events].index("running") == len(events) - 2  # and never back to pending
 
 
-def test_one_of_several_pods_fails(platform: Platform) -> None:
+def test_failure_of_one_of_several_pods(platform: Platform) -> None:
     source = "import os, time\ndef main():\n    if os.environ['JOB_COMPLETION_INDEX'] == '1':\n"
     run = platform.call(f"{source}        raise ValueError('one')\n    time.sleep(60)\n", replicas=3)
     said = platform.until(run, "failed")
     assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", "pod 1: ValueError: one", 1)
 
 
-def test_a_served_run_that_fails_is_degraded_and_goes_on(platform: Platform) -> None:
+def test_failed_served_run_is_degraded_and_continues(platform: Platform) -> None:
     function = {**image("exit-3"), "port": 8000}
     run = platform.run(function=function, action="serve")
     said = platform.until(run, "degraded")
@@ -230,7 +230,7 @@ def test_a_served_run_that_fails_is_degraded_and_goes_on(platform: Platform) -> 
 # Interruptions
 
 
-def test_one_that_makes_room_waits_and_runs_again(platform: Platform, kubelet: FakeKubelet, admin: Client) -> None:
+def test_preempted_run_waits_and_runs_again(platform: Platform, kubelet: FakeKubelet, admin: Client) -> None:
     for name, value in {LOW: 10, HIGH: 1000}.items():
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         admin.create({**kind, "value": value})
@@ -252,7 +252,7 @@ def test_one_that_makes_room_waits_and_runs_again(platform: Platform, kubelet: F
         platform.until(low, "stopped")
 
 
-def test_one_that_its_node_has_ended_waits_for_another_place(platform: Platform) -> None:
+def test_evicted_run_waits_for_another_node(platform: Platform) -> None:
     run = platform.run(function=image("evicted"))
     said = platform.until(run, "Evicted")
     words = "terminated by its node, waiting for another node: The node was low on resource: ephemeral-storage."
@@ -260,7 +260,7 @@ def test_one_that_its_node_has_ended_waits_for_another_place(platform: Platform)
     run.stop()
 
 
-def test_one_whose_node_is_silent_runs_until_more_is_known(platform: Platform, kubelet: FakeKubelet) -> None:
+def test_run_on_an_unreachable_node_stays_running(platform: Platform, kubelet: FakeKubelet) -> None:
     with adding(platform, kubelet, "quiet") as there:
         run = platform.run(**there)
         platform.until(run, "running")
@@ -277,7 +277,7 @@ def test_one_whose_node_is_silent_runs_until_more_is_known(platform: Platform, k
         platform.until(run, "stopped")
 
 
-def test_one_whose_node_was_started_anew_has_failed(platform: Platform, kubelet: FakeKubelet) -> None:
+def test_run_on_a_rebooted_node_fails(platform: Platform, kubelet: FakeKubelet) -> None:
     with adding(platform, kubelet, "rebooted") as there:
         run = platform.run(**there)
         platform.until(run, "running")
@@ -291,7 +291,7 @@ def test_one_whose_node_was_started_anew_has_failed(platform: Platform, kubelet:
 # Manual changes
 
 
-def test_a_job_that_is_suspended_goes_on_when_that_is_taken_back(platform: Platform, admin: Client) -> None:
+def test_suspended_job_continues_when_resumed(platform: Platform, admin: Client) -> None:
     run = platform.run()
     platform.until(run, "running")
     name = platform.job_of(run)["metadata"]["name"]
@@ -305,7 +305,7 @@ def test_a_job_that_is_suspended_goes_on_when_that_is_taken_back(platform: Platf
     run.stop()
 
 
-def test_a_job_that_is_removed_is_lost(platform: Platform, admin: Client) -> None:
+def test_run_with_a_removed_job_is_lost(platform: Platform, admin: Client) -> None:
     run = platform.run()
     platform.until(run, "running")
     name = platform.job_of(run)["metadata"]["name"]
@@ -315,7 +315,7 @@ def test_a_job_that_is_removed_is_lost(platform: Platform, admin: Client) -> Non
     assert (said["reason"], said["message"]) == ("Lost", words)
 
 
-def test_a_pod_that_is_removed_ends_its_run(platform: Platform, admin: Client) -> None:
+def test_run_with_a_removed_pod_fails(platform: Platform, admin: Client) -> None:
     run = platform.run()
     platform.until(run, "running")
     (pod,) = platform.pods_of(run)
@@ -325,7 +325,7 @@ def test_a_pod_that_is_removed_ends_its_run(platform: Platform, admin: Client) -
     assert said["message"].startswith("its pod was removed: ")
 
 
-def test_one_whose_node_was_taken_away_runs_on_another(platform: Platform, kubelet: FakeKubelet, lost: Run) -> None:
+def test_run_on_a_removed_node_moves_to_another(platform: Platform, kubelet: FakeKubelet, lost: Run) -> None:
     said = platform.until(lost, "pending", seconds=120)
     words = "its node was lost, waiting for another node"
     assert (said["reason"], said["message"].startswith(words)) == ("NodeLost", True)

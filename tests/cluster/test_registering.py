@@ -49,7 +49,7 @@ def told(answer: Answer) -> dict[str, str]:
     }
 
 
-def test_a_cluster_is_added_checked_changed_and_removed(
+def test_cluster_is_added_checked_edited_and_removed(
     terminal: Terminal, server: Running, kubelet: FakeKubelet, kubeconfig: Path
 ) -> None:
     added = terminal("clusters", "add", "main", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
@@ -68,7 +68,7 @@ def test_a_cluster_is_added_checked_changed_and_removed(
     assert "cluster/main does not exist" in terminal.fail("clusters", "check", "main")
 
 
-def test_a_token_that_is_not_good_is_told_and_another_connects(
+def test_invalid_token_is_reported_and_can_be_replaced(
     terminal: Terminal, control_plane: ControlPlane, kubelet: FakeKubelet, kubeconfig: Path
 ) -> None:
     wrong = control_plane.write_kubeconfig(terminal.folder / "wrong", "not-a-token")
@@ -80,7 +80,7 @@ def test_a_token_that_is_not_good_is_told_and_another_connects(
     terminal.say("clusters", "rm", "second")
 
 
-def test_permissions_that_are_missing_are_found_and_given(
+def test_missing_permissions_are_found_and_can_be_granted(
     terminal: Terminal, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, kubeconfig: Path
 ) -> None:
     admin.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fairlead-projects")
@@ -120,7 +120,7 @@ def main(n):
 """
 
 
-def test_runs_need_no_more_than_what_was_given(
+def test_runs_work_with_only_the_printed_permissions(
     terminal: Terminal,
     control_plane: ControlPlane,
     kubelet: FakeKubelet,

@@ -67,7 +67,7 @@ def remove(platform: Platform, kind: str, run: Run) -> None:
     platform.admin.delete(f"{where}/{meta['name']}", propagationPolicy="Background")
 
 
-def test_what_is_removed_of_runs_by_hand_ends_them_as_the_documentation_says(
+def test_manual_removal_of_objects_ends_runs_as_documented(
     moved: Run, platform: Platform, ledger: Ledger, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -100,9 +100,7 @@ def test_what_is_removed_of_runs_by_hand_ends_them_as_the_documentation_says(
     waiting["claim"].stop()
 
 
-def test_what_a_namespace_has_no_room_for_waits_until_there_is_some(
-    platform: Platform, admin: Client, ledger: Ledger
-) -> None:
+def test_run_waits_for_room_in_the_quota_of_its_namespace(platform: Platform, admin: Client, ledger: Ledger) -> None:
     platform.api("POST", "/projects", {"name": "narrow", "parent": "cluster/main"})
     platform.api("PUT", "/projects/narrow/secrets/TOKEN", {"value": "hunter2hunter2"})
     namespace = f"{platform.name}-narrow"
@@ -130,7 +128,7 @@ def test_what_a_namespace_has_no_room_for_waits_until_there_is_some(
     assert {run["state"] for run in look()} == {"completed"}
 
 
-def test_one_whose_node_is_removed_runs_on_another(
+def test_run_on_a_removed_node_moves_to_another(
     platform: Platform, kubelet: FakeKubelet, ledger: Ledger, moved: Run, gate: Path
 ) -> None:
     assert platform.until(moved, "pending", seconds=120)["reason"] == "NodeLost"

@@ -120,7 +120,7 @@ def count_held(url: str, server: Platform) -> int:
         return int(connection.execute(held).scalar_one())
 
 
-def test_two_servers_that_are_killed_again_and_again_lose_nothing_and_do_nothing_twice(
+def test_two_servers_killed_repeatedly_lose_and_repeat_nothing(
     pair: Pair,  # noqa: F811
     kubelet: FakeKubelet,
     postgresql_url: str,

@@ -6,7 +6,7 @@ from fairlead.model.states import State
 from tests.cluster.platforms import Platform
 
 
-def test_a_python_function_runs_in_a_pod_and_hands_back_what_it_returns(platform: Platform, tmp_path: Path) -> None:
+def test_python_function_in_a_pod_returns_its_result(platform: Platform, tmp_path: Path) -> None:
     source = tmp_path / "train.py"
     source.write_text("def main(epochs):\n    print('epoch', epochs)\n    return {'loss': 0.5}\n")
     run = platform.project.function("train", source=str(source), handler="main").run(inputs={"epochs": 3})
@@ -15,14 +15,14 @@ def test_a_python_function_runs_in_a_pod_and_hands_back_what_it_returns(platform
     assert "".join(run.logs()) == "epoch 3\n"
 
 
-def test_the_history_of_a_run_is_told_once(platform: Platform) -> None:
+def test_history_of_a_run_contains_each_state_once(platform: Platform) -> None:
     run = platform.run(function={"name": "quick", "kind": "container", "image": "example.test/succeed"})
     platform.until(run, "completed")
     states = [event["state"] for event in platform.api("GET", f"/runs/{run.id}/events")]
     assert [state for state in states if state != "starting"] == ["queued", "pending", "running", "completed"]
 
 
-def test_what_is_too_large_for_a_message_is_handed_over(platform: Platform, tmp_path: Path) -> None:
+def test_result_too_large_for_a_termination_message_is_uploaded(platform: Platform, tmp_path: Path) -> None:
     source = tmp_path / "large.py"
     source.write_text(
         "import os\n"

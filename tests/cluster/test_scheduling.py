@@ -86,7 +86,7 @@ def place_of(platform: Platform, run: Run) -> str:
         ("four-a100", {"a100-1"}),
     ],
 )
-def test_a_run_is_where_its_compute_resource_says(
+def test_run_is_on_a_node_of_its_compute_resource(
     platform: Platform, started: list[Run], profile: str, places: set[str]
 ) -> None:
     started.append(platform.run(profile=profile))
@@ -96,13 +96,13 @@ def test_a_run_is_where_its_compute_resource_says(
     assert started[0].id in node["runs"]
 
 
-def test_runs_are_spread_over_all_nodes_that_suit_them(platform: Platform, started: list[Run]) -> None:
+def test_runs_are_spread_over_all_suitable_nodes(platform: Platform, started: list[Run]) -> None:
     started += [platform.run(profile="one-a100") for _ in range(8)]
     places = [place_of(platform, run) for run in started]
     assert sorted(places) == ["a100-1"] * 4 + ["a100-2"] * 4
 
 
-def test_one_that_has_to_wait_says_why_with_numbers_and_runs_when_there_is_room(
+def test_waiting_run_gives_a_reason_with_numbers_and_starts_when_it_fits(
     platform: Platform, started: list[Run]
 ) -> None:
     started += [platform.run(profile="four-a100"), platform.run(profile="one-a100")]
@@ -129,7 +129,7 @@ def test_one_that_has_to_wait_says_why_with_numbers_and_runs_when_there_is_room(
     assert place_of(platform, waits) == "a100-1"
 
 
-def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Run]) -> None:
+def test_waiting_reason_names_the_best_node(platform: Platform, started: list[Run]) -> None:
     started += [platform.run(profile="reserved"), platform.run(profile="four-a100")]
     for run in started:
         platform.until(run, "running")
@@ -141,21 +141,21 @@ def test_of_several_nodes_the_best_is_named(platform: Platform, started: list[Ru
     assert "; the scheduler says: 0/6 nodes are available: " in said["message"]
 
 
-def test_one_without_a_toleration_is_told_which(platform: Platform, started: list[Run]) -> None:
+def test_missing_toleration_is_named(platform: Platform, started: list[Run]) -> None:
     started.append(platform.run(node_selector={"pool": "t4"}))
     said = platform.until(started[0], "Unschedulable")
     ours = "1 suitable node (t4-1) only accepts pods that tolerate its taints: 1 is tainted team=vision:NoSchedule"
     assert said["message"].startswith(f"{ours}; the scheduler says: ")
 
 
-def test_one_that_is_too_large_says_so(platform: Platform, started: list[Run]) -> None:
+def test_run_larger_than_every_node_gives_a_reason(platform: Platform, started: list[Run]) -> None:
     started.append(platform.run(resources={"mem": "32Gi"}, node_selector={"pool": "cpu"}))
     said = platform.until(started[0], "Unschedulable")
     ours = "needs 32 GiB memory; cpu-1, the only matching node, has 16 GiB"
     assert said["message"].startswith(f"{ours}; the scheduler says: ")
 
 
-def test_once_a_node_comes_it_runs(platform: Platform, kubelet: FakeKubelet, started: list[Run]) -> None:
+def test_run_starts_when_a_node_is_added(platform: Platform, kubelet: FakeKubelet, started: list[Run]) -> None:
     started.append(platform.run(profile="l40"))
     said = platform.until(started[0], "Unschedulable")
     assert said["message"].startswith(f"no node has a GPU of type {L40}: 6 nodes")
@@ -166,7 +166,7 @@ def test_once_a_node_comes_it_runs(platform: Platform, kubelet: FakeKubelet, sta
     kubelet.delete_node("l40-1")
 
 
-def test_where_no_node_may_come_what_fits_on_none_is_refused(platform: Platform, started: list[Run]) -> None:
+def test_run_that_fits_no_node_is_rejected_without_autoscaling(platform: Platform, started: list[Run]) -> None:
     """A change of the cluster reconnects to it; its runs continue and are still observed."""
     started.append(platform.run(profile="small"))
     platform.until(started[0], "running")

@@ -117,7 +117,7 @@ def read_live(admin: Client, run: Run) -> dict[str, Object]:
 
 
 @pytest.mark.parametrize(("story", "part", "promised"), PROMISES)
-def test_what_a_seed_promises_is_in_the_live_objects(
+def test_live_objects_contain_the_expected_values(
     told: dict[str, Run], admin: Client, story: str, part: str, promised: Object
 ) -> None:
     found = read_live(admin, told[story])[part]
@@ -127,7 +127,7 @@ def test_what_a_seed_promises_is_in_the_live_objects(
     assert seen == promised
 
 
-def test_of_every_story_something_was_made(told: dict[str, Run], platform: Platform) -> None:
+def test_no_story_failed_or_stayed_queued(told: dict[str, Run], platform: Platform) -> None:
     states = {story: platform.show(run) for story, run in told.items()}
     wrong = {story: found["message"] for story, found in states.items() if found["state"] in ("failed", "queued")}
     assert wrong == {}
@@ -136,7 +136,7 @@ def test_of_every_story_something_was_made(told: dict[str, Run], platform: Platf
 # Kubernetes defaults
 
 
-def test_tolerations_and_affinity_are_taken_as_they_are(platform: Platform, admin: Client) -> None:
+def test_tolerations_and_affinity_are_unchanged_in_the_pod(platform: Platform, admin: Client) -> None:
     run = tell(platform, "seed001-tolerations")
     asked = yaml.safe_load((stories.FOLDER / "seed001-tolerations" / "request.yaml").read_text("utf-8"))
     found = pod_of(admin, run)["spec"]["tolerations"]
@@ -147,14 +147,14 @@ def test_tolerations_and_affinity_are_taken_as_they_are(platform: Platform, admi
     assert pod_of(admin, run)["spec"]["affinity"] == asked["affinity"]
 
 
-def test_shared_memory_is_memory_up_to_the_limit(told: dict[str, Run], admin: Client) -> None:
+def test_shared_memory_is_a_memory_volume_with_the_limit_as_size(told: dict[str, Run], admin: Client) -> None:
     for story, limit in (("seed004-shm", None), ("seed004-shm-under-limit", "16G")):
         volumes = {volume["name"]: volume for volume in pod_of(admin, told[story])["spec"]["volumes"]}
         shared = volumes["fairlead-shm"]["emptyDir"]
         assert (shared["medium"], "sizeLimit" in shared) == ("Memory", limit is not None), story
 
 
-def test_a_volume_has_its_size_and_its_class(platform: Platform, admin: Client) -> None:
+def test_volume_has_the_requested_size_and_storage_class(platform: Platform, admin: Client) -> None:
     volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
     run = platform.run(volumes=[{**volume, "spec": {"size": "2Gi", "storage_class": "fast"}}])
     pod = pod_of(admin, run)
@@ -169,7 +169,7 @@ def test_a_volume_has_its_size_and_its_class(platform: Platform, admin: Client) 
     until(lambda: not objects_of(admin, run, "persistentvolumeclaims"))
 
 
-def test_a_compute_resource_is_stronger_than_its_user(platform: Platform, admin: Client) -> None:
+def test_compute_resource_overrides_values_of_the_user(platform: Platform, admin: Client) -> None:
     said = {"resources": {"cpu": {"requests": 2, "limits": 3}, "mem": "1Gi"}, "envs": {"WHO": "profile"}}
     said |= {"node_selector": {"kubernetes.io/os": "linux"}, "run_as_user": 2000}
     apply(
@@ -194,7 +194,7 @@ def test_a_compute_resource_is_stronger_than_its_user(platform: Platform, admin:
 # Secrets
 
 
-def test_secrets_are_the_named_ones_and_reach_the_run_by_reference(
+def test_only_named_secrets_reach_the_run_by_reference(
     platform: Platform, admin: Client, control_plane: ControlPlane
 ) -> None:
     theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs", "namespace": platform.namespace}}
@@ -216,7 +216,7 @@ def test_secrets_are_the_named_ones_and_reach_the_run_by_reference(
     run.stop()
 
 
-def test_images_are_pulled_as_the_function_says(platform: Platform, admin: Client) -> None:
+def test_image_pull_policy_and_secrets_come_from_the_function(platform: Platform, admin: Client) -> None:
     function = {"name": "pulled", "kind": "container", "image": "example.test/sleep", "pull_policy": "Always"}
     run = platform.run(function={**function, "pull_secrets": ["REGISTRY"]})
     spec = pod_of(admin, run)["spec"]
@@ -241,7 +241,7 @@ def existing(platform: Platform, admin: Client) -> None:
 
 
 @pytest.mark.parametrize("kind", EXISTING)
-def test_what_is_there_already_is_used_only_with_the_label_of_the_project(
+def test_existing_objects_are_used_only_with_the_project_label(
     platform: Platform, admin: Client, existing: None, kind: str
 ) -> None:
     name, plural, volume_type, key = EXISTING[kind]
@@ -258,14 +258,14 @@ def test_what_is_there_already_is_used_only_with_the_label_of_the_project(
     assert admin.find(f"/api/v1/namespaces/{platform.namespace}/{plural}/{name}") is not None
 
 
-def test_what_is_not_there_is_said(platform: Platform) -> None:
+def test_missing_config_map_is_reported(platform: Platform) -> None:
     volume = {"volume_type": "config_map", "name": "there", "mount_path": "/there", "spec": {"name": "nowhere"}}
     said = platform.until(platform.run(volumes=[volume]), "failed")
     words = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it, and submit the run again"
     assert (said["reason"], said["message"]) == ("StartFailed", words)
 
 
-def test_a_volume_of_the_project_is_made_once_and_stays(platform: Platform, admin: Client) -> None:
+def test_shared_volume_is_created_once_and_persists(platform: Platform, admin: Client) -> None:
     platform.api("POST", "/projects/forest/volumes", {"name": "sets", "size": "3Gi"})
     volume = {"volume_type": "shared_volume", "name": "sets", "mount_path": "/sets", "spec": {"claim_name": "sets"}}
     runs = [platform.run(name, volumes=[volume]) for name in ("one", "two")]
@@ -282,7 +282,7 @@ def test_a_volume_of_the_project_is_made_once_and_stays(platform: Platform, admi
 # Settings of every run
 
 
-def test_everything_belongs_to_the_run_and_no_pod_has_a_token_of_the_cluster(platform: Platform, admin: Client) -> None:
+def test_objects_are_owned_by_the_run_and_pods_have_no_cluster_token(platform: Platform, admin: Client) -> None:
     volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
     run = platform.call("import time\ndef main():\n    time.sleep(60)\n", volumes=[volume], secrets=["HF_TOKEN"])
     function = {"name": "served", "kind": "container", "image": "example.test/sleep", "port": 8000}

@@ -39,7 +39,7 @@ def until(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
     return seen
 
 
-def test_what_serves_is_reached_and_is_degraded_until_it_is_back_where_it_ends(
+def test_served_run_is_reachable_and_degraded_until_it_restarts(
     bench: KubernetesBench,  # noqa: F811
 ) -> None:
     bench.start("r1", SERVES, action="serve")

@@ -55,9 +55,7 @@ def warm_up(platform: Platform, ledger: Ledger) -> Vitals:
     return Vitals.of(platform.server)
 
 
-def test_whatever_befalls_its_requests_at_random_a_stream_of_runs_goes_through(
-    platform: Platform, proxy: Proxy, ledger: Ledger
-) -> None:
+def test_stream_of_runs_completes_with_random_request_faults(platform: Platform, proxy: Proxy, ledger: Ledger) -> None:
     seed = make_seed()
     before, storm, dice = warm_up(platform, ledger), Storm(seed), random.Random(seed)
     dropped = Fault("GET", CALLS["watch"][1], break_after(2.0), "after", times=ALWAYS)

@@ -118,7 +118,7 @@ def test_a_page_of_a_run_cannot_use_the_readers_session(
     assert "stolen" not in [place["name"] for place in site.api("GET", "/projects")["items"]]
 
 
-def test_who_was_not_let_in_is_told_where_to_go(
+def test_visitor_without_access_gets_a_link_to_the_run_page(
     page: Page, site: Site, runs: list[Run], browser_errors: BrowserErrors
 ) -> None:
     browser_errors.expect("request to another host")
