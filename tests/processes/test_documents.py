@@ -40,7 +40,7 @@ def files(machine: Machine) -> Path:
     return machine.folder / "files"
 
 
-def test_files_are_applied_again_and_again(machine: Machine, files: Path) -> None:
+def test_applying_files_is_idempotent(machine: Machine, files: Path) -> None:
     server = machine.up()
     here = {"FAIRLEAD_DATA": str(server.data)}
     tried = machine.fairlead("apply", "-f", str(files), "--dry-run", variables=here)
@@ -99,7 +99,7 @@ def _check_pruning(machine: Machine, server: Running, files: Path, here: Mapping
     assert _names(server) == ["small"]
 
 
-def test_what_is_exported_is_applied_without_a_change(machine: Machine) -> None:
+def test_applying_an_export_changes_nothing(machine: Machine) -> None:
     server = machine.up()
     here = {"FAIRLEAD_DATA": str(server.data)}
     assert machine.fairlead("apply", "-f", str(EXAMPLES), variables=here).code == 0
@@ -143,7 +143,7 @@ def _check_elsewhere(machine: Machine, folder: Path) -> None:
         assert _sorted(ours) == _sorted(copied)
 
 
-def test_what_is_wrong_is_told_with_the_names_of_the_files(machine: Machine, files: Path) -> None:
+def test_errors_name_their_files(machine: Machine, files: Path) -> None:
     server = machine.up()
     here = {"FAIRLEAD_DATA": str(server.data)}
     write(files, {"broken.yaml": "kind: ComputeResource\nname: broken\nrequirements: {resources: {cpus: 1}}\n"})
@@ -168,7 +168,7 @@ def test_what_is_wrong_is_told_with_the_names_of_the_files(machine: Machine, fil
 
 
 @pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
-def test_where_no_server_runs_one_is_started(machine: Machine, files: Path, command: list[str]) -> None:
+def test_command_starts_a_server_if_none_is_running(machine: Machine, files: Path, command: list[str]) -> None:
     found = machine.folder / "share" / "fairlead" / "server.json"
     try:
         ended = machine.fairlead(*command)
@@ -186,9 +186,7 @@ def test_where_no_server_runs_one_is_started(machine: Machine, files: Path, comm
 
 
 @pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
-def test_where_the_server_that_was_said_is_not_there_that_is_told(
-    machine: Machine, files: Path, command: list[str]
-) -> None:
+def test_unreachable_configured_server_is_reported(machine: Machine, files: Path, command: list[str]) -> None:
     gone = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_none"}
     ended = machine.fairlead(*command, variables=gone)
     assert (ended.code, ended.out) == (1, "")
@@ -198,12 +196,12 @@ def test_where_the_server_that_was_said_is_not_there_that_is_told(
     assert "FAIRLEAD_TOKEN" in ended.err
 
 
-def test_a_wrong_token_or_address_is_told(machine: Machine, files: Path) -> None:
+def test_invalid_token_or_url_is_reported(machine: Machine, files: Path) -> None:
     server = machine.up()
     wrong = {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": "fl_wrong"}
     ended = machine.fairlead("apply", "-f", "files", variables=wrong)
     assert ended.code == 1
-    assert "the token is not known" in ended.err
+    assert "the token is unknown" in ended.err
     for url in ("nonsense", "ftp://127.0.0.1", "http://"):
         ended = machine.fairlead("export", variables={"FAIRLEAD_URL": url, "FAIRLEAD_TOKEN": "fl_any"})
         assert ended.code == 1
@@ -219,7 +217,7 @@ def test_a_wrong_token_or_address_is_told(machine: Machine, files: Path) -> None
     assert ended.code == 0, ended.err
 
 
-def test_a_watched_folder_is_what_the_server_is(machine: Machine, files: Path) -> None:
+def test_server_follows_changes_of_its_watched_folder(machine: Machine, files: Path) -> None:
     server = machine.up("--folder", str(files))
     assert _names(server) == ["large", "small"]
     assert _folder(server)["path"] == str(files)

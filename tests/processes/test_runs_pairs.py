@@ -43,14 +43,14 @@ def test_two_servers_share_twenty_runs_and_each_runs_once(pair: Pair) -> None:
     assert min(shares.values()) >= 3
 
 
-def test_a_run_is_stopped_through_either_server_and_its_log_says_where_to_ask(pair: Pair) -> None:
+def test_run_is_stopped_by_either_server_and_logs_name_the_executing_server(pair: Pair) -> None:
     runs = [pair[0].shell("echo up; sleep 60") for _ in range(6)]
     for run in runs:
         reach(run, "running")
     theirs = next(run for run in runs if holder(run) != holder(runs[0]))
     mine = [run for run in runs if holder(run) == holder(theirs)]
     other = pair[0] if not (pair[0].server.data / "runs" / theirs.id).exists() else pair[1]
-    with pytest.raises(Conflict, match=f"run {theirs.id} is executed by .*, at http://127.0.0.1:"):
+    with pytest.raises(Conflict, match=f"run {theirs.id} is executed by .* at http://127.0.0.1:"):
         Run(other.project.api, theirs.data).logs()
     for run in runs:
         Run(other.project.api, run.data).stop()
@@ -59,9 +59,7 @@ def test_a_run_is_stopped_through_either_server_and_its_log_says_where_to_ask(pa
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
 
 
-def test_what_a_killed_server_ran_stays_its_own_and_is_finished_when_it_is_back(
-    pair: Pair, machine: Machine, postgresql_url: str
-) -> None:
+def test_runs_of_a_killed_server_finish_after_it_restarts(pair: Pair, machine: Machine, postgresql_url: str) -> None:
     first, second = pair
     ran = first.file("ran")
     text = f"echo $FAIRLEAD_RUN >> {ran}; until [ -e {first.shared}/go ]; do sleep 0.05; done"
@@ -82,7 +80,7 @@ def test_what_a_killed_server_ran_stays_its_own_and_is_finished_when_it_is_back(
     assert Counter(ran.read_text().split()) == Counter(run.id for run in runs)
 
 
-def test_odd_text_of_a_run_does_not_keep_a_server_from_looking_after_the_others(pair: Pair) -> None:
+def test_invalid_text_from_a_run_does_not_block_other_runs(pair: Pair) -> None:
     platform = pair[0]
     odd = [
         platform.shell("printf 'a\\0b' >&2; exit 3"),

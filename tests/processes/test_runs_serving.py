@@ -69,7 +69,7 @@ def restart(platform: Platform, machine: Machine) -> Platform:
     return replace(platform, server=machine.up("--port", port))
 
 
-def test_a_served_function_answers_whoever_asks_the_server(platform: Platform) -> None:
+def test_served_function_answers_requests_through_the_server(platform: Platform) -> None:
     run = serve(platform)
     status, said = ask(platform, run, x=4)
     assert (status, said["y"]) == (200, 40)
@@ -81,7 +81,7 @@ def test_a_served_function_answers_whoever_asks_the_server(platform: Platform) -
     assert find_processes(run.id) == []
 
 
-def test_a_served_function_that_ends_is_degraded_and_comes_back(platform: Platform) -> None:
+def test_exited_served_function_is_degraded_until_it_restarts(platform: Platform) -> None:
     run = serve(platform)
     first = ask(platform, run)[1]["pid"]
     assert ask(platform, run, code=3)[0] == 502
@@ -99,9 +99,7 @@ def test_a_served_function_that_ends_is_degraded_and_comes_back(platform: Platfo
     assert end(run)["state"] == "stopped"
 
 
-def test_a_run_that_serves_goes_on_while_no_server_is_there_and_is_started_again_all_the_same(
-    platform: Platform, machine: Machine
-) -> None:
+def test_served_run_survives_without_a_server_and_is_still_restarted(platform: Platform, machine: Machine) -> None:
     run = serve(platform)
     before = ask(platform, run)[1]["pid"]
     platform = restart(platform, machine)
@@ -125,7 +123,7 @@ def is_python(pid: int) -> bool:
         return b"bootstrap.py" in file.read()
 
 
-def test_a_workspace_with_a_command_is_reached_on_its_port(platform: Platform) -> None:
+def test_workspace_with_a_command_is_reachable_on_its_port(platform: Platform) -> None:
     function = platform.project.function("web", command=["python3", "-c", WEB])
     run = function.run(action="workspace")
     await_ready(run)
@@ -136,7 +134,7 @@ def test_a_workspace_with_a_command_is_reached_on_its_port(platform: Platform) -
     assert end(run)["state"] == "stopped"
 
 
-def test_a_port_that_another_run_has_is_waited_for_and_said(platform: Platform) -> None:
+def test_run_waits_for_a_port_in_use_with_a_reason(platform: Platform) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     function = platform.project.function("web", command=["python3", "-c", WEB], port=port)
@@ -152,7 +150,7 @@ def test_a_port_that_another_run_has_is_waited_for_and_said(platform: Platform) 
     assert end(second)["state"] == "stopped"
 
 
-def test_a_notebook_that_is_not_installed_is_told_at_once(platform: Platform) -> None:
+def test_missing_jupyterlab_is_reported_before_the_run(platform: Platform) -> None:
     run = platform.python("x = 1\n", action="workspace")
     if reach(run, "failed", "running", seconds=120) == "running":
         pytest.skip("JupyterLab is installed for the Python of these tests")
@@ -160,7 +158,7 @@ def test_a_notebook_that_is_not_installed_is_told_at_once(platform: Platform) ->
     assert "pip install jupyterlab" in run.data["message"]
 
 
-def test_a_run_that_serves_can_be_stopped_before_it_answers(platform: Platform) -> None:
+def test_served_run_can_be_stopped_before_it_is_ready(platform: Platform) -> None:
     slow = "import time\ndef init():\n    print('loads', flush=True)\n    time.sleep(300)\ndef f():\n    pass\n"
     run = platform.python(slow, "f", action="serve")
     hear(run, "loads")
