@@ -19,7 +19,7 @@ from fairlead.controllers.schedules import Scheduler
 from fairlead.model.observations import Observation, Phase
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord, ServerRecord
-from tests.controllers.test_idle_stops import NOTEBOOK
+from tests.controllers.test_idle_culling import NOTEBOOK
 from tests.making import PYTHON
 from tests.services.executing import HOME, Platform
 from tests.services.worlds import make_asked
