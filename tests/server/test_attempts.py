@@ -52,14 +52,14 @@ def read_events(body: str) -> list[tuple[str, str]]:
     return found
 
 
-def test_tries_are_listed_with_how_each_ended(site: Site, run: str) -> None:
+def test_attempts_are_listed_with_their_outcome(site: Site, run: str) -> None:
     first, second = site.get(f"/runs/{run}/attempts")
     assert (first["number"], first["state"], first["reason"], first["usage"]) == (1, "failed", "NodeLost", {"mem": 7})
     assert (second["number"], second["state"], second["reason"]) == (2, "completed", "Completed")
     assert first.keys() == second.keys()
 
 
-def test_a_log_begins_with_the_last_try_and_from_zero_on_with_the_first(site: Site, run: str) -> None:
+def test_log_starts_with_the_last_attempt_or_at_cursor_zero_with_the_first(site: Site, run: str) -> None:
     last, first = site.get(f"/runs/{run}/logs"), site.get(f"/runs/{run}/logs?cursor=0")
     assert (lines(last), last["complete"], last["cursor"]) == ([LINE.decode()], True, cursors.join(2, len(LINE)))
     assert (lines(first), first["complete"]) == ([LINE.decode(), BETWEEN], False)
@@ -67,7 +67,7 @@ def test_a_log_begins_with_the_last_try_and_from_zero_on_with_the_first(site: Si
     assert site.get(f"/runs/{run}/logs?cursor={first['cursor']}") == last
 
 
-def test_of_a_try_that_is_said_the_log_is_its_own(site: Site, run: str) -> None:
+def test_attempt_parameter_selects_the_log_of_one_attempt(site: Site, run: str) -> None:
     for number in (1, 2):
         page = site.get(f"/runs/{run}/logs?attempt={number}")
         assert (lines(page), page["complete"]) == ([LINE.decode()], True)
@@ -78,7 +78,7 @@ def test_of_a_try_that_is_said_the_log_is_its_own(site: Site, run: str) -> None:
     assert story.content.decode() == f"{LINE.decode()}{BETWEEN}{LINE.decode()}"
 
 
-def test_what_is_followed_leads_through_all_tries_and_can_be_taken_up_anywhere(site: Site, run: str) -> None:
+def test_followed_log_covers_all_attempts_and_can_be_resumed_anywhere(site: Site, run: str) -> None:
     whole = read_events(site.ask("GET", f"/runs/{run}/logs?follow=true&cursor=0").text)
     assert [name for name, _ in whole] == ["log", "log", "log", "end"]
     for place, (_, cursor) in enumerate(whole[:3], start=1):
@@ -90,7 +90,7 @@ def test_what_is_followed_leads_through_all_tries_and_can_be_taken_up_anywhere(s
 
 
 @pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
-def test_a_try_that_is_not_there_is_not_found(site: Site, run: str, noun: str) -> None:
+def test_unknown_attempt_is_not_found(site: Site, run: str, noun: str) -> None:
     assert site.ask("GET", f"/runs/{run}/{noun}?attempt=1").status_code == 200
     told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt=3"), 404)
     assert told["detail"] == f"attempt 3 of run {run} does not exist"
@@ -99,17 +99,17 @@ def test_a_try_that_is_not_there_is_not_found(site: Site, run: str, noun: str) -
 
 @pytest.mark.parametrize("attempt", ["0", "-1", "x", "1.5", "", "99999999999999999999"])
 @pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
-def test_what_is_no_number_of_a_try_is_refused(site: Site, run: str, noun: str, attempt: str) -> None:
+def test_invalid_attempt_number_is_rejected(site: Site, run: str, noun: str, attempt: str) -> None:
     told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt={attempt}"), 422)
     assert paths_of(told) == ["attempt"]
 
 
-def test_a_cursor_of_another_try_is_refused(site: Site, run: str) -> None:
+def test_cursor_of_another_attempt_is_rejected(site: Site, run: str) -> None:
     told = problem_of(site.ask("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
     assert paths_of(told) == ["cursor"]
     assert "the cursor belongs to attempt 2, not to attempt 1" in told["violations"][0]["message"]
 
 
-def test_peaks_are_those_of_the_try(site: Site, run: str) -> None:
+def test_peaks_are_those_of_the_attempt(site: Site, run: str) -> None:
     assert site.get(f"/runs/{run}/usage?attempt=1")["peaks"] == {"mem": 7}
     assert site.get(f"/runs/{run}/usage")["peaks"] != {"mem": 7}

@@ -74,7 +74,7 @@ TEXTS: dict[str, tuple[Any, int]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_body_that_is_no_good_is_refused_at_once(common_site: Site, name: str) -> None:
+def test_invalid_body_is_rejected_quickly(common_site: Site, name: str) -> None:
     text, status = TEXTS[name]
     with within(3):
         answer = common_site.ask("POST", "/compute-resources", content=text, headers=JSON)
@@ -87,7 +87,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize("length", [b"10485760", b"9" * 30, b"9" * 5000])
-def test_a_body_that_says_it_is_too_large_is_refused_unread(common_site: Site, length: bytes) -> None:
+def test_oversized_content_length_is_rejected_unread(common_site: Site, length: bytes) -> None:
     with within(3):
         answer = common_site.ask(
             "POST", "/compute-resources", content=b"{}", headers={"Content-Length": length, **JSON}
@@ -95,13 +95,13 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(common_site: Site, l
     problem_of(answer, 400, 413)
 
 
-def test_a_body_in_pieces_is_refused_as_soon_as_it_is_too_large(common_site: Site) -> None:
+def test_chunked_body_is_rejected_as_soon_as_it_is_too_large(common_site: Site) -> None:
     with within(3):
         answer = common_site.ask("POST", "/compute-resources", content=pieces(10 * MEGABYTE), headers=JSON)
     assert problem_of(answer, 413)["code"] == "too_large"
 
 
-def test_documents_may_be_larger_but_not_by_much(common_site: Site) -> None:
+def test_config_files_can_be_larger_up_to_a_limit(common_site: Site) -> None:
     for content in (b" " * 10 * MEGABYTE, pieces(10 * MEGABYTE)):
         with within(3):
             answer = common_site.ask("POST", "/apply", content=content, headers=JSON)
@@ -116,13 +116,13 @@ def test_documents_may_be_larger_but_not_by_much(common_site: Site) -> None:
 @pytest.mark.parametrize(
     "media", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "json", "", "ü"]
 )
-def test_only_json_is_read(common_site: Site, media: str) -> None:
+def test_only_json_is_accepted(common_site: Site, media: str) -> None:
     answer = common_site.ask("POST", "/departments", content=b"{}", headers={"Content-Type": media.encode("latin-1")})
     assert "Content-Type" in problem_of(answer, 415)["hint"]
 
 
 @pytest.mark.parametrize("media", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
-def test_json_may_be_called_what_it_is(common_site: Site, media: str) -> None:
+def test_json_media_type_variants_are_accepted(common_site: Site, media: str) -> None:
     answer = common_site.ask("POST", "/departments/check", content=b"{}", headers={"Content-Type": media})
     problem_of(answer, 404, 405)
     answer = common_site.ask("POST", "/departments", content=b"{}", headers={"Content-Type": media})
@@ -137,7 +137,7 @@ WRONG_VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def test_a_value_of_the_wrong_kind_is_refused_in_every_field(
+def test_value_of_the_wrong_type_is_rejected_in_every_field(
     common_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
     """Every field of every body with values of every type: invalid ones are reported with their path."""
@@ -164,7 +164,7 @@ def test_a_value_of_the_wrong_kind_is_refused_in_every_field(
 SECRETIVE = {"PUT /projects/{project}/secrets/{name}", "POST /sessions", "PUT /clusters/{name}/kubeconfig"}
 
 
-def test_a_body_with_a_secret_is_not_repeated(common_site: Site, things: dict[str, str]) -> None:
+def test_body_with_a_secret_is_not_repeated(common_site: Site, things: dict[str, str]) -> None:
     for method, path, field in (
         ("PUT", "/projects/alpha/secrets/S", "value"),
         ("PUT", "/clusters/alpha-cluster/kubeconfig", "kubeconfig"),
@@ -176,7 +176,7 @@ def test_a_body_with_a_secret_is_not_repeated(common_site: Site, things: dict[st
             assert "planted" not in answer.text
 
 
-def test_an_unknown_field_is_refused_and_the_nearest_one_named(
+def test_unknown_field_is_rejected_with_the_nearest_field(
     common_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
     schemas = common_site.document["components"]["schemas"]
@@ -194,14 +194,14 @@ def test_an_unknown_field_is_refused_and_the_nearest_one_named(
             assert field in found["hint"], f"{item.key}: {found}"
 
 
-def test_all_that_is_wrong_with_a_body_is_told_at_once(common_site: Site) -> None:
+def test_all_errors_of_a_body_are_reported_together(common_site: Site) -> None:
     body = {"name": "-", "scope": "nowhere", "requirements": {"resources": {"cpu": "x", "gpu": 1.5}}, "color": "red"}
     problem = problem_of(common_site.ask("POST", "/compute-resources", body), 422)
     expected = {"name", "scope", "requirements.resources.cpu.requests", "requirements.resources.gpu.devices", "color"}
     assert set(paths_of(problem)) == expected
 
 
-def test_the_name_of_a_token_is_not_called_one_of_a_user(common_site: Site) -> None:
+def test_invalid_token_name_is_not_reported_as_a_user_name(common_site: Site) -> None:
     for name, message in (("", "invalid token name ''"), ("a\nb", "invalid token name 'a\\nb'")):
         (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": name}), 422)["violations"]
         assert (found["path"], found["message"]) == ("name", message)
@@ -210,7 +210,7 @@ def test_the_name_of_a_token_is_not_called_one_of_a_user(common_site: Site) -> N
 
 
 @pytest.mark.parametrize("name", [LONG, "", " ", ".", "..", "a/b", "a\nb", "ä", "a b", "-a", "%00", "a'b", 'a"b'])
-def test_no_name_is_taken_that_could_not_be_addressed(common_site: Site, name: str) -> None:
+def test_name_that_cannot_be_used_in_a_url_is_rejected(common_site: Site, name: str) -> None:
     for path, body in (
         ("/compute-resources", {"name": name}),
         ("/templates", {"name": name}),

@@ -33,14 +33,14 @@ TYPED = (
 )  # fmt: skip
 
 
-def test_a_cursor_that_was_made_up_is_refused(filled_site: Site) -> None:
+def test_forged_cursor_is_rejected(filled_site: Site) -> None:
     for cursor in CURSORS:
         answer = filled_site.ask("GET", f"/compute-resources?cursor={cursor}")
         assert paths_of(problem_of(answer, 422)) == ["cursor"], cursor
 
 
 @pytest.mark.every_store
-def test_a_cursor_with_a_value_that_was_made_up_does_no_harm(filled_site: Site) -> None:
+def test_forged_value_in_a_cursor_does_no_harm(filled_site: Site) -> None:
     for column, value in TYPED:
         for direction in ("", "-"):
             sort = f"{direction}{column}"
@@ -48,7 +48,7 @@ def test_a_cursor_with_a_value_that_was_made_up_does_no_harm(filled_site: Site) 
             assert answer.status_code == 200 or paths_of(problem_of(answer, 422)) == ["cursor"], f"{sort} {value}"
 
 
-def test_a_cursor_of_another_list_is_refused(filled_site: Site) -> None:
+def test_cursor_of_another_list_is_rejected(filled_site: Site) -> None:
     for path in ("/clusters", "/tokens", "/scopes", "/functions"):
         cursor = filled_site.get(f"{path}?limit=1")["next_cursor"]
         assert cursor, f"{path} has only one page"
@@ -63,7 +63,7 @@ UNKEPT = ("a\x00b", "\ud800", "\udc00x", "a\udfff")
 
 
 @pytest.mark.every_store
-def test_text_that_no_database_keeps_is_refused_before(filled_site: Site) -> None:
+def test_text_that_the_database_cannot_store_is_rejected(filled_site: Site) -> None:
     for text in UNKEPT:
         for method, path, body in written_with(text):
             answer = filled_site.ask(method, path, body, headers={"If-Match": "*"})
@@ -93,7 +93,7 @@ def written_with(text: str) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.every_store
-def test_numbers_that_no_database_keeps_are_refused_before(filled_site: Site) -> None:
+def test_numbers_that_the_database_cannot_store_are_rejected(filled_site: Site) -> None:
     for number in (2**31, 2**63, 2**64, 10**30, -1, -(2**63)):
         for path in (
             f"/compute-resources/alpha-resource/diff?old={number}&new=1",
@@ -108,7 +108,7 @@ def test_numbers_that_no_database_keeps_are_refused_before(filled_site: Site) ->
 
 
 @pytest.mark.every_store
-def test_large_amounts_are_kept_and_found(filled_site: Site) -> None:
+def test_large_amounts_are_stored_and_found(filled_site: Site) -> None:
     for number, amount in enumerate(("9007199254740993", "8E", "7Ei", "9223372036854775807")):
         body = {"name": f"large{number}", "requirements": {"resources": {"mem": amount}}}
         assert filled_site.ask("POST", "/compute-resources", body).status_code == 201, amount

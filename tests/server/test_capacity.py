@@ -23,13 +23,13 @@ def clusters(site: Site, query: str = "", token: str = "") -> list[str]:
     return [entry["cluster"] for entry in site.get(f"/capacity{query}", token=token)]
 
 
-def test_capacity_is_told_of_all_clusters_of_one_and_of_that_of_a_project(site: Site) -> None:
+def test_capacity_is_filtered_by_cluster_and_project(site: Site) -> None:
     assert clusters(site) == ["alpha-cluster", "bravo-cluster", "local"]
     assert clusters(site, "?cluster=bravo-cluster") == clusters(site, "?project=bravo") == ["bravo-cluster"]
     assert clusters(site, "?project=bravo&cluster=alpha-cluster") == []
 
 
-def test_what_fits_is_told_with_what_is_free(site: Site) -> None:
+def test_capacity_shows_free_amounts_and_compute_resources_that_fit(site: Site) -> None:
     (entry,) = site.get("/capacity?project=alpha")
     assert (entry["reachable"], entry["total"]["nodes"], entry["groups"]) == (True, 1, [])
     assert entry["total"]["largest"]["cpu"]["node"] == "machine"
@@ -38,7 +38,7 @@ def test_what_fits_is_told_with_what_is_free(site: Site) -> None:
     assert (local["reachable"], local["total"], local["gpu_types"]) == (False, None, [])
 
 
-def test_whoever_has_a_role_in_a_project_sees_its_cluster_alone(site: Site) -> None:
+def test_user_with_a_project_role_sees_only_its_cluster(site: Site) -> None:
     viewer, stranger = site.token_of("vic", viewer="project/alpha"), site.token_of("sam")
     assert clusters(site, token=viewer) == clusters(site, "?project=alpha", viewer) == ["alpha-cluster"]
     assert {node["cluster"] for node in site.get("/nodes", token=viewer)} == {"alpha-cluster"}
@@ -46,7 +46,7 @@ def test_whoever_has_a_role_in_a_project_sees_its_cluster_alone(site: Site) -> N
 
 
 @pytest.mark.parametrize("path", ["/capacity?cluster={}-cluster", "/capacity?project={}", "/nodes?cluster={}-cluster"])
-def test_what_is_out_of_sight_is_answered_like_what_is_not_there(site: Site, path: str) -> None:
+def test_invisible_objects_are_reported_like_missing_ones(site: Site, path: str) -> None:
     viewer = site.token_of(f"val of {path}", viewer="project/alpha")
     told = [problem_of(site.ask("GET", path.format(name), token=viewer), 404) for name in ("bravo", "nobody")]
     assert [problem["detail"].replace("bravo", "nobody") for problem in told] == [told[1]["detail"]] * 2

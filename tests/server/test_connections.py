@@ -9,7 +9,7 @@ PATH = "/clusters/main/kubeconfig"
 BODY = {"kubeconfig": json.dumps(make_kubeconfig())}
 
 
-def test_a_kubeconfig_is_set_shown_and_deleted_with_its_revision(site: Site) -> None:
+def test_kubeconfig_is_set_shown_and_deleted_with_its_revision(site: Site) -> None:
     site.make("/clusters", {"name": "main"})
     assert "clusters connect" in problem_of(site.ask("GET", PATH), 404)["hint"]
     made = site.ask("PUT", PATH, BODY)
@@ -25,7 +25,7 @@ def test_a_kubeconfig_is_set_shown_and_deleted_with_its_revision(site: Site) -> 
     problem_of(site.ask("DELETE", PATH), 404)
 
 
-def test_what_is_wrong_is_told_with_its_path(site: Site) -> None:
+def test_invalid_kubeconfig_is_reported_with_its_path(site: Site) -> None:
     site.make("/clusters", {"name": "main"})
     program = problem_of(site.ask("PUT", PATH, BODY | {"context": "other"}), 422)
     assert paths_of(program) == ["kubeconfig.users[0].user.exec"]
@@ -34,7 +34,7 @@ def test_what_is_wrong_is_told_with_its_path(site: Site) -> None:
     assert paths_of(problem_of(site.ask("PUT", PATH, {"kubeconfig": "a: ["}), 422)) == ["kubeconfig"]
 
 
-def test_a_kubeconfig_stays_while_the_cluster_executes_something(site: Site) -> None:
+def test_kubeconfig_cannot_be_deleted_while_the_cluster_has_active_runs(site: Site) -> None:
     site.make("/clusters", {"name": "main"})
     site.make("/projects", {"name": "forest", "parent": "cluster/main"})
     site.put(PATH, BODY)
@@ -46,7 +46,7 @@ def test_a_kubeconfig_stays_while_the_cluster_executes_something(site: Site) -> 
     assert site.ask("DELETE", PATH).status_code == 204
 
 
-def test_a_check_tells_all_that_was_found(site: Site) -> None:
+def test_cluster_check_returns_all_results(site: Site) -> None:
     site.make("/clusters", {"name": "main"})
     assert site.make("/clusters/main/check", None) == [
         {"name": "machine", "state": "ok", "message": "there is one", "hint": None},

@@ -20,7 +20,7 @@ def ask(site: Site, project: str, **said: Any) -> Any:
     return site.make("/fit", {"project": project, "request": {"function": CONTAINER}, **said})
 
 
-def test_the_answer_has_all_its_parts(site: Site, project: str) -> None:
+def test_response_has_all_its_parts(site: Site, project: str) -> None:
     told = ask(site, project)
     nodes = [{"name": "machine", "fits": True, "reasons": []}]
     assert told == {
@@ -35,7 +35,7 @@ def test_the_answer_has_all_its_parts(site: Site, project: str) -> None:
     }
 
 
-def test_nodes_are_added_and_left_out(site: Site, project: str) -> None:
+def test_nodes_can_be_added_and_removed(site: Site, project: str) -> None:
     told = ask(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
     assert [node["name"] for node in told["nodes"]] == ["machine+1", "machine+2"]
     assert told["what_if"]["added_nodes"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
@@ -45,13 +45,13 @@ def test_nodes_are_added_and_left_out(site: Site, project: str) -> None:
     ]
 
 
-def test_a_request_that_breaks_rules_is_answered(site: Site, project: str) -> None:
+def test_request_that_violates_rules_gets_a_response(site: Site, project: str) -> None:
     told = ask(site, project, request={"function": CONTAINER, "run_as_user": 0})
     assert (told["verdict"], told["room"]) == ("unknown", None)
     assert [found["path"] for found in told["violations"]] == ["run_as_user"]
 
 
-def test_what_is_wrong_with_a_question_is_told_all_at_once(site: Site, project: str) -> None:
+def test_all_errors_of_a_request_are_reported_together(site: Site, project: str) -> None:
     body = {
         "project": "no name",
         "request": {"function": CONTAINER, "resources": {"cpu": "x"}},
@@ -65,7 +65,7 @@ def test_what_is_wrong_with_a_question_is_told_all_at_once(site: Site, project: 
     assert paths_of(problem_of(site.ask("POST", "/fit", many), 422)) == ["without"]
 
 
-def test_a_node_that_is_not_there_is_named_with_the_nearest(site: Site, project: str) -> None:
+def test_unknown_node_is_reported_with_the_nearest_name(site: Site, project: str) -> None:
     body = {"project": project, "request": {"function": CONTAINER}, "add_nodes": ["3xmachin"]}
     problem = problem_of(site.ask("POST", "/fit", body), 422)
     assert [(found["path"], found["hint"]) for found in problem["violations"]] == [
@@ -73,7 +73,7 @@ def test_a_node_that_is_not_there_is_named_with_the_nearest(site: Site, project:
     ]
 
 
-def test_who_does_not_see_the_project_gets_404(site: Site, project: str) -> None:
+def test_invisible_project_is_not_found(site: Site, project: str) -> None:
     site.make("/projects", {"name": "other"})
     token = site.token_of("sam", admin="project/other")
     body = {"project": project, "request": {"function": CONTAINER}}

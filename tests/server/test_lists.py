@@ -91,7 +91,7 @@ FILTERS = [
 
 
 @pytest.mark.every_store
-def test_filters_find_what_they_say(offered: Site) -> None:
+def test_filters_select_the_expected_items(offered: Site) -> None:
     wrong = {}
     for query, expected in FILTERS:
         found = offered.get(f"/compute-resources?{query}")["items"]
@@ -147,21 +147,21 @@ WRONG = [
 ]
 
 
-def test_what_cannot_be_asked_of_a_list_is_told(offered: Site) -> None:
+def test_invalid_list_parameter_is_rejected_with_a_hint(offered: Site) -> None:
     for query, path in WRONG:
         problem = problem_of(offered.ask("GET", f"/compute-resources?{query}"), 422)
         assert paths_of(problem) == [path], f"{query}: {problem}"
         assert problem["violations"][0]["hint"], f"{query}: {problem}"
 
 
-def test_all_that_is_wrong_with_an_address_is_told_at_once(offered: Site) -> None:
+def test_all_errors_of_a_query_are_reported_together(offered: Site) -> None:
     problem = problem_of(
         offered.ask("GET", "/compute-resources?limit=0&total=maybe&archived=2&sort=x&cpu_limit=y"), 422
     )
     assert set(paths_of(problem)) == {"limit", "total", "archived", "sort", "cpu_limit"}
 
 
-def test_the_nearest_parameter_and_column_are_named(offered: Site) -> None:
+def test_nearest_parameter_and_column_are_suggested(offered: Site) -> None:
     problem = problem_of(offered.ask("GET", "/compute-resources?serach=x"), 422)
     assert problem["violations"][0]["hint"] == "did you mean search?"
     problem = problem_of(offered.ask("GET", "/compute-resources?sort=descripton"), 422)
@@ -169,7 +169,7 @@ def test_the_nearest_parameter_and_column_are_named(offered: Site) -> None:
 
 
 @pytest.mark.every_store
-def test_the_total_counts_what_matches_and_not_the_page(offered: Site) -> None:
+def test_total_counts_all_matches_not_only_the_page(offered: Site) -> None:
     assert offered.get("/compute-resources?limit=1&total=true")["total"] == 3
     assert offered.get("/compute-resources?limit=1&total=true&gpu_devices=1")["total"] == 2
     assert offered.get("/compute-resources?total=true&search=nothing")["total"] == 0
@@ -177,7 +177,7 @@ def test_the_total_counts_what_matches_and_not_the_page(offered: Site) -> None:
 
 
 @pytest.mark.every_store
-def test_the_pages_of_every_list_make_up_the_whole_list(site: Site) -> None:
+def test_pages_of_every_list_make_up_the_complete_list(site: Site) -> None:
     """Three pages of each list, sorted by each column: the fast suite takes one column of each type.
 
     Most records have the same value in most columns, so that the id decides about the order.
@@ -198,7 +198,7 @@ def test_the_pages_of_every_list_make_up_the_whole_list(site: Site) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("sort", ["name", "-name", "created_at", "-created_at", "gpu_devices", "-updated_at"])
-def test_pages_miss_nothing_that_was_there_all_the_time(site: Site, sort: str) -> None:
+def test_pages_include_every_item_that_existed_throughout(site: Site, sort: str) -> None:
     """120 of them, while others are added, changed and removed between the pages."""
     _add_many(site, [f"kept-{number:03}" for number in range(120)])
     found: list[str] = []
@@ -217,7 +217,7 @@ def test_pages_miss_nothing_that_was_there_all_the_time(site: Site, sort: str) -
     assert len(found) == len(set(found))
 
 
-def test_a_cursor_belongs_to_its_order(site: Site) -> None:
+def test_cursor_is_valid_only_for_its_sort_order(site: Site) -> None:
     _add_many(site, ["a", "b", "c"])
     cursor = site.get("/compute-resources?sort=name&limit=1")["next_cursor"]
     problem = problem_of(site.ask("GET", f"/compute-resources?sort=-name&cursor={cursor}"), 422)
@@ -226,14 +226,14 @@ def test_a_cursor_belongs_to_its_order(site: Site) -> None:
     assert problem["violations"][0]["message"] == "belongs to another list or sort order"
 
 
-def test_fifty_are_listed_where_nobody_says_how_many(site: Site) -> None:
+def test_default_page_size_is_fifty(site: Site) -> None:
     _add_many(site, [f"n{number:03}" for number in range(60)])
     assert len(site.get("/compute-resources")["items"]) == 50
     assert len(site.get("/compute-resources?limit=500")["items"]) == 60
 
 
 @pytest.mark.every_store
-def test_searching_does_not_mind_capitals_or_signs(site: Site) -> None:
+def test_search_ignores_case_and_matches_special_characters_literally(site: Site) -> None:
     for name, description in (("plain", "100% of a_b"), ("Big.One", "Über GROSS"), ("other", "back\\slash 'quoted'")):
         site.make("/compute-resources", {"name": name, "description": description})
     for word, expected in (

@@ -59,7 +59,7 @@ def browser(sqlite_store: DatabaseStore) -> Iterator[Browser]:
         yield Browser(site, issuer)
 
 
-def test_a_browser_that_begins_is_sent_to_the_issuer_with_a_cookie_for_the_way(browser: Browser) -> None:
+def test_sign_in_redirects_to_the_issuer_with_a_login_cookie(browser: Browser) -> None:
     answer, kept = browser.begin()
     asked = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
     assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
@@ -76,7 +76,7 @@ def test_a_browser_that_begins_is_sent_to_the_issuer_with_a_cookie_for_the_way(b
     assert kept != browser.begin()[1]
 
 
-def test_a_browser_that_comes_back_is_signed_in(browser: Browser) -> None:
+def test_callback_signs_the_browser_in(browser: Browser) -> None:
     answer = browser.sign_in()
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookies = cookies_in(answer)
@@ -89,7 +89,7 @@ def test_a_browser_that_comes_back_is_signed_in(browser: Browser) -> None:
     assert me == {"user": "ada", "groups": ["vision"], "via": "session:browser", "roles": []}
 
 
-def test_a_session_has_the_groups_of_the_id_token_and_is_in_the_audit(browser: Browser) -> None:
+def test_session_has_the_groups_of_the_id_token_and_is_audited(browser: Browser) -> None:
     browser.site.make("/roles", {"subject": "group:speech", "role": "viewer", "scope": "platform"})
     browser.issuer.desk.said = {"sub": "grace", "groups": ["speech"]}
     session = cookies_in(browser.sign_in())[COOKIE].value
@@ -101,7 +101,7 @@ def test_a_session_has_the_groups_of_the_id_token_and_is_in_the_audit(browser: B
     assert (token["user"], token["created_by"]) == ("grace", "grace")
 
 
-def test_cookies_of_a_server_with_https_go_there_alone(sqlite_store: DatabaseStore) -> None:
+def test_cookies_are_secure_if_the_server_uses_https(sqlite_store: DatabaseStore) -> None:
     issuer = Issuer()
     entrance = SignInOptions(issuer.identity(), issuer.login())
     with open_site(sqlite_store, url="https://fairlead.test/", entrance=entrance) as site:
@@ -118,7 +118,7 @@ def test_cookies_of_a_server_with_https_go_there_alone(sqlite_store: DatabaseSto
 @pytest.mark.parametrize(
     "landing", ["/", "/compute-resources?search=a&sort=-name", "/a?next=//b#c", "/100%25", "/größe?x=a b", ""]
 )
-def test_a_browser_lands_where_it_wanted_to_be(browser: Browser, landing: str) -> None:
+def test_browser_is_redirected_to_the_requested_page(browser: Browser, landing: str) -> None:
     expected = quote(landing or "/", safe="/?&=-#%")
     query = f"?next={quote(landing, safe='')}"
     assert browser.sign_in(query).headers["location"] == expected
@@ -127,7 +127,7 @@ def test_a_browser_lands_where_it_wanted_to_be(browser: Browser, landing: str) -
 
 
 @pytest.mark.parametrize("landing", ELSEWHERE)
-def test_a_browser_is_never_sent_elsewhere(browser: Browser, landing: str) -> None:
+def test_open_redirects_are_rejected(browser: Browser, landing: str) -> None:
     query = f"?next={quote(landing, safe='')}"
     assert "in next" in sentence_of(browser.site.ask("GET", f"/login/oidc{query}", token=None))
     back, kept = browser.go()
@@ -140,7 +140,7 @@ def test_a_browser_is_never_sent_elsewhere(browser: Browser, landing: str) -> No
     assert browser.site.ask("GET", f"/login?code={word}", token=None).status_code == 303  # it was not used up
 
 
-def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
+def test_callback_of_another_sign_in_is_rejected(browser: Browser) -> None:
     """Login CSRF: a link with the code of the attacker would sign the victim in as the attacker."""
     back, _ = browser.go()
     _, other = browser.go()
@@ -153,7 +153,7 @@ def test_an_answer_to_another_sign_in_is_refused(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("kept", [None, "", ".", "...", "....", "a.b.c.%2F", "é", "x" * 5000])
-def test_who_did_not_begin_here_is_refused(browser: Browser, kept: str | None) -> None:
+def test_callback_without_a_login_cookie_is_rejected(browser: Browser, kept: str | None) -> None:
     back, _ = browser.go()
     for address in (back, "/login/callback", "/login/callback?state=&code=x", "/login/callback?error=x"):
         assert f"did not start to sign in here within the last 10 minutes: sign in again at {URL}" in sentence_of(
@@ -162,7 +162,7 @@ def test_who_did_not_begin_here_is_refused(browser: Browser, kept: str | None) -
     assert browser.issuer.desk.exchanged == []
 
 
-def test_an_answer_is_good_once(browser: Browser) -> None:
+def test_callback_works_once(browser: Browser) -> None:
     back, kept = browser.go()
     assert browser.come(back, kept).headers["location"] == "/"
     assert "did not start" in sentence_of(browser.come(back, None))
@@ -170,7 +170,7 @@ def test_an_answer_is_good_once(browser: Browser) -> None:
     assert "rejected the sign-in with status 400: 'invalid_grant'" in sentence_of(browser.come(back, kept))
 
 
-def test_what_the_issuer_says_no_to_is_told(browser: Browser) -> None:
+def test_issuer_error_is_reported(browser: Browser) -> None:
     browser.issuer.desk.error = {"error": "access_denied", "error_description": "ada is not <b>assigned</b>"}
     said = sentence_of(browser.sign_in())
     assert said.startswith(
@@ -184,7 +184,7 @@ def test_what_the_issuer_says_no_to_is_told(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("other", ["https://evil.example.org", ISSUER + "/", ""])
-def test_an_answer_of_another_issuer_is_refused(browser: Browser, other: str) -> None:
+def test_callback_of_another_issuer_is_rejected(browser: Browser, other: str) -> None:
     back, kept = browser.go()
     changed = back.replace(f"iss={quote(ISSUER, safe='')}", f"iss={quote(other, safe='')}")
     assert changed != back
@@ -192,7 +192,7 @@ def test_an_answer_of_another_issuer_is_refused(browser: Browser, other: str) ->
     assert browser.issuer.desk.exchanged == []
 
 
-def test_an_issuer_that_does_not_name_itself_is_believed(browser: Browser) -> None:
+def test_callback_without_iss_is_accepted(browser: Browser) -> None:
     back, kept = browser.go()
     assert browser.come(re.sub(r"&iss=[^&]*", "", back), kept).headers["location"] == "/"
 
@@ -207,17 +207,17 @@ def test_an_issuer_that_does_not_name_itself_is_believed(browser: Browser) -> No
         ({"sub": "root@localhost"}, "the user name root@localhost is reserved for the server"),
     ],
 )
-def test_an_id_token_that_is_not_good_signs_nobody_in(browser: Browser, said: dict[str, Any], refused: str) -> None:
+def test_invalid_id_token_is_rejected(browser: Browser, said: dict[str, Any], refused: str) -> None:
     browser.issuer.desk.said = said
     assert refused in sentence_of(browser.sign_in())
 
 
-def test_a_forged_id_token_signs_nobody_in(browser: Browser) -> None:
+def test_forged_id_token_is_rejected(browser: Browser) -> None:
     browser.issuer.desk.sign_with = lambda claims: make_token(make_claims(**claims), OTHER_RSA)
     assert "the signature of the token is not from" in sentence_of(browser.sign_in())
 
 
-def test_while_the_issuer_is_down_a_browser_is_told_so(browser: Browser) -> None:
+def test_unavailable_issuer_is_reported(browser: Browser) -> None:
     browser.issuer.down = True
     assert ": connection refused" in sentence_of(browser.site.ask("GET", "/login/oidc", token=None))
     browser.issuer.down = False
@@ -227,7 +227,7 @@ def test_while_the_issuer_is_down_a_browser_is_told_so(browser: Browser) -> None
     assert "cannot get the user from" in sentence_of(browser.come(back, kept))
 
 
-def test_a_failed_sign_in_is_in_the_log_and_no_secret_is(browser: Browser, log: list[MutableMapping[str, Any]]) -> None:
+def test_failed_sign_in_is_logged_without_secrets(browser: Browser, log: list[MutableMapping[str, Any]]) -> None:
     back, kept = browser.go()
     answer = browser.come(back, kept)
     session = cookies_in(answer)[COOKIE].value
@@ -239,14 +239,14 @@ def test_a_failed_sign_in_is_in_the_log_and_no_secret_is(browser: Browser, log: 
         assert planted not in repr(log), planted
 
 
-def test_a_link_that_is_used_up_leads_a_browser_to_our_own_page(browser: Browser) -> None:
+def test_used_link_shows_the_sign_in_page(browser: Browser) -> None:
     for word in ("", "nothing", "fl_" + "x" * 43):
         answer = browser.site.ask("GET", f"/login?code={word}", token=None, headers=HTML)
         assert "sign in with a token" in sentence_of(answer)
         problem_of(browser.site.ask("GET", f"/login?code={word}", token=None, headers={"Accept": "*/*"}), 401)
 
 
-def test_a_site_without_an_issuer_says_so(site: Site) -> None:
+def test_missing_oidc_configuration_is_reported(site: Site) -> None:
     for path in ("/login/oidc", "/login/oidc?next=/a"):
         assert "sign-in with OpenID Connect is not configured" in sentence_of(site.ask("GET", path, token=None))
     kept = f"{LOGIN_COOKIE}={'.'.join(['x' * 43] * 3)}.%2F"
@@ -254,14 +254,14 @@ def test_a_site_without_an_issuer_says_so(site: Site) -> None:
     assert "sign-in with OpenID Connect is not configured" in sentence_of(answer)
 
 
-def test_only_the_callback_takes_parameters_that_it_does_not_know(browser: Browser) -> None:
+def test_only_the_callback_accepts_unknown_parameters(browser: Browser) -> None:
     back, kept = browser.go()
     assert browser.come(f"{back}&color=red&state_of=x", kept).headers["location"] == "/"
     problem_of(browser.site.ask("GET", "/login/oidc?color=red", token=None), 422)
     problem_of(browser.site.ask("GET", "/login?color=red", token=None), 422)
 
 
-def test_everybody_learns_how_to_sign_in(browser: Browser, site: Site, sqlite_store: DatabaseStore) -> None:
+def test_sign_in_methods_are_public(browser: Browser, site: Site, sqlite_store: DatabaseStore) -> None:
     version = site.get("/healthz")["version"]
     assert site.get("/sessions", token=None) == {"token": True, "link": False, "oidc": None, "version": version}
     oidc = {"issuer": ISSUER, "url": "/login/oidc"}

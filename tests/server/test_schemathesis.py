@@ -42,7 +42,7 @@ def described(common_site: Site) -> tuple[Any, dict[str, str]]:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_an_operation_answers_generated_requests_as_documented(
+def test_operation_answers_generated_requests_as_documented(
     common_site: Site, described: tuple[Any, dict[str, str]], route: str
 ) -> None:
     schema, things = described

@@ -22,7 +22,7 @@ SAFETY = {
 }
 
 
-def test_every_answer_has_a_request_id_and_headers_of_safety(
+def test_every_response_has_a_request_id_and_security_headers(
     common_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
     paths = [("GET", address_of(item, things)) for item in operations if item.method == "GET"]
@@ -36,7 +36,7 @@ def test_every_answer_has_a_request_id_and_headers_of_safety(
         assert "server" not in answer.headers
 
 
-def test_a_mistake_of_the_server_is_a_problem_that_tells_nothing(
+def test_internal_error_is_a_problem_without_details(
     site: Site, monkeypatch: pytest.MonkeyPatch, log: list[MutableMapping[str, Any]]
 ) -> None:
     def fail(*_: Any) -> None:
@@ -55,7 +55,7 @@ def test_a_mistake_of_the_server_is_a_problem_that_tells_nothing(
     assert (answered["status"], answered["request_id"]) == (500, "mistake-1")
 
 
-def test_the_request_id_of_the_caller_is_in_answers_problems_log_and_audit(
+def test_request_id_of_the_client_is_in_responses_problems_log_and_audit(
     site: Site, log: list[MutableMapping[str, Any]]
 ) -> None:
     headers = {"X-Request-ID": "my-id.7_x"}
@@ -67,7 +67,7 @@ def test_the_request_id_of_the_caller_is_in_answers_problems_log_and_audit(
     assert (entry["action"], entry["name"], entry["user"]) == ("department.create", "d", "ann")
 
 
-def test_a_line_of_the_log_says_who_asked_what_and_how_it_went(site: Site, log: list[MutableMapping[str, Any]]) -> None:
+def test_log_line_has_request_and_outcome(site: Site, log: list[MutableMapping[str, Any]]) -> None:
     site.ask("GET", "/compute-resources/nothing?", headers={"X-Request-ID": "line"})
     (line,) = (line for line in log if line.get("request_id") == "line")
     expected = {"method": "GET", "path": f"{API}/compute-resources/nothing", "status": 404, "event": "request"}
@@ -80,7 +80,7 @@ def test_a_line_of_the_log_says_who_asked_what_and_how_it_went(site: Site, log: 
 
 
 @pytest.mark.every_store
-def test_no_token_secret_or_word_is_told_anywhere(
+def test_secrets_appear_in_no_response_log_or_database(
     site: Site, log: list[MutableMapping[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Plant values, use them in every way, right and wrong, ask for everything: they must be nowhere."""

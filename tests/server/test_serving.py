@@ -45,7 +45,7 @@ def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
 # Forwarding
 
 
-def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: Stage, each_reach: Endpoint) -> None:
+def test_authorized_request_is_forwarded_to_the_run(stage: Stage, each_reach: Endpoint) -> None:
     run_id = stage.serve(each_reach)
     answer = stage.ask("POST", run_id, "/predict/a%2Fb?x=1&y=%20", content=b"data", headers={"X-Of-Mine": "yes"})
     assert answer.status_code == 200
@@ -63,7 +63,7 @@ def test_a_program_asks_a_run_with_its_token_and_gets_what_the_run_says(stage: S
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"])
-def test_every_method_is_passed_on_as_it_is(stage: Stage, program: Program, endpoint: Endpoint, method: str) -> None:
+def test_every_method_is_forwarded(stage: Stage, program: Program, endpoint: Endpoint, method: str) -> None:
     answer = stage.ask(method, stage.serve(endpoint), "/anything")
     assert answer.status_code == 200
     assert [asked["method"] for asked in program.asked] == [method]
@@ -72,11 +72,11 @@ def test_every_method_is_passed_on_as_it_is(stage: Stage, program: Program, endp
 
 
 @pytest.mark.parametrize(("path", "found"), [("", "/"), ("/", "/"), ("//a//b/", "//a//b/"), ("/%2fa;b=c", "/%2fa;b=c")])
-def test_the_path_is_the_one_that_was_written(stage: Stage, endpoint: Endpoint, path: str, found: str) -> None:
+def test_path_is_forwarded_unchanged(stage: Stage, endpoint: Endpoint, path: str, found: str) -> None:
     assert stage.ask("GET", stage.serve(endpoint), path).json()["path"] == found
 
 
-def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: Endpoint) -> None:
+def test_bodies_of_any_size_are_forwarded(stage: Stage, each_reach: Endpoint) -> None:
     run_id = stage.serve(each_reach)
     piece = bytes(range(256)) * 4096
     told = stage.ask("POST", run_id, "/count", content=(piece for _ in range(40))).json()
@@ -85,7 +85,7 @@ def test_what_is_sent_and_answered_may_be_of_any_size(stage: Stage, each_reach: 
     assert len(stage.ask("GET", run_id, "/big?50").content) == 50 * MEBIBYTE
 
 
-def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, endpoint: Endpoint) -> None:
+def test_response_can_start_while_the_request_is_still_sent(stage: Stage, endpoint: Endpoint) -> None:
     """An echo of 40 MiB fills all buffers before the request is complete."""
     size, head = (
         40 * MEBIBYTE,
@@ -101,7 +101,7 @@ def test_an_answer_may_come_while_the_request_is_still_sent(stage: Stage, endpoi
     assert answer.count(b"e" * 100) > size / 101
 
 
-def test_events_come_one_by_one_and_who_goes_away_ends_the_request(
+def test_events_are_streamed_and_a_disconnect_ends_the_request(
     stage: Stage, program: Program, each_reach: Endpoint
 ) -> None:
     run_id = stage.serve(each_reach)
@@ -120,7 +120,7 @@ def test_events_come_one_by_one_and_who_goes_away_ends_the_request(
 
 
 @pytest.mark.parametrize("status", [204, 205, 301, 304, 404, 418, 500])
-def test_a_status_is_passed_on(stage: Stage, endpoint: Endpoint, status: int) -> None:
+def test_status_is_forwarded(stage: Stage, endpoint: Endpoint, status: int) -> None:
     length = "&content-length=0" if status != 304 else "&etag=x"
     answer = stage.ask("GET", stage.serve(endpoint), f"/say?status={status}&x-of-the-run=yes{length}")
     assert (answer.status_code, answer.headers["x-of-the-run"], answer.content) == (status, "yes", b"")
@@ -137,7 +137,7 @@ def test_a_status_is_passed_on(stage: Stage, endpoint: Endpoint, status: int) ->
     ("workspace", "editor", 403),
     ("workspace", "member", 200),
 ])  # fmt: skip
-def test_who_sees_a_run_may_ask_it_and_only_who_works_may_use_a_workspace(
+def test_viewers_can_call_a_served_run_and_only_members_can_use_a_workspace(
     stage: Stage, endpoint: Endpoint, action: str, role: str, status: int
 ) -> None:
     run_id, token = stage.serve(endpoint, action), stage.site.token_of(f"{action}-{role}", **{role: "project/alpha"})
@@ -147,7 +147,7 @@ def test_who_sees_a_run_may_ask_it_and_only_who_works_may_use_a_workspace(
         assert "may not run workloads in project/alpha" in problem_of(answer)["detail"]
 
 
-def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_invisible_run_is_not_found(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     stage.site.make("/projects", {"name": "beta", "parent": "cluster/far"})
     token = stage.site.token_of("eve", admin="project/beta")
     for run_id in (stage.serve(endpoint), "0" * 32):
@@ -155,7 +155,7 @@ def test_a_run_that_one_does_not_see_is_not_there(stage: Stage, program: Program
     assert program.asked == []
 
 
-def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(
+def test_request_without_a_token_is_rejected_and_cookies_are_ignored(
     stage: Stage, program: Program, endpoint: Endpoint
 ) -> None:
     run_id = stage.serve(endpoint)
@@ -175,7 +175,7 @@ def test_without_a_token_nobody_is_let_in_and_no_cookie_counts(
     assert program.asked == []
 
 
-def test_what_is_no_address_of_a_run_is_not_there(stage: Stage) -> None:
+def test_invalid_served_path_is_not_found(stage: Stage) -> None:
     for path in ("/served", "/served/", "/served/x/", f"/served/{'0' * 31}/", f"/served/{'A' * 32}/"):
         answer = stage.client.get(path, headers={"Accept": "text/html"})
         problem_of(answer, 404)
@@ -184,7 +184,7 @@ def test_what_is_no_address_of_a_run_is_not_there(stage: Stage) -> None:
 # Last use
 
 
-def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
+def test_request_is_logged_without_its_query_and_counted_under_one_route(
     stage: Stage, endpoint: Endpoint, log: Lines
 ) -> None:
     run_id = stage.serve(endpoint)
@@ -198,7 +198,7 @@ def test_a_request_is_logged_without_its_query_and_counted_under_one_name(
     assert f"{counted} 1.0" in stage.client.get("/metrics").text
 
 
-def test_use_is_noted_once_a_minute(stage: Stage, endpoint: Endpoint) -> None:
+def test_usage_is_recorded_once_a_minute(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     assert stage.run(run_id).last_used_at is None
     stage.ask("GET", run_id)
@@ -212,7 +212,7 @@ def test_use_is_noted_once_a_minute(stage: Stage, endpoint: Endpoint) -> None:
 # URLs
 
 
-def test_a_run_says_where_it_is_reached(stage: Stage, endpoint: Endpoint) -> None:
+def test_run_url_is_returned(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     assert stage.site.get(f"/runs/{run_id}/url") == {
         "url": f"{stage.url}/served/{run_id}/",
@@ -226,7 +226,7 @@ def test_a_run_says_where_it_is_reached(stage: Stage, endpoint: Endpoint) -> Non
 
 
 @pytest.mark.parametrize("route", ["GET /url", "POST /open"])
-def test_what_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route: str) -> None:
+def test_run_that_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route: str) -> None:
     method, path = route.split()
     job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
     assert "is a job and has no URL" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
@@ -236,7 +236,7 @@ def test_what_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route:
     problem_of(stage.site.ask(method, f"/runs/{workspace}{path}", token=viewer), 403)
 
 
-def test_what_is_wrong_is_a_problem(stage: Stage, endpoint: Endpoint) -> None:
+def test_error_is_a_problem_response(stage: Stage, endpoint: Endpoint) -> None:
     job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
     answer = stage.ask("GET", job["id"], headers={"Accept": "text/html"})
     assert (answer.status_code, answer.headers["content-type"]) == (409, PROBLEM)

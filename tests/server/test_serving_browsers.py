@@ -45,7 +45,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("https://fairlead.example.com:8443/", "apps.example.com", f"https://{RUN}.apps.example.com:8443"),
     ("http://127.0.0.1:8470", "apps.example.com", f"http://{RUN}.apps.example.com:8470"),
 ])  # fmt: skip
-def test_a_run_has_a_host_of_its_own(url: str, served_host: str | None, origin: str | None) -> None:
+def test_each_run_has_its_own_host(url: str, served_host: str | None, origin: str | None) -> None:
     hosts = ServedHosts.of(url, served_host)
     assert hosts.origin_of(RUN) == origin
     assert hosts.url_of(RUN) == f"{url.rstrip('/')}/served/{RUN}/"
@@ -59,7 +59,7 @@ def test_a_run_has_a_host_of_its_own(url: str, served_host: str | None, origin: 
     f"{RUN}.localhost.",
     f"{RUN}.localhost.:8470",
 ])  # fmt: skip
-def test_the_host_of_a_run_is_known_however_it_is_written(host: str) -> None:
+def test_run_host_is_recognized_in_any_spelling(host: str) -> None:
     assert ServedHosts.of("http://127.0.0.1:8470").find_run(host) == RUN
     assert ServedHosts.of("http://127.0.0.1:8470").find_run(host.replace("0" * 32, "A" * 32)) == "a" * 32
 
@@ -79,17 +79,17 @@ def test_the_host_of_a_run_is_known_however_it_is_written(host: str) -> None:
     f"{RUN}.localhost@evil.example",
     f"{RUN}.apps.example.com",
 ])  # fmt: skip
-def test_any_other_host_is_that_of_no_run(host: str) -> None:
+def test_other_hosts_belong_to_no_run(host: str) -> None:
     assert ServedHosts.of("http://127.0.0.1:8470").find_run(host) is None
 
 
-def test_hosts_of_nobody_are_answered_by_the_server_itself(stage: Stage) -> None:
+def test_unknown_hosts_are_served_by_the_server_itself(stage: Stage) -> None:
     for host in ("rebound.example", f"x.{RUN}.localhost", f"{RUN}.evil.example"):
         answer = stage.client.get("/api/v1/sessions", headers={"Host": host})
         assert answer.json()["token"] is True
 
 
-def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
+def test_missing_served_host_is_reported_with_a_hint(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, url="https://fairlead.example.com") as stage:
         run_id = stage.serve(endpoint)
         told = stage.site.get(f"/runs/{run_id}/url")
@@ -105,7 +105,7 @@ def test_where_runs_have_no_hosts_one_is_told_what_to_set(sqlite_store: Database
 # Entering
 
 
-def test_a_browser_is_let_in_by_a_word_and_then_by_a_cookie(stage: Stage, endpoint: Endpoint) -> None:
+def test_browser_enters_with_a_code_and_then_uses_a_cookie(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     answer = stage.browse(run_id, stage.open(run_id))
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -129,7 +129,7 @@ def test_a_browser_is_let_in_by_a_word_and_then_by_a_cookie(stage: Stage, endpoi
     assert [(entry.user, entry.object_id) for entry in opened] == [("ann", run_id)]
 
 
-def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
+def test_cookie_is_bound_to_the_host_with_tls(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, url="https://fairlead.test", served_host="apps.test") as stage:
         run_id = stage.serve(endpoint)
         url = stage.site.make(f"/runs/{run_id}/open", None)["url"]
@@ -143,7 +143,7 @@ def test_with_tls_the_cookie_is_of_this_very_host(sqlite_store: DatabaseStore, e
         assert stage.browse(run_id, headers=tossed).status_code == 401
 
 
-def test_a_word_lets_in_once_however_it_is_written(stage: Stage, endpoint: Endpoint) -> None:
+def test_code_works_once_in_any_spelling(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     path = stage.open(run_id)
     assert stage.browse(run_id, path, method="HEAD").status_code == 204  # a link preview does not consume the code
@@ -154,7 +154,7 @@ def test_a_word_lets_in_once_however_it_is_written(stage: Stage, endpoint: Endpo
         assert "set-cookie" not in answer.headers
 
 
-def test_a_second_server_takes_no_word_that_the_first_has_taken(stage: Stage, endpoint: Endpoint) -> None:
+def test_code_used_on_one_server_is_rejected_by_another(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     path = stage.open(run_id, stage.site.token_of("bob", viewer="platform"))
     with open_stage(stage.site.store) as second:
@@ -165,7 +165,7 @@ def test_a_second_server_takes_no_word_that_the_first_has_taken(stage: Stage, en
     assert stage.browse(run_id, path).status_code == 401
 
 
-def test_a_word_is_good_for_a_minute_and_a_ticket_for_twelve_hours(
+def test_code_is_valid_for_a_minute_and_a_ticket_for_twelve_hours(
     later: Any, sqlite_store: DatabaseStore, endpoint: Endpoint
 ) -> None:
     with open_stage(sqlite_store) as stage:
@@ -180,7 +180,7 @@ def test_a_word_is_good_for_a_minute_and_a_ticket_for_twelve_hours(
         assert "has expired" in problem_of(stage.browse(run_id, ticket=ticket), 401)["detail"]
 
 
-def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(stage: Stage, endpoint: Endpoint) -> None:
+def test_codes_and_tickets_are_not_interchangeable(stage: Stage, endpoint: Endpoint) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)
     word = stage.open(run_id).partition("code=")[2]
     ticket = stage.enter(run_id)
@@ -195,7 +195,7 @@ def test_words_and_tickets_are_not_taken_for_each_other_or_for_anything_else(sta
 
 
 @pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/enter/", "/.fairlead/enter/.."])
-def test_what_is_fairleads_at_the_host_of_a_run_never_reaches_it(
+def test_reserved_paths_are_never_forwarded_to_the_run(
     stage: Stage, program: Program, endpoint: Endpoint, path: str
 ) -> None:
     run_id = stage.serve(endpoint)
@@ -205,13 +205,13 @@ def test_what_is_fairleads_at_the_host_of_a_run_never_reaches_it(
 
 
 @pytest.mark.parametrize("landing", ["//evil.example", "https://evil.example", "/\\evil.example"])
-def test_entering_leads_nowhere_else(stage: Stage, endpoint: Endpoint, landing: str) -> None:
+def test_enter_redirects_only_to_the_root(stage: Stage, endpoint: Endpoint, landing: str) -> None:
     run_id = stage.serve(endpoint)
     answer = stage.browse(run_id, f"{stage.open(run_id)}&next={landing}&location={landing}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-def test_a_word_is_in_no_log(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
+def test_code_is_never_logged(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
     run_id = stage.serve(endpoint)
     path = stage.open(run_id)
     stage.browse(run_id, path)
@@ -222,7 +222,7 @@ def test_a_word_is_in_no_log(stage: Stage, endpoint: Endpoint, log: Lines) -> No
 # Who may
 
 
-def test_nobody_is_let_in_without_a_ticket(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_ticket_is_required(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     session = cookie_in(sign_in(stage.site)).value
     for headers in (
@@ -234,7 +234,7 @@ def test_nobody_is_let_in_without_a_ticket(stage: Stage, program: Program, endpo
     assert program.asked == []
 
 
-def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage: Stage, endpoint: Endpoint) -> None:
+def test_sign_in_page_does_not_reveal_whether_the_run_exists(stage: Stage, endpoint: Endpoint) -> None:
     answers = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(endpoint), OTHER)]
     for answer in answers:
         assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
@@ -243,7 +243,7 @@ def test_a_person_is_told_where_to_go_and_not_whether_there_is_such_a_run(stage:
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_a_person_who_waits_sees_the_run_when_it_is_ready(stage: Stage, endpoint: Endpoint) -> None:
+def test_page_of_a_starting_run_refreshes_until_it_is_ready(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint, state="starting", message="<b>loads</b>")
     answer = stage.browse(run_id, ticket=stage.enter(run_id), headers=HTML)
     assert (answer.status_code, answer.headers["refresh"]) == (503, "2")
@@ -256,7 +256,7 @@ def end_session(stage: Stage, session: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["role", "token", "session", "run"])
-def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, endpoint: Endpoint, end: str) -> None:
+def test_ticket_ends_with_its_session_token_role_or_run(stage: Stage, endpoint: Endpoint, end: str) -> None:
     run_id, site = stage.serve(endpoint, "workspace"), stage.site
     role = site.make("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
     token = site.make("/tokens", {"name": "one", "user": "bob"})
@@ -273,7 +273,7 @@ def test_a_ticket_ends_with_what_it_rests_on(stage: Stage, endpoint: Endpoint, e
     problem_of(stage.browse(run_id, ticket=ticket), status)
 
 
-def test_whoever_an_issuer_knows_is_let_in_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
+def test_oidc_user_enters_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, entrance=composition.SignInOptions(Issuer().identity())) as stage:
         run_id = stage.serve(endpoint, "workspace")
         stage.site.make("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
@@ -311,7 +311,7 @@ OWN: tuple[tuple[str, dict[str, str]], ...] = (
     *((method, headers, 403) for method, headers in FOREIGN),
     *((method, headers, 200) for method, headers in OWN),
 ])  # fmt: skip
-def test_a_page_of_another_run_or_site_does_not_ask_with_the_readers_cookie(
+def test_cross_site_request_does_not_use_the_cookie(
     stage: Stage, program: Program, endpoint: Endpoint, method: str, headers: dict[str, str], status: int
 ) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)
@@ -324,7 +324,7 @@ def test_a_page_of_another_run_or_site_does_not_ask_with_the_readers_cookie(
 
 
 @pytest.mark.parametrize(("origin", "status"), [("http://{own}", None), (None, None), ("http://{other}", 403)])
-def test_a_websocket_is_opened_by_pages_of_the_run_alone(
+def test_websocket_is_opened_only_from_pages_of_the_run(
     stage: Stage, endpoint: Endpoint, origin: str | None, status: int | None
 ) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)

@@ -47,7 +47,7 @@ def answering(*pieces: bytes) -> Iterator[Endpoint]:
 
 
 @pytest.mark.parametrize("state", ["queued", "pending", "starting"])
-def test_a_run_that_is_not_that_far_says_so_and_when_to_try_again(stage: Stage, endpoint: Endpoint, state: str) -> None:
+def test_run_that_is_not_ready_returns_503_with_retry_after(stage: Stage, endpoint: Endpoint, state: str) -> None:
     run_id = stage.serve(endpoint, state=state, reason="Because", message="loads a model")
     answer = stage.ask("GET", run_id)
     said = read_problem(answer, 503)
@@ -55,13 +55,13 @@ def test_a_run_that_is_not_that_far_says_so_and_when_to_try_again(stage: Stage, 
     assert answer.headers["retry-after"] == "2"
 
 
-def test_a_run_that_nobody_reaches_says_how_it_is(stage: Stage) -> None:
+def test_unreachable_run_reports_its_state(stage: Stage) -> None:
     run_id = stage.serve(None, state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
     said = read_problem(stage.ask("GET", run_id), 503)
     assert "serves nothing; state degraded: ended with exit code 3" in said["detail"]
 
 
-def test_a_run_on_which_nothing_listens_is_not_ready(stage: Stage, tmp_path: Path) -> None:
+def test_run_without_a_listener_is_not_ready(stage: Stage, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         closed = Endpoint(f"http://127.0.0.1:{free.getsockname()[1]}")
@@ -71,7 +71,7 @@ def test_a_run_on_which_nothing_listens_is_not_ready(stage: Stage, tmp_path: Pat
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "failed", "completed"])
-def test_a_run_that_has_ended_is_a_conflict(stage: Stage, endpoint: Endpoint, state: str) -> None:
+def test_ended_run_is_a_conflict(stage: Stage, endpoint: Endpoint, state: str) -> None:
     run_id = stage.serve(endpoint, state=state, message="is over", active=state == "stopping")
     assert problem_of(stage.ask("GET", run_id), 409)["detail"] == f"run {run_id} is {state}: is over"
 
@@ -94,7 +94,7 @@ def test_a_run_that_has_ended_is_a_conflict(stage: Stage, endpoint: Endpoint, st
     *("nothing", "half a head", "no http", "other protocol", "odd header", "two lengths", "endless", "odd status"),
     *("odd host", "no address"),
 ])  # fmt: skip
-def test_a_run_that_breaks_off_before_it_answers_is_told(stage: Stage, said: bytes) -> None:
+def test_connection_closed_before_the_response_is_a_bad_gateway(stage: Stage, said: bytes) -> None:
     with answering(said) as endpoint:
         run_id = stage.serve(endpoint)
         for method in ("GET", "POST"):
@@ -108,7 +108,7 @@ def test_a_run_that_breaks_off_before_it_answers_is_told(stage: Stage, said: byt
     OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
     OK + b"Transfer-Encoding: chunked\r\n\r\nno chunk",
 ])  # fmt: skip
-def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage, said: bytes, log: Lines) -> None:
+def test_interrupted_response_is_not_completed(stage: Stage, said: bytes, log: Lines) -> None:
     with answering(said) as endpoint:
         run_id = stage.serve(endpoint)
         sent = f"GET /served/{run_id}/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
@@ -122,31 +122,31 @@ def test_an_answer_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage, sa
     assert [line["run"] for line in log if line["event"] == "response interrupted"] == [run_id]
 
 
-def test_an_answer_whose_end_is_that_of_its_connection_is_whole(stage: Stage) -> None:
+def test_response_that_ends_with_its_connection_is_complete(stage: Stage) -> None:
     with answering(b"HTTP/1.0 200 OK\r\nX-Old: yes\r\n\r\n", b"all of ", b"it") as endpoint:
         answer = stage.ask("GET", stage.serve(endpoint))
     assert (answer.headers["x-old"], answer.text) == ("yes", "complete")
 
 
-def test_what_comes_before_an_answer_is_left_out(stage: Stage) -> None:
+def test_informational_responses_are_skipped(stage: Stage) -> None:
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
     with answering(hints, OK + b"Content-Length: 2\r\n\r\nok") as endpoint:
         assert stage.ask("GET", stage.serve(endpoint)).text == "ok"
 
 
-def test_an_answer_with_two_words_on_its_length_is_as_long_as_its_pieces(stage: Stage) -> None:
+def test_chunked_encoding_takes_precedence_over_content_length(stage: Stage) -> None:
     with answering(OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n") as endpoint:
         answer = stage.ask("GET", stage.serve(endpoint))
     assert (answer.text, "content-length" in answer.headers) == ("ok", False)
 
 
-def test_an_answer_may_come_before_all_was_sent(stage: Stage) -> None:
+def test_response_before_the_end_of_the_request_is_forwarded(stage: Stage) -> None:
     with answering(b"HTTP/1.1 413 Too Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much") as endpoint:
         answer = stage.ask("POST", stage.serve(endpoint), content=(b"x" * MEBIBYTE for _ in range(20)))
     assert (answer.status_code, answer.text) == (413, "too much")
 
 
-def test_a_connection_that_the_run_closed_meanwhile_is_not_noticed(stage: Stage) -> None:
+def test_idle_connection_closed_by_the_run_is_retried(stage: Stage) -> None:
     """The run responds once per connection, and closes it on the next request."""
     seen: list[bytes] = []
 
@@ -162,7 +162,7 @@ def test_a_connection_that_the_run_closed_meanwhile_is_not_noticed(stage: Stage)
     assert set(paths) == {"/0", "/1", "/2", "/3"}
 
 
-def test_what_may_have_been_done_is_not_done_twice(stage: Stage) -> None:
+def test_post_is_not_repeated_after_a_closed_connection(stage: Stage) -> None:
     seen: list[bytes] = []
 
     def handle(connection: socket.socket) -> None:
@@ -182,7 +182,7 @@ def test_what_may_have_been_done_is_not_done_twice(stage: Stage) -> None:
 # Silent
 
 
-def test_a_run_that_never_answers_is_given_up(hasty_stage: Stage) -> None:
+def test_run_that_never_responds_times_out(hasty_stage: Stage) -> None:
     closed = threading.Event()
 
     def handle(connection: socket.socket) -> None:
@@ -199,7 +199,7 @@ def test_a_run_that_never_answers_is_given_up(hasty_stage: Stage) -> None:
         assert closed.wait(PATIENCE)
 
 
-def test_a_run_that_closes_one_connection_and_is_silent_on_the_next_is_given_up(hasty_stage: Stage) -> None:
+def test_run_that_closes_one_connection_and_is_silent_on_the_next_times_out(hasty_stage: Stage) -> None:
     seen: list[bytes] = []
 
     def handle(connection: socket.socket) -> None:
@@ -218,7 +218,7 @@ def test_a_run_that_closes_one_connection_and_is_silent_on_the_next_is_given_up(
     assert len(seen) == 3
 
 
-def test_a_run_that_takes_nothing_is_given_up(hasty_stage: Stage) -> None:
+def test_run_that_reads_nothing_times_out(hasty_stage: Stage) -> None:
     over = threading.Event()
     with misbehaving(silent(over)) as endpoint:
         pieces = (b"x" * MEBIBYTE for _ in range(100))
@@ -227,7 +227,7 @@ def test_a_run_that_takes_nothing_is_given_up(hasty_stage: Stage) -> None:
     read_problem(answer, 504)
 
 
-def test_a_stream_may_be_silent_for_longer_than_an_answer(
+def test_stream_can_be_silent_longer_than_the_response_timeout(
     hasty_stage: Stage, program: Program, endpoint: Endpoint
 ) -> None:
     run_id = hasty_stage.serve(endpoint)
@@ -241,7 +241,7 @@ def test_a_stream_may_be_silent_for_longer_than_an_answer(
         assert [next(lines), next(lines)] == ["", "data: 2"]
 
 
-def test_a_slow_caller_is_waited_for(hasty_stage: Stage, endpoint: Endpoint) -> None:
+def test_slow_client_does_not_time_out(hasty_stage: Stage, endpoint: Endpoint) -> None:
     def trickle() -> Iterator[bytes]:
         for _ in range(3):
             yield b"x"
@@ -250,7 +250,7 @@ def test_a_slow_caller_is_waited_for(hasty_stage: Stage, endpoint: Endpoint) -> 
     assert hasty_stage.ask("POST", hasty_stage.serve(endpoint), "/count", content=trickle()).json()["size"] == 3
 
 
-def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, endpoint: Endpoint) -> None:
+def test_slow_runs_do_not_block_other_requests(stage: Stage, endpoint: Endpoint) -> None:
     over = threading.Event()
 
     def handle(connection: socket.socket) -> None:
@@ -277,7 +277,7 @@ def test_slow_runs_keep_nobody_else_from_being_answered(stage: Stage, endpoint: 
     assert answers == ["late"] * 30
 
 
-def test_a_run_has_so_many_connections_and_no_more(
+def test_number_of_connections_per_run_is_limited(
     hasty_stage: Stage, program: Program, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead.server.proxy.connections.WAIT_SECONDS", 0.2)
@@ -298,7 +298,7 @@ def test_a_run_has_so_many_connections_and_no_more(
 
 
 @pytest.mark.parametrize("end", ["token", "role", "run"])
-def test_who_may_not_go_on_is_broken_off(hasty_stage: Stage, endpoint: Endpoint, end: str) -> None:
+def test_stream_is_closed_after_access_is_revoked(hasty_stage: Stage, endpoint: Endpoint, end: str) -> None:
     site, run_id = hasty_stage.site, hasty_stage.serve(endpoint)
     role = site.make("/roles", {"subject": "user:bob", "role": "viewer", "scope": "project/alpha"})
     token = site.make("/tokens", {"name": "one", "user": "bob"})
@@ -319,7 +319,7 @@ def test_who_may_not_go_on_is_broken_off(hasty_stage: Stage, endpoint: Endpoint,
 # Through others
 
 
-def test_links_that_a_proxy_on_the_way_changed_are_mended(stage: Stage) -> None:
+def test_links_rewritten_by_the_api_server_proxy_are_restored(stage: Stage) -> None:
     prefix = "/api/v1/namespaces/alpha/services/http:model:8000/proxy"
     page = f'<a href="{prefix}/one">{prefix[:-3]}</a><img src="{prefix}/two">'.encode()
     seen: list[bytes] = []
@@ -344,7 +344,7 @@ def test_links_that_a_proxy_on_the_way_changed_are_mended(stage: Stage) -> None:
     assert stage.site.token not in seen[0].decode()
 
 
-def test_a_run_is_reached_with_tls_under_the_name_that_is_said(stage: Stage, program: Program, tmp_path: Path) -> None:
+def test_tls_connection_uses_the_configured_server_name(stage: Stage, program: Program, tmp_path: Path) -> None:
     write_certificates(tmp_path, "server")
     certificate: dict[str, Any] = {
         "ssl_keyfile": str(tmp_path / "server.key"),
@@ -363,7 +363,7 @@ def test_a_run_is_reached_with_tls_under_the_name_that_is_said(stage: Stage, pro
         read_problem(stage.ask("GET", other), 503)
 
 
-def test_who_is_not_believed_to_be_the_cluster_is_sent_nothing(stage: Stage) -> None:
+def test_untrusted_certificate_receives_no_request(stage: Stage) -> None:
     seen: list[bytes] = []
     with misbehaving(lambda connection: seen.append(connection.recv(65536))) as reached:
         endpoint = Endpoint(reached.url.replace("http:", "https:"), verify=ssl.create_default_context())

@@ -44,7 +44,7 @@ def send_raw(stage: Stage, text: bytes) -> bytes:
 # Headers that are never forwarded
 
 
-def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, endpoint: Endpoint) -> None:
+def test_tokens_and_cookies_of_fairlead_are_not_forwarded(stage: Stage, endpoint: Endpoint) -> None:
     cookies = [f"{COOKIE}=a", "own=1", "__Host-fairlead_entrance=b", "FAIRLEAD_LOGIN=c", "Fairlead_x=d", "two=2"]
     headers = [
         ("Authorization", f"Bearer {stage.site.token}"),
@@ -59,7 +59,7 @@ def test_neither_tokens_nor_cookies_of_fairlead_reach_a_run(stage: Stage, endpoi
     assert stage.site.token not in answer.text
 
 
-def test_a_caller_does_not_say_who_it_is_or_where_it_came_from(stage: Stage, endpoint: Endpoint) -> None:
+def test_forged_forwarding_headers_are_removed(stage: Stage, endpoint: Endpoint) -> None:
     forged = {
         "X-Forwarded-Prefix": "/evil",
         "X_Forwarded_Prefix": "/evil",
@@ -74,7 +74,7 @@ def test_a_caller_does_not_say_who_it_is_or_where_it_came_from(stage: Stage, end
     assert not asked.keys() & {"forwarded", "x-real-ip", "x-forwarded-user"}
 
 
-def test_headers_of_a_connection_end_with_it(stage: Stage, endpoint: Endpoint) -> None:
+def test_hop_by_hop_headers_are_removed(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     sent = (
         f"GET /served/{run_id}/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
@@ -95,9 +95,7 @@ def test_headers_of_a_connection_end_with_it(stage: Stage, endpoint: Endpoint) -
     "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
     "Transfer-Encoding : chunked",
 ])  # fmt: skip
-def test_no_second_request_is_smuggled_in_the_first(
-    stage: Stage, program: Program, endpoint: Endpoint, framing: str
-) -> None:
+def test_request_smuggling_is_prevented(stage: Stage, program: Program, endpoint: Endpoint, framing: str) -> None:
     run_id = stage.serve(endpoint)
     smuggled = f"GET /smuggled HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
     sent = (
@@ -109,7 +107,7 @@ def test_no_second_request_is_smuggled_in_the_first(
 
 
 @pytest.mark.parametrize("path", ["/../x", "/a/%2e%2e/b", "/a/..%2fb", "/.", "/a\\..\\b", "/%2E%2e"])
-def test_no_path_leaves_the_run(stage: Stage, program: Program, endpoint: Endpoint, path: str) -> None:
+def test_path_that_leaves_the_run_is_rejected(stage: Stage, program: Program, endpoint: Endpoint, path: str) -> None:
     run_id = stage.serve(endpoint)
     sent = f"GET /served/{run_id}{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
     answer = send_raw(stage, f"{sent}Connection: close\r\n\r\n".encode())
@@ -120,7 +118,7 @@ def test_no_path_leaves_the_run(stage: Stage, program: Program, endpoint: Endpoi
 # Response headers
 
 
-def test_pages_below_the_servers_address_are_in_a_sandbox(stage: Stage, endpoint: Endpoint) -> None:
+def test_pages_below_the_server_url_are_sandboxed(stage: Stage, endpoint: Endpoint) -> None:
     said = (
         "content-security-policy=default-src%20*&clear-site-data=%22cookies%22&strict-transport-security=max-age%3D1"
         "&service-worker-allowed=/&alt-svc=h3&x-kept=1&content-length=0"
@@ -146,7 +144,9 @@ def test_pages_below_the_servers_address_are_in_a_sandbox(stage: Stage, endpoint
     ("=fairlead_session=x", None),
     ("fairlead_session", None),
 ])  # fmt: skip
-def test_a_run_sets_cookies_for_itself_alone(stage: Stage, endpoint: Endpoint, said: str, found: str | None) -> None:
+def test_cookies_are_restricted_to_the_path_of_the_run(
+    stage: Stage, endpoint: Endpoint, said: str, found: str | None
+) -> None:
     run_id = stage.serve(endpoint)
     prefix = f"/served/{run_id}"
     query = {"set-cookie": said.format(prefix=prefix), "content-length": "0"}
@@ -176,7 +176,7 @@ def test_a_run_sets_cookies_for_itself_alone(stage: Stage, endpoint: Endpoint, s
     ("https://elsewhere.example/a", "https://elsewhere.example/a"),
     ("//elsewhere.example/a", "//elsewhere.example/a"),
 ])  # fmt: skip
-def test_where_a_run_sends_its_caller_is_below_its_address(
+def test_redirects_are_rewritten_to_the_path_of_the_run(
     stage: Stage, endpoint: Endpoint, said: str, found: str
 ) -> None:
     run_id = stage.serve(endpoint)
@@ -191,13 +191,13 @@ def test_where_a_run_sends_its_caller_is_below_its_address(
     ("fairlead.example", "//FAIRLEAD.example./api"),
     ("fairlead.example:443", "https://fairlead.example/api"),
 ])  # fmt: skip
-def test_a_host_is_the_same_however_it_is_written(host: str, said: str) -> None:
+def test_hosts_in_redirects_are_compared_normalized(host: str, said: str) -> None:
     target = Target("r", b"/deep/say", b"", host, "/served/r")
     headers = make_response_headers([(b"Location", said.encode())], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"/served/r/api"
 
 
-def test_what_leads_to_no_host_is_passed_on() -> None:
+def test_redirect_without_a_host_is_forwarded() -> None:
     target = Target("r", b"/", b"", "fairlead.example", "/served/r")
     headers = make_response_headers([(b"Location", b"mailto:ada@example.com")], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"mailto:ada@example.com"

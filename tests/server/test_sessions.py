@@ -19,7 +19,7 @@ OWN_PAGE = {"Origin": URL, "Sec-Fetch-Site": "same-origin"}
 # Signing in
 
 
-def test_a_browser_signs_in_with_a_token_and_gets_a_cookie_that_no_script_reads(site: Site) -> None:
+def test_sign_in_with_a_token_sets_an_http_only_cookie(site: Site) -> None:
     answer = sign_in(site)
     assert (answer.status_code, answer.content) == (204, b"")
     morsel = cookie_in(answer)
@@ -33,12 +33,12 @@ def test_a_browser_signs_in_with_a_token_and_gets_a_cookie_that_no_script_reads(
     assert (me["user"], me["via"]) == ("ann", "session:browser")
 
 
-def test_a_cookie_of_a_server_with_https_goes_there_alone(sqlite_store: Any) -> None:
+def test_cookie_is_secure_if_the_server_uses_https(sqlite_store: Any) -> None:
     with open_site(sqlite_store, url="https://fairlead.test") as site:
         assert cookie_in(sign_in(site))["secure"] is True
 
 
-def test_a_sign_in_link_works_once(site: Site) -> None:
+def test_sign_in_link_works_once(site: Site) -> None:
     word = site.invite()
     first = site.ask("GET", f"/login?code={word}", token=None)
     assert (first.status_code, first.headers["location"]) == (303, "/")
@@ -50,13 +50,13 @@ def test_a_sign_in_link_works_once(site: Site) -> None:
         assert "set-cookie" not in answer.headers
 
 
-def test_the_word_of_a_link_is_no_token(site: Site) -> None:
+def test_code_of_a_link_is_not_a_token(site: Site) -> None:
     word = site.invite()
     problem_of(site.ask("GET", "/me", token=word), 401)
     assert site.ask("GET", f"/login?code={word}", token=None).status_code == 303
 
 
-def test_two_who_follow_a_link_at_once_are_one(site: Site) -> None:
+def test_only_the_first_of_two_requests_with_a_link_signs_in(site: Site) -> None:
     word = site.invite()
     answers = [site.ask("GET", f"/login?code={word}", token=None) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [303, 401]
@@ -76,7 +76,7 @@ FOREIGN: tuple[dict[str, str], ...] = (
 )
 
 
-def test_a_change_with_a_cookie_must_come_from_our_own_page(
+def test_change_with_a_cookie_must_come_from_our_own_page(
     common_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
     cookie = {"Cookie": f"{COOKIE}={cookie_in(sign_in(common_site)).value}"}
@@ -91,7 +91,7 @@ def test_a_change_with_a_cookie_must_come_from_our_own_page(
     assert made.status_code == 201
 
 
-def test_the_header_counts_more_than_the_cookie(site: Site) -> None:
+def test_authorization_header_takes_precedence_over_the_cookie(site: Site) -> None:
     cookie = {"Cookie": f"{COOKIE}={cookie_in(sign_in(site)).value}"}
     token = site.token_of("bob", viewer="platform")
     assert site.get("/me", token=token, headers=cookie)["user"] == "bob"
@@ -99,7 +99,7 @@ def test_the_header_counts_more_than_the_cookie(site: Site) -> None:
     assert site.ask("POST", "/departments", {"name": "x"}, headers={**cookie, **FOREIGN[1]}).status_code == 201
 
 
-def test_signing_out_ends_the_session_and_nothing_else(site: Site) -> None:
+def test_sign_out_ends_only_the_session(site: Site) -> None:
     cookie = {"Cookie": f"{COOKIE}={cookie_in(sign_in(site)).value}"}
     answer = site.ask("DELETE", "/sessions", token=None, headers={**cookie, **OWN_PAGE})
     assert answer.status_code == 204
@@ -109,7 +109,7 @@ def test_signing_out_ends_the_session_and_nothing_else(site: Site) -> None:
     assert site.get("/me")["user"] == "ann"
 
 
-def test_a_token_that_is_revoked_lets_nobody_in_and_ends_no_other(site: Site) -> None:
+def test_revoked_token_is_rejected(site: Site) -> None:
     made = site.make("/tokens", {"name": "old"})
     assert site.get("/me", token=made["token"])["via"] == "api:old"
     assert site.ask("DELETE", f"/tokens/{made['id']}").status_code == 204
@@ -120,7 +120,7 @@ def test_a_token_that_is_revoked_lets_nobody_in_and_ends_no_other(site: Site) ->
 # Sign-in links
 
 
-def test_a_link_is_made_with_a_token_and_signs_in_once(site: Site) -> None:
+def test_link_is_created_with_a_token_and_signs_in_once(site: Site) -> None:
     answer = site.ask("POST", "/sessions/link", {}, token=site.token_of("bob"))
     made = told(answer)
     assert (answer.status_code, sorted(made)) == (201, ["expires_at", "url"])
@@ -136,12 +136,12 @@ def test_a_link_is_made_with_a_token_and_signs_in_once(site: Site) -> None:
     problem_of(site.ask("GET", made["url"].removeprefix(URL), token=None), 401)
 
 
-def test_a_link_needs_no_body(site: Site) -> None:
+def test_link_needs_no_body(site: Site) -> None:
     assert site.make("/sessions/link", None)["url"].startswith(f"{URL}/login?code=fl_")
 
 
 @pytest.mark.parametrize("url", ["https://fairlead.test", "https://fairlead.test/"])
-def test_a_link_leads_to_the_public_address(sqlite_store: Any, url: str) -> None:
+def test_link_uses_the_public_url(sqlite_store: Any, url: str) -> None:
     with open_site(sqlite_store, url=url) as site:
         assert site.make("/sessions/link", {})["url"].startswith("https://fairlead.test/login?code=fl_")
 
@@ -149,20 +149,20 @@ def test_a_link_leads_to_the_public_address(sqlite_store: Any, url: str) -> None
 @pytest.mark.parametrize(
     "landing", ["/", "", "/policies", "/compute-resources?search=a b&sort=-name#c", "/größe", "/%41"]
 )
-def test_a_link_lands_where_it_was_meant_to(site: Site, landing: str) -> None:
+def test_link_redirects_to_the_requested_page(site: Site, landing: str) -> None:
     url = site.make("/sessions/link", {"next": landing})["url"]
     followed = site.ask("GET", url.removeprefix(URL), token=None)
     assert (followed.status_code, followed.headers["location"]) == (303, quote(landing or "/", safe="/?&=-#%"))
 
 
 @pytest.mark.parametrize("landing", ELSEWHERE)
-def test_no_link_leads_elsewhere(site: Site, landing: str) -> None:
+def test_link_to_another_site_is_rejected(site: Site, landing: str) -> None:
     problem = problem_of(site.ask("POST", "/sessions/link", {"next": landing}), 422)
     assert paths_of(problem) == ["next"]
     assert "path of this server" in problem["violations"][0]["hint"]
 
 
-def test_a_session_makes_no_link_however_it_is_sent(site: Site) -> None:
+def test_session_cannot_create_a_link(site: Site) -> None:
     session = cookie_in(sign_in(site)).value
     cookie = {"Cookie": f"{COOKIE}={session}", **OWN_PAGE}
     for asked in ({"token": session}, {"token": None, "headers": cookie}):
@@ -171,7 +171,7 @@ def test_a_session_makes_no_link_however_it_is_sent(site: Site) -> None:
         assert "not session:browser" in problem["detail"]
 
 
-def test_a_token_of_an_issuer_makes_no_link(sqlite_store: Any) -> None:
+def test_oidc_token_cannot_create_a_link(sqlite_store: Any) -> None:
     issuer = Issuer()
     with open_site(sqlite_store, entrance=SignInOptions(issuer.identity(), issuer.login())) as site:
         token = make_token(make_claims())
@@ -179,7 +179,7 @@ def test_a_token_of_an_issuer_makes_no_link(sqlite_store: Any) -> None:
         assert "not oidc" in problem_of(site.ask("POST", "/sessions/link", {}, token=token), 403)["detail"]
 
 
-def test_a_revoked_token_ends_what_was_opened_with_it(site: Site) -> None:
+def test_revoked_token_ends_its_links_and_sessions(site: Site) -> None:
     made = site.make("/tokens", {"name": "lost"})
     url = site.make("/sessions/link", {}, token=made["token"])["url"].removeprefix(URL)
     other = site.make("/sessions/link", {}, token=made["token"])["url"].removeprefix(URL)

@@ -52,7 +52,7 @@ def world(common_site: Site) -> World:
     return World(common_site, ours, theirs, tokens)
 
 
-def test_the_walk_finds_our_own_things(world: World, operations: list[Operation]) -> None:
+def test_generated_paths_find_objects_of_our_project(world: World, operations: list[Operation]) -> None:
     """So that the 404 of the tests below is one for them, not for an address that is wrong for everybody."""
     walked = [(item, path) for item, path in addressed(operations, world.ours) if item.method == "GET"]
     assert len(walked) > 20
@@ -62,7 +62,7 @@ def test_the_walk_finds_our_own_things(world: World, operations: list[Operation]
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_whatever_is_in_another_project_is_not_there(world: World, operations: list[Operation], role: str) -> None:
+def test_objects_of_another_project_are_not_found(world: World, operations: list[Operation], role: str) -> None:
     for item, path in addressed(operations, world.theirs):
         answer = ask(world, role, item.method, path, body_of(item))
         problem_of(answer, 404)
@@ -74,9 +74,7 @@ def test_whatever_is_in_another_project_is_not_there(world: World, operations: l
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_is_out_of_sight_is_answered_like_what_is_not_there(
-    world: World, operations: list[Operation], role: str
-) -> None:
+def test_invisible_objects_are_reported_like_missing_ones(world: World, operations: list[Operation], role: str) -> None:
     nowhere = {name: other(text) for name, text in world.theirs.items()}
     for (item, there), (_, gone) in zip(
         addressed(operations, world.theirs), addressed(operations, nowhere), strict=True
@@ -87,7 +85,7 @@ def test_what_is_out_of_sight_is_answered_like_what_is_not_there(
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_thing_of_another_project_is_not_in_ours(world: World, operations: list[Operation], role: str) -> None:
+def test_object_of_another_project_is_not_found_in_ours(world: World, operations: list[Operation], role: str) -> None:
     mixed = dict(world.theirs) | {"project": OURS}
     nowhere = {name: other(text) for name, text in mixed.items()} | {"project": OURS}
     for item in operations:
@@ -101,7 +99,7 @@ def test_a_thing_of_another_project_is_not_in_ours(world: World, operations: lis
             assert all(answer.status_code in (403, 404) for answer in answers), item.key
 
 
-def test_code_that_only_another_project_has_is_not_there(world: World) -> None:
+def test_code_of_another_project_is_not_found(world: World) -> None:
     """Knowing a digest or the content of code does not reveal whether it is stored."""
     theirs, nobodys = (b"code of bravo", b"unused code")
     digests = [f"sha256:{hashlib.sha256(code).hexdigest()}" for code in (theirs, nobodys)]
@@ -122,7 +120,7 @@ def test_code_that_only_another_project_has_is_not_there(world: World) -> None:
 
 
 @pytest.mark.parametrize("role", LEAST_AND_MOST)
-def test_no_answer_without_a_name_in_its_address_tells_of_another_project(
+def test_paths_without_a_name_reveal_nothing_of_another_project(
     world: World, operations: list[Operation], role: str
 ) -> None:
     for item in operations:
@@ -134,7 +132,7 @@ def test_no_answer_without_a_name_in_its_address_tells_of_another_project(
 
 
 @pytest.mark.parametrize("role", LEAST_AND_MOST)
-def test_no_list_of_ours_tells_of_another_project(world: World, operations: list[Operation], role: str) -> None:
+def test_our_lists_reveal_nothing_of_another_project(world: World, operations: list[Operation], role: str) -> None:
     shared = dict(world.ours) | {"compute_resource": "shared", "template": "common", "cluster": "alpha-cluster"}
     for item in operations:
         if item.method == "GET" and item.parameters("path"):
@@ -143,14 +141,14 @@ def test_no_list_of_ours_tells_of_another_project(world: World, operations: list
                 tells_nothing(world, ask(world, role, "GET", path), path)
 
 
-def test_how_much_is_used_what_all_share_is_told_to_all(world: World) -> None:
+def test_usage_count_of_shared_objects_is_visible_to_all(world: World) -> None:
     """A number, and no name: whether something can be deleted depends on it."""
     for role in ROLES:
         for path in ("/compute-resources/shared", "/templates/common"):
             assert world.site.get(path, token=world.tokens[role])["workloads"] == 1, f"{path} as {role}"
 
 
-def test_whoever_sees_nothing_gets_empty_lists(world: World, operations: list[Operation]) -> None:
+def test_user_without_roles_gets_empty_lists(world: World, operations: list[Operation]) -> None:
     stranger = world.site.token_of("stranger")
     for item in operations:
         if item.is_list and not item.parameters("path"):
@@ -213,9 +211,7 @@ BODIES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_body_that_names_what_is_out_of_sight_is_answered_like_one_that_names_nothing(
-    world: World, role: str
-) -> None:
+def test_invisible_names_in_a_body_are_reported_like_missing_ones(world: World, role: str) -> None:
     """Nothing of this changes anything: none of the four may do it, or it names what is not there."""
     told = []
     for method, path, body in BODIES:
@@ -232,7 +228,7 @@ def test_a_body_that_names_what_is_out_of_sight_is_answered_like_one_that_names_
 
 
 @pytest.mark.parametrize("role", ["editor", "admin"])
-def test_a_name_that_is_taken_out_of_sight_is_taken_and_no_more(world: World, role: str) -> None:
+def test_name_conflict_reveals_only_that_the_name_is_used(world: World, role: str) -> None:
     """Names are unique on the platform, so the conflict is visible, but not the owner, scope or content."""
     for path, body in (
         ("/compute-resources", {"name": "bravo-resource", "scope": "project/alpha"}),
@@ -247,7 +243,7 @@ def test_a_name_that_is_taken_out_of_sight_is_taken_and_no_more(world: World, ro
         assert "already" in answer.text, answer.text
 
 
-def test_files_of_one_project_do_not_remove_what_another_has_from_files(world: World) -> None:
+def test_config_files_of_one_project_do_not_prune_objects_of_another(world: World) -> None:
     document = {"kind": "ComputeResource", "name": "alpha-applied", "scope": "project/alpha"}
     how = {"manager": "gitops", "prune": True, "dry_run": True}
     answer = ask(world, "admin", "POST", "/apply", {"documents": [document], **how})
@@ -255,7 +251,7 @@ def test_files_of_one_project_do_not_remove_what_another_has_from_files(world: W
     assert [change["name"] for change in answer.json()["changes"]] == ["alpha-applied"]
 
 
-def test_hints_name_only_clusters_that_the_caller_sees(world: World) -> None:
+def test_hints_name_only_visible_clusters(world: World) -> None:
     world.site.make("/clusters", {"name": "plain"})
     world.site.make("/projects", {"name": "plain-project", "parent": "cluster/plain"})
     token = world.site.token_of("plain-user", member="project/plain-project")
@@ -266,7 +262,7 @@ def test_hints_name_only_clusters_that_the_caller_sees(world: World) -> None:
         assert [name for name in (OURS, THEIRS) if name in answer.text] == [], answer.text
 
 
-def test_policies_of_the_platform_are_judged_on_what_the_caller_may_see(world: World) -> None:
+def test_policy_validation_considers_only_visible_runs(world: World) -> None:
     """An editor of our project who tries a draft learns nothing of runs elsewhere."""
     for role in ("editor", "admin"):
         answer = ask(world, role, "POST", "/policies/project/alpha/validate", {"rules": {"resources.gpu": {"max": 0}}})
@@ -274,7 +270,7 @@ def test_policies_of_the_platform_are_judged_on_what_the_caller_may_see(world: W
         tells_nothing(world, answer, "validate")
 
 
-def test_what_keeps_ours_from_going_is_told_without_what_is_elsewhere(world: World) -> None:
+def test_conflict_response_names_only_visible_objects(world: World) -> None:
     for role in ("editor", "admin"):
         answer = ask(world, role, "DELETE", "/compute-resources/alpha-resource")
         assert problem_of(answer, 409)["used_by"]

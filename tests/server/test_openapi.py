@@ -15,25 +15,25 @@ WITHOUT_TOKEN = {"POST /sessions"}
 PUBLIC = {"GET /healthz", "GET /readyz", "GET /metrics", "GET /sessions"}
 
 
-def test_the_document_is_openapi_3_1(common_site: Site) -> None:
+def test_document_is_openapi_3_1(common_site: Site) -> None:
     assert common_site.document["openapi"].startswith("3.1.")
     assert common_site.ask("GET", "/openapi.json", token=None).json() == common_site.document
 
 
-def test_every_schema_in_it_is_valid(common_site: Site) -> None:
+def test_every_schema_is_valid(common_site: Site) -> None:
     for name, schema in schemas_of(common_site.document):
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert schema != {}, f"{name} says nothing"
 
 
-def test_every_reference_leads_somewhere(common_site: Site) -> None:
+def test_every_reference_resolves(common_site: Site) -> None:
     document = common_site.document
     for reference in references_in(document):
         assert reference.startswith("#/components/schemas/")
         assert reference.rpartition("/")[2] in document["components"]["schemas"], reference
 
 
-def test_no_schema_is_left_over(common_site: Site) -> None:
+def test_every_schema_is_used(common_site: Site) -> None:
     used = {reference.rpartition("/")[2] for reference in references_in(common_site.document)}
     assert set(common_site.document["components"]["schemas"]) == used
 
@@ -50,20 +50,20 @@ def test_every_route_is_described(common_site: Site, operations: list[Operation]
     assert served == described
 
 
-def test_every_operation_has_a_short_name_of_its_own(operations: list[Operation]) -> None:
+def test_every_operation_has_a_short_unique_id(operations: list[Operation]) -> None:
     names = [item.id for item in operations]
     assert len(names) == len(set(names))
     assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){0,4}", name) or "_api_v1_" in name] == []
 
 
-def test_every_operation_says_what_it_does(operations: list[Operation]) -> None:
+def test_every_operation_has_summary_description_and_tags(operations: list[Operation]) -> None:
     for item in operations:
         assert item.said.get("summary"), item.key
         assert item.said.get("description", "").endswith("."), item.key
         assert item.said.get("tags"), item.key
 
 
-def test_every_parameter_says_what_it_is(operations: list[Operation]) -> None:
+def test_every_parameter_has_a_description_and_a_type(operations: list[Operation]) -> None:
     silent = [
         f"{item.key}: {parameter['name']}"
         for item in operations
@@ -73,7 +73,7 @@ def test_every_parameter_says_what_it_is(operations: list[Operation]) -> None:
     assert silent == []
 
 
-def test_every_operation_says_what_it_answers(operations: list[Operation]) -> None:
+def test_every_operation_describes_its_success_response(operations: list[Operation]) -> None:
     for item in operations:
         good = [status for status in item.said["responses"] if status.startswith("2")]
         assert good, item.key
@@ -83,7 +83,7 @@ def test_every_operation_says_what_it_answers(operations: list[Operation]) -> No
             assert (status == "204") == ("content" not in answer), f"{item.key} {status}"
 
 
-def test_every_problem_is_described_as_one(operations: list[Operation]) -> None:
+def test_every_operation_describes_its_problem_responses(operations: list[Operation]) -> None:
     for item in operations:
         bad = {status: said for status, said in item.said["responses"].items() if status >= "400"}
         for status, said in bad.items():
@@ -96,11 +96,11 @@ def test_every_problem_is_described_as_one(operations: list[Operation]) -> None:
             assert {"413", "415"} <= bad.keys(), item.key
 
 
-def test_a_problem_has_what_every_problem_has(common_site: Site) -> None:
+def test_problem_schema_has_the_required_fields(common_site: Site) -> None:
     assert set(common_site.document["components"]["schemas"]["Problem"]["required"]) == REQUIRED
 
 
-def test_every_body_has_an_example_that_is_right(common_site: Site, operations: list[Operation]) -> None:
+def test_every_body_has_a_valid_example(common_site: Site, operations: list[Operation]) -> None:
     schemas = common_site.document["components"]["schemas"]
     without = []
     for name in sorted({item.body["$ref"].rpartition("/")[2] for item in operations if item.body is not None}):
@@ -112,14 +112,14 @@ def test_every_body_has_an_example_that_is_right(common_site: Site, operations: 
     assert without == []
 
 
-def test_every_body_that_is_right_is_right_by_its_schema(common_site: Site, operations: list[Operation]) -> None:
+def test_every_sample_body_matches_its_schema(common_site: Site, operations: list[Operation]) -> None:
     for item in operations:
         if item.body is not None:
             name = item.body["$ref"].rpartition("/")[2]
             validator_of(common_site.document, name).validate(body_of(item))
 
 
-def test_no_schema_of_a_body_says_nothing(common_site: Site, operations: list[Operation]) -> None:
+def test_every_field_of_a_body_has_a_type(common_site: Site, operations: list[Operation]) -> None:
     """Every field has a type, also quantities, names and rules."""
     document = common_site.document
     silent = set()
@@ -129,7 +129,7 @@ def test_no_schema_of_a_body_says_nothing(common_site: Site, operations: list[Op
     assert sorted(silent) == []
 
 
-def test_every_operation_but_health_and_signing_in_needs_a_token(
+def test_every_operation_except_health_and_sign_in_needs_a_token(
     common_site: Site, operations: list[Operation]
 ) -> None:
     for item in operations:
@@ -144,9 +144,7 @@ def test_every_operation_but_health_and_signing_in_needs_a_token(
             assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_nobody_learns_what_is_wrong_with_a_body_before_they_are_known(
-    common_site: Site, operations: list[Operation]
-) -> None:
+def test_unauthenticated_request_learns_nothing_about_its_body(common_site: Site, operations: list[Operation]) -> None:
     for item in operations:
         if item.bodies and item.key not in WITHOUT_TOKEN:
             path = re.sub(r"\{\w+\}", "anything", re.sub(r"\{kind\}", "project", item.path))

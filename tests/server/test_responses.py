@@ -39,7 +39,7 @@ def things(site: Site) -> dict[str, str]:
     return found
 
 
-def test_what_is_read_is_as_it_is_described(site: Site, things: dict[str, str]) -> None:
+def test_responses_match_their_schema(site: Site, things: dict[str, str]) -> None:
     looked = 0
     for item in operations_of(site.document):
         if item.method == "GET" or item.path.endswith(SAYING):
@@ -50,7 +50,7 @@ def test_what_is_read_is_as_it_is_described(site: Site, things: dict[str, str]) 
     assert looked > 40
 
 
-def test_what_is_found_is_described_with_its_source(site: Site, things: dict[str, str]) -> None:
+def test_findings_are_described_with_their_source(site: Site, things: dict[str, str]) -> None:
     requested = {"name": "x", "requirements": {"resources": {"gpu": 9, "mem": "1Gi"}, "priority_class": "high"}}
     found = site.make("/compute-resources/check", requested)
     assert {item["rule"] for item in found["violations"]} == {"max", "options"}
@@ -67,7 +67,7 @@ def test_what_is_found_is_described_with_its_source(site: Site, things: dict[str
     check(site, find(site, "POST /policies/{kind}/{name}/validate"), draft)
 
 
-def test_an_effective_policy_is_described_to_the_last_bound(site: Site, things: dict[str, str]) -> None:
+def test_effective_policy_matches_its_schema(site: Site, things: dict[str, str]) -> None:
     told = site.get(f"/policies/project/{things['project']}/effective")
     assert set(told) == {"scope", "rules", "switches", "limit_factor", "defaults", "quotas", "used"}
     platform = {"layer": "policy", "name": None, "scope": "platform", "revision": None}
@@ -82,13 +82,13 @@ def test_an_effective_policy_is_described_to_the_last_bound(site: Site, things: 
     check(site, find(site, "GET /policies/{kind}/{name}/effective"), told)
 
 
-def test_what_is_in_the_way_is_described(site: Site, things: dict[str, str]) -> None:
+def test_conflict_response_lists_what_uses_the_object(site: Site, things: dict[str, str]) -> None:
     problem = problem_of(site.ask("DELETE", f"/compute-resources/{things['compute_resource']}"), 409)
     assert {item["kind"] for item in problem["used_by"]} == {"run", "template"}
     validate(site, {"$ref": "#/components/schemas/Problem"}, problem)
 
 
-def test_what_the_page_reads_field_by_field_is_described_field_by_field(site: Site) -> None:
+def test_schemas_read_by_the_web_ui_describe_every_field(site: Site) -> None:
     silent = set()
     for name, schema in site.document["components"]["schemas"].items():
         for field, said in schema.get("properties", {}).items():

@@ -23,7 +23,7 @@ def closed(found: pytest.ExceptionInfo[WebSocketDisconnect]) -> tuple[int, str |
     return found.value.code, found.value.reason
 
 
-def test_messages_go_both_ways_as_they_are(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_messages_are_forwarded_in_both_directions(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     with stage.converse(run_id, "/echo?a=b") as opened:
         for text in ("hello", "", "ä€😀" * 1000):
@@ -39,7 +39,7 @@ def test_messages_go_both_ways_as_they_are(stage: Stage, program: Program, endpo
     assert stage.run(run_id).last_used_at is not None
 
 
-def test_a_large_message_arrives_whole(stage: Stage, endpoint: Endpoint) -> None:
+def test_large_message_is_forwarded(stage: Stage, endpoint: Endpoint) -> None:
     content = bytes(range(256)) * 4096 * 20
     with stage.converse(stage.serve(endpoint), "/echo", max_message_size_bytes=2 * len(content)) as opened:
         opened.send_bytes(content)
@@ -47,14 +47,14 @@ def test_a_large_message_arrives_whole(stage: Stage, endpoint: Endpoint) -> None
     assert len(content) > 16 * MEBIBYTE
 
 
-def test_the_run_chooses_the_protocol(stage: Stage, endpoint: Endpoint) -> None:
+def test_run_selects_the_subprotocol(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     with stage.converse(run_id, "/echo", subprotocols=["v1.kernel", "v2.kernel"]) as opened:
         assert opened.subprotocol == "v2.kernel"
         assert opened.response.headers["x-of-the-run"] == "yes"
 
 
-def test_the_run_ends_it_with_its_own_words(stage: Stage, endpoint: Endpoint) -> None:
+def test_close_code_and_reason_of_the_run_are_forwarded(stage: Stage, endpoint: Endpoint) -> None:
     with stage.converse(stage.serve(endpoint), "/echo") as opened:
         opened.send_text("end")
         with pytest.raises(WebSocketDisconnect) as found:
@@ -62,7 +62,7 @@ def test_the_run_ends_it_with_its_own_words(stage: Stage, endpoint: Endpoint) ->
     assert closed(found) == (4001, "as you say")
 
 
-def test_the_run_hears_that_the_caller_ended_it(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_close_code_of_the_client_is_forwarded(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     with stage.converse(stage.serve(endpoint), "/echo") as opened:
         opened.close(4002, "enough")
     assert program.left.wait(PATIENCE)
@@ -70,7 +70,7 @@ def test_the_run_hears_that_the_caller_ended_it(stage: Stage, program: Program, 
     wait_until(lambda: stage.site.app.state.metrics.in_flight == 0)
 
 
-def test_the_run_hears_that_the_caller_is_gone(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_lost_client_is_reported_to_the_run(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     with stage.converse(stage.serve(endpoint), "/echo") as opened:
         opened.stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         assert program.left.wait(PATIENCE)
@@ -84,7 +84,7 @@ def ask_to_upgrade(stage: Stage, run_id: str, path: str, token: str) -> tuple[in
     return answer.status_code, answer.content
 
 
-def test_a_run_that_wants_no_websocket_says_so(stage: Stage, endpoint: Endpoint) -> None:
+def test_rejected_upgrade_is_forwarded(stage: Stage, endpoint: Endpoint) -> None:
     assert ask_to_upgrade(stage, stage.serve(endpoint), "/refuse", stage.site.token) == (418, b"a teapot")
 
 
@@ -94,7 +94,7 @@ def test_a_run_that_wants_no_websocket_says_so(stage: Stage, endpoint: Endpoint)
     (None, "starting", 503),
     (None, "stopped", 409),
 ])  # fmt: skip
-def test_who_is_not_let_in_gets_a_problem(
+def test_unauthorized_upgrade_gets_a_problem(
     stage: Stage, program: Program, endpoint: Endpoint, token: str | None, state: str, status: int
 ) -> None:
     run_id = stage.serve(endpoint, state=state, active=state != "stopped")
@@ -103,7 +103,7 @@ def test_who_is_not_let_in_gets_a_problem(
     assert program.asked == []
 
 
-def test_a_websocket_is_logged_without_its_query(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
+def test_websocket_is_logged_without_its_query(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
     run_id = stage.serve(endpoint)
     with stage.converse(run_id, "/echo?token=hush"):
         assert stage.site.app.state.metrics.idle_seconds == 0.0
@@ -113,7 +113,7 @@ def test_a_websocket_is_logged_without_its_query(stage: Stage, endpoint: Endpoin
     assert "hush" not in str(log)
 
 
-def test_who_may_not_go_on_is_told(hasty_stage: Stage, endpoint: Endpoint) -> None:
+def test_websocket_is_closed_after_access_is_revoked(hasty_stage: Stage, endpoint: Endpoint) -> None:
     site, run_id = hasty_stage.site, hasty_stage.serve(endpoint, "workspace")
     role = site.make("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
     token = site.make("/tokens", {"name": "one", "user": "bob"})["token"]
@@ -173,19 +173,19 @@ def speaking(*steps: str) -> Iterator[tuple[Endpoint, list[object]]]:
         yield endpoint, heard
 
 
-def test_a_message_in_pieces_is_one(stage: Stage) -> None:
+def test_fragmented_message_is_forwarded_as_one(stage: Stage) -> None:
     with speaking("pieces", "wait") as (endpoint, _), stage.converse(stage.serve(endpoint), "/") as opened:
         assert opened.receive_text(PATIENCE) == "012"
 
 
-def test_a_run_that_asks_whether_somebody_is_there_is_answered(stage: Stage) -> None:
+def test_ping_of_the_run_is_answered(stage: Stage) -> None:
     with speaking("ping", "pieces", "wait") as (endpoint, heard), stage.converse(stage.serve(endpoint), "/") as opened:
         assert opened.receive_text(PATIENCE) == "012"
         assert [bytes(event.payload) for event in heard if isinstance(event, Pong)] == [b"there?"]
 
 
 @pytest.mark.parametrize(("step", "code"), [("nothing", 1011), ("nonsense", 1002), ("close without a word", 1000)])
-def test_a_run_that_breaks_off_is_told(stage: Stage, step: str, code: int) -> None:
+def test_connection_lost_by_the_run_closes_the_websocket(stage: Stage, step: str, code: int) -> None:
     with speaking(step) as (endpoint, _), stage.converse(stage.serve(endpoint), "/") as opened:
         with pytest.raises(WebSocketDisconnect) as found:
             opened.receive(PATIENCE)
@@ -197,7 +197,7 @@ def test_a_run_that_breaks_off_is_told(stage: Stage, step: str, code: int) -> No
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n",
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
 ])  # fmt: skip
-def test_what_does_not_speak_of_websockets_is_a_bad_gateway(stage: Stage, said: bytes) -> None:
+def test_invalid_upgrade_response_is_a_bad_gateway(stage: Stage, said: bytes) -> None:
     def handle(connection: socket.socket) -> None:
         connection.recv(65536)
         connection.sendall(said)
@@ -211,7 +211,7 @@ def test_what_does_not_speak_of_websockets_is_a_bad_gateway(stage: Stage, said: 
     assert found.value.response.status_code == 502
 
 
-def test_a_run_that_never_agrees_is_given_up(hasty_stage: Stage) -> None:
+def test_upgrade_without_a_response_times_out(hasty_stage: Stage) -> None:
     over = threading.Event()
     with misbehaving(silent(over)) as endpoint:
         with pytest.raises(WebSocketUpgradeError) as found, hasty_stage.converse(hasty_stage.serve(endpoint), "/"):

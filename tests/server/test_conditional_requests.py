@@ -14,7 +14,7 @@ NAMED = {"name": "one", "description": "before"}
 # Revisions
 
 
-def test_an_answer_says_its_revision_and_is_not_sent_twice(site: Site) -> None:
+def test_etag_is_the_revision_and_unchanged_objects_are_not_sent_again(site: Site) -> None:
     site.make("/departments", {"name": "one"})
     tag = site.ask("GET", "/departments/one").headers["etag"]
     assert re.fullmatch(r'"1-[0-9a-f]{8}"', tag)
@@ -30,7 +30,7 @@ def test_an_answer_says_its_revision_and_is_not_sent_twice(site: Site) -> None:
     assert (fresh.status_code, fresh.json()["name"]) == (200, "two")
 
 
-def test_what_changes_without_a_revision_is_always_sent(site: Site) -> None:
+def test_object_that_changes_without_a_revision_is_always_sent(site: Site) -> None:
     site.make("/compute-resources", NAMED)
     tag = site.ask("GET", "/compute-resources/one").headers["etag"]
     site.make("/projects/default/runs", {"function": SCRIPT, "profile": "one"})
@@ -38,7 +38,7 @@ def test_what_changes_without_a_revision_is_always_sent(site: Site) -> None:
     assert (again.status_code, again.json()["workloads"]) == (200, 1)
 
 
-def test_what_was_made_anew_under_its_name_is_not_what_was_read(site: Site) -> None:
+def test_recreated_object_does_not_match_the_old_etag(site: Site) -> None:
     policy = "/policies/project/default"
     tag = site.ask("PUT", policy, {"quota": {"runs": 1}}).headers["etag"]
     site.ask("DELETE", policy)
@@ -48,7 +48,7 @@ def test_what_was_made_anew_under_its_name_is_not_what_was_read(site: Site) -> N
     assert site.get(policy)["content"] == {"quota": {"runs": 2}}
 
 
-def test_a_change_of_what_was_changed_since_is_refused(site: Site) -> None:
+def test_change_with_an_outdated_revision_is_rejected(site: Site) -> None:
     site.make("/compute-resources", NAMED)
     assert site.ask("PATCH", "/compute-resources/one", {"description": "a"}, headers=at(1)).status_code == 200
     problem = problem_of(site.ask("PATCH", "/compute-resources/one", {"description": "b"}, headers=at(1)), 412)
@@ -83,13 +83,13 @@ CHANGES: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
 )
 
 
-def test_every_change_can_be_made_on_condition(common_site: Site, things: dict[str, str]) -> None:
+def test_every_change_accepts_if_match(common_site: Site, things: dict[str, str]) -> None:
     for method, path, body in CHANGES:
         answer = common_site.ask(method, path.format(**things), body, headers=at(77))
         assert problem_of(answer, 412)["code"] == "changed", f"{method} {path}"
 
 
-def test_replacing_needs_the_revision_that_was_read(site: Site) -> None:
+def test_replacement_requires_the_revision(site: Site) -> None:
     for path, body in (
         ("/policies/project/default", {"rules": {"resources.gpu": {"max": 2}}}),
         ("/settings", {"defaults": {"resources": {"cpu": "1"}}}),
@@ -103,7 +103,7 @@ def test_replacing_needs_the_revision_that_was_read(site: Site) -> None:
         assert site.ask("PUT", path, body, headers={"If-Match": "*"}).status_code == 200
 
 
-def test_what_is_not_there_cannot_be_replaced_on_condition(site: Site) -> None:
+def test_missing_object_cannot_be_replaced_with_if_match(site: Site) -> None:
     for path, body in (
         ("/policies/project/default", {}),
         ("/settings", {"defaults": {}}),
@@ -116,7 +116,7 @@ def test_what_is_not_there_cannot_be_replaced_on_condition(site: Site) -> None:
 
 
 @pytest.mark.every_store
-def test_a_request_with_a_key_is_done_once_and_answered_the_same(site: Site) -> None:
+def test_request_with_an_idempotency_key_is_executed_once(site: Site) -> None:
     key = {"Idempotency-Key": "b5e1"}
     first = site.ask("POST", "/compute-resources", NAMED, headers=key)
     again = site.ask("POST", "/compute-resources", NAMED, headers=key)
@@ -128,20 +128,20 @@ def test_a_request_with_a_key_is_done_once_and_answered_the_same(site: Site) -> 
     problem_of(site.ask("POST", "/templates", NAMED, headers=key), 409)
 
 
-def test_a_request_that_failed_can_be_tried_again_with_its_key(site: Site) -> None:
+def test_failed_request_can_be_repeated_with_its_idempotency_key(site: Site) -> None:
     key = {"Idempotency-Key": "again"}
     problem_of(site.ask("POST", "/departments", {"name": "-"}, headers=key), 422)
     assert site.ask("POST", "/departments", {"name": "good"}, headers=key).status_code == 201
 
 
-def test_keys_of_others_are_their_own(site: Site) -> None:
+def test_idempotency_keys_are_separate_per_user(site: Site) -> None:
     token = site.token_of("bob", admin="platform")
     key = {"Idempotency-Key": "mine"}
     assert site.ask("POST", "/departments", {"name": "a"}, headers=key).status_code == 201
     assert site.ask("POST", "/departments", {"name": "b"}, headers=key, token=token).status_code == 201
 
 
-def test_a_token_is_not_shown_again_with_a_key(site: Site) -> None:
+def test_repeated_token_request_does_not_show_the_token_again(site: Site) -> None:
     key = {"Idempotency-Key": "token"}
     text = site.make("/tokens", {"name": "laptop"}, headers=key)["token"]
     answer = site.ask("POST", "/tokens", {"name": "laptop"}, headers=key)
@@ -149,7 +149,7 @@ def test_a_token_is_not_shown_again_with_a_key(site: Site) -> None:
     assert text not in answer.text
 
 
-def test_every_operation_that_takes_a_key_is_done_once(site: Site) -> None:
+def test_every_operation_with_an_idempotency_key_is_executed_once(site: Site) -> None:
     """Created, copied, archived, submitted: the second time nothing is done, and the answer is the first."""
     things = fill(site, "alpha")
     for number, item in enumerate(operations_of(site.document)):
@@ -168,7 +168,7 @@ def test_every_operation_that_takes_a_key_is_done_once(site: Site) -> None:
             assert (again.status_code, again.text) == (first.status_code, first.text), item.key
 
 
-def test_only_what_is_posted_takes_a_key(common_site: Site, things: dict[str, str]) -> None:
+def test_only_post_accepts_an_idempotency_key(common_site: Site, things: dict[str, str]) -> None:
     for method, path in (("GET", "/me"), ("DELETE", "/tokens/x"), ("PATCH", "/clusters/local")):
         answer = common_site.ask(method, path, {} if method == "PATCH" else None, headers={"Idempotency-Key": "x"})
         assert problem_of(answer, 400)["code"] == "idempotency_key"

@@ -84,14 +84,14 @@ def nonce_of(answer: Response) -> str:
 
 
 @pytest.mark.parametrize("accept", [BROWSER, "*/*", "application/json"])
-def test_the_page_is_at_the_root_for_everybody(built: Site, accept: str) -> None:
+def test_page_is_served_at_the_root_without_sign_in(built: Site, accept: str) -> None:
     answer = ask(built, "/?search=gpu&sort=-name", accept=accept)
     nonce_of(answer)
     assert answer.headers["cache-control"] == "no-cache"
     assert answer.headers["x-frame-options"] == "DENY"
 
 
-def test_what_the_page_may_do_is_said_whole(built: Site) -> None:
+def test_content_security_policy_is_complete(built: Site) -> None:
     answer = ask(built, "/")
     assert answer.headers["content-security-policy"] == (
         f"default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce_of(answer)}'; img-src 'self' data:; "
@@ -99,7 +99,7 @@ def test_what_the_page_may_do_is_said_whole(built: Site) -> None:
     )
 
 
-def test_each_answer_has_a_nonce_of_its_own(built: Site) -> None:
+def test_each_response_has_its_own_nonce(built: Site) -> None:
     nonces = [nonce_of(ask(built, path)) for path in ("/", "/", "/policies", "/policies")]
     assert len(set(nonces)) == 4
 
@@ -108,7 +108,7 @@ def test_each_answer_has_a_nonce_of_its_own(built: Site) -> None:
     "path",
     ["/compute-resources", "/compute-resources/a.b?tab=revisions", "/organization/project/forest", "/index.html"],
 )
-def test_an_address_of_the_page_shows_it_to_a_browser(built: Site, path: str) -> None:
+def test_page_url_serves_the_page_to_a_browser(built: Site, path: str) -> None:
     nonce_of(ask(built, path))
     head = ask(built, path, "HEAD")
     assert (head.status_code, head.content) == (200, b"")
@@ -116,13 +116,13 @@ def test_an_address_of_the_page_shows_it_to_a_browser(built: Site, path: str) ->
 
 
 @pytest.mark.parametrize("accept", ["application/json", "*/*", "image/avif,image/*", "text/html;q=0", ""])
-def test_whoever_would_not_see_a_page_gets_a_problem(built: Site, accept: str) -> None:
+def test_request_that_does_not_accept_html_gets_a_problem(built: Site, accept: str) -> None:
     problem_of(ask(built, "/compute-resources", accept=accept), 404)
 
 
 @pytest.mark.parametrize("path", ["/", "/compute-resources", "/assets/index-1a2b3c.js"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])
-def test_nothing_else_is_done_to_a_page(built: Site, path: str, method: str) -> None:
+def test_page_supports_no_other_method(built: Site, path: str, method: str) -> None:
     answer = ask(built, path, method)
     assert problem_of(answer)["status"] == (404 if path == "/compute-resources" else 405)
     assert answer.headers.get("allow") == (None if path == "/compute-resources" else "GET")
@@ -135,7 +135,7 @@ def test_nothing_else_is_done_to_a_page(built: Site, path: str, method: str) -> 
         *("/login/elsewhere", "/assets", "/assets/", "/assets/index.js"),
     ],
 )
-def test_below_an_address_of_the_server_there_is_no_page(built: Site, path: str) -> None:
+def test_unknown_path_below_a_server_path_serves_no_page(built: Site, path: str) -> None:
     answer = ask(built, path)
     problem_of(answer, 404)
     assert "nonce" not in answer.headers["content-security-policy"]
@@ -152,7 +152,7 @@ def test_below_an_address_of_the_server_there_is_no_page(built: Site, path: str)
         ("/assets/inter-7a8b9c.woff2", b"\x00font", "font/woff2"),
     ],
 )
-def test_assets_are_kept_for_ever(built: Site, path: str, content: bytes, media_type: str) -> None:
+def test_assets_are_cached_forever(built: Site, path: str, content: bytes, media_type: str) -> None:
     for accept in ("*/*", BROWSER):
         answer = ask(built, path, accept=accept)
         assert (answer.status_code, answer.content) == (200, content)
@@ -165,7 +165,7 @@ def test_assets_are_kept_for_ever(built: Site, path: str, content: bytes, media_
     assert head.headers["content-length"] == str(len(content))
 
 
-def test_what_has_no_digest_in_its_name_is_asked_for_again(built: Site) -> None:
+def test_file_without_a_digest_in_its_name_is_revalidated(built: Site) -> None:
     answer = ask(built, "/favicon.svg", accept="image/*")
     assert (answer.content, answer.headers["content-type"]) == (b"<svg/>", "image/svg+xml")
     assert answer.headers["cache-control"] == "no-cache"
@@ -187,7 +187,7 @@ def test_what_has_no_digest_in_its_name_is_asked_for_again(built: Site) -> None:
         ("xgzip", False),
     ],
 )
-def test_an_asset_is_compressed_for_whoever_takes_that(built: Site, said: str, compressed: bool) -> None:
+def test_asset_is_compressed_if_the_client_accepts_it(built: Site, said: str, compressed: bool) -> None:
     answer = ask(built, "/assets/index-1a2b3c.js", accept_encoding=said)
     assert answer.content == SCRIPT
     assert answer.headers.get("content-encoding") == ("gzip" if compressed else None)
@@ -195,14 +195,14 @@ def test_an_asset_is_compressed_for_whoever_takes_that(built: Site, said: str, c
     assert (int(answer.headers["content-length"]) < len(SCRIPT)) == compressed
 
 
-def test_an_asset_without_a_compressed_form_is_sent_as_it_is(built: Site) -> None:
+def test_asset_without_a_compressed_file_is_sent_uncompressed(built: Site) -> None:
     answer = ask(built, "/assets/index-4d5e6f.css", accept_encoding="gzip")
     assert answer.content == STYLE
     assert "content-encoding" not in answer.headers
     assert "vary" not in answer.headers
 
 
-def test_a_mark_is_of_one_form_of_a_file(built: Site) -> None:
+def test_etag_depends_on_the_encoding(built: Site) -> None:
     path = "/assets/index-1a2b3c.js"
     plain, small = (ask(built, path, accept_encoding=said).headers["etag"] for said in ("identity", "gzip"))
     assert plain != small
@@ -235,14 +235,14 @@ def test_a_mark_is_of_one_form_of_a_file(built: Site) -> None:
         "/index.html.gz",
     ],
 )
-def test_nothing_outside_of_the_page_is_served(built: Site, path: str) -> None:
+def test_nothing_outside_the_page_folder_is_served(built: Site, path: str) -> None:
     status, body = ask_literally(built, path, "*/*")
     assert (status, json.loads(body)["code"]) == (404, "not_found")
     assert b"never served" not in ask_literally(built, path, BROWSER)[1]
 
 
 @pytest.mark.parametrize("path", ["//api", "//evil.example/login", "///", ""])
-def test_an_address_that_is_another_to_a_browser_shows_no_page(built: Site, path: str) -> None:
+def test_url_that_a_browser_would_normalize_serves_no_page(built: Site, path: str) -> None:
     assert ask_literally(built, path, BROWSER)[0] == 404
 
 
@@ -250,7 +250,7 @@ def test_an_address_that_is_another_to_a_browser_shows_no_page(built: Site, path
 
 
 @pytest.mark.parametrize("path", ["/", "/compute-resources"])
-def test_a_server_without_a_page_says_how_to_get_it(site: Site, path: str) -> None:
+def test_server_without_a_built_page_explains_how_to_build_it(site: Site, path: str) -> None:
     answer = ask(site, path)
     assert answer.status_code == 200
     assert "is not built" in answer.text
@@ -259,7 +259,7 @@ def test_a_server_without_a_page_says_how_to_get_it(site: Site, path: str) -> No
     problem_of(ask(site, "/assets/index-1a2b3c.js"), 404)
 
 
-def test_a_folder_without_a_page_is_none(sqlite_store: DatabaseStore, tmp_path: Path) -> None:
+def test_folder_without_a_page_counts_as_not_built(sqlite_store: DatabaseStore, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with open_site(sqlite_store, page=folder) as site:
             assert "is not built" in ask(site, "/").text
@@ -277,5 +277,5 @@ def test_a_folder_without_a_page_is_none(sqlite_store: DatabaseStore, tmp_path: 
         (",;,", False),
     ],
 )
-def test_what_is_accepted_is_read_from_the_header(header: str, taken: bool) -> None:
+def test_accept_header_is_parsed(header: str, taken: bool) -> None:
     assert accepts(header, "text/html") is taken

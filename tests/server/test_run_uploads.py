@@ -53,7 +53,7 @@ def run(filled_site: Site) -> tuple[Site, str, str]:
 
 
 @pytest.mark.every_store
-def test_a_run_fetches_its_code_and_hands_over_its_files(run: tuple[Site, str, str]) -> None:
+def test_run_downloads_its_code_and_uploads_its_files(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     code = site.ask("GET", f"/runs/{run_id}/code", token=token)
     assert (code.status_code, code.content, code.headers["content-type"]) == (200, CODE, "application/gzip")
@@ -67,7 +67,7 @@ def test_a_run_fetches_its_code_and_hands_over_its_files(run: tuple[Site, str, s
         assert run_files.load_file(tx, run_id, "output/a b/é?") == b"x" * size
 
 
-def test_a_file_may_come_in_pieces_of_any_length(run: tuple[Site, str, str]) -> None:
+def test_file_can_be_uploaded_in_chunks_of_any_size(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
 
     def pieces() -> Iterator[bytes]:
@@ -76,7 +76,7 @@ def test_a_file_may_come_in_pieces_of_any_length(run: tuple[Site, str, str]) -> 
     assert told(upload_file(site, run_id, "output/a", pieces(), token)) == {"path": "output/a", "size": 1_500_011}
 
 
-def test_users_still_read_the_code(run: tuple[Site, str, str]) -> None:
+def test_users_can_still_download_the_code(run: tuple[Site, str, str]) -> None:
     site, run_id, _ = run
     assert site.ask("GET", f"/runs/{run_id}/code").content == CODE
     assert site.ask("GET", f"/runs/{run_id}/code", token=site.token_of("vic", viewer="project/alpha")).content == CODE
@@ -84,7 +84,7 @@ def test_users_still_read_the_code(run: tuple[Site, str, str]) -> None:
     problem_of(site.ask("GET", f"/runs/{run_id}/code", token=None), 401)
 
 
-def test_only_the_run_itself_hands_over(run: tuple[Site, str, str]) -> None:
+def test_only_the_run_itself_can_upload(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     other, _ = start(site)
     for status, who in ((403, ""), (401, None), (401, "fl_nobody"), (401, f"{token}x"), (404, site.token_of("eve"))):
@@ -96,7 +96,7 @@ def test_only_the_run_itself_hands_over(run: tuple[Site, str, str]) -> None:
 
 
 @pytest.mark.parametrize("change", [{"active": False, "state": "completed"}, {"server_id": None, "state": "queued"}])
-def test_a_token_ends_with_the_run(run: tuple[Site, str, str], change: dict[str, Any]) -> None:
+def test_run_token_ends_with_the_run(run: tuple[Site, str, str], change: dict[str, Any]) -> None:
     site, run_id, token = run
     mark(site, run_id, **change)
     for answer in (
@@ -107,7 +107,7 @@ def test_a_token_ends_with_the_run(run: tuple[Site, str, str], change: dict[str,
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_the_token_opens_nothing_else(common_site: Site, operations: list[Operation]) -> None:
+def test_run_token_grants_nothing_else(common_site: Site, operations: list[Operation]) -> None:
     things = fill(common_site, "gamma")
     run_id, token = start(common_site, "gamma")
     things |= {"run": run_id, "ended": run_id}
@@ -123,13 +123,13 @@ def test_the_token_opens_nothing_else(common_site: Site, operations: list[Operat
             problem_of(answer, 401)
 
 
-def test_nothing_is_read_of_one_who_may_not_hand_over(run: tuple[Site, str, str]) -> None:
+def test_unauthorized_upload_is_rejected_before_the_body_is_read(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     for who, status in ((None, 401), ("", 403), (f"{token}x", 401), (token, 415)):
         problem_of(upload_file(site, run_id, "output/a", b"x", who, **{"Content-Type": "text/html"}), status)
 
 
-def test_a_file_that_is_too_large_is_refused_by_its_length_alone(run: tuple[Site, str, str]) -> None:
+def test_oversized_file_is_rejected_by_its_content_length(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     sent = {"Content-Length": str(MAX_FILE_BYTES + 1)}
     said = problem_of(upload_file(site, run_id, "output/a", b"", token, **sent), 413)
@@ -137,14 +137,14 @@ def test_a_file_that_is_too_large_is_refused_by_its_length_alone(run: tuple[Site
     assert said["hint"] == "write it to a volume"
 
 
-def test_a_file_that_grows_too_large_on_the_way_is_refused(run: tuple[Site, str, str]) -> None:
+def test_file_that_grows_beyond_the_limit_is_rejected(run: tuple[Site, str, str]) -> None:
     site, run_id, token = run
     pieces = (b"x" * 1024 * 1024 for _ in range(65))
     assert problem_of(upload_file(site, run_id, "output/a", pieces, token), 413)["hint"] == "write it to a volume"
     assert kept(site, run_id) == {}
 
 
-def test_the_largest_file_is_kept(site: Site) -> None:
+def test_largest_allowed_file_is_stored(site: Site) -> None:
     fill(site, "alpha")
     run_id, token = start(site)
     assert told(upload_file(site, run_id, "output/a", b"\x00" * MAX_FILE_BYTES, token))["size"] == MAX_FILE_BYTES
@@ -168,13 +168,13 @@ def test_the_largest_file_is_kept(site: Site) -> None:
         ("output/a?x=1", 422),
     ],
 )
-def test_no_path_leads_anywhere_else(run: tuple[Site, str, str], path: str, status: int) -> None:
+def test_path_traversal_is_rejected(run: tuple[Site, str, str], path: str, status: int) -> None:
     site, run_id, token = run
     problem_of(upload_file(site, run_id, path, b"x", token), status)
     assert kept(site, run_id) == {}
 
 
-def test_the_token_is_in_no_line_of_the_log(run: tuple[Site, str, str], log: Lines) -> None:
+def test_run_token_is_never_logged(run: tuple[Site, str, str], log: Lines) -> None:
     site, run_id, token = run
     upload_file(site, run_id, "output/a", b"x", token)
     upload_file(site, run_id, "output/a", b"x", f"{token}x")

@@ -19,7 +19,7 @@ TRICKS = (
 )  # fmt: skip
 
 
-def test_tricks_in_every_part_of_every_path_find_nothing(common_site: Site, operations: list[Operation]) -> None:
+def test_malicious_path_segments_find_nothing(common_site: Site, operations: list[Operation]) -> None:
     for turn, item in enumerate(operations):
         if not item.parameters("path"):
             continue
@@ -32,7 +32,7 @@ def test_tricks_in_every_part_of_every_path_find_nothing(common_site: Site, oper
 
 
 @pytest.mark.every_store
-def test_tricks_in_every_parameter_of_every_address_do_no_harm(
+def test_malicious_query_values_do_no_harm(
     filled_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
     live, ended = (filled_site.get(f"/runs?active={said}")["items"][0]["id"] for said in ("true", "false"))
@@ -50,13 +50,13 @@ def test_tricks_in_every_parameter_of_every_address_do_no_harm(
 
 
 @pytest.mark.every_store
-def test_tricks_are_searched_for_as_they_are_written(filled_site: Site) -> None:
+def test_malicious_search_text_is_matched_literally(filled_site: Site) -> None:
     for trick in TRICKS:
         answer = filled_site.ask("GET", f"/compute-resources?search={quoted(trick)}")
         assert answer.status_code != 200 or answer.json()["items"] == [], trick
 
 
-def test_a_parameter_that_means_nothing_is_refused_everywhere(
+def test_unknown_query_parameter_is_rejected_everywhere(
     common_site: Site, operations: list[Operation], things: dict[str, str]
 ) -> None:
     for item in operations:
@@ -76,14 +76,14 @@ def test_a_parameter_that_means_nothing_is_refused_everywhere(
         ("usage?=1", "''", "known: attempt"),
     ],
 )
-def test_a_parameter_that_is_not_understood_says_what_to_write(
+def test_invalid_query_parameter_gives_a_hint(
     common_site: Site, things: dict[str, str], asked: str, path: str, hint: str
 ) -> None:
     problem = problem_of(common_site.ask("GET", f"/runs/{things['ended']}/{asked}"), 422)
     assert [(found["path"], found["hint"]) for found in problem["violations"]] == [(path, hint)]
 
 
-def test_too_much_in_an_address_is_refused(common_site: Site) -> None:
+def test_too_long_url_is_rejected(common_site: Site) -> None:
     for query, status in (
         ("search=" + "x" * 20_000, 400),
         ("&".join(f"p{number}=1" for number in range(2000)), 422),
@@ -99,7 +99,7 @@ def test_too_much_in_an_address_is_refused(common_site: Site) -> None:
 
 
 @pytest.mark.every_store
-def test_many_filters_are_no_matter_of_the_database(filled_site: Site) -> None:
+def test_many_filters_do_not_break_the_database(filled_site: Site) -> None:
     for query in ("&".join(["name=a"] * 2300), "scope=" + ",".join(["a"] * 490), "&".join(["gpu_devices=%3E=1"] * 900)):
         with within(3):
             answer = filled_site.ask("GET", f"/compute-resources?{query}&total=true")
@@ -109,12 +109,12 @@ def test_many_filters_are_no_matter_of_the_database(filled_site: Site) -> None:
 @pytest.mark.parametrize(
     "path", ["/compute-resources/", "/nothing", "/compute-resources/x/y/z", "//me", "/me/", "/", "/api"]
 )
-def test_what_is_not_there_is_not_found(common_site: Site, path: str) -> None:
+def test_unknown_path_is_not_found(common_site: Site, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         problem_of(common_site.ask(method, API + path), 404)
 
 
-def test_what_is_not_done_somewhere_is_told_with_what_is(common_site: Site, operations: list[Operation]) -> None:
+def test_unsupported_method_lists_the_supported_ones(common_site: Site, operations: list[Operation]) -> None:
     known = [*operations, Operation("GET", f"{API}/openapi.json", {})]
     for path in sorted({re.sub(r"\{\w+\}", "x", item.path) for item in known}):
         # `/compute-resources/check` is an address of its own and that of one called check.
@@ -134,7 +134,7 @@ def test_head_is_get_without_the_body(common_site: Site, path: str) -> None:
     assert head.headers["content-type"] == got.headers["content-type"]
 
 
-def test_methods_that_nobody_knows_are_counted_as_one(common_site: Site) -> None:
+def test_unknown_methods_are_counted_as_one(common_site: Site) -> None:
     for number in range(20):
         common_site.client.request("X" + chr(65 + number), f"{API}/me")
     measured = common_site.ask("GET", "/metrics").text
@@ -147,7 +147,7 @@ def test_methods_that_nobody_knows_are_counted_as_one(common_site: Site) -> None
 @pytest.mark.parametrize(
     "value", ["", " ", "3,4", '"x"', "W/3x", "-1", "1e3", "0x1", "٣", '"3', "*,*", "9" * 5000, "a\x00b", '""']
 )
-def test_if_match_is_one_of_our_marks(common_site: Site, things: dict[str, str], value: str) -> None:
+def test_invalid_if_match_is_rejected(common_site: Site, things: dict[str, str], value: str) -> None:
     headers = {"If-Match": value.encode()}
     for method, path, body in (
         ("PATCH", "/compute-resources/alpha-resource", {"description": "x"}),
@@ -160,7 +160,7 @@ def test_if_match_is_one_of_our_marks(common_site: Site, things: dict[str, str],
 
 
 @pytest.mark.parametrize("value", ["", "x" * 256, "a\x00b", "a\tb", "\x7f", "\x85", "x" * 100_000])
-def test_an_idempotency_key_is_a_word(common_site: Site, value: str) -> None:
+def test_invalid_idempotency_key_is_rejected(common_site: Site, value: str) -> None:
     answer = common_site.ask(
         "POST", "/departments", {"name": "once"}, headers={"Idempotency-Key": value.encode("latin-1")}
     )
@@ -168,7 +168,7 @@ def test_an_idempotency_key_is_a_word(common_site: Site, value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["é" * 10, "' OR 1=1", "%00", "ÿ"])
-def test_an_idempotency_key_may_be_odd(common_site: Site, value: str) -> None:
+def test_unusual_idempotency_key_is_accepted_or_rejected_cleanly(common_site: Site, value: str) -> None:
     headers = {"Idempotency-Key": value.encode("latin-1")}
     answer = common_site.ask("POST", "/departments", {"name": f"odd-{len(value)}{ord(value[0])}"}, headers=headers)
     assert answer.status_code == 201 or problem_of(answer, 400)
@@ -189,14 +189,14 @@ def test_an_idempotency_key_may_be_odd(common_site: Site, value: str) -> None:
         "",
     ],
 )
-def test_whoever_sends_no_token_of_ours_is_nobody(common_site: Site, value: str) -> None:
+def test_invalid_authorization_header_is_rejected(common_site: Site, value: str) -> None:
     answer = common_site.ask("GET", "/me", headers={"Authorization": value.encode("latin-1")})
     problem_of(answer, 401)
     assert "xxxxx" not in answer.text
 
 
 @pytest.mark.parametrize("value", ["a b", "x" * 65, "ü", "a\x00b", "<script>", "", "a;b", '"a"', "a\nb"])
-def test_a_request_id_that_could_disturb_a_log_is_replaced(common_site: Site, value: str) -> None:
+def test_request_id_that_could_corrupt_a_log_is_replaced(common_site: Site, value: str) -> None:
     answer = common_site.ask("GET", "/me", headers={"X-Request-ID": value.encode("utf-8")})
     assert answer.status_code == 200
     assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
@@ -205,7 +205,7 @@ def test_a_request_id_that_could_disturb_a_log_is_replaced(common_site: Site, va
 @pytest.mark.parametrize(
     "cookie", ["fairlead_session=", "fairlead_session=\x00", "fairlead_session=\xff", "a" * 20_000, ";;;="]
 )
-def test_a_cookie_that_is_none_of_ours_is_nobody(common_site: Site, cookie: str) -> None:
+def test_invalid_session_cookie_is_rejected(common_site: Site, cookie: str) -> None:
     problem_of(common_site.ask("GET", "/me", token=None, headers={"Cookie": cookie.encode("latin-1")}), 401)
 
 
