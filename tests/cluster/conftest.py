@@ -21,8 +21,8 @@ GPU_LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu
 # Files that take longest, in the order in which workers take them: one that began last would run alone at the end.
 # xdist keeps this order with --no-loadscope-reorder; without it, files with the most tests come first.
 LONGEST = (
-    *("test_crashes", "test_long_outages", "test_faults", "test_real_pods", "test_storms"),
-    *("test_removals", "test_reasons", "test_kueue", "test_pairs", "test_rivals"),
+    *("test_crashes", "test_long_outages", "test_faults", "test_real_pods", "test_random_faults"),
+    *("test_removals", "test_reasons", "test_kueue", "test_two_servers", "test_killed_servers"),
 )
 
 

@@ -10,8 +10,8 @@ from tests.cluster.clients import Client, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
-from tests.cluster.test_ending import left_of
 from tests.cluster.test_reasons import adding, image
+from tests.cluster.test_run_end import left_of
 from tests.processes.machines import Machine
 
 LONG = 120.0

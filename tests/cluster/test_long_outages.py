@@ -1,6 +1,6 @@
 """A cluster that is away for a minute: no run is lost, none starts twice, and nothing is left.
 
-In a file of its own, so that another worker runs it at the same time as the random faults of test_storms.py.
+In a file of its own, so that another worker runs it at the same time as the random faults of test_random_faults.py.
 """
 
 import os
@@ -16,7 +16,7 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.ledgers import Ledger
 from tests.cluster.platforms import Platform
 from tests.cluster.test_outages import away
-from tests.cluster.test_storms import SLEEP, SUCCEED, WHOLE, prepare, warm_up
+from tests.cluster.test_random_faults import SLEEP, SUCCEED, WHOLE, prepare, warm_up
 from tests.processes.machines import Machine
 
 AWAY_SECONDS = 60.0

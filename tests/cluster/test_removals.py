@@ -11,8 +11,8 @@ from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.ledgers import AT_MOST_ONCE, SETTLE_SECONDS, Ledger
 from tests.cluster.platforms import Platform, wait_for
+from tests.cluster.test_random_faults import WHOLE
 from tests.cluster.test_reasons import adding
-from tests.cluster.test_storms import WHOLE
 from tests.processes.machines import Machine
 
 ALL_GPUS = {"resources": {"gpu": 8}}

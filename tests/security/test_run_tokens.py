@@ -9,7 +9,7 @@ from httpx2 import Response
 from fairlead.run_tokens import seal_run_token
 from tests.server.samples import CODE, address_of, body_of, fill
 from tests.server.sites import COOKIE, Operation, Site, problem_of
-from tests.server.test_handovers import KEYRING, mark, start
+from tests.server.test_run_uploads import KEYRING, mark, start
 
 # The operations that a run token allows, and their paths.
 OWN = {"read_run_code", "upload_run_file"}

@@ -19,8 +19,8 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.ledgers import AT_MOST_ONCE, Ledger
 from tests.cluster.platforms import Platform
 from tests.cluster.storms import make_seed
-from tests.cluster.test_pairs import Pair, pair, silence  # noqa: F401
-from tests.cluster.test_storms import FAIL, SLEEP, SUCCEED, WHOLE
+from tests.cluster.test_random_faults import FAIL, SLEEP, SUCCEED, WHOLE
+from tests.cluster.test_two_servers import Pair, pair, silence  # noqa: F401
 
 BLOWS = 6
 PATIENCE_SECONDS = 5.0  # timeout before the client tries the other server

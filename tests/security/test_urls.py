@@ -12,7 +12,7 @@ from tests.processes.execution import end
 from tests.security.neighbors import OURS, Neighbors
 from tests.server.samples import fill
 from tests.server.sites import Site, problem_of
-from tests.server.test_handovers import start
+from tests.server.test_run_uploads import start
 
 # Ways to write `..`, and what may stand between them.
 DOTS = [
