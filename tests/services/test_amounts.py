@@ -29,7 +29,7 @@ from tests.services.worlds import World, refused
         ({"mig": "2g.10gb"}, {"devices": 1, "mig": "2g.10gb"}),
     ],
 )
-def test_gpus_are_kept_as_they_were_asked_for(world: World, asked: Any, kept: Any) -> None:
+def test_gpu_requests_are_stored_as_requested(world: World, asked: Any, kept: Any) -> None:
     record = world.offer("gpu", resources={"gpu": asked})
     assert record.requirements["resources"]["gpu"] == kept
     assert world.preview(profile="gpu")["violations"] == []
@@ -54,7 +54,7 @@ def test_gpus_are_kept_as_they_were_asked_for(world: World, asked: Any, kept: An
         ({"requests": 1, "limits": 2}, "gpu"),
     ],
 )
-def test_gpus_that_nobody_can_give_are_refused(asked: Any, path: str) -> None:
+def test_invalid_gpu_requests_are_rejected(asked: Any, path: str) -> None:
     with pytest.raises(ValidationError) as caught:
         ComputeResource.model_validate({"name": "gpu", "requirements": {"resources": {"gpu": asked}}})
     violations = violations_of(caught.value, ComputeResource)
@@ -65,7 +65,7 @@ def test_gpus_that_nobody_can_give_are_refused(asked: Any, path: str) -> None:
         assert violation.hint
 
 
-def test_a_limit_over_the_request_of_gpu_memory_needs_the_switch(world: World) -> None:
+def test_gpu_memory_limit_above_the_request_needs_the_switch(world: World) -> None:
     gpu = {"devices": 1, "memory": {"request": "10GB", "limit": "20GB"}}
     with pytest.raises(RequestRejected) as caught:
         world.offer("gpu", resources={"gpu": gpu})
@@ -75,7 +75,7 @@ def test_a_limit_over_the_request_of_gpu_memory_needs_the_switch(world: World) -
     assert world.preview(profile="gpu")["violations"] == []
 
 
-def test_a_share_is_refused_where_the_only_cluster_in_reach_has_whole_gpus(world: World) -> None:
+def test_gpu_share_is_rejected_if_the_only_reachable_cluster_has_whole_gpus(world: World) -> None:
     share = {"gpu": {"devices": 1, "memory": "50%"}}
     with pytest.raises(RequestRejected) as caught:
         world.offer("half", scope="project/default", resources=share)
@@ -99,7 +99,7 @@ def test_a_share_is_refused_where_the_only_cluster_in_reach_has_whole_gpus(world
         ({"disk": "1Ti"}, {"disk": {"requests": "1Ti"}}),
     ],
 )
-def test_other_amounts_are_kept_in_their_one_form(world: World, resources: Any, kept: Any) -> None:
+def test_other_amounts_are_stored_in_canonical_form(world: World, resources: Any, kept: Any) -> None:
     record = world.offer("some", resources=resources)
     assert record.requirements["resources"] == kept
 
@@ -119,7 +119,7 @@ def test_other_amounts_are_kept_in_their_one_form(world: World, resources: Any, 
         {"gpus": 1},
     ],
 )
-def test_amounts_that_mean_nothing_are_refused_with_a_suggestion(resources: Any) -> None:
+def test_invalid_amounts_are_rejected_with_a_hint(resources: Any) -> None:
     with pytest.raises(ValidationError) as caught:
         ComputeResource.model_validate({"name": "some", "requirements": {"resources": resources}})
     for violation in violations_of(caught.value, ComputeResource):
@@ -128,7 +128,7 @@ def test_amounts_that_mean_nothing_are_refused_with_a_suggestion(resources: Any)
         assert violation.hint
 
 
-def test_a_gpu_in_other_words_is_refused(world: World) -> None:
+def test_gpu_as_an_extended_resource_is_rejected(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.offer("sly", resources={"extended": {"nvidia.com/gpu": 8}})
     assert refused(caught) == [("requirements.resources.extended.nvidia.com/gpu", "gpu_as_extended")]

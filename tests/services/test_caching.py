@@ -131,14 +131,14 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
 
 
 @pytest.mark.parametrize("what", SEEN)
-def test_what_one_server_changes_the_other_sees_at_once(pair: tuple[World, World], what: str) -> None:
+def test_change_on_one_server_is_visible_on_the_other_immediately(pair: tuple[World, World], what: str) -> None:
     change, look, expected = SEEN[what]
     change(pair[0])
     assert look(pair[1]) == expected
     assert look(pair[0]) == expected
 
 
-def test_a_role_that_is_taken_on_one_server_is_gone_on_the_other(pair: tuple[World, World]) -> None:
+def test_role_revoked_on_one_server_is_revoked_on_the_other(pair: tuple[World, World]) -> None:
     one, two = pair
     mia = one.grant("mia", "member", FOREST)
     assert two.submit(call=mia).created_by == "mia"
@@ -148,7 +148,7 @@ def test_a_role_that_is_taken_on_one_server_is_gone_on_the_other(pair: tuple[Wor
         one.submit(call=mia)
 
 
-def test_a_token_that_is_revoked_on_one_server_is_gone_on_the_other(pair: tuple[World, World]) -> None:
+def test_token_revoked_on_one_server_is_revoked_on_the_other(pair: tuple[World, World]) -> None:
     one, two = pair
     view = one.services.tokens.create(one.root, TokenRequest(name="x"))
     call = Call(bearer=view.token)
@@ -160,13 +160,13 @@ def test_a_token_that_is_revoked_on_one_server_is_gone_on_the_other(pair: tuple[
             world.services.tokens.me(call)
 
 
-def test_a_token_that_one_server_previewed_is_submitted_at_the_other(pair: tuple[World, World]) -> None:
+def test_plan_token_of_one_server_is_accepted_by_the_other(pair: tuple[World, World]) -> None:
     one, two = pair
     plan = one.preview(profile="big", secrets=["TOKEN"])
     assert two.submit(profile="big", secrets=["TOKEN"], plan_token=plan["token"]).state == "queued"
 
 
-def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, World]) -> None:
+def test_rolled_back_change_is_never_visible(pair: tuple[World, World]) -> None:
     one, _ = pair
     wrong = [
         {"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}},
@@ -183,7 +183,7 @@ def test_a_change_that_was_rolled_back_is_seen_by_nobody(pair: tuple[World, Worl
                 world.services.scopes.get(world.root, "project/new")
 
 
-def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World]) -> None:
+def test_change_after_a_rollback_is_visible(pair: tuple[World, World]) -> None:
     """The generation of a rolled back change is reused, so nothing may be cached under it."""
     one, two = pair
     with pytest.raises(FairleadError):
@@ -201,7 +201,7 @@ def test_after_a_rolled_back_change_the_next_one_counts(pair: tuple[World, World
 
 
 @pytest.mark.parametrize("key", ["name", "Name"])
-def test_a_rename_is_seen_by_previews_that_a_policy_sends_there(pair: tuple[World, World], key: str) -> None:
+def test_rename_is_visible_in_previews_with_a_policy_default(pair: tuple[World, World], key: str) -> None:
     one, two = pair
     one.put_policy(VISION, defaults={"profile": "big"})
     warm(one)
@@ -212,7 +212,7 @@ def test_a_rename_is_seen_by_previews_that_a_policy_sends_there(pair: tuple[Worl
         assert broken(world) == []
 
 
-def test_of_many_writers_at_two_servers_exactly_one_wins_each_revision(pair: tuple[World, World]) -> None:
+def test_exactly_one_of_many_writers_wins_each_revision(pair: tuple[World, World]) -> None:
     ended: list[str] = []
 
     def write(world: World, number: int) -> None:
@@ -233,7 +233,7 @@ def test_of_many_writers_at_two_servers_exactly_one_wins_each_revision(pair: tup
     assert [item.number for item in pair[0].services.compute_resources.revisions(pair[0].root, "big")] == [2, 1]
 
 
-def test_of_many_submissions_of_one_plan_exactly_one_wins(pair: tuple[World, World]) -> None:
+def test_exactly_one_of_many_submissions_of_a_plan_wins(pair: tuple[World, World]) -> None:
     token = pair[0].preview()["token"]
     ended: list[str] = []
 
@@ -253,7 +253,7 @@ def test_of_many_submissions_of_one_plan_exactly_one_wins(pair: tuple[World, Wor
     assert sorted(ended) == ["conflict"] * 5 + ["done"]
 
 
-def test_of_two_requests_with_one_key_at_the_same_time_one_is_kept_and_the_other_is_told(
+def test_only_one_of_two_concurrent_requests_with_one_idempotency_key_is_stored(
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_looked = threading.Barrier(2, timeout=0.2)  # broken where the second waits for the first

@@ -9,7 +9,7 @@ from fairlead.model.scopes import Cluster
 from tests.services.worlds import FOREST, VISION, World, listing, refused
 
 
-def test_a_check_says_what_create_would_refuse_and_keeps_nothing(world: World) -> None:
+def test_check_reports_what_create_would_reject_and_stores_nothing(world: World) -> None:
     world.put_policy(rules={"resources.gpu": {"max": 1}})
     asset = ComputeResource.model_validate({"name": "big", "requirements": {"resources": {"gpu": 2}}})
     findings = world.services.compute_resources.check(world.root, asset).findings
@@ -22,7 +22,7 @@ def test_a_check_says_what_create_would_refuse_and_keeps_nothing(world: World) -
     assert world.services.compute_resources.page(world.root, listing()).items == []
 
 
-def test_a_check_says_in_sentences_what_a_pod_gets_with_the_defaults_that_hold(world: World) -> None:
+def test_check_describes_the_pod_with_effective_defaults(world: World) -> None:
     world.put_policy(
         VISION, defaults={"resources": {"cpu": 1}}, limit_factor={"mem": 2}, rules={"resources.gpu": {"max": 1}}
     )
@@ -35,7 +35,7 @@ def test_a_check_says_in_sentences_what_a_pod_gets_with_the_defaults_that_hold(w
     assert ("resources.mem.limits", "risk", "Killed above 8 GiB (out of memory).") in told
 
 
-def test_a_check_names_no_cluster_that_the_caller_does_not_see(world: World) -> None:
+def test_check_names_only_visible_clusters(world: World) -> None:
     world.services.scopes.create(world.root, Cluster(name="hidden"))
     vic = world.grant("vic", "viewer", FOREST)
     asset = ComputeResource.model_validate({"name": "a", "requirements": {"resources": {"gpu": {"memory": "50%"}}}})
@@ -44,7 +44,7 @@ def test_a_check_names_no_cluster_that_the_caller_does_not_see(world: World) -> 
         assert ("hidden" in str(checked)) == seen
 
 
-def test_a_template_is_checked_with_the_compute_resource_that_it_names(world: World) -> None:
+def test_template_is_checked_with_its_compute_resource(world: World) -> None:
     world.offer("big", resources={"gpu": 2})
     template = Template.model_validate({"name": "start", "requirements": {"profile": "big"}})
     told = {

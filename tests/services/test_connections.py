@@ -52,7 +52,7 @@ def kept(world: World, scope: str = MAIN) -> SecretRecord | None:
         return tx.get(SecretRecord, scope=scope, name="KUBECONFIG")
 
 
-def test_a_kubeconfig_is_set_described_and_deleted(world: World) -> None:
+def test_kubeconfig_is_set_described_and_deleted(world: World) -> None:
     connections, root = world.services.connections, world.root
     made, new = connections.put(root, MAIN, TEXT, None)
     assert (made.context, made.server, made.user, made.revision, new) == ("main", SERVER, ["token"], 1, True)
@@ -77,7 +77,7 @@ def test_a_kubeconfig_is_set_described_and_deleted(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_only_the_context_that_is_meant_is_kept_and_sealed(world: World) -> None:
+def test_only_the_selected_context_is_stored_and_sealed(world: World) -> None:
     put(world)
     record = kept(world)
     assert record is not None
@@ -87,7 +87,7 @@ def test_only_the_context_that_is_meant_is_kept_and_sealed(world: World) -> None
     assert b"elsewhere" not in content
 
 
-def test_nothing_secret_is_anywhere_to_be_read(world: World) -> None:
+def test_credentials_are_never_shown(world: World) -> None:
     services, root = world.services, world.root
     shown: list[Any] = [
         services.connections.put(root, MAIN, TEXT, None),
@@ -105,7 +105,7 @@ def test_nothing_secret_is_anywhere_to_be_read(world: World) -> None:
         assert TOKEN.encode() not in msgspec.json.encode(item)
 
 
-def test_the_audit_tells_neither_value_nor_seal(world: World) -> None:
+def test_audit_contains_neither_value_nor_seal(world: World) -> None:
     put(world)
     record = kept(world)
     assert record is not None
@@ -115,14 +115,14 @@ def test_the_audit_tells_neither_value_nor_seal(world: World) -> None:
     assert "sealed" not in entry.after
 
 
-def test_it_is_no_secret_of_a_project(world: World) -> None:
+def test_kubeconfig_is_not_a_project_secret(world: World) -> None:
     put(world)
     assert names(world.services.secrets.page(world.root, FOREST, listing()).items) == []
     violations = world.preview(secrets=["KUBECONFIG"])["violations"]
     assert [(item["path"], item["rule"]) for item in violations] == [("secrets.KUBECONFIG", "unknown_secret")]
 
 
-def test_a_project_may_have_a_secret_of_that_name(world: World) -> None:
+def test_project_can_have_a_secret_named_kubeconfig(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "KUBECONFIG", "a value of the project")
     put(world)
     assert world.submit(secrets=["KUBECONFIG"]).uses == ["secret/KUBECONFIG"]
@@ -131,7 +131,7 @@ def test_a_project_may_have_a_secret_of_that_name(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_kubeconfig_goes_with_its_cluster_and_follows_its_name(world: World) -> None:
+def test_kubeconfig_follows_the_name_of_its_cluster_and_is_deleted_with_it(world: World) -> None:
     services, root = world.services, world.root
     services.scopes.create(root, Cluster(name="spare"))
     put(world, scope="cluster/spare")
@@ -143,7 +143,7 @@ def test_a_kubeconfig_goes_with_its_cluster_and_follows_its_name(world: World) -
     assert ("kubeconfig.delete", "KUBECONFIG") in world.told()
 
 
-def test_a_cluster_in_which_something_lives_keeps_its_kubeconfig(world: World) -> None:
+def test_kubeconfig_of_a_cluster_with_departments_is_retained(world: World) -> None:
     put(world)
     with pytest.raises(Conflict) as caught:
         world.services.scopes.delete(world.root, MAIN)
@@ -151,7 +151,7 @@ def test_a_cluster_in_which_something_lives_keeps_its_kubeconfig(world: World) -
     assert kept(world) is not None
 
 
-def test_after_a_rotation_it_is_sealed_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubeconfig_is_resealed_after_a_key_rotation(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     put(world)
     rotated = make_world(world.store, monkeypatch, keys=f"{OTHER_KEY},{SAFE_KEY}")
     assert rotated.services.secrets.reseal(world.root) == 1
@@ -161,7 +161,7 @@ def test_after_a_rotation_it_is_sealed_anew(world: World, monkeypatch: pytest.Mo
     assert kubeconfigs.parse_serialized(content)[1].token == TOKEN
 
 
-def test_only_who_governs_the_cluster_may_change_or_check_it(world: World) -> None:
+def test_only_cluster_administrators_can_change_or_check_it(world: World) -> None:
     put(world)
     connections = world.services.connections
     for role in ("viewer", "member", "editor"):
@@ -181,7 +181,7 @@ def test_only_who_governs_the_cluster_may_change_or_check_it(world: World) -> No
         connections.get(call_as("nobody"), MAIN)
 
 
-def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None:
+def test_second_write_of_the_same_revision_is_rejected(world: World) -> None:
     connections, read = world.services.connections, call_as(revision=1)
     with pytest.raises(Changed):
         connections.put(read, MAIN, TEXT, None)
@@ -194,7 +194,7 @@ def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None
 
 
 @pytest.mark.parametrize("scope", ["cluster/none", "platform", LAKE, "department/vision", "cluster/"])
-def test_only_clusters_are_reached(world: World, scope: str) -> None:
+def test_only_clusters_have_connections(world: World, scope: str) -> None:
     for ask in (world.services.connections.get, world.services.connections.check):
         with pytest.raises(NotFound):
             ask(world.root, scope)
@@ -204,7 +204,9 @@ def test_only_clusters_are_reached(world: World, scope: str) -> None:
     ("said", "told"),
     [({"executor": "local"}, "executor: local"), ({"connection": "in_cluster"}, "connection: in_cluster")],
 )
-def test_who_is_reached_otherwise_needs_none(world: World, said: dict[str, Any], told: str) -> None:
+def test_cluster_with_another_access_method_accepts_no_kubeconfig(
+    world: World, said: dict[str, Any], told: str
+) -> None:
     world.services.scopes.create(world.root, Cluster(name="near", **said))
     with pytest.raises(Conflict, match=f"cluster/near has {told}"):
         put(world, scope="cluster/near")
@@ -227,7 +229,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_used_is_refused_and_not_repeated(world: World, case: str) -> None:
+def test_invalid_kubeconfig_is_rejected_and_not_repeated(world: World, case: str) -> None:
     text, expected = BAD[case]
     with pytest.raises(RequestRejected) as caught:
         put(world, text)
@@ -236,7 +238,7 @@ def test_what_cannot_be_used_is_refused_and_not_repeated(world: World, case: str
     assert kept(world) is None
 
 
-def test_what_is_wrong_leaves_what_was_there(world: World) -> None:
+def test_rejected_kubeconfig_leaves_the_stored_one_unchanged(world: World) -> None:
     put(world)
     with pytest.raises(RequestRejected):
         put(world, "- nothing")
@@ -256,7 +258,7 @@ class Asked(MemoryExecutor):
         return [Check("all", "ok", "is well")]
 
 
-def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
+def test_check_passes_the_projects_of_the_cluster_to_the_executor(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = Asked()
@@ -268,7 +270,7 @@ def test_a_check_asks_the_executor_about_the_projects_on_the_cluster(
     assert executor.projects == ["forest", "lake", "meadow"]
 
 
-def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
+def test_disabled_certificate_verification_is_reported(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = found_world(
@@ -281,7 +283,7 @@ def test_a_cluster_whose_certificate_nobody_looks_at_is_told(
     assert (first.name, first.state) == ("certificate", "warning")
 
 
-def test_where_nobody_executes_the_check_says_what_is_missing(world: World) -> None:
+def test_check_without_an_executor_reports_what_is_missing(world: World) -> None:
     services, root = world.services, world.root
     (check,) = services.connections.check(root, MAIN)
     assert (check.name, check.state) == ("connection", "problem")
@@ -295,7 +297,7 @@ def test_where_nobody_executes_the_check_says_what_is_missing(world: World) -> N
     assert "machine" in check.message
 
 
-def test_a_cluster_with_live_runs_stays_where_it_is(world: World) -> None:
+def test_server_of_a_cluster_with_active_runs_cannot_change(world: World) -> None:
     """At another address may be another cluster: its runs would be taken for gone, and go on."""
     put(world)
     run = world.submit(FOREST)
@@ -308,7 +310,7 @@ def test_a_cluster_with_live_runs_stays_where_it_is(world: World) -> None:
     assert put(world, elsewhere).server == "https://10.9.9.9:6443"
 
 
-def test_volumes_on_a_cluster_are_not_left_behind(world: World) -> None:
+def test_namespace_change_that_would_orphan_volumes_is_rejected(world: World) -> None:
     scopes, root = world.services.scopes, world.root
     world.services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "sets", "size": "1Gi"}))
     scopes.edit(root, MAIN, {"namespace": "ai-{project}"})  # no runs there yet

@@ -100,7 +100,7 @@ TABLE = [(permission, name) for permission, use_cases in ROLE_PERMISSIONS.items(
 
 @pytest.mark.parametrize("role", MAY)
 @pytest.mark.parametrize(("permission", "name"), TABLE, ids=[name for _, name in TABLE])
-def test_a_role_at_a_scope_allows_its_deeds_there_and_below_alone(
+def test_role_grants_its_permissions_at_its_scope_and_below(
     world: World, role: str, permission: str, name: str
 ) -> None:
     use_case = ROLE_PERMISSIONS[permission][name]
@@ -115,7 +115,7 @@ def test_a_role_at_a_scope_allows_its_deeds_there_and_below_alone(
 
 
 @pytest.mark.parametrize("name", [*OFFER, *GOVERN])
-def test_what_is_above_a_role_is_seen_and_not_touched(world: World, name: str) -> None:
+def test_scopes_above_a_role_are_visible_but_read_only(world: World, name: str) -> None:
     use_case = {**OFFER, **GOVERN}[name]
     user = world.grant("una", "admin", FOREST)
     for scope in (VISION, MAIN):
@@ -125,7 +125,7 @@ def test_what_is_above_a_role_is_seen_and_not_touched(world: World, name: str) -
             assert outcome(SEE[look], world, user, scope) == "done"
 
 
-def test_roles_of_groups_count_and_add_up(world: World) -> None:
+def test_group_roles_apply_and_accumulate(world: World) -> None:
     world.grant("group:readers", "viewer", VISION)
     world.grant("group:workers", "member", FOREST)
     reader, both = call_as("ann", "readers"), call_as("bob", "readers", "workers")
@@ -203,7 +203,7 @@ def furnish(world: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("role", ["viewer", "admin"])
-def test_nothing_of_a_sibling_project_is_there(world: World, role: str) -> None:
+def test_objects_of_a_sibling_project_are_not_found(world: World, role: str) -> None:
     known = furnish(world)
     user = world.grant("una", role, FOREST)
     ended = {name: _ended(use_case, world, user, known) for name, use_case in STRANGE.items()}
@@ -233,7 +233,7 @@ def _ended(use_case: Callable[[World, Call, Any], Any], world: World, user: Call
     return "done"
 
 
-def test_who_has_no_role_sees_nothing_at_all(world: World) -> None:
+def test_user_without_roles_sees_nothing(world: World) -> None:
     nobody = call_as("nobody")
     assert world.services.scopes.page(nobody, listing()).items == []
     assert world.services.tokens.me(nobody).roles == []
@@ -258,7 +258,7 @@ def test_who_has_no_role_sees_nothing_at_all(world: World) -> None:
         (lambda w, c: w.submit(call=c), "member or admin"),
     ],
 )
-def test_a_refusal_names_the_roles_that_would_allow_it(
+def test_forbidden_error_names_the_roles_that_would_allow_the_action(
     world: World, use_case: Callable[[World, Call], Any], roles: str
 ) -> None:
     viewer = world.grant("vic", "viewer", FOREST)
@@ -267,7 +267,7 @@ def test_a_refusal_names_the_roles_that_would_allow_it(
     assert caught.value.hint == f"ask an administrator of {FOREST} for the role {roles}"
 
 
-def test_who_governs_a_department_gives_and_takes_roles_there_and_below_alone(world: World) -> None:
+def test_department_administrator_manages_roles_there_and_below_only(world: World) -> None:
     grants = world.services.grants
     ada = world.grant("ada", "admin", VISION)
     made = _grant(world, ada, FOREST)
@@ -288,7 +288,7 @@ def test_who_governs_a_department_gives_and_takes_roles_there_and_below_alone(wo
 
 
 @pytest.mark.every_store
-def test_a_role_is_given_once_and_gone_at_once(world: World) -> None:
+def test_role_is_granted_once_and_revoked_immediately(world: World) -> None:
     mia = world.grant("mia", "member", FOREST)
     with pytest.raises(Conflict, match="user:mia already has the role member at project/forest"):
         world.grant("mia", "member", FOREST)
@@ -299,7 +299,7 @@ def test_a_role_is_given_once_and_gone_at_once(world: World) -> None:
         world.submit(call=mia)
 
 
-def test_the_last_administrator_of_the_platform_stays(world: World) -> None:
+def test_last_platform_administrator_cannot_be_removed(world: World) -> None:
     grants = world.services.grants
     root = grants.page(world.root, listing(scope="platform")).items[0]
     with pytest.raises(Conflict, match="the last administrator of the platform"):

@@ -22,19 +22,19 @@ def give_place(world: World, scope: str = FOREST, **asked: Any) -> RunRecord:
     return run
 
 
-def test_a_run_says_what_all_its_pods_hold(world: World) -> None:
+def test_run_records_the_amounts_of_all_its_pods(world: World) -> None:
     run = world.submit(replicas=3, resources={"gpu": 2, "cpu": "500m", "mem": "4Gi"})
     assert (run.gpus, run.cpu_millicores, run.mem_bytes) == (6, 1500, 12 * 2**30)
     nothing = world.submit()
     assert (nothing.gpus, nothing.cpu_millicores, nothing.mem_bytes) == (0, 0, 0)
 
 
-def test_a_part_of_a_gpu_counts_as_one_and_a_limit_alone_as_its_request(world: World) -> None:
+def test_gpu_share_counts_as_one_gpu_and_a_limit_without_a_request_as_the_request(world: World) -> None:
     run = world.submit(resources={"gpu": {"memory": "50%"}, "mem": {"limits": "2Gi"}})
     assert (run.gpus, run.mem_bytes) == (1, 2 * 2**30)
 
 
-def test_what_a_compute_resource_and_defaults_say_counts(world: World) -> None:
+def test_amounts_of_compute_resources_and_defaults_count(world: World) -> None:
     world.offer("big", resources={"gpu": 4})
     world.put_policy(VISION, defaults={"resources": {"cpu": 2}})
     run = world.submit(profile="big", resources={"gpu": 1})
@@ -42,7 +42,7 @@ def test_what_a_compute_resource_and_defaults_say_counts(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_use_is_added_up_from_the_projects_to_the_platform(world: World) -> None:
+def test_usage_is_summed_from_projects_to_the_platform(world: World) -> None:
     give_place(world, FOREST, resources={"gpu": 1, "cpu": 1, "mem": "1Gi"})
     give_place(world, FOREST, resources={"gpu": 1, "cpu": "250m", "mem": "1Gi"})
     give_place(world, MEADOW, replicas=2, resources={"mem": "1Gi"})
@@ -53,7 +53,7 @@ def test_use_is_added_up_from_the_projects_to_the_platform(world: World) -> None
     assert used(world, "platform") == {"gpu": 5, "cpu": "1250m", "mem": "4Gi", "runs": 4}
 
 
-def test_each_quota_says_what_is_used_at_its_own_scope(world: World) -> None:
+def test_each_quota_shows_the_usage_at_its_own_scope(world: World) -> None:
     world.put_policy(quota={"gpu": 100})
     world.put_policy(VISION, rules={"resources.gpu": {"max": 8}})
     world.put_policy(FOREST, quota={"gpu": 8, "runs": 5})
@@ -67,7 +67,7 @@ def test_each_quota_says_what_is_used_at_its_own_scope(world: World) -> None:
     assert effective.quotas[1]["used"] == effective.used
 
 
-def test_what_waits_or_is_finished_holds_nothing(world: World) -> None:
+def test_waiting_and_finished_runs_use_no_quota(world: World) -> None:
     world.submit(resources={"gpu": 2})
     run = give_place(world, resources={"gpu": 2})
     assert used(world, FOREST)["gpu"] == 2
@@ -76,7 +76,7 @@ def test_what_waits_or_is_finished_holds_nothing(world: World) -> None:
     assert used(world, FOREST) == {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
 
 
-def test_those_who_see_a_scope_see_what_is_used_there_by_all(world: World) -> None:
+def test_usage_of_a_visible_scope_includes_all_runs(world: World) -> None:
     world.put_policy(VISION, quota={"gpu": 8})
     give_place(world, MEADOW, resources={"gpu": 3})
     vic = world.grant("vic", "viewer", FOREST)
@@ -85,7 +85,7 @@ def test_those_who_see_a_scope_see_what_is_used_there_by_all(world: World) -> No
 
 
 @pytest.mark.every_store
-def test_the_most_that_can_be_asked_for_is_counted_too(world: World) -> None:
+def test_maximum_amounts_can_be_summed(world: World) -> None:
     for _ in range(3):
         give_place(world, replicas=10_000, resources={"mem": "7Ei", "cpu": "7E"})
     assert used(world, FOREST)["runs"] == 3

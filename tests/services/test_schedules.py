@@ -39,7 +39,7 @@ def read(world: World, name: str = "train") -> ScheduleRecord:
     return world.services.schedules.get(world.root, FOREST, name)
 
 
-def test_a_schedule_is_kept_listed_changed_and_deleted(world: World) -> None:
+def test_schedule_is_created_listed_changed_and_deleted(world: World) -> None:
     schedules, root = world.services.schedules, world.root
     made = keep(world)
     assert (made.name, made.cron, made.timezone, made.user, made.next_at) == ("train", "0 6 * * *", "UTC", "root", SIX)
@@ -58,13 +58,13 @@ def test_a_schedule_is_kept_listed_changed_and_deleted(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_name_that_is_taken_is_a_conflict(world: World) -> None:
+def test_duplicate_name_is_a_conflict(world: World) -> None:
     keep(world)
     with pytest.raises(Conflict, match="schedule train already exists in project/forest"):
         keep(world)
 
 
-def test_a_schedule_that_would_be_refused_now_is_not_kept(world: World) -> None:
+def test_schedule_that_would_be_rejected_now_is_not_stored(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         keep(world, {"cron": "never", "timezone": "Mars"}, profile="nothing")
     assert {found.path for found in caught.value.violations} == {"profile", "schedule.cron", "schedule.timezone"}
@@ -73,7 +73,7 @@ def test_a_schedule_that_would_be_refused_now_is_not_kept(world: World) -> None:
     assert [found.path for found in caught.value.violations] == ["schedule"]
 
 
-def test_a_run_with_a_schedule_is_told_where_that_goes(world: World) -> None:
+def test_run_with_a_schedule_is_rejected_with_a_hint(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.submit(schedule="0 6 * * *")
     (found,) = caught.value.violations
@@ -81,7 +81,7 @@ def test_a_run_with_a_schedule_is_told_where_that_goes(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_at_each_of_its_times_a_run_is_submitted_as_whoever_wrote_it(world: World) -> None:
+def test_run_is_submitted_at_each_scheduled_time_as_the_creator(world: World) -> None:
     keep(world, call=world.grant("ada", "member", FOREST), envs={"EPOCHS": "3"})
     look_at(world, SIX - timedelta(seconds=1))
     assert runs_of(world) == []
@@ -99,7 +99,7 @@ def test_at_each_of_its_times_a_run_is_submitted_as_whoever_wrote_it(world: Worl
     assert len(runs_of(world)) == 2
 
 
-def test_each_time_is_planned_anew_so_that_policies_of_then_apply(world: World) -> None:
+def test_each_run_is_planned_with_the_current_policies(world: World) -> None:
     keep(world, resources={"gpu": 4})
     world.put_policy(rules={"resources.gpu": {"max": 2}})
     look_at(world, SIX + timedelta(seconds=1))
@@ -115,7 +115,7 @@ def test_each_time_is_planned_anew_so_that_policies_of_then_apply(world: World) 
     assert read(world).last_problem is None
 
 
-def test_who_may_no_longer_work_there_submits_nothing(world: World) -> None:
+def test_creator_without_permission_submits_nothing(world: World) -> None:
     ada = world.grant("ada", "member", FOREST)
     keep(world, call=ada)
     (grant,) = (role for role in world.services.grants.page(world.root, listing()).items if role.subject == "user:ada")
@@ -126,14 +126,14 @@ def test_who_may_no_longer_work_there_submits_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(("missed", "count"), [("skip", 0), ("once", 1), ("all", 3)])
-def test_what_was_missed_is_submitted_as_it_says(world: World, missed: str, count: int) -> None:
+def test_missed_times_are_submitted_as_configured(world: World, missed: str, count: int) -> None:
     keep(world, {"cron": "0 6 * * *", "missed": missed})
     look_at(world, SIX + timedelta(days=2, hours=1))
     assert len(runs_of(world)) == count
     assert read(world).next_at == SIX + timedelta(days=3)
 
 
-def test_a_time_is_left_out_while_the_run_before_goes_on_where_that_is_said(world: World) -> None:
+def test_overlap_skip_skips_a_time_while_the_previous_run_is_active(world: World) -> None:
     keep(world, {"cron": "0 6 * * *", "overlap": "skip"})
     look_at(world, SIX + timedelta(seconds=1))
     look_at(world, SIX + timedelta(days=1, seconds=1))
@@ -144,7 +144,7 @@ def test_a_time_is_left_out_while_the_run_before_goes_on_where_that_is_said(worl
     assert len(runs_of(world)) == 2
 
 
-def test_while_it_is_paused_nothing_is_missed(world: World) -> None:
+def test_paused_schedule_misses_nothing(world: World) -> None:
     schedules, root = world.services.schedules, world.root
     keep(world, {"cron": "0 6 * * *", "missed": "all"})
     assert schedules.pause(root, FOREST, "train").next_at is None
@@ -156,7 +156,7 @@ def test_while_it_is_paused_nothing_is_missed(world: World) -> None:
     assert schedules.resume(root, FOREST, "train") == resumed
 
 
-def test_a_run_now_leaves_its_times_as_they_are(world: World) -> None:
+def test_manual_run_does_not_change_the_scheduled_times(world: World) -> None:
     kept = keep(world)
     run = world.services.schedules.run(world.root, FOREST, "train")
     assert (run.schedule, run.created_by) == ("train", "root")
@@ -175,7 +175,7 @@ def test_two_servers_submit_each_time_once(world: World) -> None:
     assert len(runs_of(world)) == 1
 
 
-def test_only_members_keep_and_pause_schedules_and_others_do_not_see_them(world: World) -> None:
+def test_only_members_manage_schedules_and_strangers_do_not_see_them(world: World) -> None:
     keep(world)
     viewer, stranger = world.grant("vera", "viewer", FOREST), call_as("stranger")
     assert world.services.schedules.get(viewer, FOREST, "train").name == "train"
@@ -188,7 +188,7 @@ def test_only_members_keep_and_pause_schedules_and_others_do_not_see_them(world:
         keep(world, {"cron": "@daily", "name": "hers"}, call=viewer)
 
 
-def test_a_function_that_is_only_named_is_the_one_of_then(world: World) -> None:
+def test_named_function_is_resolved_at_the_scheduled_time(world: World) -> None:
     world.submit(function={"name": "train", "kind": "container", "image": "registry.example/train:1"})
     keep(world, function="train")
     world.submit(function={"name": "train", "kind": "container", "image": "registry.example/train:2"})
@@ -197,7 +197,7 @@ def test_a_function_that_is_only_named_is_the_one_of_then(world: World) -> None:
     assert world.services.runs.plan(world.root, run.id).request["function"]["image"] == "registry.example/train:2"
 
 
-def test_a_schedule_that_cannot_be_read_keeps_no_other_from_being_submitted(world: World) -> None:
+def test_unreadable_schedule_does_not_block_others(world: World) -> None:
     odd = keep(world, {"cron": "0 6 * * *", "name": "odd"})
     with world.store.recording() as tx:
         tx.save(replace(odd, timezone="Nowhere/Known", revision=odd.revision + 1))
@@ -207,14 +207,14 @@ def test_a_schedule_that_cannot_be_read_keeps_no_other_from_being_submitted(worl
 
 
 @pytest.mark.parametrize("change", [{}, {"cron": None}, {"cron": "often"}])
-def test_a_change_that_changes_nothing_or_is_wrong_is_refused(world: World, change: dict[str, Any]) -> None:
+def test_empty_or_invalid_change_is_rejected(world: World, change: dict[str, Any]) -> None:
     before = keep(world)
     with pytest.raises(RequestRejected):
         world.services.schedules.change(world.root, FOREST, "train", change)
     assert read(world) == before
 
 
-def test_a_run_that_takes_the_place_of_another_is_of_the_same_schedule(world: World) -> None:
+def test_replacement_run_belongs_to_the_same_schedule(world: World) -> None:
     keep(world)
     look_at(world, SIX)
     (run,) = runs_of(world)
@@ -222,7 +222,7 @@ def test_a_run_that_takes_the_place_of_another_is_of_the_same_schedule(world: Wo
     assert [kept.priority for kept in runs_of(world)] == [0, 3]
 
 
-def test_a_project_with_a_schedule_is_not_deleted(world: World) -> None:
+def test_project_with_a_schedule_cannot_be_deleted(world: World) -> None:
     keep(world)
     with pytest.raises(Conflict, match="schedule train"):
         world.services.scopes.delete(world.root, FOREST)

@@ -37,7 +37,7 @@ def kept(world: World, name: str = "TOKEN") -> SecretRecord:
     return record
 
 
-def test_a_secret_is_set_named_and_deleted(world: World) -> None:
+def test_secret_is_set_listed_and_deleted(world: World) -> None:
     secrets, root = world.services.secrets, world.root
     made, new = secrets.put(root, FOREST, "TOKEN", VALUE)
     assert (made.name, made.scope, made.revision, made.created_by, new) == ("TOKEN", FOREST, 1, "root", True)
@@ -53,7 +53,7 @@ def test_a_secret_is_set_named_and_deleted(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_the_value_is_kept_sealed_for_this_secret_alone(world: World) -> None:
+def test_value_is_sealed_for_its_secret_only(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
     world.services.secrets.put(world.root, FOREST, "OTHER", VALUE)
     record, other = kept(world), kept(world, "OTHER")
@@ -64,7 +64,7 @@ def test_the_value_is_kept_sealed_for_this_secret_alone(world: World) -> None:
         world.keyring.open(Sealed(record.sealed, record.key_id), other.id)
 
 
-def test_the_value_is_nowhere_to_be_read(world: World) -> None:
+def test_value_is_never_shown(world: World) -> None:
     services, root = world.services, world.root
     shown: list[Any] = [services.secrets.put(root, FOREST, "TOKEN", VALUE)]
     shown.append(services.secrets.put(root, FOREST, "TOKEN", VALUE + "!"))
@@ -83,7 +83,7 @@ def test_the_value_is_nowhere_to_be_read(world: World) -> None:
     assert "hunter2" not in str(SecretValue(value=VALUE))
 
 
-def test_the_audit_tells_of_a_secret_neither_value_nor_seal(world: World) -> None:
+def test_audit_of_a_secret_contains_neither_value_nor_seal(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
     record = kept(world)
     entry = world.audit(kind="secret")[0]
@@ -96,14 +96,14 @@ def test_the_audit_tells_of_a_secret_neither_value_nor_seal(world: World) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "1ST", "with space", "a/b", "..", "x" * 254, "ä", "\0"])
-def test_a_name_that_no_process_could_be_given_is_refused(world: World, name: str) -> None:
+def test_name_that_is_not_an_environment_variable_is_rejected(world: World, name: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.secrets.put(world.root, FOREST, name, VALUE)
     assert [path for path, _ in refused(caught)] == ["name"]
     assert VALUE not in str(caught.value)
 
 
-def test_runs_are_given_secrets_of_their_project_alone(world: World) -> None:
+def test_runs_can_use_only_secrets_of_their_project(world: World) -> None:
     world.services.secrets.put(world.root, LAKE, "TOKEN", VALUE)
     violations = world.preview(secrets=["TOKEN"])["violations"]
     assert found(violations) == [("secrets.TOKEN", "unknown_secret")]
@@ -116,7 +116,7 @@ def test_runs_are_given_secrets_of_their_project_alone(world: World) -> None:
     assert world.submit(function=image).uses == ["secret/TOKEN"]
 
 
-def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None:
+def test_second_write_of_the_same_revision_is_rejected(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", "a")
     read = call_as(revision=1)
     world.services.secrets.put(read, FOREST, "TOKEN", "b")
@@ -126,7 +126,7 @@ def test_of_two_writers_of_one_revision_the_second_is_told(world: World) -> None
         world.services.secrets.delete(read, FOREST, "TOKEN")
 
 
-def test_secrets_are_for_members_of_the_project(world: World) -> None:
+def test_only_members_can_change_secrets(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", "a")
     for role in ("viewer", "editor"):
         user = world.grant(role, role, FOREST)
@@ -142,9 +142,7 @@ def test_secrets_are_for_members_of_the_project(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_after_a_rotation_every_secret_is_sealed_anew_and_the_old_key_can_go(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_secret_is_resealed_after_a_key_rotation(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TOKEN", "OTHER"):
         world.services.secrets.put(world.root, FOREST, name, VALUE)
     old = kept(world)
@@ -158,9 +156,7 @@ def test_after_a_rotation_every_secret_is_sealed_anew_and_the_old_key_can_go(
     assert len(world.audit(action="secret.reseal")) == 2
 
 
-def test_a_secret_whose_key_is_lost_is_not_resealed_as_something_else(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secret_with_a_lost_key_is_not_resealed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
     lost = make_world(world.store, monkeypatch, keys=OTHER_KEY)
     with pytest.raises(Unavailable):

@@ -72,7 +72,7 @@ def scene(store: Store, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 @pytest.mark.every_store
-def test_a_word_lets_in_once(scene: Scene) -> None:
+def test_code_works_once(scene: Scene) -> None:
     run = scene.serve()
     word = scene.word(run)
     ticket = scene.serving.redeem_code(Call(), run.id, word)
@@ -82,7 +82,7 @@ def test_a_word_lets_in_once(scene: Scene) -> None:
 
 
 @pytest.mark.every_store
-def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> None:
+def test_only_one_of_many_concurrent_uses_of_a_code_succeeds(scene: Scene) -> None:
     run = scene.serve()
     # Several servers with one store and no shared memory.
     servers = [composition.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
@@ -104,7 +104,7 @@ def test_of_many_who_come_with_one_word_at_once_one_is_let_in(scene: Scene) -> N
     assert sorted(ends) == ["in", *["this link has already been used"] * 3]
 
 
-def test_words_that_were_used_are_forgotten_once_they_are_too_old_to_matter(scene: Scene) -> None:
+def test_used_codes_are_deleted_after_they_expired(scene: Scene) -> None:
     run = scene.serve()
     for _ in range(3):
         scene.serving.redeem_code(Call(), run.id, scene.word(run))
@@ -114,7 +114,7 @@ def test_words_that_were_used_are_forgotten_once_they_are_too_old_to_matter(scen
         assert tx.count(IdempotencyRecord) == 1
 
 
-def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
+def test_failed_entry_does_not_use_the_code(scene: Scene) -> None:
     run = scene.serve()
     word = scene.word(run)
     scene.world.services.runs.stop(scene.world.root, run.id)
@@ -124,7 +124,7 @@ def test_what_cannot_be_entered_uses_no_word_up(scene: Scene) -> None:
         assert tx.count(IdempotencyRecord) == 0
 
 
-def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:
+def test_usage_is_recorded_at_most_once_a_minute(scene: Scene) -> None:
     run, clock = scene.serve(), scene.world.clock
     admit = scene.serving.authorize
     admit(scene.world.root, run.id)
@@ -141,7 +141,7 @@ def test_use_is_noted_when_the_last_note_is_a_minute_old(scene: Scene) -> None:
     assert second == replace(first, last_used_at=second.last_used_at, revision=first.revision + 1)
 
 
-def test_use_that_a_clock_noted_which_was_ahead_is_noted_anew(scene: Scene) -> None:
+def test_usage_recorded_by_a_fast_clock_is_corrected(scene: Scene) -> None:
     run, clock = scene.serve(), scene.world.clock
     clock.pass_by(days=30)
     scene.serving.authorize(scene.world.root, run.id)
@@ -150,7 +150,7 @@ def test_use_that_a_clock_noted_which_was_ahead_is_noted_anew(scene: Scene) -> N
     assert (scene.run(run.id).last_used_at or clock()) < clock()
 
 
-def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: Scene) -> None:
+def test_ticket_expires_with_the_identity_of_its_user(scene: Scene) -> None:
     run, now = scene.serve(), scene.world.clock()
     for until, most in ((now + timedelta(minutes=10), 10 * 60), (None, 12 * 3600)):
         call = Call(principal=Principal("root", until=until))
@@ -158,13 +158,13 @@ def test_a_ticket_lasts_no_longer_than_what_a_provider_said_of_its_user(scene: S
         assert most - 1 < ticket.lifetime.total_seconds() <= most
 
 
-def test_the_present_try_of_a_run_is_reached(scene: Scene) -> None:
+def test_current_attempt_of_a_run_is_reached(scene: Scene) -> None:
     run = scene.serve(attempt=3)
     assert list(scene.executor.endpoints) == [f"{run.id}-3"]
     assert scene.serving.authorize(scene.world.root, run.id).endpoint == REACH
 
 
-def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -> None:
+def test_request_to_an_unready_run_counts_as_usage(scene: Scene) -> None:
     run = scene.serve("workspace", state="degraded", reason="CrashLoopBackOff", message="ended with exit code 3")
     scene.executor.endpoints.clear()
     with pytest.raises(Unavailable) as caught:
@@ -173,7 +173,7 @@ def test_whoever_tries_to_use_a_run_that_does_not_answer_uses_it(scene: Scene) -
     assert scene.run(run.id).last_used_at is not None
 
 
-def test_who_sees_only_what_is_above_a_run_does_not_see_it(scene: Scene) -> None:
+def test_run_is_visible_only_with_a_role_at_or_above_its_project(scene: Scene) -> None:
     run = scene.serve()
     eve = scene.world.grant("eve", "viewer", "project/lake")
     for ask in (

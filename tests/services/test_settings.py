@@ -12,7 +12,7 @@ def make(**said: object) -> Defaults:
     return Defaults.model_validate(said)
 
 
-def test_what_is_set_holds_where_nobody_says_anything(world: World) -> None:
+def test_default_settings_apply_unless_a_policy_overrides_them(world: World) -> None:
     assert world.services.settings.get(world.root).revision == 0
     assert world.services.settings.put(world.root, make(resources={"cpu": 2})).revision == 1
     assert setting(world.preview(), "resources.cpu.requests") == "2"
@@ -22,7 +22,7 @@ def test_what_is_set_holds_where_nobody_says_anything(world: World) -> None:
     assert world.services.settings.get(world.root).defaults == {"resources": {"cpu": {"requests": "2"}}}
 
 
-def test_to_replace_the_settings_one_must_have_read_them(world: World) -> None:
+def test_replacing_the_settings_requires_their_revision(world: World) -> None:
     put = world.services.settings.put
     put(call_as(revision=0), make(fs_group=1))
     with pytest.raises(Changed):  # who also saw that there were none
@@ -33,7 +33,7 @@ def test_to_replace_the_settings_one_must_have_read_them(world: World) -> None:
     assert put(call_as(any_revision=True), make()).defaults == {}
 
 
-def test_the_settings_name_a_compute_resource_of_the_platform(world: World) -> None:
+def test_default_profile_must_be_a_compute_resource_of_the_platform(world: World) -> None:
     world.offer("narrow", scope=FOREST)
     for profile in ("narrow", "nothing"):
         with pytest.raises(RequestRejected) as caught:
@@ -41,7 +41,7 @@ def test_the_settings_name_a_compute_resource_of_the_platform(world: World) -> N
         assert refused(caught) == [("defaults.profile", "unknown_profile")]
 
 
-def test_the_settings_are_read_by_all_and_set_by_those_who_govern_the_platform(world: World) -> None:
+def test_settings_are_readable_by_all_and_writable_by_platform_administrators(world: World) -> None:
     ada = world.grant("ada", "admin", VISION)
     eve = world.grant("eve", "editor", "platform")
     for user in (ada, eve):

@@ -20,7 +20,7 @@ from tests.services.worlds import (
 
 
 @pytest.mark.every_store
-def test_a_template_says_which_compute_resource_it_names(world: World) -> None:
+def test_template_records_its_compute_resource(world: World) -> None:
     world.offer("big", resources={"cpu": 4})
     kept = world.add_template("tune", scope=VISION, profile="big", resources={"disk": "1Gi"}, description="to tune")
     assert (kept.compute_resource, kept.scope, kept.cluster) == ("big", VISION, "cluster/main")
@@ -32,7 +32,7 @@ def test_a_template_says_which_compute_resource_it_names(world: World) -> None:
     assert names(page(world.root, listing(search="BIG")).items) == ["tune"]
 
 
-def test_users_may_change_what_a_template_says_and_are_told(world: World) -> None:
+def test_overridden_template_values_give_a_warning(world: World) -> None:
     world.add_template("tune", resources={"cpu": 4})
     plan = world.preview(template="tune", resources={"cpu": 1})
     assert setting(plan, "resources.cpu.requests") == "1"
@@ -41,7 +41,7 @@ def test_users_may_change_what_a_template_says_and_are_told(world: World) -> Non
 
 
 @pytest.mark.parametrize("scope", ["platform", VISION, FOREST])
-def test_a_template_names_what_reaches_it(world: World, scope: str) -> None:
+def test_template_can_use_only_reachable_compute_resources(world: World, scope: str) -> None:
     world.offer("low", scope=LAKE)
     for profile in ("low", "nothing"):
         with pytest.raises(RequestRejected) as caught:
@@ -50,7 +50,7 @@ def test_a_template_names_what_reaches_it(world: World, scope: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["platform", "cluster/main", VISION])
-def test_a_template_above_projects_may_name_secrets_and_volumes_that_they_will_have(world: World, scope: str) -> None:
+def test_template_above_projects_can_name_secrets_and_volumes_that_do_not_exist_yet(world: World, scope: str) -> None:
     world.put_policy(switches={"existing_volumes": "allow"})
     volume = {"volume_type": "shared_volume", "name": "d", "mount_path": "/d", "spec": {"claim_name": "data"}}
     world.add_template("tune", scope=scope, secrets=["HF_TOKEN"], volumes=[volume])
@@ -60,7 +60,7 @@ def test_a_template_above_projects_may_name_secrets_and_volumes_that_they_will_h
     ]
 
 
-def test_a_template_of_a_project_names_secrets_that_are_there(world: World) -> None:
+def test_template_of_a_project_can_name_only_existing_secrets(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.add_template("tune", scope=FOREST, secrets=["HF_TOKEN"])
     assert refused(caught) == [("requirements.secrets.HF_TOKEN", "unknown_secret")]
@@ -68,7 +68,7 @@ def test_a_template_of_a_project_names_secrets_that_are_there(world: World) -> N
     assert world.add_template("tune", scope=FOREST, secrets=["HF_TOKEN"]).revision == 1
 
 
-def test_a_template_is_refused_by_the_policies_that_reach_it(world: World) -> None:
+def test_template_must_comply_with_the_policies_of_its_scope(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}, "priority_class": {"options": ["low"]}})
     with pytest.raises(RequestRejected) as caught:
         world.add_template("tune", scope=FOREST, resources={"gpu": 2}, priority_class="high")
@@ -80,7 +80,7 @@ def test_a_template_is_refused_by_the_policies_that_reach_it(world: World) -> No
 
 
 @pytest.mark.every_store
-def test_a_renamed_template_keeps_its_runs_and_its_successors(world: World) -> None:
+def test_renamed_template_retains_its_runs_and_successors(world: World) -> None:
     services, root = world.services, world.root
     before = world.add_template("tune")
     world.add_template("old")
@@ -96,7 +96,7 @@ def test_a_renamed_template_keeps_its_runs_and_its_successors(world: World) -> N
     assert says(caught).endswith("use its new name: finetune")
 
 
-def test_a_template_that_runs_use_is_not_deleted(world: World) -> None:
+def test_template_with_active_runs_cannot_be_deleted(world: World) -> None:
     world.add_template("tune")
     world.add_template("old")
     world.services.templates.archive(world.root, "old", "tune")
@@ -124,7 +124,7 @@ def test_templates_are_copied_archived_and_compared_like_compute_resources(world
     assert world.preview(template="tune")["violations"] == []
 
 
-def test_an_archived_template_leads_to_its_successor_and_what_that_names(world: World) -> None:
+def test_archived_template_is_replaced_by_its_successor_and_its_compute_resource(world: World) -> None:
     world.offer("big", resources={"cpu": 4})
     world.add_template("old", resources={"cpu": 1})
     world.add_template("new", profile="big")
@@ -136,7 +136,7 @@ def test_an_archived_template_leads_to_its_successor_and_what_that_names(world: 
     assert (run.template, run.compute_resource) == ("new", "big")
 
 
-def test_an_edit_of_a_template_never_changes_a_run_that_exists(world: World) -> None:
+def test_edit_of_a_template_never_changes_an_existing_run(world: World) -> None:
     world.add_template("tune", resources={"cpu": 1})
     run = world.submit(template="tune")
     before = world.services.runs.plan(world.root, run.id)
@@ -144,7 +144,7 @@ def test_an_edit_of_a_template_never_changes_a_run_that_exists(world: World) -> 
     assert world.services.runs.plan(world.root, run.id) == before
 
 
-def test_templates_are_seen_and_kept_where_roles_reach(world: World) -> None:
+def test_templates_are_visible_and_editable_according_to_roles(world: World) -> None:
     eve = world.grant("eve", "editor", FOREST)
     world.add_template("all")
     world.add_template("other", scope=LAKE)
@@ -158,14 +158,14 @@ def test_templates_are_seen_and_kept_where_roles_reach(world: World) -> None:
         world.services.templates.revisions(eve, "other")
 
 
-def test_a_rename_of_a_template_reaches_the_rules_of_policies(world: World) -> None:
+def test_renamed_template_is_updated_in_policy_rules(world: World) -> None:
     world.add_template("tune")
     world.put_policy(VISION, rules={"template": {"options": ["tune"]}})
     world.services.templates.edit(world.root, "tune", {"name": "finetune"})
     assert world.preview(template="finetune")["violations"] == []
 
 
-def test_a_successor_of_a_template_stays_in_reach(world: World) -> None:
+def test_successor_of_a_template_must_stay_reachable(world: World) -> None:
     world.add_template("old", scope=VISION)
     world.add_template("new")
     world.services.templates.archive(world.root, "old", "new")

@@ -24,7 +24,7 @@ def sharing(world: World) -> World:
 
 
 @pytest.mark.every_store
-def test_a_volume_is_made_listed_and_removed(world: World) -> None:
+def test_volume_is_created_listed_and_deleted(world: World) -> None:
     volumes, root = world.services.volumes, world.root
     made = volumes.create(root, FOREST, make(size="10240Mi"))
     assert (made.name, made.size, made.storage_class, made.scope, made.revision) == ("data", "10Gi", "fast", FOREST, 1)
@@ -41,7 +41,7 @@ def test_a_volume_is_made_listed_and_removed(world: World) -> None:
     assert volumes.get(root, LAKE, "data").scope == LAKE
 
 
-def test_runs_may_share_a_volume_where_a_policy_allows_existing_ones(world: World) -> None:
+def test_runs_can_share_a_volume_if_a_policy_allows_existing_volumes(world: World) -> None:
     world.services.volumes.create(world.root, FOREST, make())
     assert found(world.preview(volumes=[SHARED])["violations"]) == [("volumes.d.volume_type", "existing_volumes")]
     world.put_policy(switches={"existing_volumes": "allow"})
@@ -50,14 +50,14 @@ def test_runs_may_share_a_volume_where_a_policy_allows_existing_ones(world: Worl
     assert found(world.preview(volumes=[SHARED])["violations"]) == [("volumes.d.volume_type", "existing_volumes")]
 
 
-def test_a_run_shares_volumes_of_its_own_project(sharing: World) -> None:
+def test_run_can_use_only_volumes_of_its_project(sharing: World) -> None:
     assert found(sharing.preview(LAKE, volumes=[SHARED])["violations"]) == [
         ("volumes.d.spec.claim_name", "unknown_volume")
     ]
 
 
 @pytest.mark.every_store
-def test_a_volume_that_a_live_run_mounts_is_not_removed(sharing: World) -> None:
+def test_volume_of_an_active_run_cannot_be_deleted(sharing: World) -> None:
     run = sharing.submit(volumes=[SHARED])
     assert run.uses == ["volume/data"]
     with pytest.raises(Conflict) as caught:
@@ -68,26 +68,26 @@ def test_a_volume_that_a_live_run_mounts_is_not_removed(sharing: World) -> None:
     assert found(sharing.preview(volumes=[SHARED])["violations"]) == [("volumes.d.spec.claim_name", "unknown_volume")]
 
 
-def test_a_variable_mounts_nothing(sharing: World) -> None:
+def test_environment_variable_mounts_nothing(sharing: World) -> None:
     run = sharing.submit(envs={"x.spec.claim_name": "data", "volumes.d.spec.claim_name": "data"})
     assert run.uses == []
     sharing.services.volumes.delete(sharing.root, FOREST, "data")
 
 
-def test_a_volume_through_a_compute_resource_or_a_template_counts_as_well(sharing: World) -> None:
+def test_volumes_of_compute_resources_and_templates_count(sharing: World) -> None:
     sharing.offer("with-data", scope=FOREST, volumes=[SHARED])
     sharing.add_template("t", scope=FOREST, volumes=[{**SHARED, "name": "e", "mount_path": "/e"}])
     assert sharing.submit(profile="with-data").uses == ["volume/data"]
     assert sharing.submit(template="t").uses == ["volume/data"]
 
 
-def test_of_two_deletions_of_an_old_revision_none_happens(sharing: World) -> None:
+def test_deletion_of_an_outdated_revision_is_rejected(sharing: World) -> None:
     with pytest.raises(Changed):
         sharing.services.volumes.delete(call_as(revision=7), FOREST, "data")
     assert sharing.services.volumes.get(sharing.root, FOREST, "data").revision == 1
 
 
-def test_volumes_are_for_members_of_the_project(sharing: World) -> None:
+def test_only_members_can_change_volumes(sharing: World) -> None:
     vic, mia = sharing.grant("vic", "viewer", FOREST), sharing.grant("mia", "member", FOREST)
     assert sharing.services.volumes.get(vic, FOREST, "data").name == "data"
     with pytest.raises(Forbidden):

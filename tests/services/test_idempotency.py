@@ -26,7 +26,7 @@ KEYED: Mapping[str, Callable[[World, Call], Any]] = {
 
 
 @pytest.mark.parametrize("what", KEYED)
-def test_a_request_that_is_sent_again_is_answered_the_same_and_done_once(world: World, what: str) -> None:
+def test_repeated_request_gets_the_same_response_and_is_executed_once(world: World, what: str) -> None:
     world.offer("base")
     act, call = KEYED[what], call_as(key="k", fingerprint="f")
     first = act(world, call)
@@ -42,7 +42,7 @@ def test_a_request_that_is_sent_again_is_answered_the_same_and_done_once(world: 
 
 
 @pytest.mark.every_store
-def test_an_answer_comes_back_from_every_store_as_it_was_given(world: World) -> None:
+def test_stored_response_is_returned_unchanged_from_every_store(world: World) -> None:
     world.offer("base")
     for number, act in enumerate(KEYED.values()):
         call = call_as(key=str(number), fingerprint="f")

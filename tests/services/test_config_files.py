@@ -53,7 +53,7 @@ def changed(documents: Documents, name: str, **said: Any) -> Documents:
     return [{**item, **said} if item.get("name") == name else item for item in documents]
 
 
-def test_documents_are_applied_and_applied_again_change_nothing(world: World) -> None:
+def test_second_apply_changes_nothing(world: World) -> None:
     first = apply(world, DOCUMENTS)
     assert set(actions(first).values()) == {"created"}
     assert len(first.changes) == 6
@@ -65,7 +65,7 @@ def test_documents_are_applied_and_applied_again_change_nothing(world: World) ->
     assert world.preview("project/sea", template="tune")["violations"] == []
 
 
-def test_the_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     exported = []
     for order in list(permutations(DOCUMENTS))[::97]:
         world = found_world(MemoryStore(), monkeypatch)
@@ -75,7 +75,7 @@ def test_the_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch)
     assert all(documents == exported[0] for documents in exported)
 
 
-def test_a_change_in_a_file_is_a_change_of_that_object_alone(world: World) -> None:
+def test_changed_document_changes_only_its_object(world: World) -> None:
     apply(world, DOCUMENTS)
     told = actions(apply(world, changed(DOCUMENTS, "big", description="new")))
     assert Counter(told.values()) == {"unchanged": 5, "changed": 1}
@@ -84,7 +84,7 @@ def test_a_change_in_a_file_is_a_change_of_that_object_alone(world: World) -> No
 
 
 @pytest.mark.every_store
-def test_what_is_gone_from_the_files_is_removed_where_that_is_asked(world: World) -> None:
+def test_prune_removes_objects_that_are_gone_from_the_files(world: World) -> None:
     apply(world, DOCUMENTS)
     world.offer("by-hand", scope="department/sound")
     kept = apply(world, DOCUMENTS[3:])
@@ -103,7 +103,7 @@ def test_what_is_gone_from_the_files_is_removed_where_that_is_asked(world: World
     ]
 
 
-def test_prune_removes_only_what_this_manager_made(world: World) -> None:
+def test_prune_removes_only_objects_of_its_manager(world: World) -> None:
     apply(world, [{"kind": "ComputeResource", "name": "theirs"}], manager="others")
     apply(world, [{"kind": "ComputeResource", "name": "mine"}])
     world.offer("by-hand")
@@ -111,7 +111,7 @@ def test_prune_removes_only_what_this_manager_made(world: World) -> None:
     assert names(world.services.compute_resources.page(world.root, listing()).items) == ["by-hand", "theirs"]
 
 
-def test_prune_does_not_remove_what_runs_use(world: World) -> None:
+def test_prune_does_not_remove_objects_that_runs_use(world: World) -> None:
     apply(world, [{"kind": "ComputeResource", "name": "mine"}])
     run = world.submit(profile="mine")
     with pytest.raises(Conflict) as caught:
@@ -120,7 +120,7 @@ def test_prune_does_not_remove_what_runs_use(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_dry_run_says_the_same_and_keeps_nothing(world: World) -> None:
+def test_dry_run_reports_the_same_changes_and_stores_nothing(world: World) -> None:
     before, exported = world.told(), world.services.config_files.export(world.root)
     dry = apply(world, DOCUMENTS, dry_run=True, prune=True)
     assert dry.dry_run
@@ -132,13 +132,13 @@ def test_a_dry_run_says_the_same_and_keeps_nothing(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_after_a_dry_run_previews_see_none_of_it(world: World) -> None:
+def test_dry_run_does_not_affect_previews(world: World) -> None:
     strict: Documents = [{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]
     apply(world, strict, dry_run=True)
     assert world.preview(resources={"gpu": 1})["violations"] == []
 
 
-def test_what_files_manage_refuses_edits_unless_forced(world: World) -> None:
+def test_managed_objects_reject_edits_unless_forced(world: World) -> None:
     services, root = world.services, world.root
     apply(world, DOCUMENTS)
     for use_case in (
@@ -158,13 +158,13 @@ def test_what_files_manage_refuses_edits_unless_forced(world: World) -> None:
     assert told["Project sea"] == "created"
 
 
-def test_a_copy_of_what_files_manage_is_nobodys(world: World) -> None:
+def test_copy_of_a_managed_object_is_unmanaged(world: World) -> None:
     apply(world, DOCUMENTS)
     copy = world.services.compute_resources.copy(world.root, "big", {"name": "mine"})
     assert copy.managed_by is None
 
 
-def test_one_manager_does_not_overrule_another_unless_forced(world: World) -> None:
+def test_manager_does_not_overwrite_another_manager_unless_forced(world: World) -> None:
     mine: Documents = [{"kind": "ComputeResource", "name": "big", "description": "mine"}]
     apply(world, mine, manager="one")
     assert [(path, rule) for _, path, rule in refusals(world, mine, manager="two")] == [("", "conflict")]
@@ -172,7 +172,7 @@ def test_one_manager_does_not_overrule_another_unless_forced(world: World) -> No
     assert world.services.compute_resources.get(world.root, "big").managed_by == "two"
 
 
-def test_what_was_made_by_hand_is_taken_over(world: World) -> None:
+def test_unmanaged_object_is_taken_over(world: World) -> None:
     world.offer("big", description="d")
     taken = apply(world, [{"kind": "ComputeResource", "name": "big", "description": "d"}])
     assert actions(taken) == {"ComputeResource big": "changed"}
@@ -180,7 +180,7 @@ def test_what_was_made_by_hand_is_taken_over(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_kept(world: World) -> None:
+def test_all_errors_are_reported_together_and_nothing_is_stored(world: World) -> None:
     before = world.told()
     wrong: Documents = [
         {"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 1}}},
@@ -207,7 +207,7 @@ def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_kept(world: Wor
         world.services.compute_resources.get(world.root, "fine")
 
 
-def test_documents_that_cannot_be_read_are_refused_before_anything_is_done(world: World) -> None:
+def test_unreadable_documents_are_rejected_before_any_change(world: World) -> None:
     found = refusals(
         world,
         [
@@ -223,14 +223,14 @@ def test_documents_that_cannot_be_read_are_refused_before_anything_is_done(world
     assert all(where.startswith("document ") for where, _, _ in found)
 
 
-def test_a_revision_in_a_document_is_refused(world: World) -> None:
+def test_revision_in_a_document_is_rejected(world: World) -> None:
     apply(world, [{"kind": "ComputeResource", "name": "r"}])
     for name in ("r", "s"):
         found = refusals(world, [{"kind": "ComputeResource", "name": name, "revision": 3}])
         assert [(path, rule) for _, path, rule in found] == [("revision", "read_only")]
 
 
-def test_an_export_applied_to_the_same_platform_changes_nothing_but_who_manages(world: World) -> None:
+def test_export_applied_to_the_same_platform_changes_only_the_manager(world: World) -> None:
     apply(world, DOCUMENTS)
     exported = world.services.config_files.export(world.root)
     told = actions(apply(world, exported))
@@ -239,7 +239,7 @@ def test_an_export_applied_to_the_same_platform_changes_nothing_but_who_manages(
     assert world.services.config_files.export(world.root) == exported
 
 
-def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_recreates_the_same_platform_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(world, DOCUMENTS)
     world.offer("free", description="0", resources={"gpu": 0}, workload_types=["training"])
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, switches={"allow_root": False}, quota={"gpu": 0})
@@ -251,7 +251,7 @@ def test_an_export_makes_the_same_platform_elsewhere(world: World, monkeypatch: 
     assert other.services.config_files.export(other.root) == exported
 
 
-def test_an_export_leaves_out_what_the_caller_does_not_see(world: World) -> None:
+def test_export_contains_only_visible_objects(world: World) -> None:
     world.offer("all")
     world.offer("far", scope=LAKE)
     vic = world.grant("vic", "viewer", FOREST)
@@ -259,7 +259,7 @@ def test_an_export_leaves_out_what_the_caller_does_not_see(world: World) -> None
     assert [item.get("name") for item in exported] == ["main", "vision", "forest", "all"]
 
 
-def test_the_documents_of_the_examples_apply(world: World) -> None:
+def test_example_documents_can_be_applied(world: World) -> None:
     library = load_library([(EXAMPLES, "")])
     first = world.services.config_files.apply(world.root, library, ApplyOptions())
     assert {change.kind for change in first.changes} == {
@@ -275,7 +275,7 @@ def test_the_documents_of_the_examples_apply(world: World) -> None:
     assert world.preview(template="finetune")["violations"] == []
 
 
-def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -> None:
+def test_editor_applies_permitted_documents_and_others_are_rejected(world: World) -> None:
     eve = world.grant("eve", "editor", VISION)
     own: Documents = [{"kind": "ComputeResource", "name": "mine", "scope": FOREST}]
     applied = world.services.config_files.apply(eve, read_library(own), ApplyOptions(prune=True))
@@ -293,7 +293,7 @@ def test_an_editor_applies_what_they_may_and_is_told_of_the_rest(world: World) -
 
 
 @pytest.mark.every_store
-def test_a_moved_department_in_the_files_takes_its_assets_along(world: World) -> None:
+def test_moved_department_takes_its_assets_along(world: World) -> None:
     apply(world, DOCUMENTS)
     moved = changed(DOCUMENTS, "sound", parent="cluster/main")
     told = actions(apply(world, moved))

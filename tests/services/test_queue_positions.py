@@ -36,7 +36,7 @@ class Cluster:
         (Unavailable("the cluster does not answer"), None),
     ],
 )
-def test_a_pending_run_has_the_position_that_its_cluster_reports(
+def test_pending_run_has_the_position_that_its_cluster_reports(
     observed: Observation | Unavailable | None, expected: QueuePosition | None
 ) -> None:
     run = make_run(State.PENDING, server_id="server-1")
@@ -44,7 +44,7 @@ def test_a_pending_run_has_the_position_that_its_cluster_reports(
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING, State.COMPLETED])
-def test_a_run_that_is_not_pending_has_no_position(state: State) -> None:
+def test_run_that_is_not_pending_has_no_position(state: State) -> None:
     cluster = cast(Executor, Cluster(Observation(Phase.PENDING, queue_position=lambda: QUEUED)))
     assert find_queue_position(cluster, make_run(state, server_id="server-1")) is None
     assert find_queue_position(cluster, make_run(State.PENDING, server_id=None)) is None

@@ -7,7 +7,7 @@ from tests.services.worlds import FOREST, LAKE, World
 
 
 @pytest.mark.every_store
-def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
+def test_poll_returns_changed_and_deleted_runs(world: World) -> None:
     root, told = world.root, world.services.run_feed
     old = world.submit()
     world.clock.pass_by(minutes=1)
@@ -25,14 +25,14 @@ def test_a_look_finds_what_changed_and_what_is_gone(world: World) -> None:
     assert (later.runs, later.gone) == ([], [])
 
 
-def test_what_changed_is_told_also_after_the_clock_was_set_back(world: World) -> None:
+def test_changes_are_returned_after_the_clock_was_set_back(world: World) -> None:
     begun = world.services.run_feed.begin(world.root)
     world.clock.pass_by(hours=-3)
     new = world.submit()
     assert [run.id for run in world.services.run_feed.poll(world.root, None, begun.at).runs] == [new.id]
 
 
-def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
+def test_only_visible_runs_are_returned(world: World) -> None:
     viewer, begun = world.grant("vera", "viewer", LAKE), world.services.run_feed.begin(world.root)
     hidden, seen = world.submit(FOREST), world.submit(LAKE)
     gone = world.submit(FOREST)
@@ -45,7 +45,7 @@ def test_nobody_hears_of_what_they_do_not_see(world: World) -> None:
     assert world.services.run_feed.load_runs(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
 
 
-def test_too_much_to_tell_is_said_to_be_that(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_changes_are_reported_as_many(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = world.services.run_feed.begin(world.root)
     monkeypatch.setattr(run_feed, "MAX_CHANGES", 1)
     world.submit()
@@ -54,7 +54,7 @@ def test_too_much_to_tell_is_said_to_be_that(world: World, monkeypatch: pytest.M
     assert world.services.run_feed.poll(world.root, None, begun.at).many
 
 
-def test_a_project_that_is_deleted_is_too_much_to_tell(world: World) -> None:
+def test_deleted_project_is_reported_as_many_changes(world: World) -> None:
     begun = world.services.run_feed.begin(world.root)
     world.services.scopes.delete(world.root, LAKE)
     assert world.services.run_feed.poll(world.root, None, begun.at).many

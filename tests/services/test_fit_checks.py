@@ -37,25 +37,25 @@ def occupy(platform: Platform, **asked: Any) -> str:
     return run.id
 
 
-def test_a_request_fits_now_with_so_much_room(platform: Platform) -> None:
+def test_fitting_request_reports_how_many_times_it_fits(platform: Platform) -> None:
     found = check(platform, resources={"gpu": 1})
     assert (found.verdict, found.room, found.counts) == ("now", 2, {"now": 1, "later": 0, "never": 0})
     assert [(node.name, node.fits, node.reasons) for node in found.nodes] == [("box", True, [])]
 
 
-def test_a_request_that_has_to_wait_is_told_for_what(platform: Platform) -> None:
+def test_request_that_must_wait_reports_the_reason(platform: Platform) -> None:
     run_id = occupy(platform, resources={"gpu": 2})
     found = check(platform, resources={"gpu": 1})
     assert (found.verdict, found.room) == ("later", 0)
     assert found.reasons == [f"needs 1 GPU; 0 of 2 free on box. In use by train-{run_id}"]
 
 
-def test_what_never_fits_is_an_answer_and_no_error(platform: Platform) -> None:
+def test_request_that_never_fits_is_a_verdict_not_an_error(platform: Platform) -> None:
     found = check(platform, resources={"gpu": 3})
     assert (found.verdict, found.violations) == ("never", [])
 
 
-def test_other_nodes_may_be_hypothetical(platform: Platform) -> None:
+def test_hypothetical_nodes_can_be_added_and_removed(platform: Platform) -> None:
     occupy(platform, resources={"gpu": 2})
     more = check(platform, resources={"gpu": 2}, add_nodes=("2xbox",))
     assert (more.verdict, more.room, more.what_if.added_nodes[0].names) == ("now", 2, ("box+1", "box+2"))
@@ -65,20 +65,20 @@ def test_other_nodes_may_be_hypothetical(platform: Platform) -> None:
     assert check(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
 
 
-def test_a_node_that_is_not_there_is_refused(platform: Platform) -> None:
+def test_unknown_node_is_rejected(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         check(platform, add_nodes=("2xbux",), without=("bix",))
     assert refused(caught) == [("add_nodes.0", "unknown_node"), ("without.0", "unknown_node")]
     assert [violation.hint for violation in caught.value.violations] == ["did you mean box?"] * 2
 
 
-def test_a_request_that_breaks_rules_is_told_all_of_them(platform: Platform) -> None:
+def test_all_violations_are_reported(platform: Platform) -> None:
     found = check(platform, run_as_user=0, profile="none")
     assert (found.verdict, found.room) == ("unknown", None)
     assert sorted(violation["path"] for violation in found.violations) == ["profile", "run_as_user"]
 
 
-def test_names_of_runs_are_for_those_who_see_their_project(platform: Platform) -> None:
+def test_run_names_are_shown_only_to_users_who_see_their_project(platform: Platform) -> None:
     occupy(platform, resources={"gpu": 2})
     stranger = platform.world.grant("sam", "viewer", OTHER)
     told = [
@@ -87,7 +87,7 @@ def test_names_of_runs_are_for_those_who_see_their_project(platform: Platform) -
     assert [("train" in reason) for reason in told] == [True, False]
 
 
-def test_whoever_does_not_see_the_project_finds_nothing(platform: Platform) -> None:
+def test_invisible_project_is_not_found(platform: Platform) -> None:
     stranger = platform.world.grant("sam", "admin", OTHER)
     for call in (stranger, call_as("nobody")):
         with pytest.raises(NotFound, match="project/home"):
@@ -97,7 +97,7 @@ def test_whoever_does_not_see_the_project_finds_nothing(platform: Platform) -> N
     assert check(platform, call=platform.world.grant("vic", "viewer", HOME)).verdict == "now"
 
 
-def test_without_a_view_of_the_nodes_nothing_is_known_but_what_is_refused(
+def test_verdict_is_unknown_without_nodes_and_violations_are_reported(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = check(platform, FAR, add_nodes=("a",))

@@ -21,7 +21,7 @@ def count(platform: Platform) -> tuple[int, int]:
 
 
 @pytest.mark.every_store
-def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
+def test_code_is_stored_once_under_its_digest(platform: Platform) -> None:
     codes, root = platform.world.services.stored_code, platform.world.root
     with pytest.raises(NotFound, match="code .* does not exist"):
         codes.find(root, HOME, DIGEST)
@@ -32,7 +32,7 @@ def test_code_is_kept_once_under_its_digest(platform: Platform) -> None:
     assert count(platform) == (1, 1)
 
 
-def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform) -> None:
+def test_each_project_uploads_its_own_code_and_it_is_stored_once(platform: Platform) -> None:
     """A digest of another project does not give access to its code."""
     codes, root = platform.world.services.stored_code, platform.world.root
     codes.put(root, HOME, DIGEST, CODE)
@@ -47,7 +47,7 @@ def test_each_project_sends_its_own_code_and_it_is_kept_once(platform: Platform)
 
 
 @pytest.mark.every_store
-def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(platform: Platform) -> None:
+def test_concurrent_uploads_of_the_same_code_are_stored_once_per_project(platform: Platform) -> None:
     codes, root = platform.world.services.stored_code, platform.world.root
     together = threading.Barrier(8)
 
@@ -61,7 +61,7 @@ def test_the_same_code_that_many_send_at_once_is_kept_once_for_each_project(plat
 
 
 @pytest.mark.parametrize("content", [b"", CODE[:-1], CODE + b"\0", b"other"])
-def test_what_is_not_what_its_digest_says_is_refused(platform: Platform, content: bytes) -> None:
+def test_content_that_does_not_match_its_digest_is_rejected(platform: Platform, content: bytes) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, content)
     assert refused(caught) == [("digest", "digest")]
@@ -69,13 +69,13 @@ def test_what_is_not_what_its_digest_says_is_refused(platform: Platform, content
 
 
 @pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "g" * 64, DIGEST.upper(), "md5:" + "0" * 64])
-def test_what_is_no_digest_is_refused(platform: Platform, digest: str) -> None:
+def test_invalid_digest_is_rejected(platform: Platform, digest: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.stored_code.put(platform.world.root, HOME, digest, CODE)
     assert refused(caught) == [("digest", "digest")]
 
 
-def test_whoever_works_in_a_project_sends_code_and_nobody_else(platform: Platform) -> None:
+def test_only_members_can_upload_code(platform: Platform) -> None:
     world, codes = platform.world, platform.world.services.stored_code
     vic, mia = world.grant("vic", "viewer", HOME), world.grant("mia", "member", HOME)
     for call, error in ((vic, Forbidden), (call_as("sam"), NotFound), (world.grant("eva", "editor", HOME), Forbidden)):
@@ -89,7 +89,7 @@ def test_whoever_works_in_a_project_sends_code_and_nobody_else(platform: Platfor
     assert codes.find(mia, HOME, DIGEST).digest == DIGEST
 
 
-def test_a_run_with_code_is_submitted_once_the_code_is_there(platform: Platform) -> None:
+def test_run_with_code_requires_the_uploaded_code(platform: Platform) -> None:
     function = {**PYTHON, "code": DIGEST}
     plan = platform.world.preview(HOME, function=function)
     assert (found(plan["violations"]), plan["token"]) == ([("function.code", "unknown_code")], None)
@@ -102,7 +102,7 @@ def test_a_run_with_code_is_submitted_once_the_code_is_there(platform: Platform)
     assert platform.world.services.executions.code(platform.world.root, run.id) == CODE
 
 
-def test_what_is_wrong_with_code_is_told_together_with_all_else(platform: Platform) -> None:
+def test_missing_code_is_reported_with_all_other_violations(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["NONE"], replicas=2)
     assert sorted(refused(caught)) == [
@@ -112,20 +112,20 @@ def test_what_is_wrong_with_code_is_told_together_with_all_else(platform: Platfo
     ]
 
 
-def test_a_submitted_run_knows_its_cluster_and_begins_its_history(platform: Platform) -> None:
+def test_submitted_run_has_its_cluster_and_first_event(platform: Platform) -> None:
     run = platform.submit()
     assert (run.cluster, run.server_id, run.reason) == ("cluster/here", None, "Queued")
     assert platform.events(run.id) == [("queued", "Queued")]
     assert platform.told == [run.id]
 
 
-def test_what_never_fits_on_the_machine_is_refused(platform: Platform) -> None:
+def test_run_that_never_fits_the_machine_is_rejected(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 99, "gpu": 9})
     assert refused(caught) == [("resources.cpu", "never_fits"), ("resources.gpu", "never_fits")]
 
 
-def test_code_that_does_not_reach_the_pods_of_a_cluster_is_refused_before_it_fails_there(platform: Platform) -> None:
+def test_code_too_large_for_the_pods_of_a_cluster_is_rejected_at_submission(platform: Platform) -> None:
     world, large = platform.world, bytes(1_000_001)
     function = {**PYTHON, "code": f"sha256:{hashlib.sha256(large).hexdigest()}"}
     for scope in (HOME, FAR):

@@ -20,12 +20,12 @@ class Busy:
         return "done"
 
 
-def test_who_names_no_revision_means_the_object_however_it_is() -> None:
+def test_request_without_a_revision_is_retried_after_a_conflict() -> None:
     assert retry_on_conflict(Call(), Busy(MAX_ATTEMPTS - 1)) == "done"
     with pytest.raises(Changed):
         retry_on_conflict(Call(), Busy(MAX_ATTEMPTS))
 
 
-def test_who_names_a_revision_means_that_one() -> None:
+def test_request_with_a_revision_is_not_retried() -> None:
     with pytest.raises(Changed):
         retry_on_conflict(Call(revision=3), Busy(1))

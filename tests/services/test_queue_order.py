@@ -58,7 +58,7 @@ def holder_of(platform: Platform) -> str:
     return f"train-{platform.executor.list_runs()[0]}"
 
 
-def test_a_preview_says_that_a_quota_has_too_little_left(platform: Platform) -> None:
+def test_preview_reports_an_exhausted_quota(platform: Platform) -> None:
     fit, holder = preview(platform, resources={"cpu": 4}), holder_of(platform)
     quota = f"needs 4 CPU cores; 1 of 4 free in the platform quota; run {holder} uses 3"
     assert (fit["verdict"], fit["reasons"], fit["counts"]) == ("later", [quota], {"now": 1, "later": 0, "never": 0})
@@ -69,7 +69,7 @@ def test_a_preview_says_that_a_quota_has_too_little_left(platform: Platform) -> 
     assert preview(platform, resources={"cpu": 1})["verdict"] == "now"
 
 
-def test_after_the_quota_comes_what_the_nodes_lack(platform: Platform) -> None:
+def test_quota_reason_comes_before_node_reasons(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 7})
     fit = preview(platform, resources={"cpu": 6})
     first, second = fit["reasons"]
@@ -79,7 +79,7 @@ def test_after_the_quota_comes_what_the_nodes_lack(platform: Platform) -> None:
     assert list_ways(fit["suggestions"])[0] == ("lower", "request 4 CPU cores instead of 6")
 
 
-def test_a_run_that_exceeds_a_quota_alone_is_warned_of_and_not_refused(platform: Platform) -> None:
+def test_run_larger_than_its_quota_gives_a_warning_and_is_not_rejected(platform: Platform) -> None:
     plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 5})
     assert (plan["violations"], plan["fit"]["verdict"]) == ([], "later")
     assert plan["fit"]["reasons"] == ["needs 5 CPU cores; the platform quota is 4"]
@@ -89,14 +89,14 @@ def test_a_run_that_exceeds_a_quota_alone_is_warned_of_and_not_refused(platform:
     assert why(platform, run_id).message == "needs 5 CPU cores; the platform quota is 4"
 
 
-def test_what_no_node_takes_is_refused_with_a_hint_that_quotas_allow(platform: Platform) -> None:
+def test_request_that_never_fits_is_rejected_with_a_hint_within_the_quotas(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 9})
     (violation,) = caught.value.violations
     assert violation.hint == "request 8 CPU cores or less; to run now, request 1 CPU core instead of 9"
 
 
-def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform: Platform) -> None:
+def test_explanation_shows_the_missing_quota_with_current_numbers(platform: Platform) -> None:
     run_id, holder = wait(platform, resources={"cpu": 2}), holder_of(platform)
     told = why(platform, run_id)
     assert (told.state, told.reason) == ("queued", "QuotaExceeded")
@@ -112,7 +112,7 @@ def test_why_says_what_the_quota_lacks_with_the_numbers_of_this_moment(platform:
 
 
 @pytest.mark.every_store
-def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
+def test_run_behind_others_is_reported(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
     told = why(platform, second)
     assert told.message.endswith("but reserved for a run ahead in the queue")
@@ -123,7 +123,7 @@ def test_who_is_behind_others_is_told_so(platform: Platform) -> None:
 
 
 @pytest.mark.every_store
-def test_why_and_a_preview_mind_priorities(platform: Platform) -> None:
+def test_explanation_and_preview_consider_priorities(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": 4}, priority=priority) for priority in (0, 3))
     assert [why(platform, run_id).position for run_id in (first, second)] == [2, 1]
     assert "it is number 1 in the queue for the quota of platform, with priority 3" in why(platform, second).details
@@ -131,7 +131,7 @@ def test_why_and_a_preview_mind_priorities(platform: Platform) -> None:
     assert [found["verdict"] for found in told] == ["later", "now"]
 
 
-def test_a_suggestion_of_one_that_waits_holds_for_the_last_in_line(platform: Platform) -> None:
+def test_suggestion_for_a_waiting_run_assumes_the_last_position(platform: Platform) -> None:
     platform.world.put_policy(quota={"cpu": 5})
     first = wait(platform, resources={"cpu": 3})
     assert ("lower", "request 2 CPU cores instead of 3") in list_ways(why(platform, first).fit.suggestions)
@@ -140,7 +140,7 @@ def test_a_suggestion_of_one_that_waits_holds_for_the_last_in_line(platform: Pla
     assert [kind for kind, _ in list_ways(why(platform, first).fit.suggestions)] == ["wait"]
 
 
-def test_each_suggestion_of_why_is_taken_by_one_call_and_starts_the_run(platform: Platform) -> None:
+def test_each_suggestion_can_be_applied_in_one_call_and_starts_the_run(platform: Platform) -> None:
     platform.world.offer("tiny", resources={"cpu": 1})
     run_id = wait(platform, resources={"cpu": 2})
     ways = why(platform, run_id).fit.suggestions
@@ -155,7 +155,7 @@ def test_each_suggestion_of_why_is_taken_by_one_call_and_starts_the_run(platform
         run_id = wait(platform, resources={"cpu": 2})
 
 
-def test_another_project_is_a_suggestion_where_its_quotas_have_room(platform: Platform) -> None:
+def test_another_project_is_suggested_if_its_quotas_allow_it(platform: Platform) -> None:
     platform.world.services.policies.delete(platform.world.root, "platform")
     platform.world.put_policy(HERE, quota={"cpu": 4})
     elsewhere = ("cluster", "run it in project default: cluster local has room now")
@@ -164,7 +164,7 @@ def test_another_project_is_a_suggestion_where_its_quotas_have_room(platform: Pl
     assert elsewhere not in list_ways(preview(platform, resources={"cpu": 2})["suggestions"])
 
 
-def test_who_does_not_see_a_run_is_not_told_its_name(platform: Platform) -> None:
+def test_invisible_runs_are_not_named(platform: Platform) -> None:
     sam = platform.world.grant("sam", "member", OTHER)
     run_id = wait(platform, OTHER, resources={"cpu": 2}, call=sam)
     told = why(platform, run_id, sam)
@@ -173,7 +173,7 @@ def test_who_does_not_see_a_run_is_not_told_its_name(platform: Platform) -> None
     assert "train" not in platform.run(run_id).message
 
 
-def test_a_number_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform) -> None:
+def test_quota_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform) -> None:
     platform.world.put_policy(quota={"runs": 1})
     run_id = wait(platform)
     told = why(platform, run_id)
@@ -183,14 +183,14 @@ def test_a_number_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform
     assert list_ways(told.fit.suggestions) == [("wait", message)]
 
 
-def test_what_has_a_place_waits_for_no_quota(platform: Platform) -> None:
+def test_admitted_run_waits_for_no_quota(platform: Platform) -> None:
     run = platform.submit(resources={"cpu": 1})
     platform.control().sync(set())
     platform.world.put_policy(quota={"cpu": 1})
     assert "quota" not in why(platform, run.id).message
 
 
-def test_a_fit_minds_quotas(platform: Platform) -> None:
+def test_fit_check_considers_quotas(platform: Platform) -> None:
     found = judge(platform, resources={"cpu": 2})
     assert (found.verdict, found.room, found.counts["now"]) == ("later", 0, 1)
     assert found.reasons[0].startswith("needs 2 CPU cores; 1 of 4 free in the platform quota")
@@ -199,7 +199,7 @@ def test_a_fit_minds_quotas(platform: Platform) -> None:
     assert judge(platform, resources={"mem": "1Gi"}).room == 15
 
 
-def test_a_quota_is_told_of_where_no_node_is_seen(platform: Platform) -> None:
+def test_quota_is_reported_without_nodes(platform: Platform) -> None:
     platform.world.put_policy("cluster/far", quota={"runs": 0})
     found = judge(platform, FAR)
     assert (found.verdict, found.reasons[0]) == ("unknown", "the cluster/far quota is 0 runs")
