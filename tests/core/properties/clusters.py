@@ -1,4 +1,4 @@
-"""Nodes with all that runs on them, and pods with all that they can ask of nodes, small enough that things collide."""
+"""Strategies for small clusters and pods with random requirements, small enough to cause conflicts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -37,23 +37,23 @@ TOLERATIONS = [{"operator": "Exists"}, {"key": "team", "value": "b"}, {"key": "g
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NAMESPACES = {"lab": {"team": "b"}, "shop": {}}
 CLAIMS = ("data", "scratch")
-DEVICE = 100  # MiB of a GPU that is shared
+DEVICE = 100  # MiB of a shared GPU
 
 
-def some(items: Iterable[Any] | SearchStrategy[Any], most: int = 1) -> SearchStrategy[tuple[Any, ...]]:
-    """None of them more often than not, else a few."""
+def some(items: Iterable[Any] | SearchStrategy[Any], maximum: int = 1) -> SearchStrategy[tuple[Any, ...]]:
+    """Often empty, otherwise a few of the items."""
     one = items if isinstance(items, SearchStrategy) else st.sampled_from(list(items))
-    return st.just(()) | st.lists(one, max_size=most).map(tuple)
+    return st.just(()) | st.lists(one, max_size=maximum).map(tuple)
 
 
-def amounts(most: int) -> SearchStrategy[dict[str, int]]:
-    """Whole amounts of some resources."""
-    counts = st.fixed_dictionaries({}, optional=dict.fromkeys(RESOURCES, st.integers(0, most)))
-    return counts.map(lambda found: {name: count * UNITS.get(name, NANOS) for name, count in found.items()})
+def amounts(maximum: int) -> SearchStrategy[dict[str, int]]:
+    """Integer amounts of some resources."""
+    counts = st.fixed_dictionaries({}, optional=dict.fromkeys(RESOURCES, st.integers(0, maximum)))
+    return counts.map(lambda drawn: {name: count * UNITS.get(name, NANOS) for name, count in drawn.items()})
 
 
 def few(one: SearchStrategy[Any]) -> SearchStrategy[tuple[Any, ...]]:
-    """One or two of them."""
+    """One or two items."""
     return st.lists(one, min_size=1, max_size=2).map(tuple)
 
 
@@ -122,10 +122,10 @@ PARTS: Mapping[str, SearchStrategy[Any]] = {
     "gpu_share": st.sampled_from(SHARES),
     "topology_spread": few(SPREADS),
 }
-CHOSEN = st.lists(st.sampled_from(sorted(PARTS)), max_size=3, unique=True)
+PART_NAMES = st.lists(st.sampled_from(sorted(PARTS)), max_size=3, unique=True)
 PLAIN_POD_REQUESTS = st.builds(
     PodRequest,
-    amounts=amounts(3).map(lambda found: {**found, PODS: NANOS}),
+    amounts=amounts(3).map(lambda drawn: {**drawn, PODS: NANOS}),
     tolerations=some(TOLERATIONS, 2),
     namespace=st.sampled_from(list(NAMESPACES)),
     labels=POD_LABELS,
@@ -133,19 +133,19 @@ PLAIN_POD_REQUESTS = st.builds(
 
 
 @st.composite
-def pod_requests(draw: st.DrawFn, most: int = 3) -> PodRequest:
+def pod_requests(draw: st.DrawFn, maximum: int = 3) -> PodRequest:
     """Pods with a few random requirements each, in groups of equal pods."""
     plain = draw(PLAIN_POD_REQUESTS)
-    return replace(plain, count=draw(st.integers(1, most)), **{part: draw(PARTS[part]) for part in draw(CHOSEN)})
+    return replace(plain, count=draw(st.integers(1, maximum)), **{part: draw(PARTS[part]) for part in draw(PART_NAMES)})
 
 
-def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[ScheduledPod, ...]]:
+def scheduled_pods(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[ScheduledPod, ...]]:
     """A random pod on a node."""
     one = st.builds(
         ScheduledPod,
         run_id=st.just(""),
         name=st.sampled_from([None, "train-a"]),
-        amounts=amounts(2).map(lambda found: {**found, PODS: NANOS}),
+        amounts=amounts(2).map(lambda drawn: {**drawn, PODS: NANOS}),
         namespace=st.sampled_from(list(NAMESPACES)),
         labels=POD_LABELS,
         anti_affinity=some(POD_TERMS),
@@ -157,10 +157,10 @@ def held(*gpu_allocations: GpuAllocation) -> SearchStrategy[tuple[ScheduledPod, 
     return st.lists(one, max_size=3).map(tuple)
 
 
-def lessen(changed: Mapping[str, int | None]) -> dict[str, int]:
+def capacity_with(changes: Mapping[str, int | None]) -> dict[str, int]:
     """Large capacity, except for the given resources."""
-    has = {**dict.fromkeys(RESOURCES, 8), **changed}
-    return {name: count * UNITS.get(name, NANOS) for name, count in has.items() if count is not None}
+    counts = {**dict.fromkeys(RESOURCES, 8), **changes}
+    return {name: count * UNITS.get(name, NANOS) for name, count in counts.items() if count is not None}
 
 
 DEVICES = tuple(SharedGpu(f"gpu-{at}", DEVICE, 2, at > 0) for at in range(3))
@@ -175,34 +175,34 @@ NODE_LABELS = st.fixed_dictionaries(
 EMPTY = st.builds(
     Node,
     name=st.just(""),
-    capacity=st.dictionaries(st.sampled_from(RESOURCES), st.none() | st.integers(0, 3), max_size=1).map(lessen),
+    capacity=st.dictionaries(st.sampled_from(RESOURCES), st.none() | st.integers(0, 3), max_size=1).map(capacity_with),
     labels=NODE_LABELS,
     taints=some(TAINTS),
     unschedulable=st.sampled_from([*[False] * 7, True]),
     devices=st.sampled_from([(), DEVICES]),
 )
-ON_DEVICES = held(*(GpuAllocation(device.id, memory=40) for device in DEVICES))
-IN_GROUPS = held(
+ON_DEVICES = scheduled_pods(*(GpuAllocation(device.id, memory=40) for device in DEVICES))
+IN_GROUPS = scheduled_pods(
     *(GpuAllocation(group, **part) for group in ("group-0", "group-1") for part in ({"memory": 40}, {"percent": 30}))
 )
 
 
 @st.composite
 def nodes(draw: st.DrawFn) -> Node:
-    """A node without a name, with what runs there."""
+    """A node without a name, with its pods."""
     node = draw(EMPTY)
     return replace(node, pods=draw(ON_DEVICES if node.devices else IN_GROUPS))
 
 
 def name_node(node: Node, name: str) -> Node:
-    """The node of that name, which also its label says."""
+    """The node with a name and the matching hostname label."""
     return replace(node, name=name, labels={**node.labels, HOST: name})
 
 
-def clusters(most: int = 5) -> SearchStrategy[list[Node]]:
-    """Nodes with anything on them."""
-    return st.lists(nodes(), min_size=1, max_size=most).map(
-        lambda found: [name_node(node, f"node-{at}") for at, node in enumerate(found)]
+def clusters(maximum: int = 5) -> SearchStrategy[list[Node]]:
+    """Lists of named nodes."""
+    return st.lists(nodes(), min_size=1, max_size=maximum).map(
+        lambda drawn: [name_node(node, f"node-{at}") for at, node in enumerate(drawn)]
     )
 
 
@@ -216,7 +216,7 @@ VOLUMES = st.builds(
     modes=st.just(("ReadWriteOnce",)),
     available=st.booleans(),
 )
-MADE = st.builds(
+VOLUME_CLAIMS = st.builds(
     PersistentVolumeClaim,
     volume=st.sampled_from(["", "", "disk-0", "disk-0", "disk-1", "disk-9"]),
     storage_class=st.sampled_from(["slow", "slow", "quick", None]),
@@ -235,15 +235,15 @@ CLASSES = st.builds(
 STORAGE = st.builds(
     SchedulingContext,
     namespaces=st.just(NAMESPACES),
-    claims=st.fixed_dictionaries({(namespace, name): MADE for namespace in NAMESPACES for name in CLAIMS}),
+    claims=st.fixed_dictionaries({(namespace, name): VOLUME_CLAIMS for namespace in NAMESPACES for name in CLAIMS}),
     volumes=st.fixed_dictionaries(dict.fromkeys(("disk-0", "disk-1"), VOLUMES)).map(
-        lambda found: {name: replace(volume, name=name) for name, volume in found.items()}
+        lambda drawn: {name: replace(volume, name=name) for name, volume in drawn.items()}
     ),
     classes=st.fixed_dictionaries(dict.fromkeys(("slow", "quick"), CLASSES)),
 )
-SURROUNDINGS = st.just(SchedulingContext(NAMESPACES)) | STORAGE  # namespaces, and storage if it is known
+SCHEDULING_CONTEXTS = st.just(SchedulingContext(NAMESPACES)) | STORAGE  # with or without storage
 
 
-def node_tables(most: int = 5) -> SearchStrategy[NodeTable]:
-    """Whole clusters."""
-    return st.builds(NodeTable, clusters(most), SURROUNDINGS)
+def node_tables(maximum: int = 5) -> SearchStrategy[NodeTable]:
+    """Node tables with their scheduling context."""
+    return st.builds(NodeTable, clusters(maximum), SCHEDULING_CONTEXTS)

@@ -1,4 +1,4 @@
-"""Whole requests, compute resources, templates, policies and clusters, sensible and odd, as people would write them."""
+"""Strategies for requests, compute resources, templates, policies and clusters, with usual and unusual values."""
 
 import copy
 from typing import Any
@@ -32,7 +32,7 @@ CLAIM_SIZES = ["1Gi", "10G", "1", "1.5Gi"]
 
 
 def optional(**fields: SearchStrategy[Any]) -> SearchStrategy[Data]:
-    """A mapping in which every field may be left out."""
+    """A mapping in which every field is optional."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -168,7 +168,7 @@ REQUIREMENTS: dict[str, SearchStrategy[Any]] = {
     "priority_class": st.sampled_from(["low", "high"]),
 }
 
-PULLED = {
+PULL_SETTINGS = {
     "pull_policy": st.sampled_from(["Always", "IfNotPresent", "Never"]),
     "pull_secrets": st.lists(st.sampled_from(VARIABLES), max_size=2),
 }
@@ -184,12 +184,12 @@ FUNCTIONS = st.one_of(
             "port": st.integers(1, 65535),
             "command": st.just("run 'it all'"),
             "args": st.just(["$(A)"]),
-            **PULLED,
+            **PULL_SETTINGS,
         },
     ),
     st.fixed_dictionaries(
         {"name": st.sampled_from(FUNCTION_NAMES), "handler": st.just("main"), "source": st.just("train.py")},
-        optional=PULLED,
+        optional=PULL_SETTINGS,
     ),
 )
 JSON = st.recursive(
@@ -327,26 +327,26 @@ FIELDS = st.sampled_from(
         "nodeAffinity",
     ]
 )
-KEYS_OF_GARBAGE = FIELDS | st.text(max_size=5) | st.integers() | st.none()
+GARBAGE_KEYS = FIELDS | st.text(max_size=5) | st.integers() | st.none()
 GARBAGE = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS_OF_GARBAGE, inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(GARBAGE_KEYS, inner, max_size=4),
     max_leaves=12,
 )
 
 
 @st.composite
-def spoiled_requests(draw: st.DrawFn) -> Any:
-    """A good request in which some parts, at any depth, are garbage."""
-    request = copy.deepcopy(draw(REQUESTS))  # what is sampled must not be changed
+def malformed_requests(draw: st.DrawFn) -> Any:
+    """A valid request in which some parts, at any depth, are replaced by garbage."""
+    request = copy.deepcopy(draw(REQUESTS))  # sampled objects must not be changed
     for _ in range(draw(st.integers(1, 3))):
-        place: Any = request
+        container: Any = request
         while True:
-            keys = [*place] if isinstance(place, dict) else [*range(len(place))]
+            keys = [*container] if isinstance(container, dict) else [*range(len(container))]
             key = draw(st.sampled_from(keys)) if keys else "a"
-            if not keys or not isinstance(place[key], dict | list) or draw(st.booleans()):
+            if not keys or not isinstance(container[key], dict | list) or draw(st.booleans()):
                 break
-            place = place[key]
-        if isinstance(place, dict) or keys:
-            place[key] = draw(GARBAGE)
+            container = container[key]
+        if isinstance(container, dict) or keys:
+            container[key] = draw(GARBAGE)
     return request

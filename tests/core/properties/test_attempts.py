@@ -24,8 +24,8 @@ BYTES = st.integers(1, 2**50)
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> RetryPolicy:
-    """Terms as plans may have them: a limit is not under the request."""
+def retry_policies(draw: st.DrawFn) -> RetryPolicy:
+    """Valid retry policies: the limit is not below the request."""
     request = draw(st.just(0) | BYTES)
     return RetryPolicy(
         retries=draw(st.integers(0, 20)),
@@ -38,84 +38,82 @@ def terms(draw: st.DrawFn) -> RetryPolicy:
     )
 
 
-def make_first(said: RetryPolicy, **fields: str) -> RunRecord:
-    """A run at its first try, which runs."""
-    held = {"mem_bytes": said.request * said.pods, "server_id": "s1", "started_at": NOW}
-    return make(RunRecord, "r1", **{"state": "running", "reason": "Running", "message": "is running", **held, **fields})
+def make_first_attempt(policy: RetryPolicy, **more: str) -> RunRecord:
+    """A running run at its first attempt."""
+    fields = {"mem_bytes": policy.request * policy.pods, "server_id": "s1", "started_at": NOW}
+    return make(RunRecord, "r1", **{"state": "running", "reason": "Running", "message": "is running", **fields, **more})
 
 
-def go_on(run: RunRecord, decision: Decision) -> RunRecord:
+def next_attempt(run: RunRecord, decision: Decision) -> RunRecord:
     """The run after a decision, at its next attempt if there is one."""
     if decision.failure is None:
         return replace(run, state=str(decision.state), active=decision.state not in FINAL)
     return replace(run, attempt=run.attempt + 1, mem_bytes=decision.failure.retry.mem_bytes)
 
 
-def live(said: RetryPolicy, ends: list[Observation]) -> list[tuple[RunRecord, Decision]]:
-    """Each try of a run with what was decided at its end, for as long as there are tries."""
-    run, held, lived = make_first(said), list[int](), list[tuple[RunRecord, Decision]]()
-    for seen in ends:
-        decision = lifecycle.decide(run, seen, AttemptHistory(said, tuple(held)))
-        lived.append((run, decision))
+def run_attempts(policy: RetryPolicy, ends: list[Observation]) -> list[tuple[RunRecord, Decision]]:
+    """Each attempt of a run with the decision at its end, until the run ends."""
+    run, memory_history, attempts = make_first_attempt(policy), list[int](), list[tuple[RunRecord, Decision]]()
+    for observation in ends:
+        decision = lifecycle.decide(run, observation, AttemptHistory(policy, tuple(memory_history)))
+        attempts.append((run, decision))
         if decision.state in FINAL:
             break
-        held.append(run.mem_bytes)
-        run = go_on(run, decision)
-    return lived
+        memory_history.append(run.mem_bytes)
+        run = next_attempt(run, decision)
+    return attempts
 
 
-@given(terms(), st.lists(FAILURES, min_size=60, max_size=60))
-def test_there_are_never_more_tries_than_allowed(said: RetryPolicy, ends: list[Observation]) -> None:
-    lived = live(said, ends)
+@given(retry_policies(), st.lists(FAILURES, min_size=60, max_size=60))
+def test_the_number_of_attempts_is_limited(policy: RetryPolicy, ends: list[Observation]) -> None:
+    attempts = run_attempts(policy, ends)
     grown = sum(
-        decision.failure is not None and decision.failure.retry.mem_bytes > run.mem_bytes for run, decision in lived
+        decision.failure is not None and decision.failure.retry.mem_bytes > run.mem_bytes for run, decision in attempts
     )
-    assert grown <= (MAX_GROWTHS if said.grow is not None and said.request else 0)
-    assert len(lived) <= 1 + said.retries + grown
-    assert lived[-1][1].state is State.FAILED
+    assert grown <= (MAX_GROWTHS if policy.grow is not None and policy.request else 0)
+    assert len(attempts) <= 1 + policy.retries + grown
+    assert attempts[-1][1].state is State.FAILED
 
 
-@given(terms(), st.lists(FAILURES, min_size=60, max_size=60))
-def test_memory_never_shrinks_and_is_never_above_the_bound(said: RetryPolicy, ends: list[Observation]) -> None:
-    before = said.request * said.pods
-    for run, _ in live(said, ends):
+@given(retry_policies(), st.lists(FAILURES, min_size=60, max_size=60))
+def test_memory_never_shrinks_and_never_exceeds_the_cap(policy: RetryPolicy, ends: list[Observation]) -> None:
+    before = policy.request * policy.pods
+    for run, _ in run_attempts(policy, ends):
         assert run.mem_bytes >= before
-        request = said.memory_of(run)
-        if run.mem_bytes > said.request * said.pods:
-            assert (said.limit_with(request) or request) <= said.max_memory
+        request = policy.memory_of(run)
+        if run.mem_bytes > policy.request * policy.pods:
+            assert (policy.limit_with(request) or request) <= policy.max_memory
             assert run.mem_bytes < 2**63
         before = run.mem_bytes
 
 
-@given(terms(), st.lists(ENDS, min_size=60, max_size=60))
-def test_a_try_is_followed_only_by_what_failed_and_was_not_made_to_end(
-    said: RetryPolicy, ends: list[Observation]
-) -> None:
-    for (_, decision), seen in zip(live(said, ends), ends, strict=False):
+@given(retry_policies(), st.lists(ENDS, min_size=60, max_size=60))
+def test_only_failed_attempts_that_were_not_stopped_are_retried(policy: RetryPolicy, ends: list[Observation]) -> None:
+    for (_, decision), observation in zip(run_attempts(policy, ends), ends, strict=False):
         if decision.failure is not None:
-            assert (seen.phase, seen.stopped) == (Phase.FAILED, False)
+            assert (observation.phase, observation.stopped) == (Phase.FAILED, False)
             assert decision.reason == RETRYING
             assert decision.failure.reason in get_args(RetryReason)
 
 
-@given(terms(), ENDS, st.sampled_from([State.RUNNING, State.STOPPING]))
-def test_what_somebody_has_stopped_is_never_tried_again(said: RetryPolicy, seen: Observation, state: State) -> None:
-    run = make_first(said, state=str(state), stopped_by="mia")
-    decision = lifecycle.decide(run, seen, AttemptHistory(said))
+@given(retry_policies(), ENDS, st.sampled_from([State.RUNNING, State.STOPPING]))
+def test_stopped_runs_are_never_retried(policy: RetryPolicy, observation: Observation, state: State) -> None:
+    run = make_first_attempt(policy, state=str(state), stopped_by="mia")
+    decision = lifecycle.decide(run, observation, AttemptHistory(policy))
     assert (decision.state in FINAL, decision.failure) == (True, None)
 
 
-@given(terms(), st.none() | ENDS, st.sampled_from(sorted(FINAL)))
-def test_final_states_never_change(said: RetryPolicy, seen: Observation | None, state: State) -> None:
-    run = make_first(said, state=str(state), reason="Before", message="as it was")
-    assert lifecycle.decide(run, seen, AttemptHistory(said)) == Decision(
+@given(retry_policies(), st.none() | ENDS, st.sampled_from(sorted(FINAL)))
+def test_final_states_never_change(policy: RetryPolicy, observation: Observation | None, state: State) -> None:
+    run = make_first_attempt(policy, state=str(state), reason="Before", message="as it was")
+    assert lifecycle.decide(run, observation, AttemptHistory(policy)) == Decision(
         state, ExecutorAction.NONE, "Before", "as it was"
     )
 
 
-@given(terms(), st.lists(FAILURES, min_size=60, max_size=60))
-def test_every_end_of_a_try_says_how_it_failed_and_what_comes_next(said: RetryPolicy, ends: list[Observation]) -> None:
-    for run, decision in live(said, ends):
+@given(retry_policies(), st.lists(FAILURES, min_size=60, max_size=60))
+def test_messages_contain_the_failure_and_the_next_attempt(policy: RetryPolicy, ends: list[Observation]) -> None:
+    for run, decision in run_attempts(policy, ends):
         assert "None" not in decision.message
         if decision.failure is not None:
             assert f"attempt {run.attempt} failed ({decision.failure.reason}): " in decision.message

@@ -36,58 +36,58 @@ NODES = st.builds(
     taints=TAINTS,
     unschedulable=st.sampled_from([False, False, True]),
 )
-GRIDS = st.lists(NODES, max_size=10).map(NodeTable)
-ASKS = st.builds(PodRequest, amounts=AMOUNTS.map(lambda amounts: {**amounts, "pods": NANOS}))
+NODE_TABLES = st.lists(NODES, max_size=10).map(NodeTable)
+POD_REQUESTS = st.builds(PodRequest, amounts=AMOUNTS.map(lambda amounts: {**amounts, "pods": NANOS}))
 
 
-@given(GRIDS)
-def test_what_is_requested_and_what_is_free_is_what_there_is(table: NodeTable) -> None:
+@given(NODE_TABLES)
+def test_requested_plus_free_equals_capacity(table: NodeTable) -> None:
     for pool in (
         capacity.total_capacity(table),
         *capacity.capacity_by_group(table),
         *capacity.capacity_by_gpu_type(table),
     ):
         assert list(pool.requested) == list(pool.free) == list(pool.capacity)
-        for resource, has in pool.capacity.items():
-            assert pool.requested[resource] + pool.free[resource] == has, resource
+        for resource, amount in pool.capacity.items():
+            assert pool.requested[resource] + pool.free[resource] == amount, resource
 
 
-@given(GRIDS)
-def test_groups_and_types_of_gpus_add_up_to_all_nodes(table: NodeTable) -> None:
+@given(NODE_TABLES)
+def test_groups_and_gpu_types_add_up_to_all_nodes(table: NodeTable) -> None:
     total = capacity.total_capacity(table)
     for pools in (capacity.capacity_by_group(table), capacity.capacity_by_gpu_type(table)):
-        if pools:  # or no node is of a group
+        if pools:  # otherwise no node has a group
             assert sum(pool.nodes for pool in pools) == total.nodes == len(table)
             assert sum(pool.unavailable for pool in pools) == total.unavailable
             assert _add(pool.capacity for pool in pools) == _drop_none(total.capacity)
             assert _add(pool.free for pool in pools) == _drop_none(total.free)
 
 
-@given(GRIDS)
-def test_the_largest_slot_is_on_a_node_that_has_it_and_no_open_node_has_more(table: NodeTable) -> None:
+@given(NODE_TABLES)
+def test_the_largest_block_is_the_largest_of_available_nodes(table: NodeTable) -> None:
     by_name = {node.name: node for node in table}
     for pool in (capacity.total_capacity(table), *capacity.capacity_by_group(table)):
-        for resource, slot in pool.largest.items():
-            assert by_name[slot.node].free(resource) == slot.amount > 0
-    at_work = [
+        for resource, block in pool.largest.items():
+            assert by_name[block.node].free(resource) == block.amount > 0
+    available = [
         node for node, kind in zip(table, table.taint_sets, strict=True) if not capacity.is_cordoned_or_unhealthy(kind)
     ]
     largest = capacity.total_capacity(table).largest
     for resource in RESOURCES:
-        most = max((node.free(resource) for node in at_work), default=0)
-        assert max(most, 0) == (largest[resource].amount if resource in largest else 0)
+        expected = max((node.free(resource) for node in available), default=0)
+        assert max(expected, 0) == (largest[resource].amount if resource in largest else 0)
 
 
-@given(GRIDS, ASKS, st.integers(1, 30))
-def test_as_many_more_fit_as_can_be_placed_one_after_the_other(
-    table: NodeTable, pod_request: PodRequest, most: int
+@given(NODE_TABLES, POD_REQUESTS, st.integers(1, 30))
+def test_the_count_equals_the_number_of_pods_placed_one_by_one(
+    table: NodeTable, pod_request: PodRequest, maximum: int
 ) -> None:
-    found, more = capacity.count_additional(NodeFilter(pod_request, table), most)
+    count, more = capacity.count_additional(NodeFilter(pod_request, table), maximum)
     placed, left = 0, table.copy()
-    while placed < most and (fitting := NodeFilter(pod_request, left).feasible):
+    while placed < maximum and (fitting := NodeFilter(pod_request, left).feasible):
         left.put(place(pod_request, left.nodes[fitting[-1]]))
         placed += 1
-    assert (found, more) == (placed, placed == most)
+    assert (count, more) == (placed, placed == maximum)
 
 
 def _add(parts: Iterable[Amounts]) -> dict[str, int]:

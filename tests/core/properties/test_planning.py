@@ -26,17 +26,17 @@ from tests.core.properties.strategies import (
     POLICIES,
     REQUESTS,
     REQUIREMENTS,
+    malformed_requests,
     optional,
     snapshots,
-    spoiled_requests,
 )
 from tests.making import CONTAINER, make_snapshot, values
 from tests.validity import check_manifests
 from tests.validity.parts import parse_quantity
 from tests.validity.pods import container_of, pod_of
 
-# Building a whole organization takes Hypothesis longer than it likes.
-whole = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+# Snapshots are slow to generate, and many of them are discarded.
+slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
 
 KUBERNETES_NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
 
@@ -45,69 +45,71 @@ EVERYTHING = {"existing_volumes": "allow", "allow_root": True, "gpu_memory_limit
 ALL_ALLOWED = Policy.model_validate({"switches": EVERYTHING})
 
 
-def generous(policy: dict[str, Any]) -> dict[str, Any]:
+def with_all_switches(policy: dict[str, Any]) -> dict[str, Any]:
     """The policy with all switches on, so that fewer plans are rejected."""
     return policy | {"switches": EVERYTHING}
 
 
-def make_plan(asked: Any, snapshot: Snapshot) -> Plan:
-    return plan_run(RunRequest.model_validate(asked), snapshot, "r7")
+def make_plan(requested: Any, snapshot: Snapshot) -> Plan:
+    return plan_run(RunRequest.model_validate(requested), snapshot, "r7")
 
 
-@whole
+@slow
 @given(REQUESTS, snapshots())
-def test_the_answer_is_violations_or_manifests_that_a_cluster_accepts(asked: Any, snapshot: Snapshot) -> None:
-    planned = make_plan(asked, snapshot)
+def test_a_plan_has_violations_or_valid_manifests(requested: Any, snapshot: Snapshot) -> None:
+    planned = make_plan(requested, snapshot)
     assert bool(planned.violations) != bool(planned.manifests)
     assert all(violation.message and violation.rule for violation in planned.violations)
     existing = ["theirs", "data", "out", "v" * 63]
     assert check_manifests(planned.manifests, claims=existing, config_maps=["settings"]) == []
 
 
-@whole
+@slow
 @given(REQUESTS, snapshots())
-def test_planning_is_deterministic_and_changes_nothing(asked: Any, snapshot: Snapshot) -> None:
-    before = copy.deepcopy(asked)
-    first, second = make_plan(asked, snapshot), make_plan(asked, snapshot)
+def test_planning_is_deterministic_and_does_not_change_its_input(requested: Any, snapshot: Snapshot) -> None:
+    before = copy.deepcopy(requested)
+    first, second = make_plan(requested, snapshot), make_plan(requested, snapshot)
     assert first == second
-    assert asked == before
+    assert requested == before
     data = explanations.to_data(first)
     assert json.loads(json.dumps(data)) == data
     assert explanations.explain(first, "title") == explanations.explain(second, "title")
 
 
-def ask_for_what_was_resolved(asked: Any, planned: Plan) -> dict[str, Any]:
-    """A request that says itself, without profile and template, what another one was given."""
-    said: dict[str, Any] = {"resources": {}, "node_selector": {}, "envs": {}, "volumes": {}, "tolerations": []}
-    said |= {"secrets": [], "affinity": {}}
+def request_resolved_values(requested: Any, planned: Plan) -> dict[str, Any]:
+    """A request that contains the resolved values of a plan, without profile and template."""
+    fields: dict[str, Any] = {"resources": {}, "node_selector": {}, "envs": {}, "volumes": {}, "tolerations": []}
+    fields |= {"secrets": [], "affinity": {}}
     for item in planned.settings:
         section, _, rest = item.path.partition(".")
         value = explanations.to_json(item.value)
         if value is None or section in ("function", "labels", "security", "profile", "template", "action"):
             continue
         if section == "resources":
-            _put(said["resources"], rest, value)
+            _put(fields["resources"], rest, value)
         elif section in ("node_selector", "envs"):
-            said[section][rest] = value
+            fields[section][rest] = value
         elif section == "volumes":
             name, _, part = rest.partition(".")
-            _put(said["volumes"].setdefault(name, {}), part, value)
+            _put(fields["volumes"].setdefault(name, {}), part, value)
         elif section == "secrets":
-            said["secrets"].append(rest)
+            fields["secrets"].append(rest)
         elif section == "tolerations":
-            said["tolerations"].append(value)
+            fields["tolerations"].append(value)
         elif section == "affinity":
             kind, _, part = rest.partition(".")
             terms = {"nodeSelectorTerms": value} if rest.startswith("nodeAffinity.required") else value
-            said["affinity"].setdefault(kind, {})[part] = terms
-        elif section != "deadline" or "deadline" in asked:
-            said[section] = value
-    kept = {name: asked[name] for name in ("function", "action", "inputs", "args", "deadline") if name in asked}
-    return {**said, **kept}
+            fields["affinity"].setdefault(kind, {})[part] = terms
+        elif section != "deadline" or "deadline" in requested:
+            fields[section] = value
+    unchanged = {
+        name: requested[name] for name in ("function", "action", "inputs", "args", "deadline") if name in requested
+    }
+    return {**fields, **unchanged}
 
 
 def _put(mapping: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value at a path; the names of extended resources have dots of their own."""
+    """Put a value at a path; names of extended resources contain dots."""
     first, _, rest = path.partition(".")
     if not rest or first == "extended":
         mapping.setdefault("extended", {})[rest] = value if rest else None
@@ -118,13 +120,13 @@ def _put(mapping: dict[str, Any], path: str, value: Any) -> None:
         _put(mapping.setdefault(first, {}), rest, value)
 
 
-@whole
-@given(REQUESTS, snapshots(policies=POLICIES.map(lambda policy: generous(policy) | {"rules": {}})))
-def test_asking_for_what_was_resolved_resolves_to_the_same(asked: Any, snapshot: Snapshot) -> None:
-    first = make_plan({**asked, "strict": False}, snapshot)
+@slow
+@given(REQUESTS, snapshots(policies=POLICIES.map(lambda policy: with_all_switches(policy) | {"rules": {}})))
+def test_requesting_the_resolved_values_gives_the_same_plan(requested: Any, snapshot: Snapshot) -> None:
+    first = make_plan({**requested, "strict": False}, snapshot)
     assume(not first.violations)
     bare = Snapshot(snapshot.project, snapshot.cluster, code=snapshot.code, policies=(ALL_ALLOWED,))
-    second = make_plan(ask_for_what_was_resolved(asked, first), bare)
+    second = make_plan(request_resolved_values(requested, first), bare)
     assert second.violations == ()
     enforced = ("profile", "template", "labels.fairlead.dev/compute-resource")
     resolved = {
@@ -135,7 +137,7 @@ def test_asking_for_what_was_resolved_resolves_to_the_same(asked: Any, snapshot:
 
 
 def _without_labels(planned: Plan) -> Any:
-    """The manifests, without the label of the compute resource, and with amounts in the place of their texts."""
+    """The manifests without the compute resource label, with parsed amounts."""
     manifests = json.loads(json.dumps(planned.manifests))
     for manifest in manifests:
         for part in (manifest, pod_of(manifest) or {"metadata": {}}):
@@ -144,7 +146,7 @@ def _without_labels(planned: Plan) -> Any:
 
 
 def with_amounts(data: Any) -> Any:
-    """Manifests with amounts in the place of their texts."""
+    """The manifests with parsed amounts."""
     # A binary amount that is not a multiple of 1024 loses its suffix when it is parsed and printed.
     if isinstance(data, dict):
         return {key: with_amounts(value) for key, value in data.items()}
@@ -156,39 +158,39 @@ def with_amounts(data: Any) -> Any:
         return data
 
 
-@whole
+@slow
 @given(REQUESTS, snapshots())
-def test_a_compute_resource_is_never_changed_by_what_users_ask_for(asked: Any, snapshot: Snapshot) -> None:
-    nothing = {"function": asked["function"], "action": asked.get("action", "job"), "profile": "big"}
-    alone = values(make_plan(nothing, snapshot))
-    mixed = values(make_plan({**asked, "profile": "big", "strict": False}, snapshot))
-    offered = snapshot.compute_resources["big"].requirements
-    owned = [name for name in ("cpu", "mem", "disk", "gpu", "shm") if _is_said(getattr(offered.resources, name))]
-    owned += [f"extended.{name}" for name in offered.resources.extended]
+def test_users_never_change_values_of_a_compute_resource(requested: Any, snapshot: Snapshot) -> None:
+    minimal = {"function": requested["function"], "action": requested.get("action", "job"), "profile": "big"}
+    alone = values(make_plan(minimal, snapshot))
+    mixed = values(make_plan({**requested, "profile": "big", "strict": False}, snapshot))
+    requirements = snapshot.compute_resources["big"].requirements
+    owned = [name for name in ("cpu", "mem", "disk", "gpu", "shm") if _is_set(getattr(requirements.resources, name))]
+    owned += [f"extended.{name}" for name in requirements.resources.extended]
     for name in owned:
         prefix = f"resources.{name}"
-        kept = {path: value for path, value in alone.items() if path == prefix or path.startswith(f"{prefix}.")}
-        assert kept == {path: mixed[path] for path in kept}
-    for key, label in offered.node_selector.items():
+        owned_values = {path: value for path, value in alone.items() if path == prefix or path.startswith(f"{prefix}.")}
+        assert owned_values == {path: mixed[path] for path in owned_values}
+    for key, label in requirements.node_selector.items():
         assert mixed[f"node_selector.{key}"] == label
 
 
-def _is_said(resource: Any) -> bool:
-    """Whether there is something to own: an amount without a request and a limit says nothing."""
+def _is_set(resource: Any) -> bool:
+    """Whether the resource has a value: an amount without request and limit has none."""
     return resource is not None and not (
         isinstance(resource, Amount) and resource.requests is None and resource.limits is None
     )
 
 
-@whole
-@given(REQUESTS, snapshots(policies=POLICIES.map(lambda policy: generous(policy))))
-def test_no_rule_that_was_passed_is_broken_in_the_manifest(asked: Any, snapshot: Snapshot) -> None:
-    planned = make_plan(asked, snapshot)
+@slow
+@given(REQUESTS, snapshots(policies=POLICIES.map(lambda policy: with_all_switches(policy))))
+def test_manifests_satisfy_all_rules(requested: Any, snapshot: Snapshot) -> None:
+    planned = make_plan(requested, snapshot)
     assume(planned.manifests)
-    found = _measure(planned)
+    amounts = _measure(planned)
     for policy in snapshot.policies:
         for path, rule in policy.rules.items():
-            for amount in found.get(path, ()):
+            for amount in amounts.get(path, ()):
                 if rule.max is not None:
                     assert amount is not None, f"{path} has no limit"
                     assert amount <= _number(rule.max), path
@@ -203,45 +205,45 @@ def _number(bound: Any) -> Fraction:
 def _measure(planned: Plan) -> dict[str, list[Fraction | None]]:
     """The amounts in the manifests by rule path. None means unlimited."""
     main = planned.manifests[0]
-    spec, box = main["spec"]["template"]["spec"], container_of(main)
-    resources = box.get("resources", {})
+    spec, container = main["spec"]["template"]["spec"], container_of(main)
+    resources = container.get("resources", {})
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
-    found: dict[str, list[Fraction | None]] = {}
+    amounts: dict[str, list[Fraction | None]] = {}
     for name, resource in KUBERNETES_NAMES.items():
-        found[f"resources.{name}"] = [parse_quantity(requests[resource])] if resource in requests else []
-        found[f"resources.{name}.limits"] = [parse_quantity(limits[resource]) if resource in limits else None]
+        amounts[f"resources.{name}"] = [parse_quantity(requests[resource])] if resource in requests else []
+        amounts[f"resources.{name}.limits"] = [parse_quantity(limits[resource]) if resource in limits else None]
     extended = {name: parse_quantity(text) for name, text in limits.items() if name not in KUBERNETES_NAMES.values()}
     gpus = [amount for name, amount in extended.items() if name in ("nvidia.com/gpu", "amd.com/gpu")]
-    found["resources.gpu"] = [*gpus]
+    amounts["resources.gpu"] = [*gpus]
     others = {name: amount for name, amount in extended.items() if name in ("vendor.example/nic", "a.b/C_d")}
-    found["resources.extended.*"] = [*others.values()]
-    found |= {f"resources.extended.{name}": [amount] for name, amount in others.items()}
+    amounts["resources.extended.*"] = [*others.values()]
+    amounts |= {f"resources.extended.{name}": [amount] for name, amount in others.items()}
     shared = [volume["emptyDir"] for volume in spec["volumes"] if volume["name"] == "fairlead-shm"]
-    found["resources.shm"] = [
+    amounts["resources.shm"] = [
         parse_quantity(volume["sizeLimit"]) if "sizeLimit" in volume else None for volume in shared
     ]
     claims = [item["spec"] for item in planned.manifests if item["kind"] == "PersistentVolumeClaim"]
     claims += [
         volume["ephemeral"]["volumeClaimTemplate"]["spec"] for volume in spec["volumes"] if "ephemeral" in volume
     ]
-    found["volumes.*.spec.size"] = [parse_quantity(claim["resources"]["requests"]["storage"]) for claim in claims]
-    found["run_as_user"] = [Fraction(spec["securityContext"]["runAsUser"])]
-    found["replicas"] = [Fraction(main["spec"].get("replicas", main["spec"].get("parallelism")))]
-    return found
+    amounts["volumes.*.spec.size"] = [parse_quantity(claim["resources"]["requests"]["storage"]) for claim in claims]
+    amounts["run_as_user"] = [Fraction(spec["securityContext"]["runAsUser"])]
+    amounts["replicas"] = [Fraction(main["spec"].get("replicas", main["spec"].get("parallelism")))]
+    return amounts
 
 
-@whole
+@slow
 @given(REQUESTS, snapshots())
-def test_whatever_a_user_or_template_lost_is_told(asked: Any, snapshot: Snapshot) -> None:
-    planned = make_plan({**asked, "strict": False}, snapshot)
-    told = {
+def test_all_overridden_values_of_users_and_templates_are_warned_about(requested: Any, snapshot: Snapshot) -> None:
+    planned = make_plan({**requested, "strict": False}, snapshot)
+    warned = {
         (warning.path, str(warning.requested.source)) for warning in planned.warnings if warning.requested is not None
     }
     for item in planned.settings:
-        for said in item.overridden:
-            if said.source.layer in (Layer.USER, Layer.TEMPLATE) and said.value != item.value:
-                assert (item.path, str(said.source)) in told
-    strict = make_plan({**asked, "strict": True}, snapshot)
+        for value in item.overridden:
+            if value.source.layer in (Layer.USER, Layer.TEMPLATE) and value.value != item.value:
+                assert (item.path, str(value.source)) in warned
+    strict = make_plan({**requested, "strict": True}, snapshot)
     # A user who overrides a template on purpose gets no warning.
     others = {
         warning.path for warning in planned.warnings if warning.requested and warning.source != Source(Layer.USER)
@@ -249,30 +251,28 @@ def test_whatever_a_user_or_template_lost_is_told(asked: Any, snapshot: Snapshot
     assert others <= {violation.path for violation in strict.violations}
 
 
-@whole
+@slow
 @given(REQUESTS, snapshots(policies=st.just({})))
-def test_every_value_that_is_asked_for_is_a_setting_or_among_what_a_setting_overrode(
-    asked: Any, snapshot: Snapshot
-) -> None:
-    request = RunRequest.model_validate(asked)
+def test_every_requested_value_is_a_setting_or_an_overridden_value(requested: Any, snapshot: Snapshot) -> None:
+    request = RunRequest.model_validate(requested)
     planned = plan_run(request, snapshot, "r7")
-    said = {
+    user_paths = {
         item.path
         for item in planned.settings
         for source in (item.source, *(lost.source for lost in (*item.overridden, *item.combined)))
         if source.layer is Layer.USER
     }
     for name in ("envs", "node_selector"):
-        assert {f"{name}.{key}" for key in getattr(request, name)} <= said
-    assert {f"secrets.{name}" for name in request.secrets} <= said
-    assert {f"volumes.{name}.mount_path" for name in request.volumes} <= said
+        assert {f"{name}.{key}" for key in getattr(request, name)} <= user_paths
+    assert {f"secrets.{name}" for name in request.secrets} <= user_paths
+    assert {f"volumes.{name}.mount_path" for name in request.volumes} <= user_paths
     for name in ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template"):
-        assert getattr(request, name) is None or name in said
-    assert {f"resources.extended.{name}" for name in request.resources.extended} <= said
+        assert getattr(request, name) is None or name in user_paths
+    assert {f"resources.extended.{name}" for name in request.resources.extended} <= user_paths
 
 
 def read(model: type[StrictModel], data: Any) -> StrictModel | None:
-    """The object, or None and violations that say something."""
+    """The parsed object, or None if it is rejected with messages."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -283,10 +283,10 @@ def read(model: type[StrictModel], data: Any) -> StrictModel | None:
         return None
 
 
-@whole
-@given(spoiled_requests(), snapshots())
-def test_a_spoiled_request_is_refused_with_violations_or_planned(asked: Any, snapshot: Snapshot) -> None:
-    request = read(RunRequest, asked)
+@slow
+@given(malformed_requests(), snapshots())
+def test_a_malformed_request_is_rejected_with_violations_or_planned(requested: Any, snapshot: Snapshot) -> None:
+    request = read(RunRequest, requested)
     if isinstance(request, RunRequest):
         planned = plan_run(request, snapshot, "r7")
         assert bool(planned.violations) != bool(planned.manifests)
@@ -294,27 +294,27 @@ def test_a_spoiled_request_is_refused_with_violations_or_planned(asked: Any, sna
         assert check_manifests(planned.manifests, claims=existing, config_maps=["settings"]) == []
 
 
-@whole
+@slow
 @given(GARBAGE, st.sampled_from([RunRequest, ComputeResource, Template, Policy, Cluster, Requirements]))
-def test_garbage_is_refused_with_violations_or_read(data: Any, model: type[StrictModel]) -> None:
+def test_garbage_is_rejected_with_violations_or_parsed(data: Any, model: type[StrictModel]) -> None:
     read(model, data)
 
 
-@whole
+@slow
 @given(st.dictionaries(st.sampled_from([*Policy.model_fields]), GARBAGE, max_size=3))
-def test_a_garbled_policy_is_refused_with_violations_or_read(data: Any) -> None:
+def test_a_malformed_policy_is_rejected_with_violations_or_parsed(data: Any) -> None:
     read(Policy, data)
 
 
-@whole
+@slow
 @given(st.dictionaries(st.sampled_from([*REQUIREMENTS]), GARBAGE, min_size=1, max_size=3))
-def test_garbled_requirements_are_refused_with_violations_or_read(data: Any) -> None:
+def test_malformed_requirements_are_rejected_with_violations_or_parsed(data: Any) -> None:
     read(Requirements, data)
 
 
-@whole
+@slow
 @given(optional(**REQUIREMENTS))
-def test_what_is_printed_reads_back_as_the_same_requirements(data: Any) -> None:
+def test_requirements_round_trip(data: Any) -> None:
     printed = json.loads(json.dumps(Requirements.model_validate(data).to_data()))
     assert json.loads(json.dumps(Requirements.model_validate(printed).to_data())) == printed
     bare = make_snapshot(ALL_ALLOWED, project="forest")
@@ -322,25 +322,25 @@ def test_what_is_printed_reads_back_as_the_same_requirements(data: Any) -> None:
     assert values(make_plan(function | printed, bare)) == values(make_plan(function | data, bare))
 
 
-@whole
+@slow
 @given(POLICIES, POLICIES, REQUESTS, snapshots(policies=st.just({})))
-def test_a_policy_below_never_allows_what_one_above_refuses(
-    above: Any, below: Any, asked: Any, snapshot: Snapshot
+def test_a_lower_policy_never_allows_what_a_higher_one_rejects(
+    higher: Any, lower: Any, requested: Any, snapshot: Snapshot
 ) -> None:
-    limits = {name: above[name] for name in ("rules", "switches") if name in above}
-    more = {name: below[name] for name in ("rules", "switches") if name in below}
+    limits = {name: higher[name] for name in ("rules", "switches") if name in higher}
+    more = {name: lower[name] for name in ("rules", "switches") if name in lower}
     one = Policy.model_validate(limits)
     both = (one, Policy.model_validate({"scope": "project/forest", **more}))
     fields = {
         name: getattr(snapshot, name) for name in ("project", "cluster", "compute_resources", "templates", "code")
     }
-    alone = make_plan(asked, Snapshot(**fields, policies=(one,)))
-    together = make_plan(asked, Snapshot(**fields, policies=both))
-    shipped = _loosened(one)
-    refused = {(item.path, item.rule) for item in alone.violations if item.rule not in shipped}
-    assert refused <= {(item.path, item.rule) for item in together.violations}
+    alone = make_plan(requested, Snapshot(**fields, policies=(one,)))
+    together = make_plan(requested, Snapshot(**fields, policies=both))
+    shipped = _unset_switches(one)
+    rejected = {(item.path, item.rule) for item in alone.violations if item.rule not in shipped}
+    assert rejected <= {(item.path, item.rule) for item in together.violations}
 
 
-def _loosened(policy: Policy) -> set[str]:
-    """Switches about which a policy says nothing: there the shipped value holds, until a scope says otherwise."""
+def _unset_switches(policy: Policy) -> set[str]:
+    """Switches that a policy does not set: the default applies until a lower scope sets them."""
     return {name for name in type(policy.switches).model_fields if getattr(policy.switches, name) is None}

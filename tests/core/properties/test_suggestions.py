@@ -18,7 +18,7 @@ from fairlead.model.requests import RunRequest, merge
 from tests.core.nodes import make_amounts, make_node
 from tests.core.test_suggestions import GPUS, make_request, make_snapshot
 
-HAS: Any = {"cpu": 32, "mem": "64Gi", "example.com/fpga": 2}
+CAPACITY: Any = {"cpu": 32, "mem": "64Gi", "example.com/fpga": 2}
 SIZES = st.fixed_dictionaries(
     {"cpu": st.sampled_from(["500m", "2", "7300m", "30"]), "mem": st.sampled_from(["100Mi", "3Gi", "40Gi"])},
     optional={"gpu": st.integers(0, 8), "example.com/fpga": st.integers(1, 3)},
@@ -31,7 +31,9 @@ HOLDINGS = st.builds(
     SIZES,
 )
 NODES = st.builds(
-    lambda held, gpus, labels, cordoned: make_node(*held, labels=labels, cordoned=cordoned, gpu=gpus, **HAS),
+    lambda holdings, gpus, labels, cordoned: make_node(
+        *holdings, labels=labels, cordoned=cordoned, gpu=gpus, **CAPACITY
+    ),
     st.lists(HOLDINGS, max_size=3),
     st.integers(0, 8),
     st.sampled_from([{}, {"zone": "a"}, {"zone": "b", "pool": "x"}]),
@@ -40,7 +42,9 @@ NODES = st.builds(
 CLUSTERS = st.lists(NODES, max_size=4).map(
     lambda nodes: NodeTable(replace(node, name=f"node-{number}") for number, node in enumerate(nodes))
 )
-ROOMY = CLUSTERS.map(lambda nodes: NodeTable([*nodes, make_node(name="roomy", labels={"zone": "a"}, gpu=8, **HAS)]))
+CLUSTERS_WITH_ROOM = CLUSTERS.map(
+    lambda nodes: NodeTable([*nodes, make_node(name="roomy", labels={"zone": "a"}, gpu=8, **CAPACITY)])
+)
 REQUESTS = st.builds(
     lambda size, more, pods: make_request(
         resources={
@@ -64,15 +68,15 @@ LOADS = st.builds(
 
 
 def make_allowance(
-    held: dict[str, QuotaAmounts], others: QuotaAmounts, aside: QuotaAmounts, left: dict[str, int]
+    usage_by_run: dict[str, QuotaAmounts], others: QuotaAmounts, reserved: QuotaAmounts, left: dict[str, int]
 ) -> Allowance:
     """A quota with limited remaining amounts. Some of its holders are not visible."""
-    holders = tuple(QuotaHolder(f"id-{run}", run, load._replace(runs=1)) for run, load in held.items())
+    holders = tuple(QuotaHolder(f"id-{run}", run, load._replace(runs=1)) for run, load in usage_by_run.items())
     used = others
     for holder in holders:
         used = used.plus(holder.usage)
     limits = {part: max(getattr(used, part) + steps * STEPS[part], 0) for part, steps in left.items()}
-    return Allowance("department/vision", limits, used, aside, holders)
+    return Allowance("department/vision", limits, used, reserved, holders)
 
 
 NONE = st.just(quotas.NOTHING)
@@ -87,46 +91,53 @@ ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
 
 
 def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
-    """The plan of a request, with a fit that minds quotas."""
-    made = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
+    """The plan of a request, with quotas applied to its fit."""
+    planned = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
     return replace(
-        made, fit=quotas.apply_quotas(made.fit, QuotaAmounts.of(quotas.count_resources(made.settings)), allowances)
+        planned,
+        fit=quotas.apply_quotas(planned.fit, QuotaAmounts.of(quotas.count_resources(planned.settings)), allowances),
     )
 
 
 def take(
-    way: Suggestion, request: RunRequest, nodes: NodeTable, *, last: list[Allowance], turn: list[Allowance]
+    suggestion: Suggestion, request: RunRequest, nodes: NodeTable, *, last: list[Allowance], turn: list[Allowance]
 ) -> Plan:
-    """The plan of a request once a suggestion is taken: who waits keeps its turn, who asks for something else is last."""
-    if way.kind == "wait":
-        left = NodeTable(_without(node, way.run_id) for node in nodes)
-        return plan(request, left, [allowance.without(way.run_id) for allowance in turn])
-    return plan(RunRequest.model_validate(merge(request.to_data(), way.change)), nodes, last)
+    """The plan after applying a suggestion: waiting keeps the queue position, changes go to the end."""
+    if suggestion.kind == "wait":
+        remaining = NodeTable(_without(node, suggestion.run_id) for node in nodes)
+        return plan(request, remaining, [allowance.without(suggestion.run_id) for allowance in turn])
+    return plan(RunRequest.model_validate(merge(request.to_data(), suggestion.change)), nodes, last)
 
 
 def _without(node: Node, run_id: str | None) -> Node:
-    return replace(node, pods=tuple(held for held in node.pods if held.run_id != run_id))
+    return replace(node, pods=tuple(pod for pod in node.pods if pod.run_id != run_id))
 
 
 @given(REQUESTS, CLUSTERS, CLUSTERS, ALLOWANCES, ALLOWANCES)
-def test_each_suggestion_makes_it_fit_now(
-    request: RunRequest, nodes: NodeTable, others: NodeTable, allowances: list[Allowance], there: list[Allowance]
+def test_each_suggestion_makes_the_run_fit_now(
+    request: RunRequest,
+    nodes: NodeTable,
+    others: NodeTable,
+    allowances: list[Allowance],
+    other_allowances: list[Allowance],
 ) -> None:
-    other = OtherProject("lake", make_snapshot(cluster="east"), others, there)
-    offered: Any = {"profiles": sorted(GPUS), "other_projects": [other], "allowances": allowances}
-    ways = find_suggestions(request, make_snapshot(), nodes, **offered)
-    assert not ways or plan(request, nodes, allowances).fit.verdict != "now"
-    for way in ways:
-        after = take(way, request, nodes, last=allowances, turn=allowances)
-        if way.project is not None:
-            after = plan(request, others, there, "east")
-        assert (after.fit.verdict, after.violations) == ("now", ()), way
+    other = OtherProject("lake", make_snapshot(cluster="east"), others, other_allowances)
+    options: Any = {"profiles": sorted(GPUS), "other_projects": [other], "allowances": allowances}
+    suggestions = find_suggestions(request, make_snapshot(), nodes, **options)
+    assert not suggestions or plan(request, nodes, allowances).fit.verdict != "now"
+    for suggestion in suggestions:
+        after = take(suggestion, request, nodes, last=allowances, turn=allowances)
+        if suggestion.project is not None:
+            after = plan(request, others, other_allowances, "east")
+        assert (after.fit.verdict, after.violations) == ("now", ()), suggestion
 
 
-@given(REQUESTS, ROOMY, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
-def test_who_waits_keeps_its_turn_and_who_asks_for_something_else_is_the_last(
-    request: RunRequest, nodes: NodeTable, turn: list[Allowance], behind: QuotaAmounts
+@given(REQUESTS, CLUSTERS_WITH_ROOM, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
+def test_waiting_keeps_the_queue_position_and_changes_go_to_the_end(
+    request: RunRequest, nodes: NodeTable, turn: list[Allowance], reserved_later: QuotaAmounts
 ) -> None:
-    last = [replace(allowance, reserved=allowance.reserved.plus(behind)) for allowance in turn]
-    for way in find_suggestions(request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn):
-        assert take(way, request, nodes, last=last, turn=turn).fit.verdict == "now", way
+    last = [replace(allowance, reserved=allowance.reserved.plus(reserved_later)) for allowance in turn]
+    for suggestion in find_suggestions(
+        request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn
+    ):
+        assert take(suggestion, request, nodes, last=last, turn=turn).fit.verdict == "now", suggestion

@@ -17,7 +17,7 @@ from fairlead.model.nodes import Node, SchedulingContext
 from tests.core.nodes import make_holding, make_node
 from tests.core.properties.clusters import (
     EMPTY,
-    SURROUNDINGS,
+    SCHEDULING_CONTEXTS,
     ZONE,
     clusters,
     name_node,
@@ -32,16 +32,16 @@ Change = Callable[[NodeTable], None]
 
 
 def rank(pod_request: PodRequest, table: NodeTable) -> int:
-    """How bad a verdict is."""
+    """The rank of a verdict: larger is worse."""
     return RANKS[evaluation.evaluate(pod_request, table).verdict]
 
 
 def names(table: NodeTable, positions: list[int]) -> set[str]:
-    return {table.names[at] for at in positions}
+    return {table.names[index] for index in positions}
 
 
-def answers(pod_request: PodRequest, table: NodeTable) -> object:
-    """All that a grid answers, whichever way it came about."""
+def results_of(pod_request: PodRequest, table: NodeTable) -> object:
+    """All results of a node table for a pod request."""
     node_filter = NodeFilter(pod_request, table)
     steps = (
         node_filter.label_matches,
@@ -60,31 +60,31 @@ def answers(pod_request: PodRequest, table: NodeTable) -> object:
     )
 
 
-def at_best(node: Node) -> Node:
-    """A node on which nothing runs, and which is well."""
+def emptied(node: Node) -> Node:
+    """The node without pods, temporary taints and unhealthy devices."""
     taints = tuple(taint for taint in node.taints if not matching.is_temporary(taint))
     devices = tuple(device._replace(healthy=True) for device in node.devices)
     return replace(node, pods=(), taints=taints, unschedulable=False, devices=devices)
 
 
 @given(pod_requests(), node_tables(), EMPTY)
-def test_a_node_more_never_makes_a_verdict_worse(pod_request: PodRequest, table: NodeTable, node: Node) -> None:
-    """A node, and not the pods on it: those may bear no other near them. Of spreading, see below."""
+def test_an_additional_node_never_makes_a_verdict_worse(pod_request: PodRequest, table: NodeTable, node: Node) -> None:
+    """An empty node: pods on it could have anti-affinity. For topology spread, see the next test."""
     pod_request = replace(pod_request, topology_spread=())
     before = rank(pod_request, table)
     table.put(name_node(node, "more"))
     assert rank(pod_request, table) <= before
 
 
-def test_a_node_more_can_keep_off_what_is_to_be_spread() -> None:
-    """A place that is new has no pod yet: all others are further from the least of them than they were.
+def test_an_additional_node_can_violate_topology_spread() -> None:
+    """A new domain has no pods, which increases the skew of all others.
 
-    Here the new one is too small to take the pod itself; kube-scheduler says the same.
+    Here the new node is too small for the pod; kube-scheduler behaves the same.
     """
     spread = {"topologyKey": ZONE, "maxSkew": 1, "labelSelector": {"matchLabels": {"app": "web"}}}
     pod_request = PodRequest({"cpu": 10**9, PODS: 10**9}, labels={"app": "web"}, topology_spread=(spread,))
-    there = replace(make_holding(cpu=1), labels={"app": "web"})
-    table = NodeTable([make_node(there, name="old", labels={ZONE: "a"})])
+    existing = replace(make_holding(cpu=1), labels={"app": "web"})
+    table = NodeTable([make_node(existing, name="old", labels={ZONE: "a"})])
     assert evaluation.evaluate(pod_request, table).verdict == NOW
     table.put(make_node(name="new", labels={ZONE: "b"}, cpu=0))
     assert evaluation.evaluate(pod_request, table).verdict == LATER
@@ -94,7 +94,7 @@ def test_a_node_more_can_keep_off_what_is_to_be_spread() -> None:
 
 
 @given(pod_requests(), node_tables(), st.data())
-def test_asking_for_less_never_makes_a_verdict_worse(
+def test_a_smaller_request_never_makes_a_verdict_worse(
     pod_request: PodRequest, table: NodeTable, data: st.DataObject
 ) -> None:
     resource = data.draw(st.sampled_from(sorted(pod_request.amounts)))
@@ -112,9 +112,7 @@ def test_asking_for_less_never_makes_a_verdict_worse(
 
 
 @given(pod_requests(), node_tables())
-def test_a_node_takes_a_pod_exactly_where_there_is_no_reason_against_it(
-    pod_request: PodRequest, table: NodeTable
-) -> None:
+def test_feasible_nodes_are_those_without_reasons(pod_request: PodRequest, table: NodeTable) -> None:
     node_filter = NodeFilter(pod_request, table)
     assert names(table, node_filter.feasible) == {
         node.name for node in table if not list(evaluation.find_reasons(node_filter, node))
@@ -122,24 +120,24 @@ def test_a_node_takes_a_pod_exactly_where_there_is_no_reason_against_it(
 
 
 @given(pod_requests(), node_tables())
-def test_a_node_could_take_a_pod_exactly_where_no_reason_against_it_lasts(
+def test_nodes_feasible_when_empty_are_those_without_permanent_reasons(
     pod_request: PodRequest, table: NodeTable
 ) -> None:
     node_filter = NodeFilter(pod_request, table)
-    lasting = {node.name for node in table if any(why.lasts for why in evaluation.find_reasons(node_filter, node))}
-    assert names(table, node_filter.feasible_when_empty) == set(table.names) - lasting
+    excluded = {
+        node.name for node in table if any(reason.lasts for reason in evaluation.find_reasons(node_filter, node))
+    }
+    assert names(table, node_filter.feasible_when_empty) == set(table.names) - excluded
     assert set(node_filter.feasible) <= set(node_filter.feasible_when_empty)
 
 
 @given(pod_requests(), node_tables())
-def test_what_could_take_a_pod_takes_it_where_nothing_runs_and_all_is_well(
-    pod_request: PodRequest, table: NodeTable
-) -> None:
-    """Without what must be there beside it: pods to be near to, and volumes."""
+def test_feasible_when_empty_equals_feasible_on_empty_healthy_nodes(pod_request: PodRequest, table: NodeTable) -> None:
+    """Without pod affinity and volumes, which depend on other objects."""
     pod_request = replace(pod_request, pod_affinity=(), claims=(), count=1)
-    emptied = NodeTable(map(at_best, table), table.context)
+    empty_table = NodeTable(map(emptied, table), table.context)
     assert names(table, NodeFilter(pod_request, table).feasible_when_empty) == names(
-        emptied, NodeFilter(pod_request, emptied).feasible
+        empty_table, NodeFilter(pod_request, empty_table).feasible
     )
 
 
@@ -151,16 +149,16 @@ def test_the_order_of_nodes_does_not_matter(pod_request: PodRequest, table: Node
     assert evaluation.evaluate(pod_request, other).verdict == evaluation.evaluate(pod_request, table).verdict
 
 
-@given(pod_requests(), clusters(4), SURROUNDINGS, st.data())
-def test_a_grid_that_changed_answers_as_one_made_anew(
-    pod_request: PodRequest, there: list[Node], context: SchedulingContext, data: st.DataObject
+@given(pod_requests(), clusters(4), SCHEDULING_CONTEXTS, st.data())
+def test_a_changed_table_equals_a_new_one(
+    pod_request: PodRequest, initial: list[Node], context: SchedulingContext, data: st.DataObject
 ) -> None:
-    table = NodeTable(there, context)
-    answers(pod_request, table)  # cached results must not affect this
+    table = NodeTable(initial, context)
+    results_of(pod_request, table)  # cached results must not affect this
     for change in data.draw(st.lists(changes(), max_size=8)):
         change(table)
-        assert not data.draw(st.booleans()) or len(table) < 9  # looked at in between, or only at the end
-    assert answers(pod_request, table) == answers(pod_request, NodeTable(table, context))
+        assert not data.draw(st.booleans()) or len(table) < 9  # random draws between the changes
+    assert results_of(pod_request, table) == results_of(pod_request, NodeTable(table, context))
     columns: list[Sized] = [
         table.nodes,
         table.names,
@@ -170,52 +168,52 @@ def test_a_grid_that_changed_answers_as_one_made_anew(
         *table.free.values(),
     ]
     assert {len(column) for column in columns} == {len(table)}
-    for at, node in enumerate(table):
-        assert table.position_of(node.name) == at
-        assert {name: column[at] for name, column in table.free.items() if name in node.remaining} == dict(
+    for index, node in enumerate(table):
+        assert table.position_of(node.name) == index
+        assert {name: column[index] for name, column in table.free.items() if name in node.remaining} == dict(
             node.remaining
         )
 
 
 @given(pod_requests(), node_tables(4), st.lists(st.deferred(lambda: changes()), min_size=1, max_size=8))
-def test_a_copy_stays_as_it_was_and_so_does_what_it_was_made_of(
+def test_a_copy_and_its_original_are_independent(
     pod_request: PodRequest, table: NodeTable, later: list[Change]
 ) -> None:
-    kept = table.copy()
-    before = answers(pod_request, table)
+    copied = table.copy()
+    before = results_of(pod_request, table)
     for change in later:
         change(table)
-    assert answers(pod_request, kept) == before
-    after = answers(pod_request, table)
+    assert results_of(pod_request, copied) == before
+    after = results_of(pod_request, table)
     for change in later:
-        change(kept)
-    assert answers(pod_request, table) == after
+        change(copied)
+    assert results_of(pod_request, table) == after
 
 
 @given(pod_requests(6), node_tables(4))
-def test_there_is_room_for_as_many_as_find_a_place_one_after_the_other(
-    pod_request: PodRequest, table: NodeTable
-) -> None:
-    """Whichever node the first of them is on: that one decides where those can go that must be near to it."""
-    most = max((schedule_all(pod_request, table, node.name) for node in table), default=0)
-    assert NodeFilter(pod_request, table).count_fitting(pod_request.count) == most
+def test_the_count_equals_the_number_of_pods_scheduled_one_by_one(pod_request: PodRequest, table: NodeTable) -> None:
+    """The first pod is tried on every node: it determines where pods with affinity to it can run."""
+    expected = max((schedule_all(pod_request, table, node.name) for node in table), default=0)
+    assert NodeFilter(pod_request, table).count_fitting(pod_request.count) == expected
 
 
 def schedule_all(pod_request: PodRequest, table: NodeTable, first: str) -> int:
-    """How many find a place, if the first is on some node, and each other one on the first that takes it."""
-    there, placed, tried = {node.name: node for node in table}, 0, [first]
+    """The number of scheduled pods: the first on a given node, each other on the first feasible node."""
+    nodes_by_name, placed, candidates = {node.name: node for node in table}, 0, [first]
     while placed < pod_request.count:
-        node_filter = NodeFilter(pod_request, NodeTable(there.values(), table.context))
-        name = next((name for name in tried if not list(evaluation.find_reasons(node_filter, there[name]))), None)
+        node_filter = NodeFilter(pod_request, NodeTable(nodes_by_name.values(), table.context))
+        name = next(
+            (name for name in candidates if not list(evaluation.find_reasons(node_filter, nodes_by_name[name]))), None
+        )
         if name is None:
             break
-        there[name] = place(pod_request, there[name])
-        placed, tried = placed + 1, list(there)
+        nodes_by_name[name] = place(pod_request, nodes_by_name[name])
+        placed, candidates = placed + 1, list(nodes_by_name)
     return placed
 
 
 @given(pod_requests(6), node_tables(4))
-def test_a_verdict_and_its_numbers_agree(pod_request: PodRequest, table: NodeTable) -> None:
+def test_verdict_counts_and_reasons_are_consistent(pod_request: PodRequest, table: NodeTable) -> None:
     fit, node_filter = evaluation.evaluate(pod_request, table), NodeFilter(pod_request, table)
     assert sum(fit.counts.values()) == len(table)
     assert (fit.verdict == NOW) == (node_filter.count_fitting(pod_request.count) == pod_request.count)
@@ -224,13 +222,13 @@ def test_a_verdict_and_its_numbers_agree(pod_request: PodRequest, table: NodeTab
     assert bool(fit.reasons) == (fit.verdict != NOW)
     assert all(fit.reasons)
     assert {node["name"] for node in fit.nodes if node["fits"]} == names(table, node_filter.feasible)
-    refused = list(evaluation.explain_never_fits(pod_request, table))
-    assert refused or fit.verdict != NEVER
-    assert all(violation.hint for violation in refused)
+    violations = list(evaluation.explain_never_fits(pod_request, table))
+    assert violations or fit.verdict != NEVER
+    assert all(violation.hint for violation in violations)
 
 
 @given(pod_requests(), node_tables())
-def test_where_nodes_may_appear_nothing_is_never(pod_request: PodRequest, table: NodeTable) -> None:
+def test_autoscaled_clusters_never_have_the_verdict_never(pod_request: PodRequest, table: NodeTable) -> None:
     expected = evaluation.evaluate(pod_request, table).verdict
     assert evaluation.evaluate(pod_request, table, autoscaled=True).verdict == (
         LATER if expected == NEVER else expected
@@ -238,17 +236,19 @@ def test_where_nodes_may_appear_nothing_is_never(pod_request: PodRequest, table:
 
 
 @given(pod_requests(), node_tables())
-def test_who_may_see_whose_runs_is_no_matter_for_a_verdict_and_no_hidden_name_is_told(
+def test_visibility_does_not_change_the_verdict_and_hidden_names_are_not_shown(
     pod_request: PodRequest, table: NodeTable
 ) -> None:
-    blind = table.visible_to(lambda _project: False)
-    fit = evaluation.evaluate(pod_request, blind)
+    hidden = table.visible_to(lambda _project: False)
+    fit = evaluation.evaluate(pod_request, hidden)
     assert fit.verdict == evaluation.evaluate(pod_request, table).verdict
     assert "train-a" not in repr((fit.nodes, fit.reasons))
 
 
 def changes() -> st.SearchStrategy[Change]:
-    """A node that appears, changes or goes."""
-    put = st.builds(lambda node, at: lambda table: table.put(name_node(node, f"node-{at}")), nodes(), st.integers(0, 6))
-    drop = st.builds(lambda at: lambda table: table.remove(f"node-{at}"), st.integers(0, 6))
+    """Changes that add, replace or remove a node."""
+    put = st.builds(
+        lambda node, index: lambda table: table.put(name_node(node, f"node-{index}")), nodes(), st.integers(0, 6)
+    )
+    drop = st.builds(lambda index: lambda table: table.remove(f"node-{index}"), st.integers(0, 6))
     return put | drop

@@ -12,9 +12,9 @@ from fairlead.model.scopes import Cluster
 from tests.core.properties.strategies import CLUSTERS, POLICIES, REQUIREMENTS, optional, snapshots
 from tests.making import make_cluster, make_compute_resource, make_policy
 
-whole = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
 
-TOLD = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
+DESCRIBED = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
 IDS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class")
 # Settings without meaning on the local executor are not described.
 NOT_LOCAL = ("affinity.pod", "runtime_class", "priority_class")
@@ -23,20 +23,23 @@ NEVER = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", 
 
 @st.composite
 def several_clusters(draw: st.DrawFn) -> list[Cluster]:
-    """Up to three clusters, one machine among them."""
+    """Up to three clusters, some of them local."""
     fields = draw(st.lists(CLUSTERS, max_size=3))
-    return [make_cluster(name=f"c{number}", **draw(executed(said))) for number, said in enumerate(fields)]
+    return [
+        make_cluster(name=f"c{number}", **draw(with_executor(cluster_fields)))
+        for number, cluster_fields in enumerate(fields)
+    ]
 
 
-def executed(said: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+def with_executor(fields: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """The fields of a cluster for an executor; local clusters have no Kubernetes fields."""
-    here = {name: value for name, value in said.items() if name not in Cluster.KUBERNETES_FIELDS}
-    return st.sampled_from([said, said, {**here, "executor": "local"}])
+    local_fields = {name: value for name, value in fields.items() if name not in Cluster.KUBERNETES_FIELDS}
+    return st.sampled_from([fields, fields, {**local_fields, "executor": "local"}])
 
 
 @st.composite
-def trials(draw: st.DrawFn) -> LintResult:
-    """A compute resource or a template, tried on clusters."""
+def lint_results(draw: st.DrawFn) -> LintResult:
+    """The lint result of a compute resource or a template on clusters."""
     if draw(st.booleans()):
         snapshot = draw(snapshots())
         return lint_template(snapshot.templates["start"], snapshot, draw(several_clusters()))
@@ -49,21 +52,21 @@ def values(plan: Plan) -> dict[str, Any]:
     return {setting.path: setting.value for setting in plan.settings}
 
 
-def alone(trial: LintResult, index: int) -> tuple[Sentence, ...]:
+def sentences_of(result: LintResult, index: int) -> tuple[Sentence, ...]:
     """The sentences for a single cluster."""
-    return LintResult(trial.snapshot, trial.layer, [trial.plans[index]], trial.strict).sentences
+    return LintResult(result.snapshot, result.layer, [result.plans[index]], result.strict).sentences
 
 
-@whole
-@given(trials())
-def test_everything_that_was_resolved_is_told(trial: LintResult) -> None:
-    for index, (cluster, plans) in enumerate(trial.plans):
-        paths = {sentence.path for sentence in alone(trial, index)}
+@slow
+@given(lint_results())
+def test_every_resolved_setting_is_described(result: LintResult) -> None:
+    for index, (cluster, plans) in enumerate(result.plans):
+        paths = {sentence.path for sentence in sentences_of(result, index)}
         local = cluster is not None and cluster.executor == "local"
         for setting in plans[0].settings:
-            asked = setting.value is not None and setting.source.layer is not Layer.ENFORCED
+            requested = setting.value is not None and setting.source.layer is not Layer.ENFORCED
             skipped = local and setting.path.startswith(NOT_LOCAL)
-            if asked and not skipped and setting.path.startswith((*TOLD, *IDS)):
+            if requested and not skipped and setting.path.startswith((*DESCRIBED, *IDS)):
                 assert any(_covers(path, setting.path) for path in paths), setting.path
 
 
@@ -72,10 +75,10 @@ def _covers(path: str, setting: str) -> bool:
     return setting == path or setting.startswith(f"{path}.") or path.startswith(f"{setting.rpartition('.')[0]}.")
 
 
-@whole
-@given(trials())
-def test_every_sentence_is_one_that_people_can_read(trial: LintResult) -> None:
-    sentences = trial.sentences
+@slow
+@given(lint_results())
+def test_every_sentence_is_well_formed(result: LintResult) -> None:
+    sentences = result.sentences
     assert len(sentences) == len(set(sentences))
     for sentence in sentences:
         assert sentence.kind in ("gets", "risk", "note")
@@ -86,16 +89,20 @@ def test_every_sentence_is_one_that_people_can_read(trial: LintResult) -> None:
         assert sentence.text.isprintable()
 
 
-@whole
-@given(trials())
-def test_memory_is_risky_over_the_request_and_deadly_over_the_limit(trial: LintResult) -> None:
-    for index, (_, plans) in enumerate(trial.plans):
-        found = values(plans[0])
-        risks = [item for item in alone(trial, index) if item.kind == "risk" and item.path.startswith("resources.mem")]
-        if "resources.mem.requests" not in found:
+@slow
+@given(lint_results())
+def test_memory_risks_match_request_and_limit(result: LintResult) -> None:
+    for index, (_, plans) in enumerate(result.plans):
+        settings_by_path = values(plans[0])
+        risks = [
+            item
+            for item in sentences_of(result, index)
+            if item.kind == "risk" and item.path.startswith("resources.mem")
+        ]
+        if "resources.mem.requests" not in settings_by_path:
             assert risks == []
             continue
-        request, limit = found["resources.mem.requests"], found["resources.mem.limits"]
+        request, limit = settings_by_path["resources.mem.requests"], settings_by_path["resources.mem.limits"]
         bounded = isinstance(limit, Quantity)
         assert any("May be killed" in risk.text or "Among the first" in risk.text for risk in risks) == (
             not bounded or request is None or limit > request
@@ -103,20 +110,20 @@ def test_memory_is_risky_over_the_request_and_deadly_over_the_limit(trial: LintR
         assert any("(out of memory)" in risk.text for risk in risks) == bounded
 
 
-@whole
-@given(trials())
-def test_a_gpu_is_promised_by_those_clusters_alone_that_give_it(trial: LintResult) -> None:
-    for index, (_, plans) in enumerate(trial.plans):
+@slow
+@given(lint_results())
+def test_gpus_are_described_only_for_clusters_that_provide_them(result: LintResult) -> None:
+    for index, (_, plans) in enumerate(result.plans):
         devices = values(plans[0]).get("resources.gpu.devices")
         promised = any(
             item.kind == "gets" and item.path.startswith("resources.gpu") and "per pod" in item.text
-            for item in alone(trial, index)
+            for item in sentences_of(result, index)
         )
-        refused = any(found.rule == "gpu_sharing" for found in plans[0].violations)
-        local_slice = values(plans[0]).get("resources.gpu.mig") is not None and _is_local(trial, index)
-        assert promised == (bool(devices) and not refused and not local_slice)
+        rejected = any(violation.rule == "gpu_sharing" for violation in plans[0].violations)
+        local_slice = values(plans[0]).get("resources.gpu.mig") is not None and _is_local(result, index)
+        assert promised == (bool(devices) and not rejected and not local_slice)
 
 
-def _is_local(trial: LintResult, index: int) -> bool:
-    cluster = trial.plans[index][0]
+def _is_local(result: LintResult, index: int) -> bool:
+    cluster = result.plans[index][0]
     return cluster is not None and cluster.executor == "local"

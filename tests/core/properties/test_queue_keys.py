@@ -18,28 +18,32 @@ def id_at(milliseconds: int, tail: str = "0" * 20) -> str:
 
 
 @given(TAILS)
-def test_without_a_priority_it_stands_where_it_was_submitted(tail: str) -> None:
+def test_the_queue_key_without_priority_is_the_run_id(tail: str) -> None:
     assert queue_key(id_at(NOW, tail), 0) == id_at(NOW, tail)
 
 
 @given(PRIORITIES, PRIORITIES, TAILS, TAILS)
-def test_of_two_at_once_the_higher_priority_comes_first(one: int, other: int, mine: str, theirs: str) -> None:
-    turns = queue_key(id_at(NOW, mine), one), queue_key(id_at(NOW, theirs), other)
+def test_a_higher_priority_comes_first(one: int, other: int, first_tail: str, second_tail: str) -> None:
+    keys = queue_key(id_at(NOW, first_tail), one), queue_key(id_at(NOW, second_tail), other)
     assume(one != other)
-    assert (turns[0] < turns[1]) == (one > other)
+    assert (keys[0] < keys[1]) == (one > other)
 
 
 @given(PRIORITIES, st.integers(1, 10**9), TAILS, TAILS)
-def test_of_the_same_priority_the_older_comes_first(priority: int, later: int, mine: str, theirs: str) -> None:
-    assert queue_key(id_at(NOW, mine), priority) < queue_key(id_at(NOW + later, theirs), priority)
+def test_the_older_run_of_equal_priority_comes_first(
+    priority: int, later: int, first_tail: str, second_tail: str
+) -> None:
+    assert queue_key(id_at(NOW, first_tail), priority) < queue_key(id_at(NOW + later, second_tail), priority)
 
 
 @given(PRIORITIES, PRIORITIES, TAILS, TAILS)
-def test_nobody_is_overtaken_by_what_is_submitted_hours_later(one: int, other: int, mine: str, theirs: str) -> None:
+def test_priority_does_not_overtake_runs_that_are_hours_older(
+    one: int, other: int, first_tail: str, second_tail: str
+) -> None:
     later = NOW + (max(other - one, 0) * HOUR) + 1
-    assert queue_key(id_at(NOW, mine), one) < queue_key(id_at(later, theirs), other)
+    assert queue_key(id_at(NOW, first_tail), one) < queue_key(id_at(later, second_tail), other)
 
 
 @given(st.integers(0, 10**6), PRIORITIES)
-def test_long_ago_is_early_enough(milliseconds: int, priority: int) -> None:
+def test_very_old_ids_give_valid_queue_keys(milliseconds: int, priority: int) -> None:
     assert len(queue_key(id_at(milliseconds), priority)) == 32
