@@ -99,5 +99,5 @@ def test_what_is_no_path_of_the_page_is_refused(terminal: Terminal, opened: list
 
 def test_who_has_no_token_is_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, opened: list[str]) -> None:
     monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_wrong")
-    assert "the token is not known" in terminal.fail("open")
+    assert "the token is unknown" in terminal.fail("open")
     assert opened == []

@@ -60,7 +60,7 @@ def test_another_server_and_a_wrong_token_are_told(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_wrong")
-    assert "the token is not known" in terminal.fail("projects", "ls")
+    assert "the token is unknown" in terminal.fail("projects", "ls")
     monkeypatch.setenv("FAIRLEAD_URL", page)
     assert terminal.fail("projects", "ls") == "error: the server responded with 200 and no readable error\n"
 

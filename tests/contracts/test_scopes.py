@@ -70,7 +70,7 @@ def test_the_audit_says_where_things_were(kept: Store) -> None:
 
 
 def test_a_place_cannot_take_the_name_of_another(kept: Store) -> None:
-    with pytest.raises(Conflict, match="already a project/meadow"), kept.changing("organization") as tx:
+    with pytest.raises(Conflict, match="project/meadow already exists"), kept.changing("organization") as tx:
         tx.rename_scope("project/forest", "project/meadow")
     with kept.changing("organization") as tx:
         tx.rename_scope("project/forest", "project/forest")

@@ -42,13 +42,13 @@ def files(machine: Machine) -> Path:
 
 def test_applying_files_is_idempotent(machine: Machine, files: Path) -> None:
     server = machine.up()
-    here = {"FAIRLEAD_DATA": str(server.data)}
-    tried = machine.fairlead("apply", "-f", str(files), "--dry-run", variables=here)
+    variables = {"FAIRLEAD_DATA": str(server.data)}
+    tried = machine.fairlead("apply", "-f", str(files), "--dry-run", variables=variables)
     assert tried.code == 0
     assert tried.out.splitlines()[-1] == "6 changes, 0 unchanged(dry run)"
     assert _names(server) == []
 
-    applied = machine.fairlead("apply", "-f", str(files), variables=here)
+    applied = machine.fairlead("apply", "-f", str(files), variables=variables)
     assert (applied.code, applied.err) == (0, "")
     assert applied.out.splitlines() == [
         "created   Department vision",
@@ -62,23 +62,23 @@ def test_applying_files_is_idempotent(machine: Machine, files: Path) -> None:
     assert _names(server) == ["large", "small"]
 
     before = _audited(server)
-    there = {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token}
-    again = machine.fairlead("apply", "-f", str(files), "--json", variables=there)
+    remote_variables = {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token}
+    again = machine.fairlead("apply", "-f", str(files), "--json", variables=remote_variables)
     assert (again.code, again.err) == (0, "")
     assert {change["action"] for change in json.loads(again.out)["changes"]} == {"unchanged"}
     assert _audited(server) == before
 
     _check_managed(server)
-    _check_pruning(machine, server, files, here)
+    _check_pruning(machine, server, files, variables)
 
 
 def _check_managed(server: Running) -> None:
     """Objects managed by files can be edited only in the files, unless forced."""
     with server.client() as client:
         assert client.get("/compute-resources/small").json()["managed_by"] == "files"
-        refused = client.patch("/compute-resources/small", json={"description": "mine"})
-        assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
-        assert "managed by files" in refused.json()["detail"]
+        rejected = client.patch("/compute-resources/small", json={"description": "mine"})
+        assert (rejected.status_code, rejected.json()["code"]) == (409, "conflict")
+        assert "managed by files" in rejected.json()["detail"]
         for path in ("/compute-resources/large", "/templates/start", "/projects/forest", "/policies/department/vision"):
             assert client.delete(path).status_code == 409, path
         forced = client.patch("/compute-resources/small?force=true", json={"description": "mine"})
@@ -86,24 +86,24 @@ def _check_managed(server: Running) -> None:
         assert client.get("/compute-resources/small").json()["managed_by"] == "files"
 
 
-def _check_pruning(machine: Machine, server: Running, files: Path, here: Mapping[str, str]) -> None:
+def _check_pruning(machine: Machine, server: Running, files: Path, variables: Mapping[str, str]) -> None:
     """Applying reverts edits. Objects that were removed from files are deleted only with --prune."""
     (files / "large.yml").unlink()
-    kept = machine.fairlead("apply", "-f", str(files), variables=here)
-    assert kept.out.splitlines() == ["changed   ComputeResource small", "1 change, 4 unchanged"]
-    tried = machine.fairlead("apply", "-f", str(files), "--prune", "--dry-run", variables=here)
+    unpruned = machine.fairlead("apply", "-f", str(files), variables=variables)
+    assert unpruned.out.splitlines() == ["changed   ComputeResource small", "1 change, 4 unchanged"]
+    tried = machine.fairlead("apply", "-f", str(files), "--prune", "--dry-run", variables=variables)
     assert "removed   ComputeResource large" in tried.out.splitlines()
     assert _names(server) == ["large", "small"]
-    pruned = machine.fairlead("apply", "-f", str(files), "--prune", variables=here)
+    pruned = machine.fairlead("apply", "-f", str(files), "--prune", variables=variables)
     assert pruned.out.splitlines() == ["removed   ComputeResource large", "1 change, 5 unchanged"]
     assert _names(server) == ["small"]
 
 
 def test_applying_an_export_changes_nothing(machine: Machine) -> None:
     server = machine.up()
-    here = {"FAIRLEAD_DATA": str(server.data)}
-    assert machine.fairlead("apply", "-f", str(EXAMPLES), variables=here).code == 0
-    written = machine.fairlead("export", "out", variables=here)
+    variables = {"FAIRLEAD_DATA": str(server.data)}
+    assert machine.fairlead("apply", "-f", str(EXAMPLES), variables=variables).code == 0
+    written = machine.fairlead("export", "out", variables=variables)
     assert (written.code, written.err) == (0, "")
     folder = machine.folder / "out"
     assert {file.name for file in folder.iterdir()} == {
@@ -113,21 +113,21 @@ def test_applying_an_export_changes_nothing(machine: Machine) -> None:
         "templates.yaml",
     }
     for manager in ((), ("--manager", "files")):
-        again = machine.fairlead("apply", "-f", str(folder), "--json", *manager, variables=here)
+        again = machine.fairlead("apply", "-f", str(folder), "--json", *manager, variables=variables)
         assert again.code == 0, again.err
         # Unmanaged objects are adopted: the default cluster and project.
         changed = {change["name"] for change in json.loads(again.out)["changes"] if change["action"] != "unchanged"}
         assert changed <= {"local", "default"}
-    last = machine.fairlead("apply", "-f", str(folder), variables=here)
+    last = machine.fairlead("apply", "-f", str(folder), variables=variables)
     assert last.out.startswith("no changes, ")
 
-    printed = machine.fairlead("export", variables=here)
+    printed = machine.fairlead("export", variables=variables)
     assert printed.code == 0
     (machine.folder / "printed.yaml").write_text(printed.out)
     read = yamls.load_file(machine.folder / "printed.yaml")
-    as_json = machine.fairlead("export", "--json", variables=here)
+    as_json = machine.fairlead("export", "--json", variables=variables)
     assert json.loads(as_json.out) == read
-    unchanged = machine.fairlead("apply", "-f", "printed.yaml", variables=here)
+    unchanged = machine.fairlead("apply", "-f", "printed.yaml", variables=variables)
     assert unchanged.out.startswith("no changes, ")
     _check_elsewhere(machine, folder)
 
@@ -135,9 +135,9 @@ def test_applying_an_export_changes_nothing(machine: Machine) -> None:
 def _check_elsewhere(machine: Machine, folder: Path) -> None:
     """A server that knows nothing becomes the same."""
     other = machine.up(data="other")
-    there = {"FAIRLEAD_DATA": str(other.data)}
-    assert machine.fairlead("apply", "-f", str(folder), variables=there).code == 0
-    assert machine.fairlead("export", "copy", variables=there).code == 0
+    variables = {"FAIRLEAD_DATA": str(other.data)}
+    assert machine.fairlead("apply", "-f", str(folder), variables=variables).code == 0
+    assert machine.fairlead("export", "copy", variables=variables).code == 0
     for file in folder.iterdir():
         ours, copied = yamls.load_file(file), yamls.load_file(machine.folder / "copy" / file.name)
         assert _sorted(ours) == _sorted(copied)
@@ -145,9 +145,9 @@ def _check_elsewhere(machine: Machine, folder: Path) -> None:
 
 def test_errors_name_their_files(machine: Machine, files: Path) -> None:
     server = machine.up()
-    here = {"FAIRLEAD_DATA": str(server.data)}
+    variables = {"FAIRLEAD_DATA": str(server.data)}
     write(files, {"broken.yaml": "kind: ComputeResource\nname: broken\nrequirements: {resources: {cpus: 1}}\n"})
-    ended = machine.fairlead("apply", "-f", str(files), variables=here)
+    ended = machine.fairlead("apply", "-f", str(files), variables=variables)
     assert ended.code == 1
     assert "broken.yaml" in ended.err + ended.out
     assert "cpus" in ended.err + ended.out
@@ -155,34 +155,34 @@ def test_errors_name_their_files(machine: Machine, files: Path) -> None:
 
     # Violations that only the server can find name the file, too.
     write(files, {"broken.yaml": "kind: Project\nname: lost\nparent: department/nowhere\n"})
-    ended = machine.fairlead("apply", "-f", str(files), variables=here)
+    ended = machine.fairlead("apply", "-f", str(files), variables=variables)
     assert ended.code == 1
     assert "department/nowhere" in ended.err + ended.out
     assert "broken.yaml" in ended.err + ended.out
     assert "Traceback" not in ended.err
     assert _names(server) == []
 
-    ended = machine.fairlead("apply", "-f", "nothing-here", variables=here)
+    ended = machine.fairlead("apply", "-f", "nothing-here", variables=variables)
     assert ended.code == 1
     assert "nothing-here" in ended.err + ended.out
 
 
 @pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
 def test_command_starts_a_server_if_none_is_running(machine: Machine, files: Path, command: list[str]) -> None:
-    found = machine.folder / "share" / "fairlead" / "server.json"
+    server_file = machine.folder / "share" / "fairlead" / "server.json"
     try:
         ended = machine.fairlead(*command)
         assert (ended.code, ended.err) == (0, "")
         assert ended.out
-        first = json.loads(found.read_text("utf-8"))
+        first = json.loads(server_file.read_text("utf-8"))
         assert machine.fairlead(*command).code == 0
-        assert json.loads(found.read_text("utf-8")) == first
+        assert json.loads(server_file.read_text("utf-8")) == first
     finally:
-        os.kill(json.loads(found.read_text("utf-8"))["pid"], signal.SIGTERM)
+        os.kill(json.loads(server_file.read_text("utf-8"))["pid"], signal.SIGTERM)
         until = time.monotonic() + PATIENCE
-        while found.exists() and time.monotonic() < until:
+        while server_file.exists() and time.monotonic() < until:
             time.sleep(0.01)
-    assert not found.exists()
+    assert not server_file.exists()
 
 
 @pytest.mark.parametrize("command", [["apply", "-f", "files"], ["export"]])
@@ -231,10 +231,10 @@ def test_server_follows_changes_of_its_watched_folder(machine: Machine, files: P
     assert "large.yml" in _folder(server)["problem"]
     assert "cpus" in _folder(server)["problem"]
     assert "64Gi" in _requirements(server, "large")
-    told = [json.loads(line) for line in server.process.told[1].splitlines()]
-    refused = [line for line in told if line["event"] == "folder rejected"]
-    assert len(refused) == 1
-    assert "large.yml" in refused[0]["problem"]
+    log_entries = [json.loads(line) for line in server.process.told[1].splitlines()]
+    rejections = [line for line in log_entries if line["event"] == "folder rejected"]
+    assert len(rejections) == 1
+    assert "large.yml" in rejections[0]["problem"]
 
     (files / "large.yml").unlink()
     _eventually(lambda: _names(server) == ["small"])
@@ -250,9 +250,9 @@ def _check_folder_edits(server: Running, files: Path) -> None:
     """Edits through the API are refused; forced edits last until the folder changes."""
     with server.client() as client:
         assert client.get("/compute-resources/small").json()["managed_by"] == "folder"
-        refused = client.patch("/compute-resources/small", json={"description": "mine"})
-        assert refused.status_code == 409
-        assert "managed by folder" in refused.json()["detail"]
+        rejected = client.patch("/compute-resources/small", json={"description": "mine"})
+        assert rejected.status_code == 409
+        assert "managed by folder" in rejected.json()["detail"]
         assert client.delete("/projects/forest").status_code == 409
         forced = client.patch("/compute-resources/small?force=true", json={"description": "mine"})
         assert forced.status_code == 200
@@ -292,8 +292,8 @@ def _audited(server: Running) -> int:
 
 def _folder(server: Running) -> dict[str, Any]:
     with server.client() as client:
-        found: dict[str, Any] = client.get("/settings").json()["server"]["folder"]
-        return found
+        folder: dict[str, Any] = client.get("/settings").json()["server"]["folder"]
+        return folder
 
 
 def _sorted(documents: Any) -> list[str]:

@@ -46,21 +46,27 @@ def test_run_that_fails_twice_completes_on_its_third_attempt(platform: Platform)
     run = platform.shell(THIRD, retries=2)
     with ThreadPoolExecutor(1) as pool:
         followed = pool.submit(lambda: [line.text for line in run.read_logs(follow=True, cursor=0)])
-        waiting = until(lambda: seen if (seen := run.refresh().data)["reason"] == "Retrying" else {}, LONG)
+        waiting = until(lambda: data if (data := run.refresh().data)["reason"] == "Retrying" else {}, LONG)
         assert waiting["message"].endswith("no luck; attempt 2 of 3 starts in 10 s")
         ended = end(run, LONG)
         story = followed.result(LONG)
     assert (ended["state"], ended["attempt"], ended["exit_code"]) == ("completed", 3, 0)
     assert tries_of(run) == [(1, "failed", "ExitCode"), (2, "failed", "ExitCode"), (3, "completed", "Completed")]
-    said = [f"try {number} of {run.id}\n" for number in (1, 2, 3)]
+    outputs = [f"try {number} of {run.id}\n" for number in (1, 2, 3)]
     between = [
         f"attempt {number} failed (ExitCode): exited with code 3: no luck; attempt {number + 1} follows\n"
         for number in (1, 2)
     ]
-    assert [line for line in story if line != "no luck\n"] == [said[0], between[0], said[1], between[1], said[2]]
-    assert run.logs() == said[2]
+    assert [line for line in story if line != "no luck\n"] == [
+        outputs[0],
+        between[0],
+        outputs[1],
+        between[1],
+        outputs[2],
+    ]
+    assert run.logs() == outputs[2]
     for number in (1, 2, 3):
-        assert run.logs(attempt=number).startswith(said[number - 1])
+        assert run.logs(attempt=number).startswith(outputs[number - 1])
         assert run.read("number", attempt=number) == f"{number}\n".encode()
     with pytest.raises(NotFound, match=r"attempt 4 of run .* does not exist"):
         run.logs(attempt=4)

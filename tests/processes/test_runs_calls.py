@@ -76,13 +76,13 @@ def test_open_shows_the_host_of_the_run_in_a_browser(run: Run, monkeypatch: pyte
     url = run.open()
     assert opened == [url]
     assert url.startswith(f"http://{run.id}.localhost:")
-    here = httpx2.URL(url)
+    address = httpx2.URL(url)
     with httpx2.Client(**PLAIN) as browser:
-        headers = {"Host": here.netloc.decode()}
-        entered = browser.get(here.copy_with(host="127.0.0.1"), headers=headers)
+        headers = {"Host": address.netloc.decode()}
+        entered = browser.get(address.copy_with(host="127.0.0.1"), headers=headers)
         assert (entered.status_code, entered.headers["location"]) == (303, "/")
         cookie = {"Cookie": entered.headers["set-cookie"].partition(";")[0]}
-        answer = browser.get(here.copy_with(host="127.0.0.1", path="/text", query=b""), headers=headers | cookie)
+        answer = browser.get(address.copy_with(host="127.0.0.1", path="/text", query=b""), headers=headers | cookie)
     assert answer.text == "/text"
 
 
@@ -99,27 +99,27 @@ def test_job_has_no_url(platform: Platform) -> None:
 
 def test_cli_shows_the_url_of_a_run(platform: Platform, run: Run, machine: Machine) -> None:
     run.wait_for_start(progress=False)
-    here = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
-    assert f"url: {run.url}\n" in machine.fairlead("runs", "show", run.id, variables=here).out
-    printed = machine.fairlead("open", run.id[-8:], "--print", variables=here)
+    variables = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
+    assert f"url: {run.url}\n" in machine.fairlead("runs", "show", run.id, variables=variables).out
+    printed = machine.fairlead("open", run.id[-8:], "--print", variables=variables)
     assert printed.out.startswith(f"http://{run.id}.localhost:"), printed
     assert "/.fairlead/enter?code=" in printed.out
-    gone = machine.fairlead("open", "policies", variables=here)
+    gone = machine.fairlead("open", "policies", variables=variables)
     assert "run 'policies' does not exist" in gone.err
     assert "fairlead open /policies" in gone.err
 
 
 def test_cli_reports_when_a_served_run_is_ready(platform: Platform, machine: Machine) -> None:
     (machine.folder / "model.py").write_text("def predict(x):\n    return x + 1\n")
-    here = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
-    shown = machine.start(str(FAIRLEAD), "run", "model.py:predict", "--action", "serve", variables=here)
+    variables = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
+    shown = machine.start(str(FAIRLEAD), "run", "model.py:predict", "--action", "serve", variables=variables)
     until(lambda: "answers at " in shown.told[1], 120)
     url = shown.told[1].partition("answers at ")[2].split()[0]
     run_id = url.rstrip("/").rpartition("/")[2]
     assert f"-> fairlead open {run_id[-8:]}" in shown.told[1]
     headers = {"Authorization": f"Bearer {platform.server.token}"}
     assert httpx2.post(url, json={"x": 1}, headers=headers, **PLAIN).json() == 2
-    assert machine.fairlead("runs", "stop", run_id, variables=here).code == 0
+    assert machine.fairlead("runs", "stop", run_id, variables=variables).code == 0
     assert "stopped" in shown.wait().err
 
 
@@ -132,8 +132,8 @@ def test_unreachable_server_is_reported(run: Run) -> None:
 def test_hosts_of_runs_are_subdomains_of_the_served_host(machine: Machine) -> None:
     server = machine.up(variables={"FAIRLEAD_SERVED_HOST": "Apps.Test."})
     with server.anybody() as browser:
-        found = {
+        statuses = {
             name: browser.get("/", headers={"Host": f"{'0' * 32}.{name}"}).status_code
             for name in ("apps.test", "APPS.test:80", "localhost", "test")
         }
-    assert found == {"apps.test": 401, "APPS.test:80": 401, "localhost": 200, "test": 200}
+    assert statuses == {"apps.test": 401, "APPS.test:80": 401, "localhost": 200, "test": 200}

@@ -100,13 +100,13 @@ def test_log_stream_of_a_deleted_run_is_not_found(platform: Platform) -> None:
 
 
 def test_child_processes_of_a_stopped_run_receive_sigterm(platform: Platform) -> None:
-    told = platform.file("told")
-    child = f'trap "echo child >> {told}; exit" TERM; echo ready; while true; do sleep 0.05; done'
+    signal_file = platform.file("told")
+    child = f'trap "echo child >> {signal_file}; exit" TERM; echo ready; while true; do sleep 0.05; done'
     run = platform.shell(f"bash -c '{child}' & trap 'wait; exit 0' TERM; wait")
     hear(run, "ready")
     run.stop()
     assert end(run)["state"] == "stopped"
-    assert told.read_text() == "child\n"
+    assert signal_file.read_text() == "child\n"
 
 
 def stop(platform: Platform, run: Run) -> Run:

@@ -67,16 +67,16 @@ def test_runs_of_a_killed_server_finish_after_it_restarts(pair: Pair, machine: M
     for run in runs:
         reach(run, "running")
     lost = [run for run in runs if first.folder_of(run).exists()]
-    kept = [run for run in runs if run not in lost]
-    assert len(lost) == len(kept) == 3
+    unaffected = [run for run in runs if run not in lost]
+    assert len(lost) == len(unaffected) == 3
     first.server.tell(signal.SIGKILL)
     (first.shared / "go").touch()
-    there = ApiClient(second.server.url, second.server.token)
-    assert [end(Run(there, run.data))["state"] for run in kept] == ["completed"] * 3
+    client = ApiClient(second.server.url, second.server.token)
+    assert [end(Run(client, run.data))["state"] for run in unaffected] == ["completed"] * 3
     until(lambda: not any(find_processes(run.id) for run in lost))
-    assert {str(Run(there, run.data).state) for run in lost} == {"running"}
+    assert {str(Run(client, run.data).state) for run in lost} == {"running"}
     machine.up("--database", postgresql_url, variables=VARIABLES)
-    assert [end(Run(there, run.data))["state"] for run in lost] == ["completed"] * 3
+    assert [end(Run(client, run.data))["state"] for run in lost] == ["completed"] * 3
     assert Counter(ran.read_text().split()) == Counter(run.id for run in runs)
 
 

@@ -259,7 +259,7 @@ def test_a_try_on_another_machine_is_told_of_and_where(platform: Platform) -> No
     assert platform.run(run).server_id == "s2"
     platform.control("s2", theirs).sync(set())
     assert read_all(platform, run, attempt=1) == LINES[:1]
-    with pytest.raises(Conflict, match=f"attempt 2 of run {run} is executed by host-s2, at http://s2"):
+    with pytest.raises(Conflict, match=f"attempt 2 of run {run} is executed by host-s2 at http://s2"):
         read(platform, run)
     services = platform.world.services
     there = Executions(services.units, services.executions.executors, "s2")
@@ -296,7 +296,7 @@ def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
     platform.control().sync({run})
     with pytest.raises(Unauthenticated) as caught:
         put(platform, first, run, "output/b")
-    assert f"attempt 1 of run {run} is over" in says(caught)
+    assert f"attempt 1 of run {run} has ended" in says(caught)
     with pytest.raises(Unauthenticated):
         platform.world.services.run_uploads.code(first, run)
     assert platform.world.services.run_uploads.code(second, run) == CODE

@@ -249,7 +249,7 @@ def test_administrators_read_of_what_they_govern_alone(world: World) -> None:
     assert scopes == {FOREST}
     assert world.services.audits.page(ada, listing(scope="platform")).items == []
     for role in ("editor", "member", "viewer"):
-        with pytest.raises(Forbidden, match="governs no scope"):
+        with pytest.raises(Forbidden, match="does not administer any scope"):
             world.services.audits.page(world.grant(role, role, "platform"), listing())
 
 

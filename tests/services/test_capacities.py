@@ -128,7 +128,7 @@ def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
     def tell(cluster: Cluster) -> str:
         return f"{cluster.scope} has an unreadable kubeconfig"
 
-    monkeypatch.setattr(platform.world.services.capacity.executors, "describe_trouble", tell)
+    monkeypatch.setattr(platform.world.services.capacity.executors, "connection_error", tell)
     member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")
     told = [show(platform, call, cluster="far")[0].error for call in (member, admin)]
     assert told == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
@@ -163,7 +163,7 @@ def test_what_is_offered_to_a_project_is_tried_with_its_policies(platform: Platf
 @pytest.mark.parametrize("asked", [{"project": "other"}, {"project": "none"}, {"cluster": "far"}, {"cluster": "none"}])
 def test_what_is_out_of_sight_is_not_there(platform: Platform, asked: dict[str, str]) -> None:
     vic = platform.world.grant("vic", "viewer", HOME)
-    with pytest.raises(NotFound, match="there is no"):
+    with pytest.raises(NotFound, match="does not exist"):
         show(platform, vic, **asked)
 
 

@@ -46,7 +46,7 @@ def test_a_compute_resource_says_all_that_the_table_shows(world: World) -> None:
 @pytest.mark.every_store
 def test_a_name_is_unique_on_the_platform(world: World) -> None:
     world.offer("big", scope=FOREST)
-    with pytest.raises(Conflict, match="already a compute resource big"):
+    with pytest.raises(Conflict, match="compute resource big already exists"):
         world.offer("big", scope=LAKE)
     world.offer("BIG", scope=LAKE)  # as on a file system that tells letters apart
 
@@ -189,9 +189,9 @@ def test_a_rename_reaches_the_settings(world: World) -> None:
 def test_a_name_that_is_taken_cannot_be_taken_by_a_rename_or_a_copy(world: World) -> None:
     world.offer("big")
     world.offer("small")
-    with pytest.raises(Conflict, match="already a compute resource small"):
+    with pytest.raises(Conflict, match="compute resource small already exists"):
         world.services.compute_resources.edit(world.root, "big", {"name": "small"})
-    with pytest.raises(Conflict, match="already a compute resource small"):
+    with pytest.raises(Conflict, match="compute resource small already exists"):
         world.services.compute_resources.copy(world.root, "big", {"name": "small"})
 
 
@@ -314,7 +314,7 @@ def test_revisions_are_kept_and_compared(world: World) -> None:
         Difference("scope", "platform", VISION),
     ]
     assert services.compute_resources.compare(root, "large", 3, 3) == []
-    with pytest.raises(NotFound, match="no revision 4") as caught:
+    with pytest.raises(NotFound, match="revision 4 of compute resource large does not exist") as caught:
         services.compute_resources.compare(root, "large", 1, 4)
     assert caught.value.hint == "use a revision from 1 to 3"
 

@@ -224,7 +224,7 @@ def test_nodes_are_told_with_what_is_free_and_who_is_there(platform: Platform) -
 def test_a_run_on_another_machine_is_told_where_to_be_asked_for(platform: Platform) -> None:
     run, other = platform.submit(), platform.control("s2", MemoryExecutor())
     other.sync(set())
-    with pytest.raises(Conflict, match="host-s2, at http://s2"):
+    with pytest.raises(Conflict, match="host-s2 at http://s2"):
         platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
     assert platform.world.services.executions.events(platform.world.root, run.id)
 

@@ -135,7 +135,7 @@ def test_to_replace_a_function_needs_the_revision_that_was_read(world: World) ->
     assert (after.revision, new) == (2, False)
 
 
-def test_only_members_keep_functions_and_strangers_see_none(world: World) -> None:
+def test_only_members_store_functions_and_strangers_see_none(world: World) -> None:
     put(world, text=TEXT)
     viewer = world.grant("vera", "viewer", FOREST)
     assert world.services.functions.get(viewer, FOREST, "square").name == "square"
@@ -192,7 +192,7 @@ def test_a_preview_that_was_submitted_is_void_once_its_function_is_another(world
     assert world.submit(function="train", plan_token=token).function == "train"
     token = world.preview(function="train")["token"]
     put(world, "train", kind="container", image="registry.example/train:2")
-    with pytest.raises(Exception, match="is not what was previewed"):
+    with pytest.raises(Exception, match="differs from the preview"):
         world.submit(function="train", plan_token=token)
 
 
@@ -218,7 +218,7 @@ def test_a_run_is_kept_where_its_function_cannot_be(world: World, monkeypatch: p
     def refuse(*_: Any) -> None:
         raise Conflict("not now", "try again")
 
-    monkeypatch.setattr(runs, "keep_function", refuse)
+    monkeypatch.setattr(runs, "store_function", refuse)
     run = world.submit(function=IMAGE)
     assert world.services.runs.get(world.root, run.id) == run
     assert world.services.functions.page(world.root, listing(), FOREST).items == []

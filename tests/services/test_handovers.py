@@ -126,7 +126,7 @@ def test_a_token_is_good_only_while_the_run_is_executed(platform: Platform, end:
         lambda: put(platform, call, run, "output/a"),
         lambda: platform.world.services.run_uploads.code(call, run),
     ):
-        with pytest.raises(Unauthenticated, match="good only while it is executed") as caught:
+        with pytest.raises(Unauthenticated, match="so its token has expired") as caught:
             attempt()
         assert platform.run(run).state in says(caught)
     assert kept(platform, run) == {}
@@ -186,7 +186,7 @@ def test_what_was_sealed_for_something_else_is_no_token(platform: Platform) -> N
 def test_a_token_outlives_a_rotation_of_keys_and_not_the_key_itself(platform: Platform) -> None:
     run, call = start(platform)
     with_keys(platform, OTHER_KEY, KEY).put(call, run, "output/a", io.BytesIO(b"1"))
-    with pytest.raises(Unauthenticated, match="or its key was forgotten"):
+    with pytest.raises(Unauthenticated, match="or its key was deleted"):
         with_keys(platform, OTHER_KEY).put(call, run, "output/b", io.BytesIO(b"1"))
     assert list(kept(platform, run)) == ["output/a"]
 

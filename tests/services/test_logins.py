@@ -75,11 +75,11 @@ def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(w
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda good: replace(good, state="other"), "not the answer to the sign-in"),
-        (lambda good: replace(good, state=""), "not the answer to the sign-in"),
-        (lambda good: replace(good, state="ä"), "not the answer to the sign-in"),
-        (lambda good: replace(good, state="", error="access_denied"), "not the answer to the sign-in"),
-        (lambda good: replace(good, iss="https://evil.example.org"), "comes from 'https://evil.example.org'"),
+        (lambda good: replace(good, state="other"), "does not belong to the last sign-in"),
+        (lambda good: replace(good, state=""), "does not belong to the last sign-in"),
+        (lambda good: replace(good, state="ä"), "does not belong to the last sign-in"),
+        (lambda good: replace(good, state="", error="access_denied"), "does not belong to the last sign-in"),
+        (lambda good: replace(good, iss="https://evil.example.org"), "is from 'https://evil.example.org'"),
         (lambda good: replace(good, error="access_denied"), "rejected the sign-in: 'access_denied'"),
         (lambda good: replace(good, code=""), "rejected the sign-in: nothing"),
     ],
@@ -99,7 +99,7 @@ def test_an_answer_that_is_none_to_this_attempt_is_not_taken_to_the_issuer(
 def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> None:
     logins, _ = open_logins(world, "root@localhost")
     attempt, _ = logins.begin(Call(), BACK)
-    with pytest.raises(Unauthenticated, match="is a user of the server itself"):
+    with pytest.raises(Unauthenticated, match="is reserved for the server"):
         logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
     assert world.services.tokens.page(world.root, listing()).items == []
 
@@ -111,7 +111,7 @@ def test_a_bearer_token_of_an_issuer_does_not_identify_a_user_of_the_server(worl
             return Principal(bearer)
 
     units = UnitOfWorkFactory(world.store, world.clock, lambda: "x", Issuer())
-    with pytest.raises(Unauthenticated, match="root@localhost is a user of the server itself") as caught:
+    with pytest.raises(Unauthenticated, match="the user name root@localhost is reserved for the server") as caught:
         units.authenticate(Call(bearer="root@localhost"))
     assert caught.value.hint == "use another name at the identity provider, or another claim for the user"
     assert not units.is_known(Call(bearer="root@localhost"))

@@ -135,7 +135,7 @@ def test_to_replace_a_policy_one_must_have_read_it(world: World) -> None:
     with pytest.raises(Changed):
         put(call_as(revision=1), VISION, make(VISION))
     assert put(call_as(any_revision=True), VISION, make(VISION)).revision == 3
-    with pytest.raises(Changed, match="policy of department/speech is not there"):
+    with pytest.raises(Changed, match="policy of department/speech that you read was deleted"):
         put(call_as(revision=1), SPEECH, make(SPEECH))
     with pytest.raises(Changed):
         world.services.policies.delete(call_as(revision=1), VISION)
@@ -166,7 +166,7 @@ def test_a_deleted_policy_holds_no_more(world: World) -> None:
     world.services.policies.delete(world.root, VISION)
     assert world.preview(resources={"gpu": 4})["violations"] == []
     assert setting(world.preview(), "resources.cpu.requests") is None
-    with pytest.raises(NotFound, match="no policy of department/vision"):
+    with pytest.raises(NotFound, match="policy of department/vision does not exist"):
         world.services.policies.get(world.root, VISION)
 
 

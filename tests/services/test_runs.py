@@ -126,9 +126,9 @@ def test_after_a_change_the_token_is_refused(ready: World, change: str) -> None:
 def test_an_altered_request_is_not_what_was_previewed(world: World, altered: Asked) -> None:
     asked: Asked = {"resources": {"disk": "1Gi"}}
     token = world.preview(**asked)["token"]
-    with pytest.raises(Conflict, match="not what was previewed"):
+    with pytest.raises(Conflict, match="differs from the preview"):
         world.submit(**{**asked, **altered}, plan_token=token)
-    with pytest.raises(Conflict, match="not what was previewed"):
+    with pytest.raises(Conflict, match="differs from the preview"):
         world.submit(LAKE, **asked, plan_token=token)
     world.submit(**asked, plan_token=token)
 
@@ -146,7 +146,7 @@ def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
     token = ready.preview(**ASKED)["token"]
     run = ready.submit(**ASKED, plan_token=token)
     for _ in range(2):
-        with pytest.raises(Conflict, match="submitted already"):
+        with pytest.raises(Conflict, match="already been submitted"):
             ready.submit(**ASKED, plan_token=token)
         if ready.services.runs.page(ready.root, listing(active="true")).items:
             ready.services.runs.stop(ready.root, run.id)

@@ -41,7 +41,7 @@ def test_a_cluster_keeps_what_was_said_of_it_and_nothing_else(world: World) -> N
 @pytest.mark.parametrize("kind", [Cluster, Department, Project])
 def test_a_name_is_taken_once_for_each_kind(world: World, kind: Any) -> None:
     world.services.scopes.create(world.root, kind(name="twin"))
-    with pytest.raises(Conflict, match=f"already a {kind.KIND}/twin"):
+    with pytest.raises(Conflict, match=f"{kind.KIND}/twin already exists"):
         world.services.scopes.create(world.root, kind(name="twin"))
 
 
@@ -137,7 +137,7 @@ def test_everything_below_follows_a_renamed_cluster(world: World) -> None:
 
 @pytest.mark.every_store
 def test_a_name_that_is_taken_cannot_be_taken_by_a_rename(world: World) -> None:
-    with pytest.raises(Conflict, match="already a project/meadow"):
+    with pytest.raises(Conflict, match="project/meadow already exists"):
         world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
     assert world.services.scopes.get(world.root, FOREST).revision == 1
 

@@ -108,7 +108,7 @@ def test_only_what_waits_is_changed_and_by_those_who_may(platform: Platform) -> 
     (running,) = platform.executor.kept
     platform.executor.go(running)
     platform.control().sync({running})
-    with pytest.raises(Conflict, match="only one that waits for a place is changed"):
+    with pytest.raises(Conflict, match="only waiting runs can be changed"):
         runs.change(world.root, running, {"resources": {"cpu": 1}})
     waiting = wait(platform)
     with pytest.raises(Forbidden):
