@@ -109,17 +109,17 @@ def test_waiting_run_gives_a_reason_with_numbers_and_starts_when_it_fits(
     assert place_of(platform, started[0]) == "a100-1"
     assert place_of(platform, started[1]) == "a100-2"
     waits = platform.run(profile="four-a100")
-    said = platform.until(waits, "Unschedulable")
+    status = platform.until(waits, "Unschedulable")
     holder = f"train-{started[0].id}"
     ours = f"needs 4 GPUs; 0 of 4 free on a100-1, the only suitable node; run {holder} uses 4"
-    assert (said["state"], said["message"].partition("; the scheduler says: ")[0]) == ("pending", ours)
-    theirs = said["message"].partition("; the scheduler says: ")[2]
+    assert (status["state"], status["message"].partition("; the scheduler says: ")[0]) == ("pending", ours)
+    theirs = status["message"].partition("; the scheduler says: ")[2]
     assert theirs.startswith("0/6 nodes are available: 1 Insufficient nvidia.com/gpu")
     assert "preemption" not in theirs
     why = platform.api("GET", f"/runs/{waits.id}/why")
     assert (why["message"], why["details"][0]) == (ours, f"the scheduler says: {theirs}")
-    assert f"wait for run {holder}, which holds 4 GPUs on a100-1" in [
-        way["message"] for way in why["fit"]["suggestions"]
+    assert f"wait for run {holder}, which uses 4 GPUs on a100-1" in [
+        suggestion["message"] for suggestion in why["fit"]["suggestions"]
     ]
     assert platform.api("GET", f"/runs/{waits.id}/explain")["fit"]["verdict"] == "later"
     assert ours in platform.terminal("runs", "why", waits.id).out
@@ -134,31 +134,31 @@ def test_waiting_reason_names_the_best_node(platform: Platform, started: list[Ru
     for run in started:
         platform.until(run, "running")
     waits = platform.run(resources={"gpu": {"devices": 3, "type": "A100"}})
-    said = platform.until(waits, "Unschedulable")
+    status = platform.until(waits, "Unschedulable")
     started.append(waits)
     ours = "needs 3 GPUs on one node; at most 2 free on any of 2 suitable nodes (a100-2)"
-    assert said["message"].startswith(f"{ours}; run ")
-    assert "; the scheduler says: 0/6 nodes are available: " in said["message"]
+    assert status["message"].startswith(f"{ours}; run ")
+    assert "; the scheduler says: 0/6 nodes are available: " in status["message"]
 
 
 def test_missing_toleration_is_named(platform: Platform, started: list[Run]) -> None:
     started.append(platform.run(node_selector={"pool": "t4"}))
-    said = platform.until(started[0], "Unschedulable")
+    status = platform.until(started[0], "Unschedulable")
     ours = "1 suitable node (t4-1) only accepts pods that tolerate its taints: 1 is tainted team=vision:NoSchedule"
-    assert said["message"].startswith(f"{ours}; the scheduler says: ")
+    assert status["message"].startswith(f"{ours}; the scheduler says: ")
 
 
 def test_run_larger_than_every_node_gives_a_reason(platform: Platform, started: list[Run]) -> None:
     started.append(platform.run(resources={"mem": "32Gi"}, node_selector={"pool": "cpu"}))
-    said = platform.until(started[0], "Unschedulable")
+    status = platform.until(started[0], "Unschedulable")
     ours = "needs 32 GiB memory; cpu-1, the only matching node, has 16 GiB"
-    assert said["message"].startswith(f"{ours}; the scheduler says: ")
+    assert status["message"].startswith(f"{ours}; the scheduler says: ")
 
 
 def test_run_starts_when_a_node_is_added(platform: Platform, kubelet: FakeKubelet, started: list[Run]) -> None:
     started.append(platform.run(profile="l40"))
-    said = platform.until(started[0], "Unschedulable")
-    assert said["message"].startswith(f"no node has a GPU of type {L40}: 6 nodes")
+    status = platform.until(started[0], "Unschedulable")
+    assert status["message"].startswith(f"no node has a GPU of type {L40}: 6 nodes")
     kubelet.add_node("l40-1", gpus=1, labels={PRODUCT: L40})
     assert place_of(platform, started[0]) == "l40-1"
     started[0].stop()
