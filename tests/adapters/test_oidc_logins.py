@@ -280,7 +280,7 @@ def test_failed_issuer_is_not_contacted_again_immediately() -> None:
     issuer.wait(seconds=5)
     code = come_back(issuer, login)
     issuer.down = True
-    with pytest.raises(Unavailable, match="cannot get the user from .*: connection refused"):
+    with pytest.raises(Unavailable, match=r"cannot get the user from .*: connection refused"):
         login.finish(ATTEMPT, BACK, code)
 
 

@@ -16,7 +16,7 @@ from fairlead.services.executions import Executions
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform
-from tests.services.test_handovers import kept, put
+from tests.services.test_run_uploads import kept, put
 from tests.services.worlds import call_as, refused, says
 
 
@@ -75,7 +75,7 @@ BETWEEN = [
 # Logs
 
 
-def test_the_log_of_a_run_is_that_of_its_last_try(platform: Platform) -> None:
+def test_log_of_a_run_is_that_of_its_last_attempt(platform: Platform) -> None:
     run = begin(platform)
     assert read_all(platform, run) == LINES[:1]
     fail(platform, run)
@@ -86,7 +86,7 @@ def test_the_log_of_a_run_is_that_of_its_last_try(platform: Platform) -> None:
     assert read(platform, run, read(platform, run).cursor).complete
 
 
-def test_while_it_waits_to_be_tried_again_the_log_is_that_of_the_try_before(platform: Platform) -> None:
+def test_log_of_a_run_that_waits_for_a_retry_is_that_of_the_previous_attempt(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run, again=False)
     page = read(platform, run)
@@ -94,14 +94,14 @@ def test_while_it_waits_to_be_tried_again_the_log_is_that_of_the_try_before(plat
     assert read(platform, run, page.cursor) == LogPage([], page.cursor, complete=False)
 
 
-def test_the_logs_of_all_tries_follow_one_another_from_the_beginning_on(platform: Platform) -> None:
+def test_logs_of_all_attempts_follow_each_other_from_cursor_zero(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
     fail(platform, f"{run}-2")
     assert read_all(platform, run, cursor=0) == [LINES[0], BETWEEN[0], LINES[1], BETWEEN[1], LINES[2]]
 
 
-def test_the_log_is_complete_only_when_the_run_has_ended(platform: Platform) -> None:
+def test_log_is_complete_only_after_the_run_has_ended(platform: Platform) -> None:
     run = begin(platform)
     at_end = read(platform, run).cursor
     platform.executor.end(run, Phase.FAILED, reason="NodeLost", message="its node went away")
@@ -113,7 +113,7 @@ def test_the_log_is_complete_only_when_the_run_has_ended(platform: Platform) -> 
     assert read(platform, run, cursors.join(2, 0)).complete
 
 
-def test_of_a_try_that_is_said_its_log_alone_is_read_to_its_end(platform: Platform) -> None:
+def test_log_of_one_attempt_can_be_read_to_its_end(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
     for number, complete in ((1, True), (2, False)):
@@ -125,7 +125,7 @@ def test_of_a_try_that_is_said_its_log_alone_is_read_to_its_end(platform: Platfo
         assert read(platform, run, 0, attempt=number) == page
 
 
-def test_every_cursor_tells_of_which_try_it_is_and_where_to_go_on(platform: Platform) -> None:
+def test_cursor_identifies_the_attempt_and_the_position(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
     fail(platform, f"{run}-2")
@@ -142,21 +142,21 @@ def test_every_cursor_tells_of_which_try_it_is_and_where_to_go_on(platform: Plat
 
 
 @pytest.mark.parametrize("cursor", [-1, 999, cursors.join(2, 0), cursors.join(3, 5), 2**62])
-def test_a_cursor_that_no_page_gave_out_is_a_violation(platform: Platform, cursor: int) -> None:
+def test_unknown_cursor_is_a_violation(platform: Platform, cursor: int) -> None:
     run = begin(platform)
     with pytest.raises(RequestRejected) as caught:
         read(platform, run, cursor)
     assert refused(caught) == [("cursor", "cursor")]
 
 
-def test_a_cursor_of_another_try_is_a_violation(platform: Platform) -> None:
+def test_cursor_of_another_attempt_is_a_violation(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
     with pytest.raises(RequestRejected, match="the cursor belongs to attempt 2, not to attempt 1"):
         read(platform, run, read(platform, run).cursor, attempt=1)
 
 
-def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Platform) -> None:
+def test_deleted_log_is_reported_or_skipped(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
     platform.executor.delete_run(run)
@@ -170,7 +170,7 @@ def test_a_log_that_is_not_kept_any_more_is_told_of_or_passed_over(platform: Pla
         read(platform, run)
 
 
-def test_what_was_stopped_before_it_began_has_an_empty_log(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_stopped_before_its_start_has_an_empty_log(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run = platform.submit().id
     monkeypatch.setattr(platform.executor, "start", Mock(side_effect=Unavailable("no room")))
     platform.control().sync(set())
@@ -184,7 +184,7 @@ def test_what_was_stopped_before_it_began_has_an_empty_log(platform: Platform, m
 # Everything else
 
 
-def test_files_and_usage_are_those_of_the_last_try_or_of_one_that_is_said(platform: Platform) -> None:
+def test_files_and_usage_are_those_of_the_last_or_the_requested_attempt(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run)
     executions, root = platform.world.services.executions, platform.world.root
@@ -199,7 +199,7 @@ def test_files_and_usage_are_those_of_the_last_try_or_of_one_that_is_said(platfo
 
 
 @pytest.mark.parametrize("attempt", [0, 3, 99])
-def test_a_try_that_is_not_there_is_not_found(platform: Platform, attempt: int) -> None:
+def test_unknown_attempt_is_not_found(platform: Platform, attempt: int) -> None:
     run = begin(platform)
     fail(platform, run)
     executions, root = platform.world.services.executions, platform.world.root
@@ -214,7 +214,7 @@ def test_a_try_that_is_not_there_is_not_found(platform: Platform, attempt: int) 
 
 
 @pytest.mark.every_store
-def test_tries_are_listed_with_the_present_one(platform: Platform) -> None:
+def test_attempts_are_listed_with_the_current_one(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     run = begin(platform, resources={"mem": "1Gi"})
     (only,) = executions.attempts(root, run)
@@ -235,7 +235,7 @@ def test_tries_are_listed_with_the_present_one(platform: Platform) -> None:
     assert last.usage == {"mem": 1000}
 
 
-def test_many_tries_are_listed_in_their_order(platform: Platform) -> None:
+def test_many_attempts_are_listed_in_order(platform: Platform) -> None:
     run = begin(platform, retries=11)
     for number in range(1, 12):
         fail(platform, run if number == 1 else f"{run}-{number}")
@@ -243,15 +243,15 @@ def test_many_tries_are_listed_in_their_order(platform: Platform) -> None:
     assert [attempt.number for attempt in tries] == list(range(1, 13))
 
 
-def test_only_those_who_see_the_run_see_its_tries(platform: Platform) -> None:
+def test_attempts_are_visible_only_with_their_run(platform: Platform) -> None:
     run, executions = begin(platform), platform.world.services.executions
     assert executions.attempts(platform.world.grant("vic", "viewer", HOME), run)
     for call in (platform.world.grant("sam", "admin", OTHER), call_as("nobody")):
-        with pytest.raises(NotFound, match="run .* does not exist"):
+        with pytest.raises(NotFound, match=r"run .* does not exist"):
             executions.attempts(call, run)
 
 
-def test_a_try_on_another_machine_is_told_of_and_where(platform: Platform) -> None:
+def test_attempt_on_another_machine_is_reported_with_its_server(platform: Platform) -> None:
     run = begin(platform)
     fail(platform, run, again=False)
     theirs = MemoryExecutor()
@@ -267,7 +267,7 @@ def test_a_try_on_another_machine_is_told_of_and_where(platform: Platform) -> No
         there.files(platform.world.root, run, 1)
 
 
-def test_nodes_name_the_run_of_a_later_try_as_any_other(platform: Platform) -> None:
+def test_nodes_show_the_run_id_of_a_later_attempt(platform: Platform) -> None:
     run = begin(platform, resources={"cpu": 6})
     fail(platform, run)
     (node,) = platform.world.services.executions.nodes(platform.world.root, "here")
@@ -282,7 +282,7 @@ def call_of(platform: Platform, execution: str) -> Call:
     return Call(bearer=seal_run_token(platform.world.keyring, execution))
 
 
-def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
+def test_token_of_an_attempt_expires_with_it(platform: Platform) -> None:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run = begin(platform, function={**PYTHON, "code": DIGEST})
     first, second = call_of(platform, run), call_of(platform, f"{run}-2")
@@ -305,7 +305,7 @@ def test_the_token_of_a_try_dies_with_it(platform: Platform) -> None:
 
 
 @pytest.mark.every_store
-def test_files_of_all_tries_go_with_the_run_and_each_alone_where_that_is_said(platform: Platform) -> None:
+def test_files_are_deleted_with_their_run_or_with_one_attempt(platform: Platform) -> None:
     store, now = platform.world.store, platform.world.clock()
     run, other = begin(platform), begin(platform)
     executions = [run, f"{run}-2", f"{run}-20", other]

@@ -152,7 +152,7 @@ def furnish(world: World) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_every_write_makes_its_entry_and_no_other(world: World, write: str) -> None:
+def test_every_write_is_audited_exactly_once(world: World, write: str) -> None:
     furnish(world)
     before = world.audit()
     act, expected = WRITES[write]
@@ -172,7 +172,7 @@ def test_every_write_makes_its_entry_and_no_other(world: World, write: str) -> N
             assert entry.before["id"] == entry.after["id"] == entry.object_id
 
 
-def test_entries_say_what_was_and_what_is(world: World) -> None:
+def test_audit_entry_has_the_state_before_and_after(world: World) -> None:
     world.offer("big", description="old", resources={"cpu": 1})
     world.services.compute_resources.edit(WHO, "big", {"description": "new"})
     entry = world.audit(name="big")[-1]
@@ -185,7 +185,7 @@ def test_entries_say_what_was_and_what_is(world: World) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_refused_write_leaves_no_entry(world: World, write: str) -> None:
+def test_rejected_write_is_not_audited(world: World, write: str) -> None:
     furnish(world)
     before = world.audit()
     act, _ = WRITES[write]
@@ -197,7 +197,7 @@ def test_a_refused_write_leaves_no_entry(world: World, write: str) -> None:
 
 
 @pytest.mark.every_store
-def test_a_change_that_fails_half_way_leaves_no_entry(world: World) -> None:
+def test_change_that_fails_halfway_is_not_audited(world: World) -> None:
     world.offer("big")
     world.add_template("t", scope=VISION, profile="big")
     before = world.audit()
@@ -210,7 +210,7 @@ def test_a_change_that_fails_half_way_leaves_no_entry(world: World) -> None:
     assert world.audit() == before
 
 
-def test_looking_leaves_no_entry(world: World) -> None:
+def test_reads_are_not_audited(world: World) -> None:
     furnish(world)
     before = world.audit()
     world.preview()
@@ -221,7 +221,7 @@ def test_looking_leaves_no_entry(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_the_audit_is_filtered_by_every_column(world: World) -> None:
+def test_audit_can_be_filtered_by_every_column(world: World) -> None:
     furnish(world)
     world.clock.pass_by(days=2)
     ada = world.grant("ada", "admin", VISION)
@@ -242,7 +242,7 @@ def test_the_audit_is_filtered_by_every_column(world: World) -> None:
     assert [entry.at for entry in newest] == sorted((entry.at for entry in newest), reverse=True)
 
 
-def test_administrators_read_of_what_they_govern_alone(world: World) -> None:
+def test_administrators_read_only_the_audit_of_their_scopes(world: World) -> None:
     furnish(world)
     ada = world.grant("ada", "admin", FOREST)
     scopes = {entry.scope for entry in world.services.audits.page(ada, listing(limit=500)).items}
@@ -254,7 +254,7 @@ def test_administrators_read_of_what_they_govern_alone(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_an_export_is_whole_and_the_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_export_is_complete_and_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     furnish(world)
     monkeypatch.setattr("fairlead.services.audits.EXPORT_PAGE_SIZE", 3)
     exported = world.audit()

@@ -25,7 +25,7 @@ from tests.services.worlds import (
 )
 
 
-def test_a_compute_resource_says_all_that_the_table_shows(world: World) -> None:
+def test_compute_resource_has_all_columns_of_the_table(world: World) -> None:
     resources = {"gpu": 2, "cpu": {"requests": "500m"}, "mem": {"requests": "1Gi", "limits": "unlimited"}, "shm": True}
     world.offer("big", scope=VISION, description="two GPUs", resources=resources, workload_types=["training"])
     kept = world.services.compute_resources.get(world.root, "big")
@@ -44,7 +44,7 @@ def test_a_compute_resource_says_all_that_the_table_shows(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_name_is_unique_on_the_platform(world: World) -> None:
+def test_name_is_unique_on_the_platform(world: World) -> None:
     world.offer("big", scope=FOREST)
     with pytest.raises(Conflict, match="compute resource big already exists"):
         world.offer("big", scope=LAKE)
@@ -52,7 +52,7 @@ def test_a_name_is_unique_on_the_platform(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_what_users_use_is_counted(world: World) -> None:
+def test_workloads_and_templates_are_counted(world: World) -> None:
     world.offer("big")
     world.add_template("t", profile="big")
     first = world.submit(profile="big")
@@ -69,7 +69,7 @@ def test_what_users_use_is_counted(world: World) -> None:
     assert names(world.services.compute_resources.templates(world.root, "big")) == ["t"]
 
 
-def test_an_edit_replaces_the_fields_that_are_said_and_no_others(world: World) -> None:
+def test_edit_replaces_only_the_given_fields(world: World) -> None:
     world.offer("big", description="old", resources={"gpu": 2}, workload_types=["training"])
     world.clock.pass_by(hours=1)
     edited = world.services.compute_resources.edit(call_as("root"), "big", {"requirements": {"resources": {"cpu": 1}}})
@@ -98,7 +98,7 @@ def test_an_edit_replaces_the_fields_that_are_said_and_no_others(world: World) -
         ({"description": 7, "scope": 7}, [("description", "text"), ("scope", "scope")]),
     ],
 )
-def test_a_wrong_edit_is_refused_and_changes_nothing(world: World, change: dict[str, Any], expected: Any) -> None:
+def test_invalid_edit_is_rejected_and_changes_nothing(world: World, change: dict[str, Any], expected: Any) -> None:
     world.offer("big")
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.edit(world.root, "big", change)
@@ -106,20 +106,20 @@ def test_a_wrong_edit_is_refused_and_changes_nothing(world: World, change: dict[
     assert world.services.compute_resources.get(world.root, "big").revision == 1
 
 
-def test_a_field_may_be_spelled_as_elsewhere_in_an_edit(world: World) -> None:
+def test_edit_accepts_camel_case_fields(world: World) -> None:
     world.offer("big")
     edited = world.services.compute_resources.edit(world.root, "big", {"workloadTypes": ["training"]})
     assert edited.workload_types == ["training"]
 
 
-def test_the_revision_is_counted_by_the_server_from_the_start(world: World) -> None:
+def test_revision_is_read_only(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.offer("big", revision=7)
     assert refused(caught) == [("revision", "read_only")]
 
 
 @pytest.mark.every_store
-def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
+def test_second_edit_of_the_same_revision_is_rejected(world: World) -> None:
     world.offer("big")
     read = call_as(revision=1)
     world.services.compute_resources.edit(read, "big", {"description": "first"})
@@ -132,7 +132,7 @@ def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_rename_keeps_identity_templates_policies_and_successors(world: World) -> None:
+def test_rename_preserves_identity_templates_policies_and_successors(world: World) -> None:
     services, root = world.services, world.root
     before = world.offer("big", resources={"cpu": 3})
     world.offer("old")
@@ -155,7 +155,7 @@ def test_a_rename_keeps_identity_templates_policies_and_successors(world: World)
     assert says(caught) == "compute resource 'big' does not exist -> use its new name: large"
 
 
-def test_what_follows_a_rename_has_a_revision_for_each_number(world: World) -> None:
+def test_objects_updated_by_a_rename_have_complete_revisions(world: World) -> None:
     services, root = world.services, world.root
     world.offer("big")
     world.offer("old")
@@ -167,14 +167,14 @@ def test_what_follows_a_rename_has_a_revision_for_each_number(world: World) -> N
     assert services.compute_resources.compare(root, "old", 2, 3) == [Difference("successor", "big", "large")]
 
 
-def test_a_rename_reaches_the_rules_of_policies(world: World) -> None:
+def test_rename_updates_policy_rules(world: World) -> None:
     world.offer("big")
     world.put_policy(VISION, rules={"profile": {"options": ["big"]}})
     world.services.compute_resources.edit(world.root, "big", {"name": "large"})
     assert world.preview(profile="large")["violations"] == []
 
 
-def test_a_rename_reaches_the_settings(world: World) -> None:
+def test_rename_updates_the_settings(world: World) -> None:
     world.offer("big")
     world.services.settings.put(world.root, Defaults.model_validate({"profile": "big"}))
     with pytest.raises(Conflict) as caught:
@@ -186,7 +186,7 @@ def test_a_rename_reaches_the_settings(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_name_that_is_taken_cannot_be_taken_by_a_rename_or_a_copy(world: World) -> None:
+def test_existing_name_cannot_be_used_by_a_rename_or_a_copy(world: World) -> None:
     world.offer("big")
     world.offer("small")
     with pytest.raises(Conflict, match="compute resource small already exists"):
@@ -195,7 +195,7 @@ def test_a_name_that_is_taken_cannot_be_taken_by_a_rename_or_a_copy(world: World
         world.services.compute_resources.copy(world.root, "big", {"name": "small"})
 
 
-def test_a_copy_is_its_own_and_may_differ(world: World) -> None:
+def test_copy_is_independent_and_can_differ(world: World) -> None:
     first = world.offer("big", description="d", resources={"gpu": 1}, workload_types=["training"])
     copy = world.services.compute_resources.copy(world.root, "big", {"name": "mine", "scope": FOREST})
     assert (copy.description, copy.requirements, copy.workload_types) == ("d", first.requirements, ["training"])
@@ -206,7 +206,7 @@ def test_a_copy_is_its_own_and_may_differ(world: World) -> None:
     assert refused(caught) == [("name", "required")]
 
 
-def test_an_archived_one_is_hidden_and_its_successor_is_used_with_a_warning(world: World) -> None:
+def test_archived_compute_resource_is_hidden_and_replaced_by_its_successor_with_a_warning(world: World) -> None:
     services, root = world.services, world.root
     world.offer("old", resources={"cpu": 1})
     world.offer("new", resources={"cpu": 2})
@@ -223,7 +223,7 @@ def test_an_archived_one_is_hidden_and_its_successor_is_used_with_a_warning(worl
     assert services.compute_resources.get(root, "new").workloads == 1
 
 
-def test_a_chain_of_successors_is_followed_to_its_end(world: World) -> None:
+def test_chain_of_successors_is_followed(world: World) -> None:
     for name in ("a", "b", "c"):
         world.offer(name)
     world.services.compute_resources.archive(world.root, "a", "b")
@@ -231,7 +231,7 @@ def test_a_chain_of_successors_is_followed_to_its_end(world: World) -> None:
     assert setting(world.preview(profile="a"), "profile") == "c"
 
 
-def test_an_archived_one_without_a_successor_is_a_violation_that_offers_others(world: World) -> None:
+def test_archived_compute_resource_without_a_successor_is_a_violation_with_alternatives(world: World) -> None:
     world.offer("old")
     world.offer("new")
     world.services.compute_resources.archive(world.root, "old", None)
@@ -240,7 +240,7 @@ def test_an_archived_one_without_a_successor_is_a_violation_that_offers_others(w
     assert "new" in violations[0]["hint"]
 
 
-def test_a_restored_one_can_be_chosen_again(world: World) -> None:
+def test_restored_compute_resource_can_be_selected_again(world: World) -> None:
     world.offer("old")
     world.offer("new")
     world.services.compute_resources.archive(world.root, "old", "new")
@@ -258,7 +258,7 @@ def test_a_restored_one_can_be_chosen_again(world: World) -> None:
         ("narrow", "narrow is in project/forest, so it is not available everywhere in platform"),
     ],
 )
-def test_a_successor_must_be_able_to_stand_in(world: World, successor: str, message: str) -> None:
+def test_unsuitable_successor_is_rejected(world: World, successor: str, message: str) -> None:
     for name in ("old", "gone"):
         world.offer(name)
     world.offer("narrow", scope=FOREST)
@@ -270,7 +270,7 @@ def test_a_successor_must_be_able_to_stand_in(world: World, successor: str, mess
 
 
 @pytest.mark.every_store
-def test_what_is_used_cannot_be_deleted_and_says_by_what(world: World) -> None:
+def test_compute_resource_in_use_cannot_be_deleted_and_its_users_are_named(world: World) -> None:
     services, root = world.services, world.root
     world.offer("big")
     world.offer("old")
@@ -295,7 +295,7 @@ def test_what_is_used_cannot_be_deleted_and_says_by_what(world: World) -> None:
         services.compute_resources.get(root, "big")
 
 
-def test_revisions_are_kept_and_compared(world: World) -> None:
+def test_revisions_are_stored_and_compared(world: World) -> None:
     services, root = world.services, world.root
     world.offer("big", resources={"cpu": 1}, envs={"A": "1", "B": "2"})
     services.compute_resources.edit(
@@ -319,7 +319,7 @@ def test_revisions_are_kept_and_compared(world: World) -> None:
     assert caught.value.hint == "use a revision from 1 to 3"
 
 
-def test_an_edit_never_changes_a_run_that_exists(world: World) -> None:
+def test_edit_never_changes_an_existing_run(world: World) -> None:
     services, root = world.services, world.root
     world.offer("big", resources={"cpu": 1})
     run = world.submit(profile="big")
@@ -331,7 +331,7 @@ def test_an_edit_never_changes_a_run_that_exists(world: World) -> None:
     assert setting(world.preview(profile="large"), "resources.cpu.requests") == "8"
 
 
-def test_a_compute_resource_is_seen_where_its_scope_reaches(world: World) -> None:
+def test_compute_resource_is_visible_within_its_scope(world: World) -> None:
     for name, scope in (("all", "platform"), ("dept", VISION), ("mine", FOREST), ("other", LAKE), ("far", SPEECH)):
         world.offer(name, scope=scope)
     vic = world.grant("vic", "viewer", FOREST)
@@ -345,7 +345,7 @@ def test_a_compute_resource_is_seen_where_its_scope_reaches(world: World) -> Non
         assert world.preview(profile=name)["violations"] == []
 
 
-def test_an_editor_offers_where_they_are_editor_and_sees_no_further(world: World) -> None:
+def test_editor_creates_compute_resources_only_in_their_scope(world: World) -> None:
     eve = world.grant("eve", "editor", VISION)
     world.offer("all")
     world.offer("far", scope=SPEECH)
@@ -366,7 +366,7 @@ def test_an_editor_offers_where_they_are_editor_and_sees_no_further(world: World
 
 
 @pytest.mark.parametrize("user", ["template", "policy", "archived compute resource"])
-def test_none_that_uses_it_loses_sight_of_a_compute_resource(world: World, user: str) -> None:
+def test_scope_change_that_hides_a_compute_resource_from_its_users_is_rejected(world: World, user: str) -> None:
     services, root = world.services, world.root
     world.offer("big")
     name = {"template": "t", "policy": VISION, "archived compute resource": "old"}[user]

@@ -53,19 +53,19 @@ def finish(platform: Platform, scope: str = HOME, **asked: Any) -> str:
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_a_viewer_reads_and_whoever_does_not_see_the_project_finds_nothing(platform: Platform, reading: str) -> None:
+def test_viewer_can_read_and_strangers_find_nothing(platform: Platform, reading: str) -> None:
     run = finish(platform)
     viewer, stranger = platform.world.grant("vic", "viewer", HOME), platform.world.grant("sam", "admin", OTHER)
     READINGS[reading](platform, viewer, run)
     for call in (stranger, call_as("nobody")):
-        with pytest.raises(NotFound, match="run .* does not exist"):
+        with pytest.raises(NotFound, match=r"run .* does not exist"):
             READINGS[reading](platform, call, run)
     with pytest.raises(NotFound, match="run"):
         READINGS[reading](platform, viewer, "none")
 
 
 @pytest.mark.parametrize("changing", CHANGING)
-def test_a_viewer_changes_nothing_and_a_stranger_does_not_know_of_it(platform: Platform, changing: str) -> None:
+def test_viewer_cannot_change_a_run_and_strangers_do_not_find_it(platform: Platform, changing: str) -> None:
     run = start(platform)
     viewer, stranger = platform.world.grant("vic", "viewer", HOME), platform.world.grant("sam", "admin", OTHER)
     before = platform.run(run)
@@ -76,7 +76,7 @@ def test_a_viewer_changes_nothing_and_a_stranger_does_not_know_of_it(platform: P
     assert platform.run(run) == before
 
 
-def test_what_came_of_a_run_is_told_when_it_has_ended(platform: Platform) -> None:
+def test_outcome_is_available_after_the_run_has_ended(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     going = start(platform)
     with pytest.raises(Conflict, match="is running"):
@@ -86,14 +86,14 @@ def test_what_came_of_a_run_is_told_when_it_has_ended(platform: Platform) -> Non
     assert outcome.usage == {"mem": 5}
 
 
-def test_a_run_that_never_started_has_an_outcome_without_anything(platform: Platform) -> None:
+def test_run_that_never_started_has_an_empty_outcome(platform: Platform) -> None:
     run = platform.submit()
     platform.stop(run.id)
     outcome = platform.world.services.executions.outcome(platform.world.root, run.id)
     assert (outcome.state, outcome.result, outcome.error, outcome.usage) == ("stopped", None, None, {})
 
 
-def test_the_log_of_a_run_that_has_not_started_is_empty(platform: Platform) -> None:
+def test_log_of_a_queued_run_is_empty(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     run = platform.submit()
     page = executions.log(root, run.id, 0, 100)
@@ -102,14 +102,14 @@ def test_the_log_of_a_run_that_has_not_started_is_empty(platform: Platform) -> N
     assert executions.log(root, run.id, 0, 100).complete
 
 
-def test_the_log_of_a_run_that_is_about_to_start_is_empty(platform: Platform) -> None:
+def test_log_of_a_claimed_run_is_empty(platform: Platform) -> None:
     run = platform.submit()
     assert platform.control().state_writer.claim(platform.run(run.id))
     page = platform.world.services.executions.log(platform.world.root, run.id, 0, 100)
     assert (page.entries, page.complete) == ([], False)
 
 
-def test_a_log_is_read_on_from_its_cursor(platform: Platform) -> None:
+def test_log_continues_at_its_cursor(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     run = start(platform)
     first = executions.log(root, run, 0, 100)
@@ -121,14 +121,14 @@ def test_a_log_is_read_on_from_its_cursor(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("cursor", [-1, 999])
-def test_a_cursor_that_no_page_gave_out_is_a_violation(platform: Platform, cursor: int) -> None:
+def test_unknown_cursor_is_a_violation(platform: Platform, cursor: int) -> None:
     run = start(platform)
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.executions.log(platform.world.root, run, cursor, 100)
     assert refused(caught) == [("cursor", "cursor")]
 
 
-def test_a_log_that_was_forgotten_is_not_found(platform: Platform) -> None:
+def test_deleted_log_is_not_found(platform: Platform) -> None:
     run = finish(platform)
     platform.executor.delete_run(run)
     with pytest.raises(NotFound):
@@ -136,7 +136,7 @@ def test_a_log_that_was_forgotten_is_not_found(platform: Platform) -> None:
     assert platform.world.services.executions.files(platform.world.root, run) == []
 
 
-def test_usage_is_a_series_with_its_peaks(platform: Platform) -> None:
+def test_usage_is_a_series_with_peaks(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     usage = executions.usage(root, start(platform))
     assert usage.peaks == {"cpu": 0.5, "mem": 1000}
@@ -157,21 +157,21 @@ def test_files_are_listed_and_read(platform: Platform) -> None:
         executions.open_file(root, platform.submit(FAR).id, "model.bin")
 
 
-def test_the_history_of_a_run_is_told_from_its_beginning(platform: Platform) -> None:
+def test_events_are_listed_from_the_start(platform: Platform) -> None:
     events = platform.world.services.executions.events(platform.world.root, finish(platform))
     assert [event.state for event in events] == ["queued", "pending", "running", "completed"]
     assert [event.at for event in events] == sorted(event.at for event in events)
     assert all(event.message for event in events)
 
 
-def test_the_code_of_a_run_is_what_was_sent(platform: Platform) -> None:
+def test_code_of_a_run_is_the_uploaded_code(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
     assert executions.code(root, finish(platform)) == CODE
     with pytest.raises(NotFound):
         executions.code(root, platform.submit().id)
 
 
-def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> None:
+def test_wait_reason_has_the_current_numbers(platform: Platform) -> None:
     first = start(platform, resources={"cpu": 6})
     waiting = platform.submit(resources={"cpu": 4})
     platform.control().sync(set())
@@ -182,12 +182,12 @@ def test_why_a_run_waits_is_told_with_the_numbers_of_now(platform: Platform) -> 
     assert [event.reason for event in why.events] == ["Queued", "Unschedulable"]
 
 
-def test_why_a_run_is_where_it_is_when_it_does_not_wait(platform: Platform) -> None:
+def test_running_run_has_no_wait_reason(platform: Platform) -> None:
     why = platform.world.services.explanations.why(platform.world.root, start(platform))
     assert (why.state, why.message, why.fit.verdict) == ("running", "running", "unknown")
 
 
-def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None:
+def test_names_of_runs_of_other_projects_are_hidden(platform: Platform) -> None:
     world = platform.world
     hidden = start(platform, HOME, function={**PYTHON, "name": "acquisition-of-acme"}, resources={"cpu": 6})
     mia = world.grant("mia", "member", OTHER)
@@ -204,7 +204,7 @@ def test_the_names_of_other_projects_runs_are_hidden(platform: Platform) -> None
     assert (node.runs, node.others) == ([], 1)
 
 
-def test_what_an_administrator_was_told_is_not_kept_for_others_to_read(platform: Platform) -> None:
+def test_stored_plan_does_not_contain_names_that_only_administrators_see(platform: Platform) -> None:
     world = platform.world
     start(platform, HOME, function={**PYTHON, "name": "acquisition-of-acme"}, resources={"cpu": 6})
     run = platform.submit(OTHER, resources={"cpu": 4})  # by root, who sees all runs
@@ -212,7 +212,7 @@ def test_what_an_administrator_was_told_is_not_kept_for_others_to_read(platform:
     assert "acme" not in repr(world.services.runs.plan(mia, run.id))
 
 
-def test_nodes_are_told_with_what_is_free_and_who_is_there(platform: Platform) -> None:
+def test_nodes_show_free_capacity_and_their_runs(platform: Platform) -> None:
     run = start(platform, resources={"cpu": "500m", "mem": "2Gi"})
     viewer = platform.world.grant("vic", "viewer", HOME)
     (node,) = platform.world.services.executions.nodes(viewer)
@@ -221,7 +221,7 @@ def test_nodes_are_told_with_what_is_free_and_who_is_there(platform: Platform) -
     assert (node.capacity["memory"], node.free["memory"]) == ("32Gi", "30Gi")
 
 
-def test_a_run_on_another_machine_is_told_where_to_be_asked_for(platform: Platform) -> None:
+def test_run_on_another_machine_is_reported_with_its_server(platform: Platform) -> None:
     run, other = platform.submit(), platform.control("s2", MemoryExecutor())
     other.sync(set())
     with pytest.raises(Conflict, match="host-s2 at http://s2"):
@@ -230,7 +230,7 @@ def test_a_run_on_another_machine_is_told_where_to_be_asked_for(platform: Platfo
 
 
 @pytest.mark.parametrize("far", ["queued", "pending", "running", "stopping", "ended"])
-def test_a_run_is_stopped_in_every_state_and_says_what_happens(platform: Platform, far: str) -> None:
+def test_run_can_be_stopped_in_every_state(platform: Platform, far: str) -> None:
     stop = platform.world.services.runs.stop
     run = platform.submit()
     if far != "queued":

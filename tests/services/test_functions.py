@@ -28,7 +28,7 @@ def put(world: World, name: str = "square", scope: str = FOREST, **said: Any) ->
     return world.services.functions.put(call_as(any_revision=True), scope, name, write(**said))[0]
 
 
-def test_a_function_is_written_listed_shown_and_forgotten(world: World) -> None:
+def test_function_is_created_listed_shown_and_deleted(world: World) -> None:
     functions, root = world.services.functions, world.root
     made, new = functions.put(root, FOREST, "square", write(text=TEXT, handler="main"))
     assert new
@@ -49,7 +49,7 @@ def test_a_function_is_written_listed_shown_and_forgotten(world: World) -> None:
     assert ("function.delete", "square") in world.told()
 
 
-def test_the_text_of_a_function_is_the_file_of_its_code(world: World) -> None:
+def test_text_of_a_function_is_stored_as_its_source_file(world: World) -> None:
     put(world, text=TEXT, source="model.py")
     [file] = world.services.functions.code(world.root, FOREST, "square").files
     assert (file.path, file.size, file.text) == ("model.py", len(TEXT), TEXT)
@@ -88,13 +88,13 @@ def keep_code(world: World, content: bytes) -> None:
     ],
     ids=["nothing", "text", "zipped", "many", "sparse", "sparse-1.0", "negative"],
 )
-def test_code_that_is_no_archive_is_not_shown_and_does_no_harm(world: World, content: bytes) -> None:
+def test_code_that_is_not_an_archive_is_not_shown(world: World, content: bytes) -> None:
     keep_code(world, content)
     with pytest.raises(NotFound, match="cannot be read"):
         world.services.functions.code(world.root, FOREST, "square")
 
 
-def test_a_name_that_is_no_text_is_shown_as_it_is_written(world: World) -> None:
+def test_file_name_that_is_not_utf_8_is_escaped(world: World) -> None:
     keep_code(world, make_tar("a\udcffb.py"))
     [file] = world.services.functions.code(world.root, FOREST, "square").files
     assert (file.path, file.text) == ("a\\xffb.py", "abcd")
@@ -115,7 +115,7 @@ def test_a_name_that_is_no_text_is_shown_as_it_is_written(world: World) -> None:
         ({"command": []}, [("text", "required")]),
     ],
 )
-def test_what_contradicts_itself_or_is_not_there_is_refused(
+def test_contradictory_or_unknown_fields_are_rejected(
     world: World, said: dict[str, Any], at: list[tuple[str, str]]
 ) -> None:
     with pytest.raises((RequestRejected, ValueError)) as refused:
@@ -124,7 +124,7 @@ def test_what_contradicts_itself_or_is_not_there_is_refused(
         assert [(item.path, item.rule) for item in refused.value.violations] == at
 
 
-def test_to_replace_a_function_needs_the_revision_that_was_read(world: World) -> None:
+def test_replacing_a_function_requires_its_revision(world: World) -> None:
     put(world, text=TEXT)
     functions = world.services.functions
     with pytest.raises(RevisionMissing):
@@ -149,7 +149,7 @@ def test_only_members_store_functions_and_strangers_see_none(world: World) -> No
         world.services.functions.code(stranger, FOREST, "square")
 
 
-def test_a_run_keeps_its_function_and_a_name_alone_means_the_kept_one(world: World) -> None:
+def test_submitted_function_is_stored_and_can_be_used_by_name(world: World) -> None:
     world.submit(function=IMAGE)
     kept = world.services.functions.get(world.root, FOREST, "train")
     assert (kept.content, kept.runs, kept.created_by) == ({"kind": "container", "image": IMAGE["image"]}, 1, "root")
@@ -162,7 +162,7 @@ def test_a_run_keeps_its_function_and_a_name_alone_means_the_kept_one(world: Wor
     assert (again.revision, again.runs, again.last_run_at) == (1, 2, run.created_at)
 
 
-def test_the_function_that_was_run_last_is_the_one_that_is_kept(world: World) -> None:
+def test_last_submitted_function_is_stored(world: World) -> None:
     world.submit(function=IMAGE)
     world.submit(function=IMAGE | {"image": "registry.example/train:2"})
     kept = world.services.functions.get(world.root, FOREST, "train")
@@ -173,20 +173,20 @@ def test_the_function_that_was_run_last_is_the_one_that_is_kept(world: World) ->
     ]
 
 
-def test_what_is_refused_keeps_no_function(world: World) -> None:
+def test_rejected_run_stores_no_function(world: World) -> None:
     with pytest.raises(RequestRejected):
         world.submit(function=IMAGE, profile="nothing-of-the-kind")
     assert world.services.functions.page(world.root, listing(), FOREST).items == []
 
 
-def test_a_preview_knows_the_functions_that_are_kept(world: World) -> None:
+def test_preview_resolves_stored_functions(world: World) -> None:
     world.submit(function=IMAGE)
     plan = world.preview(function="train")
     assert [item["value"] for item in plan["settings"] if item["path"] == "function.image"] == [IMAGE["image"]]
     assert found(plan["violations"]) == []
 
 
-def test_a_preview_that_was_submitted_is_void_once_its_function_is_another(world: World) -> None:
+def test_plan_token_is_invalid_after_its_function_changed(world: World) -> None:
     world.submit(function=IMAGE)
     token = world.preview(function="train")["token"]
     assert world.submit(function="train", plan_token=token).function == "train"
@@ -197,7 +197,7 @@ def test_a_preview_that_was_submitted_is_void_once_its_function_is_another(world
 
 
 @pytest.mark.every_store
-def test_functions_go_with_their_project_and_follow_its_name(world: World) -> None:
+def test_functions_follow_the_name_of_their_project_and_are_deleted_with_it(world: World) -> None:
     put(world, text=TEXT)
     world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     assert world.services.functions.get(world.root, "project/wood", "square").scope == "project/wood"
@@ -205,7 +205,7 @@ def test_functions_go_with_their_project_and_follow_its_name(world: World) -> No
     assert world.services.functions.page(world.root, listing()).items == []
 
 
-def test_fit_knows_the_functions_that_are_kept(world: World) -> None:
+def test_fit_check_resolves_stored_functions(world: World) -> None:
     world.submit(function=IMAGE)
     named, whole = (
         world.services.fit_checks.check(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
@@ -214,7 +214,7 @@ def test_fit_knows_the_functions_that_are_kept(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_run_is_kept_where_its_function_cannot_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_is_stored_even_if_its_function_cannot_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise Conflict("not now", "try again")
 

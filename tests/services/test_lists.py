@@ -99,7 +99,7 @@ def shelf(world: World) -> World:
 
 
 @pytest.mark.every_store
-def test_a_list_shows_what_is_asked_for(shelf: World) -> None:
+def test_list_shows_the_requested_items(shelf: World) -> None:
     page = shelf.services.compute_resources.page
     shown = [(asked, " ".join(names(page(shelf.root, listing(**asked)).items))) for asked, _ in ASKED]
     assert shown == ASKED
@@ -107,7 +107,7 @@ def test_a_list_shows_what_is_asked_for(shelf: World) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("down", ["", "-"])
-def test_pages_of_any_order_make_up_the_whole_list(shelf: World, down: str) -> None:
+def test_pages_in_any_sort_order_make_up_the_complete_list(shelf: World, down: str) -> None:
     page = shelf.services.compute_resources.page
     for column in SORTED:
         whole = names(page(shelf.root, listing(sort=f"{down}{column}")).items)
@@ -125,7 +125,7 @@ def test_pages_of_any_order_make_up_the_whole_list(shelf: World, down: str) -> N
 
 
 @pytest.mark.every_store
-def test_what_is_added_between_two_pages_moves_nothing(world: World) -> None:
+def test_items_added_between_two_pages_shift_nothing(world: World) -> None:
     for name in "bdf":
         world.offer(name)
     first = world.services.compute_resources.page(world.root, listing(limit=2))
@@ -152,7 +152,7 @@ def test_what_is_added_between_two_pages_moves_nothing(world: World) -> None:
         ({"cursor": "é"}, [("cursor", "cursor")]),
     ],
 )
-def test_what_a_list_cannot_be_asked_is_refused(shelf: World, asked: dict[str, str], expected: Any) -> None:
+def test_invalid_list_request_is_rejected(shelf: World, asked: dict[str, str], expected: Any) -> None:
     page = shelf.services.compute_resources.page
     with pytest.raises(RequestRejected) as caught:
         page(shelf.root, listing(**asked))
@@ -160,7 +160,7 @@ def test_what_a_list_cannot_be_asked_is_refused(shelf: World, asked: dict[str, s
     assert all(violation.hint for violation in caught.value.violations)
 
 
-def test_a_cursor_belongs_to_its_order(shelf: World) -> None:
+def test_cursor_is_valid_only_for_its_sort_order(shelf: World) -> None:
     cursor = shelf.services.compute_resources.page(shelf.root, listing(limit=1)).next_cursor
     with pytest.raises(RequestRejected, match="sort order"):
         shelf.services.compute_resources.page(shelf.root, listing(sort="-name", cursor=cursor))
@@ -168,7 +168,7 @@ def test_a_cursor_belongs_to_its_order(shelf: World) -> None:
         shelf.services.templates.page(shelf.root, listing(cursor=cursor))
 
 
-def test_a_forged_cursor_is_rejected(shelf: World) -> None:
+def test_forged_cursor_is_rejected(shelf: World) -> None:
     for sort, value, last in FORGED:
         with pytest.raises(RequestRejected) as caught:
             shelf.services.compute_resources.page(shelf.root, listing(sort=sort, cursor=forge(sort, value, last)))
@@ -177,7 +177,7 @@ def test_a_forged_cursor_is_rejected(shelf: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_forged_cursor_after_the_last_record_gives_an_empty_page(shelf: World) -> None:
+def test_forged_cursor_after_the_last_record_gives_an_empty_page(shelf: World) -> None:
     assert ask(shelf, sort="revision", cursor=forge("revision", 2**31 - 1, "x")) == ([], ())
     # PostgreSQL rejects a number that is too large for the column, the other stores find nothing.
     assert ask(shelf, sort="revision", cursor=forge("revision", 2**40, "x"))[0] == []

@@ -41,7 +41,7 @@ def open_logins(world: World, user: str = "mia") -> tuple[Logins, Welcoming]:
     return Logins(world.services.tokens, issuer), issuer
 
 
-def test_an_attempt_is_random_and_the_browser_that_made_it_gets_a_session(world: World) -> None:
+def test_attempt_is_random_and_its_browser_gets_a_session(world: World) -> None:
     logins, issuer = open_logins(world)
     (attempt, address), (other, _) = logins.begin(Call(), BACK), logins.begin(Call(), BACK)
     assert attempt.state in address
@@ -56,7 +56,7 @@ def test_an_attempt_is_random_and_the_browser_that_made_it_gets_a_session(world:
     assert (entry.user, entry.via, entry.address, entry.name) == ("mia", "oidc", "192.0.2.7", "browser")
 
 
-def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(world: World) -> None:
+def test_session_expires_after_twelve_hours_and_is_deleted_at_a_later_sign_in(world: World) -> None:
     logins, _ = open_logins(world)
     attempt, _ = logins.begin(Call(), BACK)
     session = logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
@@ -84,7 +84,7 @@ def test_a_session_ends_after_twelve_hours_and_is_forgotten_at_a_later_sign_in(w
         (lambda good: replace(good, code=""), "rejected the sign-in: nothing"),
     ],
 )
-def test_an_answer_that_is_none_to_this_attempt_is_not_taken_to_the_issuer(
+def test_response_to_another_attempt_is_not_sent_to_the_issuer(
     world: World, spoil: Callable[[AuthorizationResponse], AuthorizationResponse], said: str
 ) -> None:
     logins, issuer = open_logins(world)
@@ -96,7 +96,7 @@ def test_an_answer_that_is_none_to_this_attempt_is_not_taken_to_the_issuer(
     assert world.services.tokens.page(world.root, listing()).items == []
 
 
-def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> None:
+def test_issuer_cannot_assign_reserved_user_names(world: World) -> None:
     logins, _ = open_logins(world, "root@localhost")
     attempt, _ = logins.begin(Call(), BACK)
     with pytest.raises(Unauthenticated, match="is reserved for the server"):
@@ -104,7 +104,7 @@ def test_no_issuer_gives_anybody_a_name_of_the_server_itself(world: World) -> No
     assert world.services.tokens.page(world.root, listing()).items == []
 
 
-def test_a_bearer_token_of_an_issuer_does_not_identify_a_user_of_the_server(world: World) -> None:
+def test_bearer_token_of_an_issuer_cannot_identify_a_reserved_user(world: World) -> None:
     class Issuer:
         def authenticate(self, bearer: str) -> Principal:
             """The issuer lets its users choose their names."""
@@ -119,7 +119,7 @@ def test_a_bearer_token_of_an_issuer_does_not_identify_a_user_of_the_server(worl
     assert units.is_known(Call(bearer="ada@example.org"))
 
 
-def test_without_an_issuer_nobody_signs_in_at_one(world: World) -> None:
+def test_sign_in_without_an_issuer_is_not_found(world: World) -> None:
     logins = world.services.logins
     assert (logins.issuer, logins.link) == (None, False)
     with pytest.raises(NotFound, match="sign-in with OpenID Connect is not configured"):

@@ -45,7 +45,7 @@ def judged(verdict: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
         },
     ],
 )
-def test_a_policy_is_kept_as_it_was_said_even_where_it_says_nought(world: World, said: dict[str, Any]) -> None:
+def test_policy_is_stored_unchanged_including_zero_values(world: World, said: dict[str, Any]) -> None:
     policy = make(FOREST, **said)
     world.services.policies.put(world.root, FOREST, policy)
     kept = world.services.policies.get(world.root, FOREST)
@@ -54,12 +54,12 @@ def test_a_policy_is_kept_as_it_was_said_even_where_it_says_nought(world: World,
     assert world.services.policies.effective(world.root, FOREST).scope == FOREST
 
 
-def test_no_gpus_means_no_gpus(world: World) -> None:
+def test_maximum_of_zero_gpus_rejects_every_gpu(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}})
     assert found(world.preview(resources={"gpu": 1})["violations"]) == [("resources.gpu.devices", "max")]
 
 
-def test_effective_names_the_scope_of_each_rule(world: World) -> None:
+def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
     world.put_policy(
         rules={"resources.gpu": {"max": 8}, "resources.mem.limits": {"required": True}},
         switches={"gpu_memory_limits": True},
@@ -115,7 +115,7 @@ def test_policies_are_listed_sorted_and_filtered(world: World) -> None:
     assert (len(page.items), page.total, page.next_cursor is None) == (2, 3, False)
 
 
-def test_only_policies_of_scopes_in_sight_are_listed(world: World) -> None:
+def test_only_policies_of_visible_scopes_are_listed(world: World) -> None:
     for scope in ("platform", VISION, SPEECH, FOREST, LAKE):
         world.put_policy(scope, rules={"resources.gpu": {"max": 2}})
     vic = world.grant("vic", "viewer", FOREST)
@@ -125,7 +125,7 @@ def test_only_policies_of_scopes_in_sight_are_listed(world: World) -> None:
     assert world.services.policies.page(call_as("nobody"), listing()).items == []
 
 
-def test_to_replace_a_policy_one_must_have_read_it(world: World) -> None:
+def test_replacing_a_policy_requires_its_revision(world: World) -> None:
     put = world.services.policies.put
     assert put(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}})).revision == 1
     draft = make(VISION, rules={"resources.gpu": {"max": 2}})
@@ -141,14 +141,14 @@ def test_to_replace_a_policy_one_must_have_read_it(world: World) -> None:
         world.services.policies.delete(call_as(revision=1), VISION)
 
 
-def test_a_policy_that_says_the_same_makes_no_revision(world: World) -> None:
+def test_unchanged_policy_creates_no_revision(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
     before = world.told()
     assert world.put_policy(VISION, rules={"resources.gpu": {"max": "1"}}).revision == 1
     assert world.told() == before
 
 
-def test_a_default_names_a_compute_resource_that_reaches_the_scope(world: World) -> None:
+def test_default_profile_must_be_a_reachable_compute_resource(world: World) -> None:
     world.offer("far", scope=LAKE)
     world.offer("gone")
     world.services.compute_resources.archive(world.root, "gone", None)
@@ -160,7 +160,7 @@ def test_a_default_names_a_compute_resource_that_reaches_the_scope(world: World)
             world.services.policies.validate(world.root, VISION, make(VISION, defaults={"profile": profile}))
 
 
-def test_a_deleted_policy_holds_no_more(world: World) -> None:
+def test_deleted_policy_no_longer_applies(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, defaults={"resources": {"cpu": 3}})
     assert setting(world.preview(), "resources.cpu.requests") == "3"
     world.services.policies.delete(world.root, VISION)
@@ -171,7 +171,7 @@ def test_a_deleted_policy_holds_no_more(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_validate_lists_exactly_what_the_draft_would_refuse(world: World) -> None:
+def test_validate_lists_exactly_what_the_draft_would_reject(world: World) -> None:
     world.offer("one", resources={"gpu": 1})
     world.offer("two", resources={"gpu": 2})
     world.offer("four", scope=FOREST, resources={"gpu": 4})
@@ -199,7 +199,7 @@ def test_validate_lists_exactly_what_the_draft_would_refuse(world: World) -> Non
     msgspec.json.encode(verdict)
 
 
-def test_validate_says_what_is_refused_already(world: World) -> None:
+def test_validate_marks_what_is_already_rejected(world: World) -> None:
     world.offer("two", resources={"gpu": 2})
     run = world.submit(profile="two")
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
@@ -209,7 +209,7 @@ def test_validate_says_what_is_refused_already(world: World) -> None:
     assert judged(loose) == []
 
 
-def test_validate_holds_no_rename_against_a_run(world: World) -> None:
+def test_validate_ignores_renames(world: World) -> None:
     world.offer("two", resources={"gpu": 2})
     world.add_template("t", profile="two")
     world.submit(profile="two")
@@ -230,7 +230,7 @@ def test_validate_and_create_agree_on_templates(world: World) -> None:
 
 
 @pytest.mark.parametrize("permission", ["put", "validate", "delete"])
-def test_policies_are_for_editors_of_the_scope(world: World, permission: str) -> None:
+def test_only_editors_can_change_policies(world: World, permission: str) -> None:
     world.put_policy(VISION)
     world.put_policy(FOREST)
     eve, mia = world.grant("eve", "editor", FOREST), world.grant("mia", "member", FOREST)
@@ -248,7 +248,7 @@ def test_policies_are_for_editors_of_the_scope(world: World, permission: str) ->
     act(eve, FOREST)
 
 
-def test_who_sees_a_project_sees_what_holds_there_and_above(world: World) -> None:
+def test_effective_policies_at_and_above_a_visible_project_are_visible(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
     vic = world.grant("vic", "viewer", FOREST)
     assert world.services.policies.get(vic, VISION).scope == VISION
@@ -259,7 +259,7 @@ def test_who_sees_a_project_sees_what_holds_there_and_above(world: World) -> Non
             world.services.policies.effective(vic, scope)
 
 
-def test_a_managed_policy_refuses_edits_unless_forced(world: World) -> None:
+def test_managed_policy_rejects_edits_unless_forced(world: World) -> None:
     with world.services.policies.units.changing(world.root, "organization") as unit:
         world.services.policies.store(unit, make(VISION), None, "files")
     with pytest.raises(Conflict, match="managed by files"):

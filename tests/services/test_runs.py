@@ -30,7 +30,7 @@ def everything(world: World) -> list[Any]:
         return [tx.find(kind) for kind in (RunRecord, PlanRecord, IdempotencyRecord, AuditRecord)] + [tx.generation]
 
 
-def test_a_preview_keeps_nothing(ready: World) -> None:
+def test_preview_stores_nothing(ready: World) -> None:
     before = everything(ready)
     plan = ready.preview(**ASKED)
     assert plan["violations"] == []
@@ -39,7 +39,7 @@ def test_a_preview_keeps_nothing(ready: World) -> None:
     assert everything(ready) == before
 
 
-def test_a_preview_with_violations_has_no_token_and_no_manifests(ready: World) -> None:
+def test_preview_with_violations_has_no_token_and_no_manifests(ready: World) -> None:
     plan = ready.preview(profile="bog", secrets=["TOKNE"], resources={"gpu": {"memory": "50%"}}, run_as_user=0)
     assert (plan["token"], plan["manifests"]) == (None, [])
     assert found(plan["violations"]) == [
@@ -50,7 +50,7 @@ def test_a_preview_with_violations_has_no_token_and_no_manifests(ready: World) -
     assert [item["hint"] for item in plan["violations"]][::2] == ["did you mean big?", "did you mean TOKEN?"]
 
 
-def test_what_is_refused_is_refused_with_all_violations_and_keeps_nothing(ready: World) -> None:
+def test_rejected_run_reports_all_violations_and_stores_nothing(ready: World) -> None:
     before = everything(ready)
     with pytest.raises(RequestRejected) as caught:
         ready.submit(profile="bog", secrets=["TOKNE"], run_as_user=0)
@@ -58,7 +58,7 @@ def test_what_is_refused_is_refused_with_all_violations_and_keeps_nothing(ready:
     assert everything(ready) == before
 
 
-def test_a_submitted_run_is_queued_with_what_it_uses(ready: World) -> None:
+def test_submitted_run_is_queued_with_the_objects_it_uses(ready: World) -> None:
     run = ready.submit(**ASKED)
     assert (run.state, run.active, run.scope, run.function, run.action) == ("queued", True, FOREST, "train", "job")
     assert (run.compute_resource, run.compute_resource_revision, run.created_by) == ("big", 1, "root")
@@ -69,7 +69,7 @@ def test_a_submitted_run_is_queued_with_what_it_uses(ready: World) -> None:
     assert setting(kept.plan, "resources.cpu.requests") == "4"
 
 
-def test_with_its_token_exactly_what_was_previewed_is_submitted(ready: World) -> None:
+def test_plan_token_submits_exactly_the_previewed_plan(ready: World) -> None:
     plan = ready.preview(**ASKED)
     run = ready.submit(**ASKED, plan_token=plan["token"])
     kept = ready.services.runs.plan(ready.root, run.id)
@@ -103,7 +103,7 @@ def _replace(world: World) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_after_a_change_the_token_is_refused(ready: World, change: str) -> None:
+def test_plan_token_is_rejected_after_a_change(ready: World, change: str) -> None:
     token = ready.preview(**ASKED)["token"]
     CHANGES[change](ready)
     with pytest.raises(Conflict) as caught:
@@ -123,7 +123,7 @@ def test_after_a_change_the_token_is_refused(ready: World, change: str) -> None:
         {"action": "workspace", "function": {"name": "t", "kind": "container", "image": "i", "port": 80}},
     ],
 )
-def test_an_altered_request_is_not_what_was_previewed(world: World, altered: Asked) -> None:
+def test_changed_request_differs_from_the_preview(world: World, altered: Asked) -> None:
     asked: Asked = {"resources": {"disk": "1Gi"}}
     token = world.preview(**asked)["token"]
     with pytest.raises(Conflict, match="differs from the preview"):
@@ -133,7 +133,7 @@ def test_an_altered_request_is_not_what_was_previewed(world: World, altered: Ask
     world.submit(**asked, plan_token=token)
 
 
-def test_what_does_not_touch_the_plan_leaves_the_token_good(ready: World) -> None:
+def test_unrelated_change_leaves_the_plan_token_valid(ready: World) -> None:
     token = ready.preview(**ASKED)["token"]
     ready.offer("other")
     ready.services.secrets.put(ready.root, FOREST, "MORE", "x")
@@ -142,7 +142,7 @@ def test_what_does_not_touch_the_plan_leaves_the_token_good(ready: World) -> Non
 
 
 @pytest.mark.every_store
-def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
+def test_plan_token_works_once_even_after_its_run_is_deleted(ready: World) -> None:
     token = ready.preview(**ASKED)["token"]
     run = ready.submit(**ASKED, plan_token=token)
     for _ in range(2):
@@ -154,7 +154,7 @@ def test_a_token_works_once_even_after_its_run_is_gone(ready: World) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "0" * 32, "0" * 32 + "." + "g" * 64, "٣" * 32 + "." + "0" * 64])
-def test_a_token_that_no_preview_gave_out_is_a_violation(world: World, token: str) -> None:
+def test_unknown_plan_token_is_a_violation(world: World, token: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.submit(plan_token=token)
     assert refused(caught) == [("plan_token", "plan_token")]
@@ -163,7 +163,7 @@ def test_a_token_that_no_preview_gave_out_is_a_violation(world: World, token: st
 
 
 @pytest.mark.every_store
-def test_the_same_request_with_the_same_key_is_answered_the_same(ready: World) -> None:
+def test_repeated_request_with_the_same_idempotency_key_gets_the_same_response(ready: World) -> None:
     call = call_as(key="k1", fingerprint="a")
     first = ready.submit(call=call)
     assert ready.submit(call=call) == first
@@ -179,7 +179,7 @@ def test_the_same_request_with_the_same_key_is_answered_the_same(ready: World) -
     assert ready.submit(call=call).id != first.id  # a key is remembered for two days
 
 
-def test_a_refused_request_does_not_use_up_its_key(ready: World) -> None:
+def test_rejected_request_does_not_use_its_idempotency_key(ready: World) -> None:
     call = call_as(key="k1", fingerprint="a")
     with pytest.raises(RequestRejected):
         ready.submit(call=call, secrets=["NOPE"])
@@ -187,7 +187,7 @@ def test_a_refused_request_does_not_use_up_its_key(ready: World) -> None:
     assert ready.submit(call=call, secrets=["NOPE"]).state == "queued"
 
 
-def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
+def test_run_is_stopped_once_and_can_be_deleted_after_it_ended(ready: World) -> None:
     run = ready.submit()
     with pytest.raises(Conflict, match="is queued"):
         ready.services.runs.delete(ready.root, run.id)
@@ -204,13 +204,13 @@ def test_a_run_is_stopped_once_and_deleted_when_it_ended(ready: World) -> None:
     assert ready.services.runs.stop(ready.root, run.id) == stopped
     ready.services.runs.delete(ready.root, run.id)
     for use_case in (ready.services.runs.get, ready.services.runs.plan, ready.services.runs.stop):
-        with pytest.raises(NotFound, match="run .* does not exist"):
+        with pytest.raises(NotFound, match=r"run .* does not exist"):
             use_case(ready.root, run.id)
     assert [entry.action for entry in ready.audit(object_id=run.id)] == ["run.create", "run.stop", "run.delete"]
 
 
 @pytest.mark.every_store
-def test_runs_are_listed_the_newest_first_and_by_column(ready: World) -> None:
+def test_runs_are_listed_newest_first_and_filtered_by_column(ready: World) -> None:
     runs, root = ready.services.runs, ready.root
     first, second = ready.submit(profile="big"), ready.submit(LAKE)
     runs.stop(root, first.id)
@@ -229,7 +229,7 @@ def test_runs_are_listed_the_newest_first_and_by_column(ready: World) -> None:
         assert [run.id for run in runs.page(root, listing(**asked)).items] == [expected.id], asked
 
 
-def test_viewers_preview_and_members_submit(ready: World) -> None:
+def test_viewers_can_preview_and_members_can_submit(ready: World) -> None:
     vic, mia = ready.grant("vic", "viewer", FOREST), ready.grant("mia", "member", FOREST)
     assert ready.preview(call=vic, **ASKED)["violations"] == []
     with pytest.raises(Forbidden):

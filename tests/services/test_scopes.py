@@ -25,28 +25,28 @@ from tests.services.worlds import (
 )
 
 
-def test_a_new_place_is_below_its_parent_and_says_who_made_it(world: World) -> None:
+def test_new_scope_has_its_parent_and_creator(world: World) -> None:
     place = world.services.scopes.create(call_as(), Department(name="sound", parent=MAIN))
     assert (place.scope, place.parent, place.kind) == ("department/sound", MAIN, "department")
     assert (place.created_by, place.revision, place.managed_by) == ("root", 1, None)
     assert world.services.scopes.get(world.root, "department/sound") == place
 
 
-def test_a_cluster_keeps_what_was_said_of_it_and_nothing_else(world: World) -> None:
+def test_cluster_stores_only_values_that_differ_from_the_defaults(world: World) -> None:
     assert world.services.scopes.get(world.root, MAIN).details == {"gpu_sharing": "kai"}
     edited = world.services.scopes.edit(world.root, MAIN, {"gpu_sharing": "none", "kai_queue": "fast"})
     assert edited.details == {"kai_queue": "fast"}
 
 
 @pytest.mark.parametrize("kind", [Cluster, Department, Project])
-def test_a_name_is_taken_once_for_each_kind(world: World, kind: Any) -> None:
+def test_name_is_unique_per_kind(world: World, kind: Any) -> None:
     world.services.scopes.create(world.root, kind(name="twin"))
     with pytest.raises(Conflict, match=f"{kind.KIND}/twin already exists"):
         world.services.scopes.create(world.root, kind(name="twin"))
 
 
 @pytest.mark.parametrize("parent", ["department/none", "cluster/none"])
-def test_a_parent_that_is_not_there_is_a_violation(world: World, parent: str) -> None:
+def test_unknown_parent_is_a_violation(world: World, parent: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.scopes.create(world.root, Project(name="sea", parent=parent))
     assert refused(caught) == [("parent", "scope")]
@@ -56,7 +56,7 @@ def test_a_parent_that_is_not_there_is_a_violation(world: World, parent: str) ->
     ("scope", "parent"),
     [(VISION, FOREST), (VISION, SPEECH), (VISION, VISION), (MAIN, VISION), (MAIN, MAIN), (FOREST, LAKE)],
 )
-def test_nothing_moves_below_itself_or_out_of_its_rank(world: World, scope: str, parent: str) -> None:
+def test_scope_cannot_move_below_itself_or_to_another_level(world: World, scope: str, parent: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.scopes.edit(world.root, scope, {"parent": parent})
     assert refused(caught) == [("parent", "scope")]
@@ -74,7 +74,7 @@ def test_nothing_moves_below_itself_or_out_of_its_rank(world: World, scope: str,
         ({"name": "", "parent": "moon", "x": 1}, [("name", "name"), ("parent", "scope"), ("x", "unknown_field")]),
     ],
 )
-def test_a_wrong_edit_is_refused_with_all_that_is_wrong(
+def test_invalid_edit_is_rejected_with_all_violations(
     world: World, change: dict[str, Any], expected: list[Any]
 ) -> None:
     with pytest.raises(RequestRejected) as caught:
@@ -83,7 +83,7 @@ def test_a_wrong_edit_is_refused_with_all_that_is_wrong(
 
 
 @pytest.mark.every_store
-def test_everything_follows_a_renamed_project(world: World) -> None:
+def test_all_objects_follow_a_renamed_project(world: World) -> None:
     services, root = world.services, world.root
     world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
     world.offer("small", scope=FOREST)
@@ -108,7 +108,7 @@ def test_everything_follows_a_renamed_project(world: World) -> None:
     assert [item["source"]["scope"] for item in refusals] == ["project/wood"]
 
 
-def test_a_renamed_place_is_the_source_of_its_policy(world: World) -> None:
+def test_policy_source_follows_a_renamed_scope(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
     world.services.scopes.edit(world.root, VISION, {"name": "sight"})
     effective = world.services.policies.effective(world.root, FOREST)
@@ -117,7 +117,7 @@ def test_a_renamed_place_is_the_source_of_its_policy(world: World) -> None:
     assert [item["scope"] for item in exported] == ["department/sight"]
 
 
-def test_a_secret_can_be_opened_after_its_project_was_renamed(world: World) -> None:
+def test_secret_can_be_decrypted_after_its_project_was_renamed(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", "hunter2")
     world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     with world.store.reading() as tx:
@@ -127,7 +127,7 @@ def test_a_secret_can_be_opened_after_its_project_was_renamed(world: World) -> N
 
 
 @pytest.mark.every_store
-def test_everything_below_follows_a_renamed_cluster(world: World) -> None:
+def test_scopes_below_follow_a_renamed_cluster(world: World) -> None:
     world.offer("a", scope=FOREST)
     world.services.scopes.edit(world.root, MAIN, {"name": "prime"})
     assert world.services.scopes.get(world.root, VISION).parent == "cluster/prime"
@@ -136,7 +136,7 @@ def test_everything_below_follows_a_renamed_cluster(world: World) -> None:
 
 
 @pytest.mark.every_store
-def test_a_name_that_is_taken_cannot_be_taken_by_a_rename(world: World) -> None:
+def test_existing_name_cannot_be_used_by_a_rename(world: World) -> None:
     with pytest.raises(Conflict, match="project/meadow already exists"):
         world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
     assert world.services.scopes.get(world.root, FOREST).revision == 1
@@ -144,7 +144,7 @@ def test_a_name_that_is_taken_cannot_be_taken_by_a_rename(world: World) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("change", [{"parent": "cluster/local"}, {"parent": "cluster/local", "name": "sight"}])
-def test_a_move_takes_the_assets_below_to_the_other_cluster(world: World, change: dict[str, str]) -> None:
+def test_moved_scope_takes_its_assets_to_the_other_cluster(world: World, change: dict[str, str]) -> None:
     world.offer("near", scope=VISION)
     world.offer("far", scope=FOREST)
     world.add_template("t", scope=FOREST)
@@ -155,7 +155,7 @@ def test_a_move_takes_the_assets_below_to_the_other_cluster(world: World, change
     assert world.services.templates.get(world.root, "t").cluster == "cluster/local"
 
 
-def test_a_moved_asset_has_a_revision_for_each_number(world: World) -> None:
+def test_moved_asset_has_complete_revisions(world: World) -> None:
     world.offer("near", scope=VISION)
     world.services.scopes.edit(world.root, VISION, {"parent": "cluster/local"})
     record = world.services.compute_resources.get(world.root, "near")
@@ -163,14 +163,14 @@ def test_a_moved_asset_has_a_revision_for_each_number(world: World) -> None:
     assert [revision.number for revision in revisions] == list(range(record.revision, 0, -1))
 
 
-def test_what_holds_above_holds_after_a_move(world: World) -> None:
+def test_policies_of_the_new_parent_apply_after_a_move(world: World) -> None:
     world.put_policy(SPEECH, rules={"resources.gpu": {"max": 0}})
     assert world.preview(resources={"gpu": 1})["violations"] == []
     world.services.scopes.edit(world.root, FOREST, {"parent": SPEECH})
     assert [item["source"]["scope"] for item in world.preview(resources={"gpu": 1})["violations"]] == [SPEECH]
 
 
-def test_a_move_is_refused_where_a_template_would_lose_its_compute_resource(world: World) -> None:
+def test_move_that_hides_a_compute_resource_from_a_template_is_rejected(world: World) -> None:
     world.offer("a", scope=VISION)
     world.add_template("t", scope=FOREST, profile="a")
     with pytest.raises(Conflict) as caught:
@@ -179,7 +179,7 @@ def test_a_move_is_refused_where_a_template_would_lose_its_compute_resource(worl
 
 
 @pytest.mark.every_store
-def test_a_place_with_something_in_it_is_not_removed_and_says_with_what(world: World) -> None:
+def test_scope_with_contents_cannot_be_deleted_and_its_contents_are_named(world: World) -> None:
     services, root = world.services, world.root
     world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
     world.offer("small", scope=FOREST)
@@ -207,7 +207,7 @@ def test_a_place_with_something_in_it_is_not_removed_and_says_with_what(world: W
 
 
 @pytest.mark.every_store
-def test_finished_runs_go_with_their_project(world: World) -> None:
+def test_finished_runs_are_deleted_with_their_project(world: World) -> None:
     run = world.submit()
     world.services.runs.stop(world.root, run.id)
     world.services.scopes.delete(world.root, FOREST)
@@ -216,14 +216,14 @@ def test_finished_runs_go_with_their_project(world: World) -> None:
             get(world.root, run.id)
 
 
-def test_the_platform_can_be_neither_changed_nor_removed(world: World) -> None:
+def test_platform_cannot_be_changed_or_deleted(world: World) -> None:
     with pytest.raises(Conflict):
         world.services.scopes.edit(world.root, "platform", {"name": "x"})
     with pytest.raises(Conflict):
         world.services.scopes.delete(world.root, "platform")
 
 
-def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
+def test_second_edit_of_the_same_revision_is_rejected(world: World) -> None:
     read = call_as(revision=1)
     world.services.scopes.edit(read, FOREST, {"name": "wood"})
     with pytest.raises(Changed, match="revision 2"):
@@ -232,7 +232,7 @@ def test_of_two_edits_of_one_revision_the_second_is_told(world: World) -> None:
         world.services.scopes.delete(read, "project/wood")
 
 
-def test_an_edit_that_changes_nothing_makes_no_revision_and_no_entry(world: World) -> None:
+def test_edit_without_changes_creates_no_revision_and_no_audit_entry(world: World) -> None:
     before = world.told()
     assert world.services.scopes.edit(world.root, FOREST, {"name": "forest"}).revision == 1
     assert world.services.scopes.edit(world.root, FOREST, {}).revision == 1
@@ -240,7 +240,7 @@ def test_an_edit_that_changes_nothing_makes_no_revision_and_no_entry(world: Worl
 
 
 @pytest.mark.every_store
-def test_a_list_of_places_is_searched_sorted_and_filtered(world: World) -> None:
+def test_scopes_can_be_searched_sorted_and_filtered(world: World) -> None:
     page = world.services.scopes.page
     assert names(page(world.root, listing(), "project").items) == ["default", "forest", "lake", "meadow"]
     assert names(page(world.root, listing(sort="-name", parent=VISION), None).items) == ["meadow", "forest"]
@@ -253,7 +253,7 @@ def test_a_list_of_places_is_searched_sorted_and_filtered(world: World) -> None:
     ]
 
 
-def test_who_governs_a_department_makes_moves_and_removes_places_below_it_alone(world: World) -> None:
+def test_department_administrator_manages_only_scopes_below_it(world: World) -> None:
     ada = world.grant("ada", "admin", VISION)
     world.services.scopes.create(ada, Project(name="hill", parent=VISION))
     world.services.scopes.edit(ada, "project/hill", {"name": "hills"})

@@ -23,7 +23,7 @@ def count(platform: Platform) -> tuple[int, int]:
 @pytest.mark.every_store
 def test_code_is_stored_once_under_its_digest(platform: Platform) -> None:
     codes, root = platform.world.services.stored_code, platform.world.root
-    with pytest.raises(NotFound, match="code .* does not exist"):
+    with pytest.raises(NotFound, match=r"code .* does not exist"):
         codes.find(root, HOME, DIGEST)
     for _ in range(2):
         kept = codes.put(root, HOME, DIGEST, CODE)

@@ -33,7 +33,7 @@ def ways_of(platform: Platform, run_id: str) -> tuple[Suggestion, ...]:
     return platform.world.services.explanations.why(platform.world.root, run_id).fit.suggestions
 
 
-def test_a_preview_says_what_would_fit_now(platform: Platform) -> None:
+def test_preview_shows_what_would_fit_now(platform: Platform) -> None:
     fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
     assert (fit["verdict"], fit["counts"]) == ("later", {"now": 0, "later": 1, "never": 0})
     assert [way["kind"] for way in fit["suggestions"]] == ["lower", "wait"]
@@ -42,7 +42,7 @@ def test_a_preview_says_what_would_fit_now(platform: Platform) -> None:
     assert (changed["fit"]["verdict"], changed["fit"]["suggestions"]) == ("now", [])
 
 
-def test_another_compute_resource_is_offered_where_the_project_sees_one(platform: Platform) -> None:
+def test_another_visible_compute_resource_is_suggested(platform: Platform) -> None:
     for name, cpu, scope in (("small", 1, "platform"), ("tiny", 1, OTHER), ("huge", 99, "platform")):
         platform.world.offer(name, scope=scope, resources={"cpu": cpu})
     fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
@@ -50,7 +50,7 @@ def test_another_compute_resource_is_offered_where_the_project_sees_one(platform
     assert offered == [{"profile": "small"}]
 
 
-def test_a_refusal_says_what_would_fit(platform: Platform) -> None:
+def test_rejection_shows_what_would_fit(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 9})
     (violation,) = caught.value.violations
@@ -58,7 +58,7 @@ def test_a_refusal_says_what_would_fit(platform: Platform) -> None:
     assert violation.hint == "request 8 CPU cores or less; to run now, request 2 CPU cores instead of 9"
 
 
-def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform) -> None:
+def test_policy_can_queue_runs_that_never_fit_with_a_warning(platform: Platform) -> None:
     platform.world.put_policy(HOME, switches={"never_fits": "warn"})
     plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 9})
     assert (plan["violations"], plan["fit"]["verdict"]) == ([], "never")
@@ -69,7 +69,7 @@ def test_a_policy_can_let_what_never_fits_wait_with_a_warning(platform: Platform
 
 
 @pytest.mark.every_store
-def test_why_says_who_is_before_it_and_what_would_help(platform: Platform) -> None:
+def test_explanation_shows_the_queue_position_and_suggestions(platform: Platform) -> None:
     first, second = wait(platform), wait(platform)
     whys = [platform.world.services.explanations.why(platform.world.root, run_id) for run_id in (first, second)]
     assert [why.ahead for why in whys] == [0, 1]
@@ -81,7 +81,7 @@ def test_why_says_who_is_before_it_and_what_would_help(platform: Platform) -> No
     assert explained["manifests"]
 
 
-def test_one_call_takes_a_suggestion(platform: Platform) -> None:
+def test_suggestion_is_applied_in_one_call(platform: Platform) -> None:
     before = wait(platform, inputs={"epochs": 3})
     after = platform.world.services.runs.change(platform.world.root, before, ways_of(platform, before)[0].change)
     assert platform.state(before) == ("stopped", "Stopped")
@@ -95,7 +95,7 @@ def test_one_call_takes_a_suggestion(platform: Platform) -> None:
 
 
 @pytest.mark.every_store
-def test_where_the_change_is_refused_the_run_waits_on(platform: Platform) -> None:
+def test_run_stays_queued_if_the_change_is_rejected(platform: Platform) -> None:
     before = wait(platform)
     for change in ({"resources": {"cpu": 9}}, {"resources": {"cpu": "many"}}, {"nonsense": 1}):
         with pytest.raises(RequestRejected):
@@ -103,7 +103,7 @@ def test_where_the_change_is_refused_the_run_waits_on(platform: Platform) -> Non
     assert platform.state(before)[0] == "queued"
 
 
-def test_only_what_waits_is_changed_and_by_those_who_may(platform: Platform) -> None:
+def test_only_waiting_runs_can_be_changed_and_only_by_members(platform: Platform) -> None:
     runs, world = platform.world.services.runs, platform.world
     (running,) = platform.executor.kept
     platform.executor.go(running)
@@ -120,7 +120,7 @@ def test_only_what_waits_is_changed_and_by_those_who_may(platform: Platform) -> 
     assert platform.state(waiting)[0] == "queued"
 
 
-def test_a_run_moves_to_another_project(platform: Platform) -> None:
+def test_run_can_move_to_another_project(platform: Platform) -> None:
     waiting = wait(platform)
     moved = platform.world.services.runs.change(platform.world.root, waiting, {"resources": {"cpu": 1}}, "other")
     assert (moved.scope, platform.state(waiting)[0]) == (OTHER, "stopped")
@@ -136,7 +136,7 @@ def test_a_run_moves_to_another_project(platform: Platform) -> None:
     ],
     ids=str,
 )
-def test_a_change_that_changes_nothing_or_leaves_out_what_is_not_there_is_refused(
+def test_change_without_effect_or_of_a_missing_field_is_rejected(
     platform: Platform, change: dict[str, Any], path: str
 ) -> None:
     waiting = wait(platform)
@@ -146,7 +146,7 @@ def test_a_change_that_changes_nothing_or_leaves_out_what_is_not_there_is_refuse
     assert platform.state(waiting)[0] == "queued"
 
 
-def test_what_would_be_held_back_is_not_said_to_fit_now(platform: Platform) -> None:
+def test_run_that_would_be_held_back_does_not_fit_now(platform: Platform) -> None:
     wait(platform, resources={"cpu": 8})
     platform.control().sync(set())
     assert platform.world.preview(HOME, function=PYTHON, resources={"cpu": 1})["fit"]["verdict"] == "now"
@@ -155,7 +155,7 @@ def test_what_would_be_held_back_is_not_said_to_fit_now(platform: Platform) -> N
     assert (fit["verdict"], fit["reasons"], fit["suggestions"]) == ("later", [WAITING_FOR_TURN], [])
 
 
-def test_a_token_holds_while_nodes_change_where_what_never_fits_is_only_warned_of(platform: Platform) -> None:
+def test_plan_token_stays_valid_when_nodes_change_if_never_fits_is_a_warning(platform: Platform) -> None:
     platform.world.put_policy(HOME, switches={"never_fits": "warn"})
     token = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 9})["token"]
     platform.stop(next(iter(platform.executor.kept)))

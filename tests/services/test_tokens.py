@@ -27,7 +27,7 @@ def bearer(view: Any) -> Call:
 
 
 @pytest.mark.every_store
-def test_a_token_lets_its_user_in_and_only_its_digest_is_kept(world: World) -> None:
+def test_token_authenticates_its_user_and_only_its_digest_is_stored(world: World) -> None:
     world.grant("mia", "member", FOREST)
     view = make(world, call_as("mia", "team"))
     assert view.token.startswith("fl_")
@@ -49,14 +49,14 @@ def test_a_token_lets_its_user_in_and_only_its_digest_is_kept(world: World) -> N
 
 
 @pytest.mark.parametrize("text", [None, "", "fl_", "fl_wrong", "wrong", "\0", "é" * 100, "fl_" + "x" * 10_000])
-def test_who_brings_no_good_token_is_not_let_in(world: World, text: str | None) -> None:
+def test_invalid_token_is_rejected(world: World, text: str | None) -> None:
     with pytest.raises(Unauthenticated):
         world.services.tokens.me(Call(bearer=text))
     with pytest.raises(Unauthenticated):
         world.services.runs.preview(Call(bearer=text), "project/none", make_asked())
 
 
-def test_a_token_expires(world: World) -> None:
+def test_token_expires(world: World) -> None:
     view = make(world, expires_in="1h")
     assert view.expires_at - view.created_at == timedelta(hours=1)
     assert world.services.tokens.me(bearer(view)).user == "root"
@@ -67,7 +67,7 @@ def test_a_token_expires(world: World) -> None:
         world.services.tokens.me(bearer(view))
 
 
-def test_a_revoked_token_lets_nobody_in_from_then_on(world: World) -> None:
+def test_revoked_token_is_rejected_immediately(world: World) -> None:
     view, other = make(world), make(world, name="phone")
     assert world.services.tokens.me(bearer(view)).user == "root"
     world.services.tokens.delete(world.root, view.id)
@@ -80,14 +80,14 @@ def test_a_revoked_token_lets_nobody_in_from_then_on(world: World) -> None:
         world.services.tokens.delete(world.root, view.id)
 
 
-def test_a_token_can_revoke_itself(world: World) -> None:
+def test_token_can_revoke_itself(world: World) -> None:
     view = make(world)
     world.services.tokens.delete(bearer(view), view.id)
     with pytest.raises(Unauthenticated):
         world.services.tokens.me(bearer(view))
 
 
-def test_only_administrators_of_the_platform_make_tokens_for_others(world: World) -> None:
+def test_only_platform_administrators_create_tokens_for_others(world: World) -> None:
     ada = world.grant("ada", "admin", "department/vision")
     with pytest.raises(Forbidden, match="ada may not create tokens for mia"):
         make(world, ada, user="mia")
@@ -97,7 +97,7 @@ def test_only_administrators_of_the_platform_make_tokens_for_others(world: World
     assert (me.user, me.groups, view.created_by) == ("mia", [], "root")
 
 
-def test_everybody_sees_and_revokes_their_own_tokens_alone(world: World) -> None:
+def test_users_see_and_revoke_only_their_own_tokens(world: World) -> None:
     mine, theirs = make(world, call_as("mia")), make(world, call_as("una"), name="hers")
     tokens = world.services.tokens
     assert names(tokens.page(call_as("mia"), listing()).items) == ["laptop"]
@@ -110,7 +110,7 @@ def test_everybody_sees_and_revokes_their_own_tokens_alone(world: World) -> None
     tokens.delete(world.root, theirs.id)
 
 
-def test_a_token_is_shown_once_even_to_who_asks_again_with_the_same_key(world: World) -> None:
+def test_token_is_shown_once_even_with_the_same_idempotency_key(world: World) -> None:
     call = call_as(key="k", fingerprint="f")
     make(world, call)
     with pytest.raises(Conflict, match="cannot be shown again"):
@@ -130,20 +130,20 @@ def test_a_token_is_shown_once_even_to_who_asks_again_with_the_same_key(world: W
         (LONGEST_SECONDS + 1, "range"),
     ],
 )
-def test_an_invalid_lifetime_is_rejected(expires_in: Any, rule: str) -> None:
+def test_invalid_lifetime_is_rejected(expires_in: Any, rule: str) -> None:
     (violation,) = refuse(TokenRequest, {"name": "laptop", "expires_in": expires_in})
     assert (violation.path, violation.rule) == ("expires_in", rule)
     assert violation.hint
 
 
 @pytest.mark.every_store
-def test_a_token_can_have_the_longest_lifetime(world: World) -> None:
+def test_token_can_have_the_longest_lifetime(world: World) -> None:
     view = make(world, expires_in=LONGEST_SECONDS)
     assert view.expires_at - view.created_at == timedelta(seconds=LONGEST_SECONDS)
     assert world.services.tokens.me(bearer(view)).user == "root"
 
 
-def test_a_sign_in_link_works_once_and_makes_a_session(world: World) -> None:
+def test_sign_in_link_works_once_and_creates_a_session(world: World) -> None:
     tokens = world.services.tokens
     _, word = world.founding.issue_local_token("mia", "host", None)
     with pytest.raises(Unauthenticated):  # it is not a valid token
@@ -158,20 +158,20 @@ def test_a_sign_in_link_works_once_and_makes_a_session(world: World) -> None:
         tokens.me(bearer(session))
 
 
-def test_a_sign_in_link_is_soon_too_old(world: World) -> None:
+def test_sign_in_link_expires_soon(world: World) -> None:
     _, word = world.founding.issue_local_token("root", "host", None)
     world.clock.pass_by(minutes=16)
     with pytest.raises(Unauthenticated, match="already used or expired"):
         world.services.tokens.sign_in(Call(), word)
 
 
-def test_sign_in_links_are_in_no_list(world: World) -> None:
+def test_sign_in_links_are_not_listed(world: World) -> None:
     world.founding.issue_local_token("root", "host", None)
     assert names(world.services.tokens.page(world.root, listing()).items) == ["host"]
     assert world.services.tokens.page(world.root, listing(purpose="login")).items == []
 
 
-def test_a_session_from_a_token_ends_with_it(world: World) -> None:
+def test_session_expires_with_its_token(world: World) -> None:
     tokens = world.services.tokens
     view = make(world, expires_in="1h")
     session = tokens.sign_in(Call(), view.token)
@@ -181,7 +181,7 @@ def test_a_session_from_a_token_ends_with_it(world: World) -> None:
     assert lasting.expires_at - lasting.created_at == timedelta(hours=12)
 
 
-def test_who_signs_out_is_out_and_the_token_stays(world: World) -> None:
+def test_sign_out_ends_the_session_and_leaves_the_token(world: World) -> None:
     tokens = world.services.tokens
     view = make(world)
     session = tokens.sign_in(Call(), view.token)
@@ -193,13 +193,13 @@ def test_who_signs_out_is_out_and_the_token_stays(world: World) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "nonsense", "fl_x", "\0"])
-def test_a_word_that_nobody_gave_out_signs_nobody_in(world: World, word: str) -> None:
+def test_unknown_code_is_rejected(world: World, word: str) -> None:
     with pytest.raises(Unauthenticated) as caught:
         world.services.tokens.sign_in(Call(), word)
     assert caught.value.hint
 
 
-def test_the_token_of_a_machine_is_kept_until_it_is_revoked(world: World) -> None:
+def test_local_token_is_retained_until_it_is_revoked(world: World) -> None:
     first, _ = world.founding.issue_local_token("root", "host", None)
     elsewhere, _ = world.founding.issue_local_token("root", "other", None)
     assert world.founding.issue_local_token("root", "host", first)[0] == first
@@ -215,7 +215,7 @@ def test_the_token_of_a_machine_is_kept_until_it_is_revoked(world: World) -> Non
 
 
 @pytest.mark.parametrize("user", ["mia", "root"])
-def test_the_token_of_a_machine_belongs_to_who_started_the_server(world: World, user: str) -> None:
+def test_local_token_belongs_to_the_user_who_started_the_server(world: World, user: str) -> None:
     text, word = world.founding.issue_local_token("root", "host", make(world, call_as(user)).token)
     for call in (Call(bearer=text), bearer(world.services.tokens.sign_in(Call(), word))):
         assert world.services.tokens.me(call).user == "root"

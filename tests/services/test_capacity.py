@@ -49,7 +49,7 @@ def break_nodes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform.executor, "nodes", nodes)
 
 
-def test_what_runs_hold_is_requested_and_the_rest_is_free(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_runs_are_subtracted_from_the_free_capacity(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     platform = found_platform(store, monkeypatch)
     platform.world.offer("small", resources={"cpu": 2})
     platform.submit(HOME, resources={"cpu": "500m", "gpu": 1})
@@ -64,7 +64,7 @@ def test_what_runs_hold_is_requested_and_the_rest_is_free(store: Store, monkeypa
     assert offer(found, "small") == ComputeResourceCapacity("small", "platform", None, 3)
 
 
-def test_groups_and_types_of_gpus_are_told_where_nodes_say_them(platform: Platform) -> None:
+def test_node_groups_and_gpu_types_come_from_node_labels(platform: Platform) -> None:
     assert [pool.name for pool in (*here(platform).groups, *here(platform).gpu_types)] == ["nvidia.com/gpu"]
     platform.executor.node = replace(platform.executor.node, labels=LABELS)
     found = here(platform)
@@ -74,7 +74,7 @@ def test_groups_and_types_of_gpus_are_told_where_nodes_say_them(platform: Platfo
     assert here(platform).gpu_types == []
 
 
-def test_more_fit_when_a_compute_resource_asks_for_less(platform: Platform) -> None:
+def test_smaller_compute_resource_fits_more_often(platform: Platform) -> None:
     world = platform.world
     world.offer("small", resources={"cpu": 8})
     assert fits(here(platform)) == {"small": 1}
@@ -84,7 +84,7 @@ def test_more_fit_when_a_compute_resource_asks_for_less(platform: Platform) -> N
     assert fits(here(platform)) == {"small": 1}
 
 
-def test_what_keeps_all_of_them_off_is_told(platform: Platform) -> None:
+def test_reason_why_nothing_fits_is_reported(platform: Platform) -> None:
     platform.world.offer("gpus", resources={"gpu": 2})
     platform.world.offer("huge", resources={"cpu": 64})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
@@ -98,16 +98,14 @@ def test_what_keeps_all_of_them_off_is_told(platform: Platform) -> None:
     assert fits(elsewhere) == {"gpus": 1, "huge": 0}
 
 
-def test_more_than_anybody_counts_is_said_to_be_more(platform: Platform) -> None:
+def test_count_above_the_maximum_is_reported_as_more(platform: Platform) -> None:
     platform.world.offer("small", resources={"cpu": "1m"})
     platform.executor.node = replace(platform.executor.node, capacity={"cpu": 10**12, "pods": 10**14})
     found = offer(here(platform), "small")
     assert (found.fits_now, found.more) == (1000, True)
 
 
-def test_where_nobody_can_tell_nothing_is_said_of_what_fits(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_nodes_give_no_count(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     platform.world.offer("small", resources={"cpu": 2})
     platform.world.offer("gpus", resources={"gpu": 2})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
@@ -117,12 +115,12 @@ def test_where_nobody_can_tell_nothing_is_said_of_what_fits(
     assert fits(found) == {"gpus": 0, "small": None}  # what a policy forbids fits nowhere
 
 
-def test_a_cluster_that_nobody_executes_says_so(platform: Platform) -> None:
+def test_cluster_without_an_executor_is_reported(platform: Platform) -> None:
     (found,) = show(platform, project="far")
     assert (found.reachable, found.error) == (False, "no server executes the runs of cluster/far yet")
 
 
-def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
+def test_connection_error_is_shown_only_to_cluster_administrators(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tell(cluster: Cluster) -> str:
@@ -134,7 +132,7 @@ def test_why_a_cluster_cannot_be_connected_to_is_for_those_who_govern_it(
     assert told == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
 
 
-def test_everybody_sees_the_clusters_and_the_compute_resources_that_reach_them(platform: Platform) -> None:
+def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(platform: Platform) -> None:
     world = platform.world
     for name, scope in (("all", "platform"), ("on-here", HERE), ("of-home", HOME), ("of-other", OTHER)):
         world.offer(name, resources={"cpu": 2}, scope=scope)
@@ -153,7 +151,7 @@ def test_everybody_sees_the_clusters_and_the_compute_resources_that_reach_them(p
     assert show(platform, call_as("nobody")) == []
 
 
-def test_what_is_offered_to_a_project_is_tried_with_its_policies(platform: Platform) -> None:
+def test_compute_resource_of_a_project_is_checked_with_its_policies(platform: Platform) -> None:
     platform.world.offer("gpus", resources={"gpu": 2}, scope=HOME)
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     (found,) = show(platform, cluster="here")
@@ -161,18 +159,18 @@ def test_what_is_offered_to_a_project_is_tried_with_its_policies(platform: Platf
 
 
 @pytest.mark.parametrize("asked", [{"project": "other"}, {"project": "none"}, {"cluster": "far"}, {"cluster": "none"}])
-def test_what_is_out_of_sight_is_not_there(platform: Platform, asked: dict[str, str]) -> None:
+def test_invisible_scope_is_not_found(platform: Platform, asked: dict[str, str]) -> None:
     vic = platform.world.grant("vic", "viewer", HOME)
     with pytest.raises(NotFound, match="does not exist"):
         show(platform, vic, **asked)
 
 
-def test_a_project_on_no_cluster_has_none_and_one_on_another_is_not_on_this(platform: Platform) -> None:
+def test_project_has_capacity_only_on_its_own_cluster(platform: Platform) -> None:
     assert show(platform, project="lost") == show(platform, project="home", cluster="far") == []
     assert [found.cluster for found in show(platform, project="home", cluster="here")] == ["here"]
 
 
-def test_nodes_say_where_they_are_and_what_keeps_runs_off(platform: Platform) -> None:
+def test_nodes_show_cluster_group_and_taints(platform: Platform) -> None:
     world, taint = platform.world, Taint("dedicated", "vision", "NoSchedule")
     platform.executor.node = replace(platform.executor.node, labels=LABELS, taints=(taint,), unschedulable=True)
     vic = world.grant("vic", "viewer", HOME)
@@ -181,7 +179,7 @@ def test_nodes_say_where_they_are_and_what_keeps_runs_off(platform: Platform) ->
     assert (node.taints, node.unschedulable) == (["dedicated=vision:NoSchedule"], True)
 
 
-def test_nodes_are_told_of_the_clusters_that_one_sees(platform: Platform) -> None:
+def test_nodes_of_visible_clusters_are_listed(platform: Platform) -> None:
     world, nodes = platform.world, platform.world.services.executions.nodes
     vic = world.grant("vic", "viewer", HOME)
     assert [node.cluster for node in nodes(world.root)] == ["here", "local"]  # both are this machine
@@ -192,9 +190,7 @@ def test_nodes_are_told_of_the_clusters_that_one_sees(platform: Platform) -> Non
         nodes(vic, "local")
 
 
-def test_the_node_of_a_machine_that_cannot_tell_is_left_out(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_machine_is_omitted(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(platform.executor, MemoryExecutor)
     break_nodes(platform, monkeypatch)
     assert platform.world.services.executions.nodes(platform.world.root) == []

@@ -56,7 +56,7 @@ def with_keys(platform: Platform, *keys: str) -> RunUploads:
     return RunUploads(platform.world.services.units, AesKeyring(parse_keys(",".join(keys))))
 
 
-def test_a_run_fetches_its_code_and_hands_over_what_it_leaves(platform: Platform) -> None:
+def test_run_downloads_its_code_and_uploads_its_files(platform: Platform) -> None:
     run, call = start(platform)
     assert platform.world.services.run_uploads.code(call, run) == CODE
     assert put(platform, call, run, "output/models/é.bin", b"\x00" * 3_000_000) == UploadedFile(
@@ -72,14 +72,14 @@ def test_a_run_fetches_its_code_and_hands_over_what_it_leaves(platform: Platform
     }
 
 
-def test_what_a_run_handed_over_is_no_entry_of_the_audit(platform: Platform) -> None:
+def test_uploads_are_not_audited(platform: Platform) -> None:
     run, call = start(platform)
     before = platform.world.told()
     put(platform, call, run, "output/a")
     assert platform.world.told() == before
 
 
-def test_a_run_without_code_of_its_own_has_none(platform: Platform) -> None:
+def test_run_without_code_has_none(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     with pytest.raises(NotFound, match="has no code"):
@@ -89,7 +89,7 @@ def test_a_run_without_code_of_its_own_has_none(platform: Platform) -> None:
 # Tokens
 
 
-def test_the_token_of_another_run_opens_nothing(platform: Platform) -> None:
+def test_token_of_another_run_grants_no_access(platform: Platform) -> None:
     run, _ = start(platform)
     other, call = start(platform)
     with pytest.raises(NotFound) as found:
@@ -103,14 +103,14 @@ def test_the_token_of_another_run_opens_nothing(platform: Platform) -> None:
     assert kept(platform, run) == {}
 
 
-def test_a_run_that_was_forgotten_has_nothing_to_hand_over(platform: Platform) -> None:
+def test_deleted_run_cannot_upload(platform: Platform) -> None:
     call = call_of(platform, "f" * 32)
     with pytest.raises(NotFound):
         put(platform, call, "f" * 32, "output/a")
 
 
 @pytest.mark.parametrize("end", ["completed", "stopped", "waiting"])
-def test_a_token_is_good_only_while_the_run_is_executed(platform: Platform, end: str) -> None:
+def test_token_is_valid_only_while_the_run_is_executed(platform: Platform, end: str) -> None:
     run, call = start(platform)
     if end == "completed":
         platform.executor.end(run, phase=Phase.SUCCEEDED)
@@ -132,7 +132,7 @@ def test_a_token_is_good_only_while_the_run_is_executed(platform: Platform, end:
     assert kept(platform, run) == {}
 
 
-def test_a_token_is_good_while_its_run_is_being_stopped(platform: Platform) -> None:
+def test_token_is_valid_while_its_run_is_stopping(platform: Platform) -> None:
     run, call = start(platform)
     platform.stop(run)
     assert platform.state(run)[0] == "stopping"
@@ -156,7 +156,7 @@ def test_a_token_is_good_while_its_run_is_being_stopped(platform: Platform) -> N
         lambda token: token.replace(PREFIX, TOKEN_PREFIX),
     ],
 )
-def test_a_forged_token_is_nobody(platform: Platform, change: object) -> None:
+def test_forged_token_is_rejected(platform: Platform, change: object) -> None:
     run, call = start(platform)
     assert callable(change)
     forged = replace(call, bearer=change(call.bearer))
@@ -164,7 +164,7 @@ def test_a_forged_token_is_nobody(platform: Platform, change: object) -> None:
         put(platform, forged, run, "output/a")
 
 
-def test_what_was_sealed_for_something_else_is_no_token(platform: Platform) -> None:
+def test_value_sealed_for_another_purpose_is_not_a_token(platform: Platform) -> None:
     run, _ = start(platform)
     sealed = platform.world.keyring.seal(run.encode(), "some secret")
     made = AesKeyring(parse_keys(KEY))
@@ -183,7 +183,7 @@ def test_what_was_sealed_for_something_else_is_no_token(platform: Platform) -> N
         put(platform, Call(bearer=seal_run_token(Misled(), run)), run, "output/a")
 
 
-def test_a_token_outlives_a_rotation_of_keys_and_not_the_key_itself(platform: Platform) -> None:
+def test_token_is_valid_after_a_key_rotation_until_its_key_is_deleted(platform: Platform) -> None:
     run, call = start(platform)
     with_keys(platform, OTHER_KEY, KEY).put(call, run, "output/a", io.BytesIO(b"1"))
     with pytest.raises(Unauthenticated, match="or its key was deleted"):
@@ -191,7 +191,7 @@ def test_a_token_outlives_a_rotation_of_keys_and_not_the_key_itself(platform: Pl
     assert list(kept(platform, run)) == ["output/a"]
 
 
-def test_a_token_of_a_run_opens_nothing_else(platform: Platform) -> None:
+def test_run_token_grants_no_other_access(platform: Platform) -> None:
     """Neither as a token of this server, nor by asking an issuer about it."""
     run, call = start(platform)
     services = platform.world.services
@@ -211,7 +211,7 @@ def test_a_token_of_a_run_opens_nothing_else(platform: Platform) -> None:
         services.tokens.sign_in(call, call.bearer or "")
 
 
-def test_users_hand_over_nothing(platform: Platform) -> None:
+def test_users_cannot_upload(platform: Platform) -> None:
     run, _ = start(platform)
     world = platform.world
     for call, error in ((world.root, Forbidden), (world.grant("vic", "viewer", HOME), Forbidden)):
@@ -223,7 +223,7 @@ def test_users_hand_over_nothing(platform: Platform) -> None:
     assert kept(platform, run) == {}
 
 
-def test_tokens_are_told_from_each_other_and_not_shown(platform: Platform) -> None:
+def test_tokens_are_unique_and_hidden_in_repr(platform: Platform) -> None:
     first, second = (seal_run_token(platform.world.keyring, "r1") for _ in range(2))
     assert first != second
     assert first.startswith(TOKEN_PREFIX)
@@ -261,7 +261,7 @@ def test_tokens_are_told_from_each_other_and_not_shown(platform: Platform) -> No
         "output" + "/x" * 600,
     ],
 )
-def test_a_path_that_is_none_is_refused(path: str) -> None:
+def test_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         check_path(path)
     assert refused(caught) == [("path", "path")]
@@ -272,7 +272,7 @@ def test_a_path_that_is_none_is_refused(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["output/a", "output/...", "output/..a", "output/ ", "output/a\\..\\b", "output/" + "x" * 993]
 )
-def test_any_other_path_is_taken(platform: Platform, path: str) -> None:
+def test_any_valid_path_is_accepted(platform: Platform, path: str) -> None:
     run, call = start(platform)
     put(platform, call, run, path)
     assert list(kept(platform, run)) == [path]
@@ -280,7 +280,7 @@ def test_any_other_path_is_taken(platform: Platform, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["result.json", "error.json"])
 @pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"null", b'{"a": NaN}', b"\xff", b"[" * 100_000])
-def test_what_is_no_json_object_is_refused(platform: Platform, path: str, content: bytes) -> None:
+def test_content_that_is_not_a_json_object_is_rejected(platform: Platform, path: str, content: bytes) -> None:
     run, call = start(platform)
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, path, content)
@@ -289,14 +289,14 @@ def test_what_is_no_json_object_is_refused(platform: Platform, path: str, conten
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"kind": "json"}', b'{"kind": "json", "value": 1, "more": 2}', ERROR])
-def test_a_result_that_the_bootstrap_does_not_leave_is_refused(platform: Platform, content: bytes) -> None:
+def test_invalid_result_is_rejected(platform: Platform, content: bytes) -> None:
     run, call = start(platform)
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "result.json", content)
     assert refused(caught) == [("body", "json")]
 
 
-def test_a_result_that_is_too_large_says_by_how_much_and_the_suggestion(platform: Platform) -> None:
+def test_oversized_result_is_rejected_with_sizes_and_a_hint(platform: Platform) -> None:
     run, call = start(platform)
     frame = len(b'{"kind": "json", "value": ""}')
     put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame)))
@@ -308,7 +308,7 @@ def test_a_result_that_is_too_large_says_by_how_much_and_the_suggestion(platform
 
 
 @pytest.mark.every_store
-def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_upload_size_per_run_is_limited(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 100)
     run, call = start(platform)
     put(platform, call, run, "output/a", b"x" * 60)
@@ -325,7 +325,7 @@ def test_a_run_leaves_so_many_bytes_and_no_more(platform: Platform, monkeypatch:
     put(platform, theirs, other, "output/b", b"x" * 100)
 
 
-def test_a_run_leaves_so_many_files_and_no_more(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_uploaded_files_per_run_is_limited(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_uploads, "MAX_OUTPUT_FILES", 2)
     run, call = start(platform)
     for path in ("output/a", "output/b", "output/b"):
@@ -338,7 +338,7 @@ def test_a_run_leaves_so_many_files_and_no_more(platform: Platform, monkeypatch:
 
 
 @pytest.mark.every_store
-def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
+def test_uploads_are_deleted_with_the_run(platform: Platform) -> None:
     run, call = start(platform)
     put(platform, call, run, "output/a")
     platform.executor.end(run, phase=Phase.SUCCEEDED)
@@ -349,7 +349,7 @@ def test_all_that_was_handed_over_goes_with_the_run(platform: Platform) -> None:
 
 
 @pytest.mark.every_store
-def test_nothing_of_what_is_refused_is_kept(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_upload_stores_nothing(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, call = start(platform)
     monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 10)
     put(platform, call, run, "output/a", b"first")

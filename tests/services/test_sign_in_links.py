@@ -37,7 +37,7 @@ def is_in(world: World, session: TokenView) -> bool:
         return False
 
 
-def test_a_link_signs_its_maker_in_once_with_their_groups(world: World) -> None:
+def test_link_signs_its_creator_in_once_with_their_groups(world: World) -> None:
     token = make_token(world, call_as("mia", "team"))
     link = make_link(world, token.token)
     assert link.token is not None
@@ -52,21 +52,21 @@ def test_a_link_signs_its_maker_in_once_with_their_groups(world: World) -> None:
     assert "fairlead open" in says(caught)
 
 
-def test_the_token_of_a_machine_makes_links(world: World) -> None:
+def test_local_token_can_create_links(world: World) -> None:
     text, _ = world.founding.issue_local_token("root", "host", None)
     session = sign_in(world, make_link(world, text).token)
     assert session.user == "root"
     assert session.expires_at == session.created_at + timedelta(hours=12)
 
 
-def test_a_link_is_soon_too_old(world: World) -> None:
+def test_link_expires_soon(world: World) -> None:
     link = make_link(world, make_token(world).token)
     world.clock.pass_by(minutes=15)
     with pytest.raises(Unauthenticated, match="already used or expired"):
         sign_in(world, link.token)
 
 
-def test_neither_a_session_nor_a_link_makes_a_link(world: World) -> None:
+def test_session_or_link_cannot_create_a_link(world: World) -> None:
     token = make_token(world)
     session, link = sign_in(world, token.token), make_link(world, token.token)
     with pytest.raises(Forbidden, match="requires a token of this server, not session:browser") as caught:
@@ -77,13 +77,13 @@ def test_neither_a_session_nor_a_link_makes_a_link(world: World) -> None:
             make_link(world, word)
 
 
-def test_who_is_known_by_an_issuer_makes_no_link(world: World) -> None:
+def test_oidc_user_cannot_create_a_link(world: World) -> None:
     """Their lifetime is unknown, so a session could outlive it."""
     with pytest.raises(Forbidden, match="not test"):
         world.services.tokens.make_link(call_as("mia"))
 
 
-def test_making_a_link_is_in_the_audit_and_its_word_is_nowhere(world: World) -> None:
+def test_link_creation_is_audited_without_its_code(world: World) -> None:
     token = make_token(world, call_as("mia"))
     link = make_link(world, token.token, address="192.0.2.7")
     assert link.token is not None
@@ -100,12 +100,12 @@ def test_making_a_link_is_in_the_audit_and_its_word_is_nowhere(world: World) -> 
         assert link.token.encode() not in msgspec.json.encode(shown)
 
 
-def test_links_are_in_no_list(world: World) -> None:
+def test_links_are_not_listed(world: World) -> None:
     make_link(world, make_token(world).token)
     assert names(world.services.tokens.page(world.root, listing()).items) == ["laptop"]
 
 
-def test_a_link_is_shown_once_even_to_who_asks_again_with_the_same_key(world: World) -> None:
+def test_link_is_shown_once_even_with_the_same_idempotency_key(world: World) -> None:
     token = make_token(world)
     make_link(world, token.token, key="k", fingerprint="f")
     with pytest.raises(Conflict, match="cannot be shown again"):
@@ -113,7 +113,7 @@ def test_a_link_is_shown_once_even_to_who_asks_again_with_the_same_key(world: Wo
 
 
 @pytest.mark.every_store
-def test_links_that_nobody_followed_are_forgotten(world: World) -> None:
+def test_unused_links_are_deleted(world: World) -> None:
     token = make_token(world)
     old = make_link(world, token.token)
     world.clock.pass_by(hours=13)
@@ -125,7 +125,7 @@ def test_links_that_nobody_followed_are_forgotten(world: World) -> None:
 # Nothing outlives its token
 
 
-def test_a_link_ends_with_the_token_that_made_it(world: World) -> None:
+def test_link_expires_with_its_token(world: World) -> None:
     token = make_token(world, expires_in="5m")
     link = make_link(world, token.token)
     assert link.expires_at == token.expires_at
@@ -135,9 +135,7 @@ def test_a_link_ends_with_the_token_that_made_it(world: World) -> None:
 
 
 @pytest.mark.parametrize(("life", "hours"), [("1h", 1), ("30d", 12), (None, 12)])
-def test_a_session_from_a_link_ends_with_the_token_that_made_the_link(
-    world: World, life: str | None, hours: int
-) -> None:
+def test_session_from_a_link_expires_with_the_token_of_the_link(world: World, life: str | None, hours: int) -> None:
     token = make_token(world, expires_in=life)
     world.clock.pass_by(minutes=10)
     link = make_link(world, token.token)
@@ -149,7 +147,7 @@ def test_a_session_from_a_link_ends_with_the_token_that_made_the_link(
     assert not is_in(world, session)
 
 
-def test_a_session_from_a_session_ends_with_the_token_as_well(world: World) -> None:
+def test_session_from_a_session_expires_with_the_token(world: World) -> None:
     token = make_token(world, expires_in="1h")
     first = sign_in(world, make_link(world, token.token).token)
     second = sign_in(world, sign_in(world, first.token).token)
@@ -164,7 +162,7 @@ def test_a_session_from_a_session_ends_with_the_token_as_well(world: World) -> N
 
 
 @pytest.mark.every_store
-def test_a_token_that_is_revoked_takes_its_links_and_sessions_along(world: World) -> None:
+def test_revoked_token_ends_its_links_and_sessions(world: World) -> None:
     tokens = world.services.tokens
     token, other = make_token(world), make_token(world, name="other")
     by_token, by_link, kept = (
@@ -185,7 +183,7 @@ def test_a_token_that_is_revoked_takes_its_links_and_sessions_along(world: World
     assert gone == ["browser", "browser", "laptop", "sign-in link", "sign-in link"]  # one link was used up before
 
 
-def test_a_session_that_is_revoked_ends_nothing_else(world: World) -> None:
+def test_revoked_session_ends_nothing_else(world: World) -> None:
     token = make_token(world)
     first, second = sign_in(world, token.token), sign_in(world, make_link(world, token.token).token)
     world.services.tokens.delete(world.root, first.id)
@@ -194,7 +192,7 @@ def test_a_session_that_is_revoked_ends_nothing_else(world: World) -> None:
     assert world.services.tokens.me(Call(bearer=token.token)).user == "root"
 
 
-def test_sessions_of_a_machine_end_when_it_gets_another_token(world: World) -> None:
+def test_sessions_of_a_local_token_end_when_it_is_replaced(world: World) -> None:
     text, word = world.founding.issue_local_token("root", "host", None)
     printed, made = sign_in(world, word), sign_in(world, make_link(world, text).token)
     world.founding.issue_local_token("root", "host", text)
