@@ -114,9 +114,9 @@ def test_bearer_token_of_an_issuer_cannot_identify_a_reserved_user(world: World)
     with pytest.raises(Unauthenticated, match="the user name root@localhost is reserved for the server") as caught:
         units.authenticate(Call(bearer="root@localhost"))
     assert caught.value.hint == "use another name at the identity provider, or another claim for the user"
-    assert not units.is_known(Call(bearer="root@localhost"))
+    assert not units.is_recently_authenticated(Call(bearer="root@localhost"))
     units.authenticate(Call(bearer="ada@example.org"))
-    assert units.is_known(Call(bearer="ada@example.org"))
+    assert units.is_recently_authenticated(Call(bearer="ada@example.org"))
 
 
 def test_sign_in_without_an_issuer_is_not_found(world: World) -> None:

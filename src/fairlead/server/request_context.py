@@ -147,7 +147,7 @@ async def authenticated(request: Request) -> RequestContext:
     """Dependency: the context of an authenticated request. Rejects other requests before reading their body."""
     context = await unauthenticated(request)
     units = context.services.units
-    if not units.is_known(context.call):
+    if not units.is_recently_authenticated(context.call):
         await context.run_in_thread(units.authenticate)
     if context.call.key is None:
         return context

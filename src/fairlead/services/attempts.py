@@ -46,7 +46,7 @@ class AttemptHandle:
 
     @property
     def was_assigned(self) -> bool:
-        """Whether a server was ever assigned to the attempt, so that its executor may have data of it."""
+        """Whether a server was ever assigned to the attempt. Otherwise no executor has data about it."""
         return self.record is not None or self.run.server_id is not None
 
 

@@ -153,13 +153,13 @@ class CapacityReports:
 
 def _find_clusters(unit: UnitOfWork, project: str | None, name: str | None) -> list[Cluster]:
     """Return the requested clusters, sorted by name. A project has one cluster or none."""
-    known = unit.organization.clusters
+    clusters_by_scope = unit.organization.clusters
     if project is not None:
         unit.require(Permission.VIEW, project, project)
-        its = find_cluster(known.values(), unit.organization.tree.path(project))
-        clusters = [its] if its.scope in known else []
+        own_cluster = find_cluster(clusters_by_scope.values(), unit.organization.tree.path(project))
+        clusters = [own_cluster] if own_cluster.scope in clusters_by_scope else []
     else:
-        clusters = [cluster for scope, cluster in known.items() if unit.permissions.sees(scope)]
+        clusters = [cluster for scope, cluster in clusters_by_scope.items() if unit.permissions.sees(scope)]
     if name is not None:
         unit.require(Permission.VIEW, f"cluster/{name}", f"cluster/{name}")
     return sorted((each for each in clusters if name in (None, each.name)), key=lambda each: each.name)

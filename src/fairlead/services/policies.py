@@ -205,10 +205,12 @@ def _policies_with_draft(
 def _check_compute_resource(
     unit: UnitOfWork, record: ComputeResourceRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
-    near = unit.organization.clusters_near(scope)
+    clusters = unit.organization.clusters_near(scope)
     defaults = unit.organization.defaults
-    trial = linting.lint_compute_resource(compute_resource_of(record), policies, near, platform=defaults, strict=True)
-    return [item for item in trial.findings if isinstance(item, Violation)]
+    result = linting.lint_compute_resource(
+        compute_resource_of(record), policies, clusters, platform=defaults, strict=True
+    )
+    return [item for item in result.findings if isinstance(item, Violation)]
 
 
 def _check_template(
@@ -218,9 +220,9 @@ def _check_template(
     context = build_planning_context(unit.tx, unit.organization, scope, None, policies=policies)
     request = {"function": "template", "profile": template.requirements.profile}
     resolve_names(unit.tx, context, RunRequest.model_validate(request))
-    near = unit.organization.clusters_near(scope)
-    trial = linting.lint_template(template, context.snapshot, near)
-    return [item for item in trial.findings if isinstance(item, Violation)]
+    clusters = unit.organization.clusters_near(scope)
+    result = linting.lint_template(template, context.snapshot, clusters)
+    return [item for item in result.findings if isinstance(item, Violation)]
 
 
 def _check_run(unit: UnitOfWork, run: RunRecord, policies: tuple[Policy, ...]) -> list[Violation]:

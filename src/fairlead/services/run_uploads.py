@@ -136,9 +136,7 @@ def _check_output_limits(unit: UnitOfWork, execution: str, path: str, size: int)
         message = f"{run_name} has already uploaded {count:,} files; at most {MAX_OUTPUT_FILES:,} are allowed"
         raise RequestRejected([Violation("path", "max", message, "pack them into one file, or use a volume")])
     if total + size > MAX_OUTPUT_BYTES:
-        message = (
-            f"has {size:,} bytes, and {run_name} has uploaded {total:,}; at most {MAX_OUTPUT_BYTES:,} are allowed"
-        )
+        message = f"has {size:,} bytes, and {run_name} has uploaded {total:,}; at most {MAX_OUTPUT_BYTES:,} are allowed"
         raise RequestRejected([Violation("body", "max", message, USE_VOLUME_HINT)])
 
 

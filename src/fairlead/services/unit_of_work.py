@@ -215,7 +215,7 @@ class UnitOfWorkFactory:
         with self._store.changing(part, *more) as tx:
             yield self._build(tx, call, principal, changed="organization" in (part, *more))
 
-    def is_known(self, call: Call) -> bool:
+    def is_recently_authenticated(self, call: Call) -> bool:
         """Whether the caller was authenticated recently. Only reads caches; each operation authenticates again."""
         cached = self._organization
         return call.bearer is not None and (
