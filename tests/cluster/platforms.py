@@ -118,7 +118,7 @@ class Platform:
 
     def restart(self) -> None:
         """Start the server again on its data, at the same address; one that still runs is killed."""
-        self.server.tell(signal.SIGKILL)
+        self.server.stop(signal.SIGKILL)
         data = self.server.data.name
         self.server = self.machine.up("--port", self.port, *self.options, data=data, variables=self.variables)
 

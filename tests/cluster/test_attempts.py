@@ -117,7 +117,7 @@ def test_run_with_a_removed_pod_is_retried_immediately(platform: Platform, admin
     platform.until(run, "running")
     (pod,) = platform.pods_of(run)
     admin.delete(f"/api/v1/namespaces/{platform.namespace}/pods/{pod['metadata']['name']}")
-    until(lambda: (seen := platform.show(run))["attempt"] == 2 and seen["state"] == "running", seconds=LONG)
+    until(lambda: (status := platform.show(run))["attempt"] == 2 and status["state"] == "running", seconds=LONG)
     assert tries_of(run) == [(1, "failed", "PodRemoved"), (2, "running", "Running")]
     run.stop()
     platform.until(run, "stopped")
@@ -125,12 +125,12 @@ def test_run_with_a_removed_pod_is_retried_immediately(platform: Platform, admin
 
 
 def test_run_on_a_rebooted_node_is_retried_immediately(platform: Platform, kubelet: FakeKubelet) -> None:
-    with adding(platform, kubelet, "again") as there:
-        run = platform.run(retries=1, **there)
+    with adding(platform, kubelet, "again") as selector:
+        run = platform.run(retries=1, **selector)
         platform.until(run, "running")
         kubelet.lose_node("again")
         kubelet.restore_node("again")
-        until(lambda: (seen := platform.show(run))["attempt"] == 2 and seen["state"] == "running", seconds=LONG)
+        until(lambda: (status := platform.show(run))["attempt"] == 2 and status["state"] == "running", seconds=LONG)
         assert tries_of(run)[0] == (1, "failed", "NodeLost")
         run.stop()
         platform.until(run, "stopped")
@@ -144,19 +144,19 @@ def test_eviction_does_not_count_as_an_attempt(platform: Platform) -> None:
     platform.until(run, "stopped")
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_killed_server_starts_the_next_attempt_once(platform: Platform, admin: Client, there: bool) -> None:
+@pytest.mark.parametrize("server_is_up", [True, False])
+def test_killed_server_starts_the_next_attempt_once(platform: Platform, admin: Client, server_is_up: bool) -> None:
     """Whether it has just begun that try, or was not there when the one before failed."""
     run = platform.run(retries=2)
     platform.until(run, "running")
     (pod,) = platform.pods_of(run)
-    if not there:
-        platform.server.tell(signal.SIGKILL)
+    if not server_is_up:
+        platform.server.stop(signal.SIGKILL)
     admin.delete(f"/api/v1/namespaces/{platform.namespace}/pods/{pod['metadata']['name']}")
-    if there:
+    if server_is_up:
         until(lambda: _find_job(admin, f"{run.id}-2"), seconds=LONG)
     platform.restart()
-    until(lambda: (seen := platform.show(run))["attempt"] == 2 and seen["state"] == "running", seconds=LONG)
+    until(lambda: (status := platform.show(run))["attempt"] == 2 and status["state"] == "running", seconds=LONG)
     assert len(platform.pods_of(f"{run.id}-2")) == 1
     assert _find_job(admin, f"{run.id}-3") is None
     assert [event["reason"] for event in run.events()].count("Retrying") == 1

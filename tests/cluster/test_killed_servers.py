@@ -38,8 +38,8 @@ class User:
         """Submit one run of a kind that dice choose."""
         image = self.dice.choice((SUCCEED, FAIL, SLEEP))
         function = {"name": image, "kind": "container", "image": f"example.test/{image}"}
-        asked = {"function": function, **(WHOLE if self.dice.random() < 0.5 else {})}
-        run = Run(self.platforms[0].project.api, self.send("/projects/forest/runs", asked))
+        request = {"function": function, **(WHOLE if self.dice.random() < 0.5 else {})}
+        run = Run(self.platforms[0].project.api, self.send("/projects/forest/runs", request))
         ends = {SUCCEED: "completed", FAIL: "failed ExitCode", SLEEP: "stopped"}[image]
         self.ledger.note(run, ends, pods=AT_MOST_ONCE if image == SLEEP else (1,))
         if image == SLEEP:
@@ -97,7 +97,7 @@ def kill(victim: Platform, _url: str) -> None:
 
 def replace(victim: Platform, url: str) -> None:
     """Kill a server, and start it again once the other one has taken its runs over."""
-    victim.server.tell(signal.SIGKILL)
+    victim.server.stop(signal.SIGKILL)
     silence(url, victim)
     until(lambda: not count_held(url, victim))
     victim.restart()

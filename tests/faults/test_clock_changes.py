@@ -49,7 +49,7 @@ def test_history_is_ordered_if_the_clock_is_set_back_before_a_start(
     noted = Noted()
     with open_site(machine, variables=variables) as site, Caller(site, noted) as caller:
         caller.wait(caller.submit("unhurried"), "running")
-        site.server.tell(signal.SIGKILL)
+        site.server.stop(signal.SIGKILL)
         clocks.set_clock(site.data, -3 * HOUR)
         site.up()
         Path(f"{site.ran}.go").touch()

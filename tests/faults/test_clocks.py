@@ -106,10 +106,10 @@ def test_clock_that_stays_ahead_for_a_day_is_trusted(platform: Platform) -> None
     retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
     retention.sweep()
     jump(platform, 40 * DAYS)
-    for hours, there in ((1, True), (23, True), (25, False)):
+    for hours, exists in ((1, True), (23, True), (25, False)):
         counted[0] = hours * HOURS.total_seconds()
         retention.sweep()
-        assert (platform.executor.list_runs() == [run]) is there, hours
+        assert (platform.executor.list_runs() == [run]) is exists, hours
 
 
 def test_expired_runs_are_deleted_after_a_long_suspend(platform: Platform) -> None:

@@ -64,9 +64,9 @@ def count_lines(site: Site, noted: Noted) -> dict[Point, int]:
     file = site.data / "lines.json"
     with calling(site, noted, KINDS, callers=CALLERS, least=3 * len(KINDS)):
         until(lambda: len(noted.kinds) > len(KINDS))
-        site.server.tell(signal.SIGKILL)
+        site.server.stop(signal.SIGKILL)
         server = site.up(**{crash_points.KEEP_COUNT: str(file)})
-    assert server.tell().code == 0
+    assert server.stop().code == 0
     return crash_points.read_counts(file)
 
 
@@ -82,5 +82,5 @@ def live_until(site: Site, point: Point, times: int, seconds: float) -> bool:
     if process.poll() is None:
         process.send(signal.SIGTERM)
         process.wait()
-    assert process.poll() in (0, -signal.SIGKILL), process.told
+    assert process.poll() in (0, -signal.SIGKILL), process.output
     return process.poll() != 0

@@ -62,8 +62,8 @@ def moving_away(site: Site) -> Iterator[None]:
 def test_locked_sqlite_serves_reads_and_delays_writes(machine: Machine) -> None:
     with open_site(machine) as site:
         noted, seconds = live_through(site, locking, LOCKED_SECONDS)
-        assert {told["detail"] for told in noted.refused} <= {LOCKED, CROWDED}
-        assert LOCKED in {told["detail"] for told in noted.refused}
+        assert {problem["detail"] for problem in noted.refused} <= {LOCKED, CROWDED}
+        assert LOCKED in {problem["detail"] for problem in noted.refused}
         assert max(seconds["GET"]) < PATIENT_SECONDS
         assert max(seconds["POST"]) < PATIENT_SECONDS
 

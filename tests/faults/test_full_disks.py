@@ -54,9 +54,9 @@ def filling(folder: Path) -> Iterator[None]:
 def test_full_disk_of_the_database_rejects_requests_with_a_reason(machine: Machine, small_disk: Path) -> None:
     with open_site(machine, variables=AT_ONCE) as site:
         noted = live_through(site)
-        assert {told["detail"] for told in noted.refused} == {FULL}
-        assert {told["hint"] for told in noted.refused} == {"free some space, then try again"}
-        assert {told["code"] for told in noted.refused} == {"unavailable"}
+        assert {problem["detail"] for problem in noted.refused} == {FULL}
+        assert {problem["hint"] for problem in noted.refused} == {"free some space, then try again"}
+        assert {problem["code"] for problem in noted.refused} == {"unavailable"}
         check_complete(site.data / "fairlead.db")
 
 

@@ -40,8 +40,8 @@ def test_partial_record_is_reported_as_a_gap_and_hides_no_later_records(tmp_path
             log.write("stderr", b"y" * 20, 3)
         log.write("stdout", LATER, 4)
         assert (had_gaps, log.has_gaps) == (False, True)
-    told = ("platform", b"the disk was full; 120 bytes of output were discarded\n")
-    assert read(file) == [("stdout", KEPT), told, ("stdout", LATER)]
+    gap = ("platform", b"the disk was full; 120 bytes of output were discarded\n")
+    assert read(file) == [("stdout", KEPT), gap, ("stdout", LATER)]
 
 
 def test_gap_at_the_end_is_reported_when_the_log_is_closed(tmp_path: Path) -> None:

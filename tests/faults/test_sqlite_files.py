@@ -25,7 +25,7 @@ def file(sqlite_url: str) -> Path:
 
 
 @pytest.fixture
-def kept(sqlite_store: DatabaseStore) -> DatabaseStore:
+def store(sqlite_store: DatabaseStore) -> DatabaseStore:
     """A store with a volume that is only in the write-ahead log so far."""
     keep(sqlite_store, *make_places(), make(VolumeRecord, "v1"))
     return sqlite_store
@@ -37,21 +37,21 @@ def count(store: DatabaseStore) -> int:
         return tx.count(VolumeRecord)
 
 
-def test_moved_database_file_is_unavailable_until_it_is_restored(kept: DatabaseStore, file: Path) -> None:
+def test_moved_database_file_is_unavailable_until_it_is_restored(store: DatabaseStore, file: Path) -> None:
     away = file.rename(file.with_name("away.db"))
     for _ in range(3):
         with pytest.raises(Unavailable, match="cannot read the database"):
-            count(kept)
+            count(store)
         with pytest.raises(Unavailable, match="cannot change the database"):
-            keep(kept, make(VolumeRecord, "lost"))
+            keep(store, make(VolumeRecord, "lost"))
     assert not file.exists()
     away.rename(file)
-    assert count(kept) == 1
-    keep(kept, make(VolumeRecord, "v2", name="more"))
-    assert count(kept) == 2
+    assert count(store) == 1
+    keep(store, make(VolumeRecord, "v2", name="more"))
+    assert count(store) == 2
 
 
-def test_replaced_database_file_is_used(kept: DatabaseStore, file: Path) -> None:
+def test_replaced_database_file_is_used(store: DatabaseStore, file: Path) -> None:
     restored = file.with_name("restored.db")
     with contextlib.closing(DatabaseStore(f"sqlite:///{restored}")) as other:
         migrate(other.engine)
@@ -59,10 +59,10 @@ def test_replaced_database_file_is_used(kept: DatabaseStore, file: Path) -> None
     for log in file.parent.glob("fairlead.db-*"):
         log.unlink()  # as when a backup is restored
     restored.replace(file)
-    assert count(kept) == 5
+    assert count(store) == 5
 
 
-def test_write_ahead_log_without_database_is_an_error(kept: DatabaseStore, file: Path) -> None:
+def test_write_ahead_log_without_database_is_an_error(store: DatabaseStore, file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("SELECT 1 FROM generations")  # so that the log stays
         assert file.with_name("fairlead.db-wal").stat().st_size > 0
@@ -73,7 +73,7 @@ def test_write_ahead_log_without_database_is_an_error(kept: DatabaseStore, file:
             DatabaseStore(f"sqlite:///{file}")
         assert not file.exists()
         away.rename(file)
-    assert count(kept) == 1
+    assert count(store) == 1
 
 
 @pytest.fixture
@@ -109,14 +109,14 @@ def test_after_a_successful_write_the_full_lock_timeout_applies_again(
             assert try_to_change(store) >= LONG
 
 
-def test_full_disk_is_reported_and_the_change_is_rolled_back(kept: DatabaseStore) -> None:
+def test_full_disk_is_reported_and_the_change_is_rolled_back(store: DatabaseStore) -> None:
     with pytest.raises(Unavailable) as caught:
-        fill(kept)
+        fill(store)
     assert str(caught.value) == "cannot change the database: the disk of the database is full"
     assert caught.value.hint == "free some space, then try again"
-    kept.close()  # the bound goes with the connection
-    assert count(kept) == 1
-    keep(kept, make(VolumeRecord, "v2", name="more"))
+    store.close()  # the bound goes with the connection
+    assert count(store) == 1
+    keep(store, make(VolumeRecord, "v2", name="more"))
 
 
 def fill(store: DatabaseStore) -> None:

@@ -123,7 +123,7 @@ def check_answer(answer: Any, seconds: float) -> None:
 def check_server(fuzzed: Fuzzed, since: int) -> None:
     """Raise AssertionError unless the server goes on, and its log says of no mistake."""
     process = fuzzed.neighbors.platform.server.process
-    assert process.poll() is None, process.told[1][-5000:]
+    assert process.poll() is None, process.output[1][-5000:]
     assert fuzzed.neighbors.root.get("/me")["user"]
     with process.err.open("rb") as log:
         log.seek(since)

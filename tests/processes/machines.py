@@ -75,7 +75,7 @@ class Process:
         self._code: int | None = None
 
     @property
-    def told(self) -> tuple[str, str]:
+    def output(self) -> tuple[str, str]:
         """The output so far."""
         return self.out.read_text("utf-8"), self.err.read_text("utf-8")
 
@@ -94,7 +94,7 @@ class Process:
                 end += PATIENCE
             time.sleep(0.005)
         assert self._code is not None
-        return Ended(self._code, *self.told)
+        return Ended(self._code, *self.output)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal if the process is running."""
@@ -119,7 +119,7 @@ class Running:
     @property
     def link(self) -> str:
         """The address that signs a browser in, as it was printed."""
-        return self.process.told[0].split("sign in  ")[1].split()[0]
+        return self.process.output[0].split("sign in  ")[1].split()[0]
 
     def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
         """A client with a token, by default the local token of the server."""
@@ -130,7 +130,7 @@ class Running:
         """A client without a token that stores cookies like a browser."""
         return httpx2.Client(base_url=self.url, **PLAIN)
 
-    def tell(self, number: signal.Signals = signal.SIGTERM) -> Ended:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> Ended:
         """Send a signal, and wait for the end."""
         self.process.send(number)
         return self.process.wait()
@@ -154,9 +154,9 @@ class Machine:
         process = self._launch("fairlead.app", words, variables) if program is None else self.start(*program, *words)
         url = ""
         while not (url and _is_ready(url)):
-            url = url or _find_address(process.told[0])
-            assert process.poll() is None, process.told
-            assert time.monotonic() - started < PATIENCE, process.told
+            url = url or _find_address(process.output[0])
+            assert process.poll() is None, process.output
+            assert time.monotonic() - started < PATIENCE, process.output
             time.sleep(0.01)
         return Running(process, url, folder, time.monotonic() - started)
 

@@ -98,12 +98,12 @@ def _check_deletions(clients: list[httpx2.Client]) -> None:
         return client.delete("/compute-resources/wanted") if number else client.post("/templates", json=naming)
 
     named, *deleted = at_once(clients, act)
-    there = clients[0].get("/compute-resources/wanted").status_code == 200
+    exists = clients[0].get("/compute-resources/wanted").status_code == 200
     if named.status_code == 201:
-        assert there
+        assert exists
         assert count(deleted) == {409: CLIENTS - 1}
     else:
-        assert not there
+        assert not exists
         assert named.status_code == 422
 
 
@@ -135,53 +135,58 @@ def pair(machine: Machine, postgresql_url: str) -> tuple[Running, Running]:
 
 
 def test_writes_are_immediately_visible_to_the_other_server(pair: tuple[Running, Running]) -> None:
-    with pair[0].client() as here, pair[1].client() as there:
-        assert here.get("/me").status_code == 200, "the second server locked the token of the first one out"
-        _check_shared_writes(here, there)
-        _check_shared_permissions(pair, here, there)
+    with pair[0].client() as client, pair[1].client() as other_client:
+        assert client.get("/me").status_code == 200, "the second server locked the token of the first one out"
+        _check_shared_writes(client, other_client)
+        _check_shared_permissions(pair, client, other_client)
         _check_races(pair)
 
 
-def _check_shared_writes(here: httpx2.Client, there: httpx2.Client) -> None:
+def _check_shared_writes(client: httpx2.Client, other_client: httpx2.Client) -> None:
     for number in range(10):
         name = f"shared-{number}"
-        assert here.post("/compute-resources", json=make_resource(name)).status_code == 201
-        found = there.get(f"/compute-resources/{name}")
-        assert found.status_code == 200
-        headers = {"If-Match": found.headers["etag"]}
-        assert there.patch(f"/compute-resources/{name}", json={"description": "b"}, headers=headers).status_code == 200
-        assert here.get(f"/compute-resources/{name}").json()["description"] == "b"
-        assert here.delete(f"/compute-resources/{name}", headers=headers).status_code == 412
-        assert there.delete(f"/compute-resources/{name}").status_code == 204
-        assert here.get(f"/compute-resources/{name}").status_code == 404
-    assert here.post("/departments", json={"name": "vision", "parent": "cluster/local"}).status_code == 201
-    assert there.post("/projects", json={"name": "forest", "parent": "department/vision"}).status_code == 201
-    assert here.get("/projects/forest").status_code == 200
+        assert client.post("/compute-resources", json=make_resource(name)).status_code == 201
+        response = other_client.get(f"/compute-resources/{name}")
+        assert response.status_code == 200
+        headers = {"If-Match": response.headers["etag"]}
+        assert (
+            other_client.patch(f"/compute-resources/{name}", json={"description": "b"}, headers=headers).status_code
+            == 200
+        )
+        assert client.get(f"/compute-resources/{name}").json()["description"] == "b"
+        assert client.delete(f"/compute-resources/{name}", headers=headers).status_code == 412
+        assert other_client.delete(f"/compute-resources/{name}").status_code == 204
+        assert client.get(f"/compute-resources/{name}").status_code == 404
+    assert client.post("/departments", json={"name": "vision", "parent": "cluster/local"}).status_code == 201
+    assert other_client.post("/projects", json={"name": "forest", "parent": "department/vision"}).status_code == 201
+    assert client.get("/projects/forest").status_code == 200
     # Cached snapshots are not used after a change, either.
     function = {"name": "f", "kind": "container", "image": "registry.example.org/a:1"}
     request = {"function": function, "profile": "planned"}
-    assert here.post("/compute-resources", json=make_resource("planned")).status_code == 201
-    first = there.post("/projects/forest/runs/preview", json=request)
+    assert client.post("/compute-resources", json=make_resource("planned")).status_code == 201
+    first = other_client.post("/projects/forest/runs/preview", json=request)
     assert first.status_code == 200, first.text
     changed = {"requirements": {"resources": {"cpu": 7, "mem": "9Gi"}}}
-    assert here.patch("/compute-resources/planned", json=changed).status_code == 200
-    again = there.post("/projects/forest/runs/preview", json=request)
+    assert client.patch("/compute-resources/planned", json=changed).status_code == 200
+    again = other_client.post("/projects/forest/runs/preview", json=request)
     assert '"9Gi"' in again.text
     assert '"9Gi"' not in first.text
 
 
-def _check_shared_permissions(pair: tuple[Running, Running], here: httpx2.Client, there: httpx2.Client) -> None:
-    made = here.post("/tokens", json={"name": "for ada", "user": "ada"}).json()
+def _check_shared_permissions(
+    pair: tuple[Running, Running], client: httpx2.Client, other_client: httpx2.Client
+) -> None:
+    made = client.post("/tokens", json={"name": "for ada", "user": "ada"}).json()
     with pair[0].client(made["token"]) as ada_here, pair[1].client(made["token"]) as ada_there:
         assert ada_there.get("/me").json()["user"] == "ada"
         assert ada_there.get("/projects/forest").status_code == 404
-        role = here.post("/roles", json={"subject": "user:ada", "role": "viewer", "scope": "project/forest"}).json()
+        role = client.post("/roles", json={"subject": "user:ada", "role": "viewer", "scope": "project/forest"}).json()
         assert ada_there.get("/projects/forest").status_code == 200
         assert ada_here.get("/projects/forest").status_code == 200
-        assert there.delete(f"/roles/{role['id']}").status_code == 204
+        assert other_client.delete(f"/roles/{role['id']}").status_code == 204
         assert ada_here.get("/projects/forest").status_code == 404
         assert ada_there.get("/projects/forest").status_code == 404
-        assert there.delete(f"/tokens/{made['id']}").status_code == 204
+        assert other_client.delete(f"/tokens/{made['id']}").status_code == 204
         assert ada_here.get("/me").status_code == 401
         assert ada_there.get("/me").status_code == 401
 
@@ -211,7 +216,7 @@ def test_two_servers_can_start_concurrently_on_an_empty_database(empty_postgresq
             assert client.get("/scopes", params={"total": "true"}).json()["total"] == 3
             admins = client.get("/roles").json()["items"]
             assert len(admins) == 1
-        server.tell()
+        server.stop()
 
 
 def test_second_server_on_a_data_folder_is_rejected_without_affecting_the_first(machine: Machine) -> None:
@@ -222,5 +227,5 @@ def test_second_server_on_a_data_folder_is_rejected_without_affecting_the_first(
     with first.client() as client:
         assert client.get("/me").status_code == 200
     assert (first.data / "server.json").exists()
-    first.tell(signal.SIGKILL)
-    machine.up().tell()  # files of a killed server do not prevent a start
+    first.stop(signal.SIGKILL)
+    machine.up().stop()  # files of a killed server do not prevent a start

@@ -231,7 +231,7 @@ def test_server_follows_changes_of_its_watched_folder(machine: Machine, files: P
     assert "large.yml" in _folder(server)["problem"]
     assert "cpus" in _folder(server)["problem"]
     assert "64Gi" in _requirements(server, "large")
-    log_entries = [json.loads(line) for line in server.process.told[1].splitlines()]
+    log_entries = [json.loads(line) for line in server.process.output[1].splitlines()]
     rejections = [line for line in log_entries if line["event"] == "folder rejected"]
     assert len(rejections) == 1
     assert "large.yml" in rejections[0]["problem"]
@@ -242,7 +242,7 @@ def test_server_follows_changes_of_its_watched_folder(machine: Machine, files: P
 
     _check_folder_edits(server, files)
     _check_folder_in_use(server, files)
-    ended = server.tell()
+    ended = server.stop()
     assert (ended.code, "Traceback" in ended.err) == (0, False)
 
 

@@ -15,7 +15,7 @@ WRITES = examples(fast=300, all=1000)
 WRITERS = 4
 
 # All compute resources with the number of their revisions and audit entries.
-KEPT = """
+STORED = """
 SELECT c.id, c.name, c.revision,
   (SELECT count(*) FROM revisions r WHERE r.object_id = c.id),
   (SELECT max(r.number) FROM revisions r WHERE r.object_id = c.id),
@@ -49,7 +49,7 @@ def test_acknowledged_writes_survive_kill_and_are_atomic(machine: Machine, datab
     with ThreadPoolExecutor(WRITERS) as writers:
         working = [writers.submit(_write, server, noted, writer) for writer in range(WRITERS)]
         assert noted.half.wait(120)
-        assert server.tell(signal.SIGKILL).code == -signal.SIGKILL
+        assert server.stop(signal.SIGKILL).code == -signal.SIGKILL
         ended = [work.result(60) for work in working]
     assert ended == ["cut off"] * WRITERS, "the server was killed too late"
     assert WRITES // 2 <= sum(noted.acknowledged.values()) < WRITES
@@ -96,7 +96,7 @@ def _check_whole(server: Running, database: tuple[str, ...], noted: Noted) -> No
     url = database[1] if database else f"sqlite:///{server.data / 'fairlead.db'}"
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.connect() as connection:
-        kept = {row.name: row for row in connection.execute(sa.text(KEPT))}
+        rows = {row.name: row for row in connection.execute(sa.text(STORED))}
         of_kind = " AND kind = 'compute_resource'"
         strays = [
             *connection.execute(sa.text(STRAY.format(table="revisions", more=""))),
@@ -105,8 +105,8 @@ def _check_whole(server: Running, database: tuple[str, ...], noted: Noted) -> No
         kinds = set(connection.execute(sa.text("SELECT kind FROM audit")).scalars())
     assert "compute_resource" in kinds
     assert strays == []
-    assert set(kept) <= set(noted.sent)
+    assert set(rows) <= set(noted.sent)
     for name, revision in noted.acknowledged.items():
-        assert kept[name].revision >= revision, name
-    for _id, name, revision, revisions, newest, entries in kept.values():
+        assert rows[name].revision >= revision, name
+    for _id, name, revision, revisions, newest, entries in rows.values():
         assert (revisions, newest, entries) == (revision, revision, revision), name

@@ -21,10 +21,10 @@ def test_keys_are_rotated_while_the_server_runs(machine: Machine, database: tupl
     with server.client() as client:
         _plant(client)
         old = keyrings.load_key_file(server.data / "secret.key")
-        told = "5 secrets encrypted with the new key; older keys stay until `fairlead keys forget`\n"
-        _command(machine, server, "rotate", database, told)
-        new, *kept = keyrings.load_key_file(server.data / "secret.key")
-        assert tuple(kept) == old
+        message = "5 secrets encrypted with the new key; older keys stay until `fairlead keys forget`\n"
+        _command(machine, server, "rotate", database, message)
+        new, *old_keys = keyrings.load_key_file(server.data / "secret.key")
+        assert tuple(old_keys) == old
         assert _open_all(server, database, (new,)) == VALUES
         with pytest.raises(Unavailable):
             _open_all(server, database, old)
@@ -40,15 +40,15 @@ def test_keys_are_rotated_while_the_server_is_stopped(machine: Machine) -> None:
     server = machine.up()
     with server.client() as client:
         _plant(client)
-    server.tell()
-    here = {"FAIRLEAD_DATA": str(server.data)}
+    server.stop()
+    variables = {"FAIRLEAD_DATA": str(server.data)}
     first = keyrings.load_key_file(server.data / "secret.key")
     for _ in range(2):
-        ended = machine.app("rotate-keys", variables=here)
+        ended = machine.app("rotate-keys", variables=variables)
         assert (ended.code, ended.err) == (0, "")
         assert _open_all(server, (), keyrings.load_key_file(server.data / "secret.key")[:1]) == VALUES
     assert len(keyrings.load_key_file(server.data / "secret.key")) == 3
-    assert machine.app("forget-keys", variables=here).out == "2 older keys deleted\n"
+    assert machine.app("forget-keys", variables=variables).out == "2 older keys deleted\n"
     last = keyrings.load_key_file(server.data / "secret.key")
     assert len(last) == 1
     assert set(last).isdisjoint(first)
@@ -66,7 +66,7 @@ def test_keys_in_the_environment_are_rotated_by_prepending_a_new_key(machine: Ma
     server = machine.up(variables={"FAIRLEAD_SECRET_KEYS": old})
     with server.client() as client:
         _plant(client)
-    server.tell()
+    server.stop()
     assert not (server.data / "secret.key").exists()
 
     both = {"FAIRLEAD_SECRET_KEYS": f"{new},{old}", "FAIRLEAD_DATA": str(server.data)}
@@ -85,7 +85,7 @@ def test_rotation_without_the_old_key_fails_and_changes_nothing(machine: Machine
     server = machine.up(variables={"FAIRLEAD_SECRET_KEYS": old})
     with server.client() as client:
         _plant(client)
-    server.tell()
+    server.stop()
     alone = {"FAIRLEAD_SECRET_KEYS": new, "FAIRLEAD_DATA": str(server.data)}
     ended = machine.app("rotate-keys", variables=alone)
     assert ended.code == 1
@@ -106,7 +106,7 @@ def test_key_in_use_is_not_removed(machine: Machine) -> None:
     server = machine.up()
     with server.client() as client:
         _plant(client)
-    server.tell()
+    server.stop()
     keyrings.rotate_key_file(server.data / "secret.key")
     ended = machine.app("forget-keys", "--data", str(server.data))
     assert ended.code == 1
@@ -114,9 +114,9 @@ def test_key_in_use_is_not_removed(machine: Machine) -> None:
     assert _open_all(server, (), keyrings.load_key_file(server.data / "secret.key")) == VALUES
 
 
-def _command(machine: Machine, server: Running, command: str, database: tuple[str, ...], told: str) -> None:
+def _command(machine: Machine, server: Running, command: str, database: tuple[str, ...], expected: str) -> None:
     ended = machine.start(str(FAIRLEAD), "keys", command, "--data", str(server.data), *database).wait()
-    assert (ended.code, ended.out, ended.err) == (0, told, "")
+    assert (ended.code, ended.out, ended.err) == (0, expected, "")
 
 
 def _plant(client: httpx2.Client) -> None:

@@ -143,11 +143,11 @@ def test_unreachable_provider_gives_503_while_api_tokens_work(shared_machine: Ma
 def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider: Provider) -> None:
     provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
     with server.anybody() as browser:
-        ways = browser.get("/api/v1/sessions").json()
-        assert (ways["link"], ways["oidc"]) == (False, {"issuer": provider.issuer, "url": "/login/oidc"})
-        here, *way = _follow(browser, f"{ways['oidc']['url']}?next=/compute-resources%3Fsearch%3Da")
-        assert here == f"{server.url}/compute-resources?search=a"
-        assert [address.partition("?")[0] for address in way] == [
+        methods = browser.get("/api/v1/sessions").json()
+        assert (methods["link"], methods["oidc"]) == (False, {"issuer": provider.issuer, "url": "/login/oidc"})
+        url, *redirects = _follow(browser, f"{methods['oidc']['url']}?next=/compute-resources%3Fsearch%3Da")
+        assert url == f"{server.url}/compute-resources?search=a"
+        assert [address.partition("?")[0] for address in redirects] == [
             f"{server.url}/login/callback",
             f"{provider.issuer}/authorize",
         ]
@@ -159,14 +159,14 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
         assert browser.post("/api/v1/departments", json={"name": "signed-in"}, headers=own_page).status_code == 201
         entry = browser.get("/api/v1/audit", params={"action": "token.create", "limit": "1"}).json()["items"][0]
         assert (entry["user"], entry["via"]) == ("grace", "oidc")
-        again = browser.get(way[0])
+        again = browser.get(redirects[0])
         assert "failed=this%20browser%20did%20not%20begin" in again.headers["location"]
         assert browser.delete("/api/v1/sessions", headers=own_page).status_code == 204
         _check_refusal(browser.get("/api/v1/me"))
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("claims", "message"),
     [
         ({"nonce": "other"}, "another%20sign-in"),
         ({"aud": "grafana"}, "grafana"),
@@ -175,13 +175,13 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
     ],
 )
 def test_claims_of_a_browser_sign_in_are_validated(
-    server: Running, provider: Provider, said: dict[str, object], told: str
+    server: Running, provider: Provider, claims: dict[str, object], message: str
 ) -> None:
-    provider.desk.said = said
+    provider.desk.said = claims
     with server.anybody() as browser:
-        here, *_ = _follow(browser, "/login/oidc")
-        assert here.startswith(f"{server.url}/sign-in?failed=")
-        assert told in here
+        url, *_ = _follow(browser, "/login/oidc")
+        assert url.startswith(f"{server.url}/sign-in?failed=")
+        assert message in url
         assert not browser.cookies
 
 
@@ -199,8 +199,8 @@ def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(s
         pass  # stopped, so its port is closed
     server = shared_machine.up(data="gone", variables=provider.sign_in)
     with server.anybody() as browser:
-        here, *_ = _follow(browser, "/login/oidc")
-        assert here.startswith(f"{server.url}/sign-in?failed=the%20keys%20of%20the%20issuer")
+        url, *_ = _follow(browser, "/login/oidc")
+        assert url.startswith(f"{server.url}/sign-in?failed=the%20keys%20of%20the%20issuer")
         assert browser.get("/api/v1/sessions").status_code == 200
     with server.client() as client:
         assert client.get("/me").status_code == 200
@@ -208,12 +208,12 @@ def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(s
 
 def _follow(browser: httpx2.Client, path: str) -> list[str]:
     """Follow redirects like a browser, and return the URLs, last first. The last URL need not exist."""
-    way = [path]
-    while (answer := browser.get(way[0])).is_redirect:
+    urls = [path]
+    while (answer := browser.get(urls[0])).is_redirect:
         assert answer.status_code in (302, 303), answer.text
-        way.insert(0, str(answer.next_request.url) if answer.next_request else "")
-        if not way[0].partition("?")[0].endswith(("/authorize", "/login/callback")):
-            return way[:-1]
+        urls.insert(0, str(answer.next_request.url) if answer.next_request else "")
+        if not urls[0].partition("?")[0].endswith(("/authorize", "/login/callback")):
+            return urls[:-1]
     raise AssertionError(answer.text)
 
 

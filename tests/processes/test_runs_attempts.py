@@ -116,7 +116,7 @@ def test_server_killed_between_attempts_continues_with_the_next_one(platform: Pl
     for each in (run, stopped):
         until(lambda each=each: each.refresh().data["reason"] == "Retrying", LONG)  # type: ignore[misc]
     port = platform.server.url.rpartition(":")[2]
-    platform.server.tell(signal.SIGKILL)
+    platform.server.stop(signal.SIGKILL)
     after = replace(platform, server=machine.up("--port", port, variables=CAPACITY))
     assert stopped.stop().data["message"].endswith(" before attempt 2 started")
     ended = end(run, LONG)

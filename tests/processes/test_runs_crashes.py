@@ -32,7 +32,7 @@ def platform(machine: Machine) -> Iterator[Platform]:
 def restart(platform: Platform, machine: Machine) -> Platform:
     """Kill the server and start it again on the same folder, at the same address."""
     port = platform.server.url.rpartition(":")[2]
-    platform.server.tell(signal.SIGKILL)
+    platform.server.stop(signal.SIGKILL)
     return replace(platform, server=machine.up("--port", port, variables=CAPACITY))
 
 
@@ -67,7 +67,7 @@ def test_runs_end_correctly_and_run_once_when_the_server_is_killed(platform: Pla
 def test_run_continues_without_a_server_and_its_outcome_is_recorded_later(platform: Platform, machine: Machine) -> None:
     run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done; echo went")
     reach(run, "running")
-    platform.server.tell(signal.SIGKILL)
+    platform.server.stop(signal.SIGKILL)
     (platform.shared / "go").touch()
     until(lambda: not find_processes(run.id))
     restart(platform, machine)
@@ -76,17 +76,17 @@ def test_run_continues_without_a_server_and_its_outcome_is_recorded_later(platfo
 
 
 def test_run_that_ignores_sigterm_is_killed_even_after_a_server_restart(platform: Platform, machine: Machine) -> None:
-    heard = platform.file("heard")
-    run = platform.shell(f"trap 'echo no >> {heard}' TERM; echo deaf; while true; do sleep 0.1; done")
+    signal_file = platform.file("heard")
+    run = platform.shell(f"trap 'echo no >> {signal_file}' TERM; echo deaf; while true; do sleep 0.1; done")
     hear(run, "deaf")
     others = [Run(platform.project.api, run.data) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         assert {other.data["state"] for other in pool.map(Run.stop, others)} == {"stopping"}
-    until(heard.read_text)
+    until(signal_file.read_text)
     restart(platform, machine)
     ended = end(run)
     assert (ended["state"], ended["message"], ended["exit_code"]) == ("stopped", "stopped by root@localhost", 137)
-    assert heard.read_text() == "no\n"
+    assert signal_file.read_text() == "no\n"
     assert find_processes(run.id) == []
     assert [event["state"] for event in run.events()].count("stopping") == 1
 
@@ -122,7 +122,7 @@ def test_supervisor_death_without_a_server_is_reported_after_restart(platform: P
     run = platform.shell("sleep 300")
     reach(run, "running")
     supervisor = platform.supervisor_of(run)
-    platform.server.tell(signal.SIGKILL)
+    platform.server.stop(signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
     restart(platform, machine)
     assert end(run)["reason"] == "SupervisorLost"
@@ -194,12 +194,12 @@ def stop_after(run: Run, seconds: float) -> Run:
 
 def find_sleepers(seconds: str) -> list[str]:
     """The processes that sleep for an odd while."""
-    found = []
+    pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
                 if file.read() == f"sleep\0{seconds}\0".encode():
-                    found.append(name)
+                    pids.append(name)
         except OSError:
             continue
-    return found
+    return pids

@@ -26,20 +26,22 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "handler", "told"), MISTAKES)
-def test_invalid_code_fails_with_a_clear_message(platform: Platform, text: str, handler: str | None, told: str) -> None:
+@pytest.mark.parametrize(("text", "handler", "message"), MISTAKES)
+def test_invalid_code_fails_with_a_clear_message(
+    platform: Platform, text: str, handler: str | None, message: str
+) -> None:
     ended = end(submit_unchecked(platform, text, handler))
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "ExitCode", 1)
-    assert told in ended["message"]
+    assert message in ended["message"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("def train(): pass", "no function 'trian' in "), ("def train(:", "line 1")]
+    ("text", "message"), [("def train(): pass", "no function 'trian' in "), ("def train(:", "line 1")]
 )
-def test_sdk_reports_invalid_code_before_submitting(platform: Platform, text: str, told: str) -> None:
+def test_sdk_reports_invalid_code_before_submitting(platform: Platform, text: str, message: str) -> None:
     (platform.shared / "wrong.py").write_text(text)
     function = platform.project.function("wrong", source=str(platform.shared / "wrong.py"), handler="trian")
-    with pytest.raises(Unreadable, match=told):
+    with pytest.raises(Unreadable, match=message):
         function.run()
 
 
@@ -126,8 +128,8 @@ def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(text)
     packed = packing.pack_path(folder / "main.py")
-    said: dict[str, Any] = {"name": "mistake", "source": packed.source, "code": packed.digest}
+    definition: dict[str, Any] = {"name": "mistake", "source": packed.source, "code": packed.digest}
     connection = platform.project.api
     connection.put_bytes(f"/projects/default/code/{packed.digest}", packed.archive)
-    function = said | ({} if handler is None else {"handler": handler})
+    function = definition | ({} if handler is None else {"handler": handler})
     return Run(connection, connection.post("/projects/default/runs", {"function": function}))

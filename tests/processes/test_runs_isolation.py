@@ -28,8 +28,8 @@ def test_run_cannot_read_files_of_the_server(platform: Platform, name: str) -> N
     file = platform.server.data / name
     run = platform.shell(TRY_TO_READ.format(path=file, data=platform.server.data))
     assert end(run)["state"] == "completed"
-    told = "".join(line.text for line in run.read_logs() if line.stream == "stdout").split()
-    assert told in ([], written(platform))
+    output = "".join(line.text for line in run.read_logs() if line.stream == "stdout").split()
+    assert output in ([], written(platform))
     assert run.files() == []
     for path in ("link", "hard", f"down/data/{name}", f"../../../../{name}", f"down/../../../../../{name}"):
         with pytest.raises(NotFound):
@@ -48,12 +48,12 @@ def test_run_sees_only_its_own_processes_and_environment(platform: Platform) -> 
         "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls /proc | grep -cE '^[0-9]+$'; ls -l /proc/self/fd"
     )
     assert end(run)["state"] == "completed"
-    seen = run.logs()
-    assert "other-run" not in seen
-    assert "the-servers-own" not in seen
-    assert f"FAIRLEAD_RUN={run.id}" in seen
-    assert "FAIRLEAD_TOKEN" not in seen
-    assert int(seen.split("FAIRLEAD_RUN")[-1].split("total")[0].split()[-1]) < 8
+    log = run.logs()
+    assert "other-run" not in log
+    assert "the-servers-own" not in log
+    assert f"FAIRLEAD_RUN={run.id}" in log
+    assert "FAIRLEAD_TOKEN" not in log
+    assert int(log.split("FAIRLEAD_RUN")[-1].split("total")[0].split()[-1]) < 8
     other.stop()
     end(other)
 

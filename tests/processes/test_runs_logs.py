@@ -114,7 +114,7 @@ def test_following_resumes_after_a_server_restart(machine: Machine) -> None:
         following.start()
         until(lambda: b"".join(read) == b"1\n2\n3\n")
         port = platform.server.url.rpartition(":")[2]
-        platform.server.tell(signal.SIGKILL)
+        platform.server.stop(signal.SIGKILL)
         go.touch()
         platform = replace(platform, server=machine.up("--port", port))
         following.join(30)

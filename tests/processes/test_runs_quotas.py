@@ -20,11 +20,11 @@ CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=64,runs=20"}
 def platform(machine: Machine) -> Iterator[Platform]:
     """A server with a department, whose runs may be two at once, and a project in it and one beside it."""
     with execution.open_platform(machine, variables=CAPACITY) as opened:
-        found(opened)
+        create_projects(opened)
         yield opened
 
 
-def found(platform: Platform, runs: int = 2) -> None:
+def create_projects(platform: Platform, runs: int = 2) -> None:
     """Make the department, whose quota is a number of runs, and the projects."""
     connection = platform.project.api
     connection.post("/departments", {"name": "vision", "parent": "cluster/local"})
@@ -35,8 +35,8 @@ def found(platform: Platform, runs: int = 2) -> None:
 
 def submit(platform: Platform, text: str, project: str = "forest") -> Run:
     """Submit a shell script in a project."""
-    there = Project(platform.project.api, project)
-    return there.function("shell", command=["bash", "-c", text]).run()
+    target = Project(platform.project.api, project)
+    return target.function("shell", command=["bash", "-c", text]).run()
 
 
 def ask(platform: Platform, path: str) -> Any:
@@ -57,9 +57,9 @@ def test_third_run_waits_with_a_reason_under_a_quota_of_two(platform: Platform) 
     quota = "2 of 2 runs active in the department/vision quota; one of them is run "
     assert why["message"] in [f"{quota}{name}" for name in names]
     assert why["fit"]["verdict"] == "later"
-    assert sorted(way["run_id"] for way in why["fit"]["suggestions"] if way["kind"] == "wait") == sorted(
-        run.id for run in running
-    )
+    assert sorted(
+        suggestion["run_id"] for suggestion in why["fit"]["suggestions"] if suggestion["kind"] == "wait"
+    ) == sorted(run.id for run in running)
     used = ask(platform, "/policies/project/forest/effective")["quotas"]
     assert [(quota["scope"], quota["used"]["runs"]) for quota in used] == [("department/vision", 2)]
     assert end(submit(platform, "true", "lake"))["state"] == "completed"  # which no quota holds
@@ -86,7 +86,7 @@ def test_two_servers_together_never_exceed_a_quota(machine: Machine, postgresql_
         keys = (first.server.data / "secret.key").read_text().split()[0]
         variables = capacity | {"FAIRLEAD_SECRET_KEYS": keys}
         second = replace(first, server=machine.up("--database", postgresql_url, data="other", variables=variables))
-        found(first, runs=3)
+        create_projects(first, runs=3)
         inside = first.file("inside")
         wait = f"until [ $(grep -c + {inside}) -ge 3 ]; do sleep 0.02; done; sleep 0.2"
         runs = [

@@ -80,9 +80,9 @@ def test_second_server_on_the_same_data_folder_exits_with_a_reason(machine: Mach
     words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
     both = [machine.start(*words) for _ in range(2)]
     (ended,) = until(lambda: [process for process in both if process.poll() is not None])
-    assert "a server is already running on" in ended.told[1]
+    assert "a server is already running on" in ended.output[1]
     (serving,) = (process for process in both if process is not ended)
-    until(lambda: "listening on" in serving.told[0])
+    until(lambda: "listening on" in serving.output[0])
     assert serving.poll() is None
 
 
@@ -97,7 +97,7 @@ def test_idle_server_shuts_down_only_without_active_runs(machine: Machine) -> No
         assert find_processes(run.id) == []
         again = machine.up("--port", platform.server.url.rpartition(":")[2])
         assert end(run)["state"] == "completed"
-        assert again.tell().code == 0
+        assert again.stop().code == 0
 
 
 def look_for(seconds: float, true: Callable[[], bool]) -> None:
@@ -110,11 +110,11 @@ def look_for(seconds: float, true: Callable[[], bool]) -> None:
 
 def count_servers(home: Path) -> int:
     """How many servers serve a folder."""
-    found = 0
+    servers = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        found += b"fairlead.app" in words and f"--data={home}".encode() in words
-    return found
+        servers += b"fairlead.app" in words and f"--data={home}".encode() in words
+    return servers

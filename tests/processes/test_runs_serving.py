@@ -42,9 +42,9 @@ def platform(machine: Machine) -> Iterator[Platform]:
         yield opened
 
 
-def serve(platform: Platform, **asked: Any) -> Run:
+def serve(platform: Platform, **request: Any) -> Run:
     """A served function that answers."""
-    run = platform.python(MODEL, "predict", action="serve", inputs={"scale": 10}, **asked)
+    run = platform.python(MODEL, "predict", action="serve", inputs={"scale": 10}, **request)
     await_ready(run)
     return run
 
@@ -65,16 +65,16 @@ def ask(platform: Platform, run: Run, **inputs: Any) -> tuple[int, Any]:
 def restart(platform: Platform, machine: Machine) -> Platform:
     """Kill the server and start it again on the same folder, at the same address."""
     port = platform.server.url.rpartition(":")[2]
-    platform.server.tell(signal.SIGKILL)
+    platform.server.stop(signal.SIGKILL)
     return replace(platform, server=machine.up("--port", port))
 
 
 def test_served_function_answers_requests_through_the_server(platform: Platform) -> None:
     run = serve(platform)
-    status, said = ask(platform, run, x=4)
-    assert (status, said["y"]) == (200, 40)
-    status, said = ask(platform, run, z=1)
-    assert (status, "its signature is predict(x=1, code=None)" in said["error"]) == (400, True)
+    status, body = ask(platform, run, x=4)
+    assert (status, body["y"]) == (200, 40)
+    status, body = ask(platform, run, z=1)
+    assert (status, "its signature is predict(x=1, code=None)" in body["error"]) == (400, True)
     assert run.logs().startswith("started\ninit\n")
     run.stop()
     assert end(run)["state"] == "stopped"
@@ -105,7 +105,7 @@ def test_served_run_survives_without_a_server_and_is_still_restarted(platform: P
     platform = restart(platform, machine)
     assert ask(platform, run)[1]["pid"] == before
     (worker,) = [pid for pid in find_processes(run.id) if is_python(pid)]
-    platform.server.tell(signal.SIGKILL)
+    platform.server.stop(signal.SIGKILL)
     os.kill(worker, signal.SIGKILL)
     until(lambda: worker not in find_processes(run.id))
     platform = restart(platform, machine)

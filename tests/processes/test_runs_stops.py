@@ -118,9 +118,9 @@ def test_server_shutdown_leaves_runs_running(machine: Machine) -> None:
     with execution.open_platform(machine) as platform:
         run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
         reach(run, "running")
-        assert platform.server.tell().code == 0
+        assert platform.server.stop().code == 0
         assert find_processes(run.id)
         (platform.shared / "go").touch()
         again: Running = machine.up("--port", platform.server.url.rpartition(":")[2])
         assert end(run)["state"] == "completed"
-        assert again.tell().code == 0
+        assert again.stop().code == 0

@@ -69,7 +69,7 @@ def test_runs_of_a_killed_server_finish_after_it_restarts(pair: Pair, machine: M
     lost = [run for run in runs if first.folder_of(run).exists()]
     unaffected = [run for run in runs if run not in lost]
     assert len(lost) == len(unaffected) == 3
-    first.server.tell(signal.SIGKILL)
+    first.server.stop(signal.SIGKILL)
     (first.shared / "go").touch()
     client = ApiClient(second.server.url, second.server.token)
     assert [end(Run(client, run.data))["state"] for run in unaffected] == ["completed"] * 3

@@ -172,27 +172,29 @@ def test_secret_reaches_the_run_and_is_masked_in_logs(platform: Platform) -> Non
 def test_startup_message_describes_the_isolation_of_runs(
     nobody: Platform, bare_nobody: Platform, bare_root: Platform
 ) -> None:
-    said = [opened.server.process.told[0].split("runs ")[1].split("\n")[0].strip() for opened in (nobody, bare_nobody)]
-    assert said[0] == "on this machine, as your user, which is also the server's"
-    assert said[1].startswith(f"{said[0]}; volumes cannot be mounted (unshare: operation not permitted)")
-    assert "each run as a separate user; volumes cannot be mounted" in bare_root.server.process.told[0]
+    messages = [
+        opened.server.process.output[0].split("runs ")[1].split("\n")[0].strip() for opened in (nobody, bare_nobody)
+    ]
+    assert messages[0] == "on this machine, as your user, which is also the server's"
+    assert messages[1].startswith(f"{messages[0]}; volumes cannot be mounted (unshare: operation not permitted)")
+    assert "each run as a separate user; volumes cannot be mounted" in bare_root.server.process.output[0]
 
 
 def test_volume_without_namespaces_fails_with_a_message(bare_nobody: Platform, bare_root: Platform) -> None:
-    asked = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
+    volume = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
     for opened in (bare_nobody, bare_root):
-        ended = end(opened.shell("true", volumes=[asked]))
+        ended = end(opened.shell("true", volumes=[volume]))
         assert (ended["state"], ended["reason"]) == ("failed", "StartFailed")
         assert ended["message"].startswith("cannot mount /data: this machine does not support mounts for runs")
 
 
 def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(nobody: Platform) -> None:
     data = nobody.server.data
-    asked = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
+    volume = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
     run = nobody.shell(
         f"id -u; touch /data/x; cat {data}/token {data}/secret.key; ls {data}; umount {data};"
         f"cat /proc/1/root{data}/token; unshare -Urm sh -c 'umount -l {data}; cat {data}/token'; ls /data; true",
-        volumes=[asked],
+        volumes=[volume],
         run_as_user=1234,
     )
     assert end(run)["state"] == "completed"

@@ -22,18 +22,18 @@ def volume(kind: str, name: str, path: str, /, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         volume("persistent_volume_claim", "data", "/data", size="1Gi"),
         volume("ephemeral", "data", "/opt/data/deep", size="1Gi"),
         volume("empty_dir", "data", "/var/data"),
         volume("empty_dir", "data", "/usr/share/data"),
     ],
-    ids=lambda asked: asked["mount_path"],
+    ids=lambda requested: requested["mount_path"],
 )
-def test_ephemeral_volume_is_writable_and_removed_with_the_run(platform: Platform, asked: dict[str, Any]) -> None:
-    path = asked["mount_path"]
-    run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[asked])
+def test_ephemeral_volume_is_writable_and_removed_with_the_run(platform: Platform, requested: dict[str, Any]) -> None:
+    path = requested["mount_path"]
+    run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[requested])
     assert end(run)["state"] == "completed"
     assert run.logs().startswith("hello\n")
     until(
@@ -45,37 +45,37 @@ def test_ephemeral_volume_is_writable_and_removed_with_the_run(platform: Platfor
 
 
 def test_shared_volume_keeps_files_for_later_runs_and_other_users(platform: Platform) -> None:
-    asked = [volume("shared_volume", "v", "/shared", claim_name="dataset")]
-    assert end(platform.shell("echo one > /shared/file; mkdir /shared/folder; touch /shared/folder/x", volumes=asked))
+    volumes = [volume("shared_volume", "v", "/shared", claim_name="dataset")]
+    assert end(platform.shell("echo one > /shared/file; mkdir /shared/folder; touch /shared/folder/x", volumes=volumes))
     second = platform.shell(
-        "cat /shared/file; echo two >> /shared/file; touch /shared/folder/y; ls /shared/folder", volumes=asked
+        "cat /shared/file; echo two >> /shared/file; touch /shared/folder/y; ls /shared/folder", volumes=volumes
     )
     assert (end(second)["state"], second.logs()) == ("completed", "one\nx\ny\n")
-    third = platform.shell("cat /shared/file", volumes=asked, run_as_user=4321)
+    third = platform.shell("cat /shared/file", volumes=volumes, run_as_user=4321)
     assert (end(third)["state"], third.logs()) == ("completed", "one\ntwo\n")
 
 
 def test_two_runs_use_a_shared_volume_concurrently(platform: Platform) -> None:
-    asked = [volume("shared_volume", "v", "/shared", claim_name="models")]
-    first = platform.shell("until [ -e /shared/there ]; do sleep 0.05; done; echo seen", volumes=asked)
-    second = platform.shell("touch /shared/there", volumes=asked)
+    volumes = [volume("shared_volume", "v", "/shared", claim_name="models")]
+    first = platform.shell("until [ -e /shared/there ]; do sleep 0.05; done; echo seen", volumes=volumes)
+    second = platform.shell("touch /shared/there", volumes=volumes)
     assert [end(run)["state"] for run in (second, first)] == ["completed", "completed"]
 
 
 def test_read_only_volume_rejects_writes(platform: Platform) -> None:
     writing = [volume("shared_volume", "v", "/shared", claim_name="models")]
     assert end(platform.shell("echo kept > /shared/kept", volumes=writing))["state"] == "completed"
-    asked = writing[0] | {"read_only": True}
-    run = platform.shell("cat /shared/kept; echo no > /shared/kept", volumes=[asked])
+    read_only = writing[0] | {"read_only": True}
+    run = platform.shell("cat /shared/kept; echo no > /shared/kept", volumes=[read_only])
     assert "Read-only file system" in end(run)["message"]
     assert "kept\n" in run.logs()
 
 
 def test_secret_volume_is_private_to_the_run_and_not_on_disk(platform: Platform) -> None:
     platform.project.set_secret("CERTIFICATE", "hush-hush\nquiet")
-    asked = [volume("secret", "cert", "/certificates", name="CERTIFICATE")]
+    volumes = [volume("secret", "cert", "/certificates", name="CERTIFICATE")]
     look = "cd /certificates; stat -c %a CERTIFICATE; wc -c < CERTIFICATE; cat CERTIFICATE; echo; ls -A"
-    run = platform.shell(f"{look}; echo x > other", volumes=asked)
+    run = platform.shell(f"{look}; echo x > other", volumes=volumes)
     assert "Read-only file system" in end(run)["message"]
     assert run.logs().startswith("400\n15\n***\nCERTIFICATE\n")
     for file, content in read_files(platform.folder_of(run)):
@@ -83,9 +83,9 @@ def test_secret_volume_is_private_to_the_run_and_not_on_disk(platform: Platform)
 
 
 def test_memory_volume_has_the_requested_size(platform: Platform) -> None:
-    asked = [volume("empty_dir", "cache", "/cache", medium="Memory", size="16Mi")]
+    volumes = [volume("empty_dir", "cache", "/cache", medium="Memory", size="16Mi")]
     run = platform.shell(
-        "df -B1 --output=fstype,size /cache | tail -1; head -c 32M /dev/zero > /cache/x", volumes=asked
+        "df -B1 --output=fstype,size /cache | tail -1; head -c 32M /dev/zero > /cache/x", volumes=volumes
     )
     assert "No space left on device" in end(run)["message"]
     assert run.logs().split()[:2] == ["tmpfs", str(16 << 20)]
@@ -98,8 +98,8 @@ def test_shared_memory_has_the_requested_size(platform: Platform) -> None:
 
 
 def test_volume_mounted_over_a_host_folder_does_not_change_it(platform: Platform) -> None:
-    asked = [volume("empty_dir", "etc", "/etc/fairlead-test"), volume("empty_dir", "mnt", "/mnt")]
-    run = platform.shell("touch /mnt/mine /etc/fairlead-test/mine; ls /mnt; cat /etc/hostname", volumes=asked)
+    volumes = [volume("empty_dir", "etc", "/etc/fairlead-test"), volume("empty_dir", "mnt", "/mnt")]
+    run = platform.shell("touch /mnt/mine /etc/fairlead-test/mine; ls /mnt; cat /etc/hostname", volumes=volumes)
     assert end(run)["state"] == "completed"
     assert run.logs().startswith("mine\n")
     inside = platform.shell("ls -d /etc/fairlead-test /mnt/mine")
@@ -107,14 +107,14 @@ def test_volume_mounted_over_a_host_folder_does_not_change_it(platform: Platform
 
 
 def test_nested_volume_is_mounted_at_its_path(platform: Platform) -> None:
-    asked = [volume("empty_dir", "outer", "/outer"), volume("empty_dir", "inner", "/outer/inner", medium="Memory")]
-    run = platform.shell("touch /outer/a /outer/inner/b; find /outer -type f | sort", volumes=asked)
+    volumes = [volume("empty_dir", "outer", "/outer"), volume("empty_dir", "inner", "/outer/inner", medium="Memory")]
+    run = platform.shell("touch /outer/a /outer/inner/b; find /outer -type f | sort", volumes=volumes)
     assert (end(run)["state"], run.logs()) == ("completed", "/outer/a\n/outer/inner/b\n")
 
 
 def test_volume_is_removed_after_the_supervisor_is_killed(platform: Platform) -> None:
-    asked = [volume("empty_dir", "data", "/data")]
-    run = platform.shell("echo x > /data/left; echo up; sleep 60", volumes=asked)
+    volumes = [volume("empty_dir", "data", "/data")]
+    run = platform.shell("echo x > /data/left; echo up; sleep 60", volumes=volumes)
     hear(run, "up")
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
     assert end(run)["reason"] == "SupervisorLost"

@@ -20,7 +20,7 @@ WORDS = {"cpu": "CPU core", "memory": "memory"}
 LARGE, QUICK, WHOLE = {"cpu": 1, "mem": "3Gi"}, {"cpu": 3, "mem": "1Gi"}, {"cpu": 4, "mem": "4Gi"}
 SIZES = [*[LARGE, QUICK] * 5, LARGE, WHOLE]
 AMOUNT = r"(\S+(?: [GM]iB)?)"
-TOLD = re.compile(rf"needs {AMOUNT} (CPU cores?|memory); {AMOUNT} of {AMOUNT} free on (\S+)\. In use by ([^;]+)")
+NEEDS = re.compile(rf"needs {AMOUNT} (CPU cores?|memory); {AMOUNT} of {AMOUNT} free on (\S+)\. In use by ([^;]+)")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Held:
     """A run that goes on until it is let go, and what it asks for as people write it."""
 
     run: Run
-    asked: dict[str, str]
+    requested: dict[str, str]
     gate: Path
 
     @property
@@ -71,20 +71,20 @@ def settle(platform: Platform, running: list[Held], waiting: list[Held]) -> None
     until(lambda: all(held.run.refresh().data["reason"] == "Unschedulable" for held in waiting))
 
 
-def check_told(platform: Platform, held: Held, running: list[Held]) -> Any:
+def check_reason(platform: Platform, held: Held, running: list[Held]) -> Any:
     """Compare the explanation of a run with the facts, and return it."""
     with platform.server.client() as client:
         why, (node,) = client.get(f"/runs/{held.run.id}/why").json(), client.get("/nodes").json()
     assert (why["state"], why["fit"]["verdict"]) == ("queued", "later")
-    lacking = [name for name, amount in held.asked.items() if nanos(amount) > nanos(node["free"][name])]
-    told = TOLD.findall(why["message"])
-    assert [word.removesuffix("s") for _, word, *_ in told] == [WORDS[name] for name in lacking]
-    for resource, (asked, _, free, has, where, holders) in zip(lacking, told, strict=True):
-        assert (asked, where) == (show(held.asked[resource]), node["name"])
+    lacking = [name for name, amount in held.requested.items() if nanos(amount) > nanos(node["free"][name])]
+    needs = NEEDS.findall(why["message"])
+    assert [word.removesuffix("s") for _, word, *_ in needs] == [WORDS[name] for name in lacking]
+    for resource, (needed, _, free, has, where, holders) in zip(lacking, needs, strict=True):
+        assert (needed, where) == (show(held.requested[resource]), node["name"])
         assert (free, has) == (show(node["free"][resource]), show(node["capacity"][resource]))
         assert sorted(re.findall(r"(\S+?)(?:,|$| and)", holders)) == sorted(each.name for each in running)
         used = nanos(node["capacity"][resource]) - nanos(node["free"][resource])
-        assert sum(nanos(each.asked[resource]) for each in running) == used
+        assert sum(nanos(each.requested[resource]) for each in running) == used
     return why
 
 
@@ -95,15 +95,16 @@ def check_waits(held: Held, suggestions: Any, running: list[Held]) -> list[Held]
         each
         for each in running
         if all(
-            nanos(held.asked[name]) + sum(nanos(other.asked[name]) for other in others[each.run.id]) <= nanos(has)
+            nanos(held.requested[name]) + sum(nanos(other.requested[name]) for other in others[each.run.id])
+            <= nanos(has)
             for name, has in (("cpu", "4"), ("memory", "4Gi"))
         )
     ]
-    waits = {way["run_id"]: way["message"] for way in suggestions if way["kind"] == "wait"}
+    waits = {suggestion["run_id"]: suggestion["message"] for suggestion in suggestions if suggestion["kind"] == "wait"}
     assert waits.keys() == {each.run.id for each in enough}
     for each in enough:
-        cores = f"{each.asked['cpu']} CPU core{'s' * (each.asked['cpu'] != '1')}"
-        holds = f"which uses {cores} and {show(each.asked['memory'])} memory on "
+        cores = f"{each.requested['cpu']} CPU core{'s' * (each.requested['cpu'] != '1')}"
+        holds = f"which uses {cores} and {show(each.requested['memory'])} memory on "
         assert waits[each.run.id].startswith(f"wait for run {each.name}, {holds}")
     return enough
 
@@ -114,7 +115,7 @@ def test_twelve_waiting_runs_give_correct_reasons(platform: Platform) -> None:
     running, waiting = runs[:2], runs[2:]
     while waiting:
         settle(platform, running, waiting)
-        whys = [check_told(platform, held, running) for held in waiting]
+        whys = [check_reason(platform, held, running) for held in waiting]
         assert [why["ahead"] for why in whys] == list(range(len(waiting)))
         waited_for = [
             check_waits(held, why["fit"]["suggestions"], running) for held, why in zip(waiting, whys, strict=True)
@@ -133,12 +134,12 @@ def test_twelve_waiting_runs_give_correct_reasons(platform: Platform) -> None:
 def test_cli_prints_the_same_explanation(platform: Platform, shared_machine: Machine) -> None:
     running, waiting = (submit(platform, number, WHOLE) for number in (20, 21))
     settle(platform, [running], [waiting])
-    why = check_told(platform, waiting, [running])
+    why = check_reason(platform, waiting, [running])
     where = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
-    said = shared_machine.fairlead("why", waiting.run.id, variables=where)
-    assert (said.code, said.err) == (0, "")
-    assert said.out.splitlines()[0] == f"queued: {why['message']}"
-    assert f"1. wait for run {running.name}, which uses 4 CPU cores and 4 GiB memory on " in said.out
+    explained = shared_machine.fairlead("why", waiting.run.id, variables=where)
+    assert (explained.code, explained.err) == (0, "")
+    assert explained.out.splitlines()[0] == f"queued: {why['message']}"
+    assert f"1. wait for run {running.name}, which uses 4 CPU cores and 4 GiB memory on " in explained.out
     running.gate.touch()
     waiting.gate.touch()
     assert [run["state"] for run in end_all([running.run, waiting.run])] == ["completed"] * 2
@@ -150,7 +151,7 @@ def test_suggestion_is_applied_before_and_after_submission(platform: Platform) -
     waits = platform.shell("echo changed", resources={"cpu": 2})
     until(lambda: waits.why().suggestions)
     why = waits.why()
-    assert [way.kind for way in why.suggestions] == ["lower", "wait"]
+    assert [suggestion.kind for suggestion in why.suggestions] == ["lower", "wait"]
     assert f"2. wait for run shell-{holds.id}, which uses 3 CPU cores on " in why
     changed = why.apply(1)
     with pytest.raises(Conflict, match="changes nothing"):

@@ -31,7 +31,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.planted: dict[str, str] = {}
-        self.said: dict[str, str] = {}
+        self.responses: dict[str, str] = {}
         self.statuses: set[int] = set()
 
     def plant(self, name: str) -> str:
@@ -49,14 +49,14 @@ class Ledger:
         answer.read()
         self.statuses.add(answer.status_code)
         request = answer.request
-        told = f"{answer.headers}\n{answer.text}"
-        self.said[f"{len(self.said)}: {request.method} {request.url.path} -> {answer.status_code}"] = told
+        response = f"{answer.headers}\n{answer.text}"
+        self.responses[f"{len(self.responses)}: {request.method} {request.url.path} -> {answer.status_code}"] = response
 
     def forgive(self) -> None:
         """The last answer may say what it said."""
-        self.said.popitem()
+        self.responses.popitem()
 
-    def found_in(self, content: bytes) -> list[str]:
+    def find_planted(self, content: bytes) -> list[str]:
         """The planted texts in some bytes, also in other spellings."""
         return [name for name, text in self.planted.items() if any(form in content for form in _spellings(text))]
 
@@ -82,16 +82,16 @@ def test_secrets_are_not_in_responses_logs_files_or_database(
     _trust_this_machine(machine, own_database, ledger)
     assert {200, 201, 204, 303, 400, 401, 403, 404, 409, 412, 415, 422, 428, 500} <= ledger.statuses
 
-    said = {where: ledger.found_in(text.encode()) for where, text in ledger.said.items()}
-    assert {where: found for where, found in said.items() if found} == {}
+    leaks = {where: ledger.find_planted(text.encode()) for where, text in ledger.responses.items()}
+    assert {where: names for where, names in leaks.items() if names} == {}
     assert sum(file.stat().st_size for file in machine.folder.glob("*.err")) > 20_000
     for file in sorted(machine.folder.glob("*.err")):
-        assert ledger.found_in(file.read_bytes()) == [], file
+        assert ledger.find_planted(file.read_bytes()) == [], file
     for file in sorted(machine.folder.glob("*.out")):
-        assert set(ledger.found_in(file.read_bytes())) <= {"word"}, file  # the link is printed
-    kept = list(_kept(machine.folder / "data", own_database))
-    assert sum(map(len, kept)) > 20_000
-    assert [name for content in kept for name in ledger.found_in(content)] == []
+        assert set(ledger.find_planted(file.read_bytes())) <= {"word"}, file  # the link is printed
+    stored = list(_read_stored(machine.folder / "data", own_database))
+    assert sum(map(len, stored)) > 20_000
+    assert [name for content in stored for name in ledger.find_planted(content)] == []
 
 
 def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Provider, ledger: Ledger) -> None:
@@ -117,9 +117,9 @@ def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Pro
         client.get("/me", headers={"Authorization": good})
     _look_around(server, ledger)
     # As it is while the server runs: with what SQLite has not yet put into its place.
-    for content in _kept(server.data, database):
-        assert ledger.found_in(content) == []
-    server.tell(signal.SIGKILL)
+    for content in _read_stored(server.data, database):
+        assert ledger.find_planted(content) == []
+    server.stop(signal.SIGKILL)
 
 
 def _sign_in(server: Running, provider: Provider, ledger: Ledger) -> None:
@@ -129,16 +129,16 @@ def _sign_in(server: Running, provider: Provider, ledger: Ledger) -> None:
             browser.event_hooks = {"response": [ledger.listen]}
             address = browser.get("/login/oidc").headers["location"]
             ledger.forgive()  # the cookie, and the parameters sent to the provider
-            kept = browser.cookies["fairlead_login"]
+            cookie = browser.cookies["fairlead_login"]
             back = provider.desk.welcome(address)
             assert browser.get(back).headers["location"] == "/"
             ledger.forgive()  # the session
             ledger.note(f"session of {turn}", browser.cookies["fairlead_session"])
-            for name, word in zip(("state", "nonce", "verifier"), kept.split("."), strict=False):
+            for name, word in zip(("state", "nonce", "verifier"), cookie.split("."), strict=False):
                 ledger.note(f"{name} of {turn}", word)
             ledger.note(f"code of {turn}", dict(parse_qsl(urlsplit(back).query))["code"])
             assert "failed=" in browser.get(back).headers["location"]
-            browser.cookies.set("fairlead_login", kept)
+            browser.cookies.set("fairlead_login", cookie)
             assert "invalid_grant" in browser.get(back).headers["location"]
 
 
@@ -172,7 +172,7 @@ def _trust_this_machine(machine: Machine, database: tuple[str, ...], ledger: Led
     _look_around(server, ledger)
     ended = machine.app("rotate-keys", "--data", str(server.data), *database, variables=DEBUG)
     assert ended.code == 0, ended.err
-    server.tell()
+    server.stop()
     for number, line in enumerate((server.data / "secret.key").read_text().splitlines()):
         ledger.note(f"key {number}", line.partition(" ")[0])
 
@@ -228,9 +228,9 @@ def _look_at_a_run(client: httpx2.Client, path: str) -> None:
     for part in PARTS:
         assert client.get(f"{path}{part}").status_code == 200, part
     for how in LOGS:
-        told = client.get(f"{path}/logs{how}").text
-        assert "PLANTED_" in told
-        assert "***" in told
+        log = client.get(f"{path}/logs{how}").text
+        assert "PLANTED_" in log
+        assert "***" in log
 
 
 def _send_badly(client: httpx2.Client, path: str, value: str) -> None:
@@ -281,7 +281,7 @@ def _break(server: Running, database: tuple[str, ...], client: httpx2.Client, le
     assert failed.status_code == 500, failed.text
     assert failed.headers["content-type"] == "application/problem+json"
     assert set(failed.json()) == {"type", "title", "status", "code", "detail", "request_id"}
-    assert failed.json()["request_id"] in server.process.told[1]
+    assert failed.json()["request_id"] in server.process.output[1]
     if database:
         change("ALTER TABLE secrets RENAME COLUMN key_name TO key_id")
     else:
@@ -310,7 +310,7 @@ def _look_around(server: Running, ledger: Ledger) -> None:
             nobody.get(path)
 
 
-def _kept(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
+def _read_stored(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
     """The contents of the database and of the run folders."""
     for file, content in read_files(data / "runs"):
         if not file.is_symlink():

@@ -26,9 +26,9 @@ def empty_machine(machine: Machine) -> Iterator[Machine]:
     """A machine on which no run and no server of its own is left behind."""
     yield machine
     machine.close()
-    for told in machine.folder.glob("*/server.json"):
+    for server_file in machine.folder.glob("*/server.json"):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(json.loads(told.read_text("utf-8"))["pid"], signal.SIGKILL)
+            os.kill(json.loads(server_file.read_text("utf-8"))["pid"], signal.SIGKILL)
     for run_id in list_folders(machine.folder):
         kill_left(run_id)
 
@@ -48,7 +48,7 @@ def test_seeds_with_an_automatically_started_server(empty_machine: Machine) -> N
 def test_seeds_with_a_running_server(empty_machine: Machine, database: tuple[str, ...]) -> None:
     server = empty_machine.up(*database, variables=CAPACITY)
     _run_seeds(empty_machine, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})
-    assert server.tell().code == 0
+    assert server.stop().code == 0
 
 
 def _run_seeds(machine: Machine, variables: dict[str, str]) -> None:

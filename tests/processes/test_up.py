@@ -21,19 +21,19 @@ def test_server_starts_quickly(machine: Machine) -> None:
     while len(took) < 3 and min(took, default=GENEROUS) >= GENEROUS:  # the machine may have been busy with others
         server = machine.up(program=(str(FAIRLEAD),), data=f"data-{len(took)}")
         took.append(server.seconds)
-        server.tell()
+        server.stop()
     print(f"served {min(took):.2f} s after the start of the process")
     assert min(took) < GENEROUS
 
 
 @pytest.mark.smoke
 def test_startup_message_shows_url_token_and_sign_in_link(server: Running) -> None:
-    told = server.process.told[0]
-    assert f"is listening on {server.url}\n" in told
-    assert f"token    {server.data / 'token'}\n" in told
-    assert f"sign in  {server.url}/login?code=" in told
-    assert f'curl -H "Authorization: Bearer $(cat {server.data / "token"})" {server.url}/api/v1/me' in told
-    assert server.token not in told
+    message = server.process.output[0]
+    assert f"is listening on {server.url}\n" in message
+    assert f"token    {server.data / 'token'}\n" in message
+    assert f"sign in  {server.url}/login?code=" in message
+    assert f'curl -H "Authorization: Bearer $(cat {server.data / "token"})" {server.url}/api/v1/me' in message
+    assert server.token not in message
     assert json.loads((server.data / "server.json").read_text("utf-8")) == {
         "url": server.url,
         "pid": server.process.pid,
@@ -42,9 +42,9 @@ def test_startup_message_shows_url_token_and_sign_in_link(server: Running) -> No
 
 def test_data_folder_is_readable_only_by_its_owner(server: Running) -> None:
     assert _mode(server.data) == 0o700
-    kept = [file for file in server.data.iterdir() if file.is_file()]
-    assert {file.name for file in kept} >= {"token", "secret.key", "server.json", "fairlead.db"}
-    assert {file.name: oct(_mode(file)) for file in kept if _mode(file) & 0o077} == {}
+    files = [file for file in server.data.iterdir() if file.is_file()]
+    assert {file.name for file in files} >= {"token", "secret.key", "server.json", "fairlead.db"}
+    assert {file.name: oct(_mode(file)) for file in files if _mode(file) & 0o077} == {}
 
 
 def test_files_in_an_existing_data_folder_are_private(machine: Machine) -> None:
@@ -58,13 +58,13 @@ def test_files_in_an_existing_data_folder_are_private(machine: Machine) -> None:
 def test_token_is_replaced_only_if_corrupt_revoked_or_missing(machine: Machine) -> None:
     server = machine.up()
     first = server.token
-    server.tell()
+    server.stop()
 
     server = machine.up()
     assert server.token == first
     with server.client() as client:
         assert client.get("/me").status_code == 200
-    server.tell()
+    server.stop()
 
     (server.data / "token").write_bytes(b"\xff\xfe")
     server = machine.up()
@@ -76,12 +76,12 @@ def test_token_is_replaced_only_if_corrupt_revoked_or_missing(machine: Machine) 
         mine = other.get("/tokens", params={"purpose": "local"}).json()["items"]
         assert [other.delete(f"/tokens/{token['id']}").status_code for token in mine] == [204]
         assert other.get("/me").status_code == 401
-    server.tell()
+    server.stop()
 
     server = machine.up()
     third = server.token
     assert third not in (first, second)
-    server.tell()
+    server.stop()
 
     (server.data / "token").unlink()
     server = machine.up()
@@ -109,9 +109,9 @@ def test_the_sign_in_link_works_once(server: Running) -> None:
 
 @pytest.mark.skipif(CURL is None, reason="curl is not installed")
 def test_printed_curl_command_manages_a_compute_resource(server: Running) -> None:
-    said = server.process.told[0].split("try      ")[1].splitlines()[0]
-    assert json.loads(_shell(said))["roles"] == [{"role": "admin", "scope": "platform"}]
-    begin = said.removesuffix("/api/v1/me")
+    command = server.process.output[0].split("try      ")[1].splitlines()[0]
+    assert json.loads(_shell(command))["roles"] == [{"role": "admin", "scope": "platform"}]
+    begin = command.removesuffix("/api/v1/me")
 
     def curl(path: str, method: str = "GET", body: object = None) -> tuple[int, object]:
         words = f"{begin}/api/v1{path} --silent --request {method} --write-out '\\n%{{http_code}}'"
@@ -144,7 +144,7 @@ def test_printed_curl_command_manages_a_compute_resource(server: Running) -> Non
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_server_shuts_down_cleanly_on_signals(machine: Machine, number: signal.Signals) -> None:
     server = machine.up()
-    ended = server.tell(number)
+    ended = server.stop(number)
     assert "Traceback" not in ended.err
     assert ended.code == 0
     assert not (server.data / "server.json").exists()
@@ -178,7 +178,7 @@ def test_server_on_all_interfaces_requires_a_token(machine: Machine) -> None:
     assert httpx2.get(f"{address}/api/v1/me", **PLAIN).status_code == 401
     headers = {"Authorization": f"Bearer {server.token}"}
     assert httpx2.get(f"{address}/api/v1/me", headers=headers, **PLAIN).status_code == 200
-    assert "sign in" not in server.process.told[0]
+    assert "sign in" not in server.process.output[0]
 
 
 def _mode(path: Path) -> int:

@@ -76,11 +76,11 @@ def test_escaping_archive_stays_inside_the_run(neighbors: Neighbors) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
 def test_malformed_archive_affects_only_its_run(neighbors: Neighbors) -> None:
-    before = neighbors.platform.server.process.told[1].count("Traceback")
+    before = neighbors.platform.server.process.output[1].count("Traceback")
     runs = [submit(neighbors, archive) for archive in ODDITIES.values()]
     for name, run, ended in zip(ODDITIES, runs, end_all(runs, 240), strict=True):
         assert ended["state"] in ("completed", "failed"), name
         assert ended["state"] == "failed" or run.result in ("ran", "second"), name
         assert "Traceback" not in ended["message"], name
     assert end(neighbors.submit(OURS, "def main():\n    pass\n"))["state"] == "completed"
-    assert neighbors.platform.server.process.told[1].count("Traceback") == before
+    assert neighbors.platform.server.process.output[1].count("Traceback") == before

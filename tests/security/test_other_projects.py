@@ -45,15 +45,15 @@ def test_objects_of_another_project_are_not_found(neighbors: Neighbors) -> None:
 
 def test_member_of_the_project_can_read_its_objects(neighbors: Neighbors) -> None:
     """So that the 404 above is not one for everybody."""
-    found = 0
+    readable = 0
     with neighbors.client(THEIRS) as client:
         for item, path in addressed(neighbors):
             if item.method == "GET" and not path.endswith("/diff?old=1&new=2"):
                 own = client.request("HEAD", path).status_code
                 serves = path.endswith("/url")  # which only a run has that serves
                 assert own == 409 if serves else own in ((200,) if "/runs/" in path else (200, 403)), path
-                found += own == 200
-    assert found > 30
+                readable += own == 200
+    assert readable > 30
 
 
 @pytest.mark.parametrize("what", ADDED)
@@ -64,7 +64,7 @@ def test_streams_of_another_project_are_not_found(neighbors: Neighbors, what: st
 
 
 def test_event_stream_contains_only_runs_of_the_own_project(neighbors: Neighbors) -> None:
-    heard = look_on(neighbors)
+    chunks = look_on(neighbors)
     text = "def main():\n    pass\n"
     theirs = neighbors.submit(THEIRS, text)
     assert end(theirs)["state"] == "completed"
@@ -72,11 +72,11 @@ def test_event_stream_contains_only_runs_of_the_own_project(neighbors: Neighbors
     ours = neighbors.submit(OURS, text)
     assert end(ours)["state"] == "completed"
     neighbors.project(OURS).api.delete(f"/runs/{ours.id}")
-    until(lambda: b"event: gone" in b"".join(heard))
-    told = b"".join(heard)
-    assert ours.id.encode() in told
-    assert theirs.id.encode() not in told
-    assert THEIRS.encode() not in told
+    until(lambda: b"event: gone" in b"".join(chunks))
+    stream = b"".join(chunks)
+    assert ours.id.encode() in stream
+    assert theirs.id.encode() not in stream
+    assert THEIRS.encode() not in stream
 
 
 def test_idempotency_keys_are_separate_per_user(neighbors: Neighbors) -> None:

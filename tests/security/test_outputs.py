@@ -120,8 +120,8 @@ def test_file_names_cannot_inject_response_headers(neighbors: Neighbors, zoo: Ru
         for name in NAMES:
             answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
             assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None), name
-            said = answer.headers["content-disposition"]
-            assert said == f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
+            disposition = answer.headers["content-disposition"]
+            assert disposition == f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
             assert answer.headers["content-type"] == "application/octet-stream"
             assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -147,17 +147,17 @@ def test_file_swapped_for_a_symlink_during_reading_is_not_followed(neighbors: Ne
     (folder / "kept").write_text(neighbors.mark)
     run = neighbors.submit(OURS, SWAPPING, inputs={"file": str(folder / "kept"), "folder": str(folder)})
     hear(run, "swapping")
-    seen: set[bytes] = set()
+    contents: set[bytes] = set()
     until = time.monotonic() + 3
     with neighbors.client(OURS) as client:
         while time.monotonic() < until:
             for name in ("plain", "mine/kept", "link", "theirs/kept"):
                 answer = client.get(f"/runs/{run.id}/files/{name}")
-                seen.add(answer.content if answer.status_code == 200 else b"")
+                contents.add(answer.content if answer.status_code == 200 else b"")
             assert neighbors.mark not in json.dumps(client.get(f"/runs/{run.id}/files").json())
     run.stop()
     end(run)
-    assert seen == {b"", b"mine"}
+    assert contents == {b"", b"mine"}
 
 
 @pytest.mark.parametrize("replace", REPLACED.values(), ids=[*REPLACED])

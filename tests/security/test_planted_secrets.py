@@ -78,12 +78,12 @@ class Planted:
 
     neighbors: Neighbors
     value: str
-    said: dict[str, bytes] = field(default_factory=dict)
+    responses: dict[str, bytes] = field(default_factory=dict)
 
     def listen(self, answer: httpx2.Response) -> None:
         """Remember an answer, with its headers."""
-        told = f"{answer.status_code} {answer.headers}\n".encode() + answer.read()
-        self.said[f"{len(self.said)}: {answer.request.method} {answer.request.url}"] = told
+        response = f"{answer.status_code} {answer.headers}\n".encode() + answer.read()
+        self.responses[f"{len(self.responses)}: {answer.request.method} {answer.request.url}"] = response
 
     def client(self) -> httpx2.Client:
         """A client of a project member that records responses."""
@@ -108,15 +108,15 @@ def planted(neighbors: Neighbors) -> Planted:
 @pytest.fixture(scope="module")
 def runs(planted: Planted) -> dict[str, Run]:
     """Execute all leaks while other clients watch."""
-    asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
-    heard = look_on(planted.neighbors)
+    options: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
+    chunks = look_on(planted.neighbors)
     made = {
-        permission: planted.neighbors.submit(OURS, PROGRAM, inputs={"permission": text}, **asked)
+        permission: planted.neighbors.submit(OURS, PROGRAM, inputs={"permission": text}, **options)
         for permission, text in ROLE_PERMISSIONS.items()
     }
     end_all([*made.values()], 240)
-    until(lambda: b"".join(heard).count(b'"active":false') >= len(made))
-    planted.said["events"] = b"".join(heard)
+    until(lambda: b"".join(chunks).count(b'"active":false') >= len(made))
+    planted.responses["events"] = b"".join(chunks)
     return made
 
 
@@ -137,7 +137,7 @@ def test_responses_about_a_run_do_not_contain_its_secret(
 
 def test_events_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
     assert all(not run.data["active"] for run in runs.values())
-    assert not planted.is_in(planted.said["events"])
+    assert not planted.is_in(planted.responses["events"])
 
 
 def test_results_and_files_are_not_masked(planted: Planted) -> None:
@@ -160,7 +160,7 @@ def test_lists_and_audit_log_do_not_contain_the_secret(planted: Planted, runs: d
                 if item.is_list:
                     client.get(address_of(item, things).removeprefix("/api/v1"), params={"search": planted.value[:-1]})
         assert '"secret.create"' in client.get("/audit/export").text
-    assert [where for where, told in planted.said.items() if planted.is_in(told)] == []
+    assert [where for where, response in planted.responses.items() if planted.is_in(response)] == []
 
 
 def test_server_log_does_not_contain_values_from_requests(planted: Planted, runs: dict[str, Run]) -> None:
@@ -176,7 +176,7 @@ def test_server_log_does_not_contain_values_from_requests(planted: Planted, runs
                     client.request(item.method, path, json=spoiled)
             client.request(item.method, path, headers={"Authorization": f"Bearer {base64_of(planted.value)}"})
     assert runs
-    logged = neighbors.platform.server.process.told
+    logged = neighbors.platform.server.process.output
     assert len(logged[1]) > 50_000
     assert not planted.is_in("".join(logged).encode())
     assert base64_of(planted.value) not in "".join(logged)
@@ -184,26 +184,28 @@ def test_server_log_does_not_contain_values_from_requests(planted: Planted, runs
 
 @pytest.mark.parametrize("by", [{NAME: "VALUE"}, [f"{NAME}=VALUE"], [{"name": NAME, "value": "VALUE"}], "VALUE"])
 def test_value_in_place_of_a_secret_name_is_rejected_and_not_stored(planted: Planted, by: Any) -> None:
-    asked = json.loads(json.dumps({"function": "alpha-function", "secrets": by}).replace("VALUE", "Pl4nted-by-mistake"))
+    request = json.loads(
+        json.dumps({"function": "alpha-function", "secrets": by}).replace("VALUE", "Pl4nted-by-mistake")
+    )
     with planted.neighbors.client(OURS) as client:
         for path in ("runs/preview", "runs"):
-            assert client.post(f"/projects/{OURS}/{path}", json=asked).status_code == 422
+            assert client.post(f"/projects/{OURS}/{path}", json=request).status_code == 422
     assert [where for where, content in everything(planted.neighbors) if b"Pl4nted-by-mistake" in content] == []
 
 
 def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
     """Also while a run has it in its hands."""
-    asked: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
+    options: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
     going = planted.neighbors.submit(
-        OURS, "import time\ndef main():\n    print('up', flush=True)\n    time.sleep(600)\n", **asked
+        OURS, "import time\ndef main():\n    print('up', flush=True)\n    time.sleep(600)\n", **options
     )
     hear(going, "up")
-    kept = list(everything(planted.neighbors))
+    contents = list(everything(planted.neighbors))
     going.stop()
     end(going)
-    assert any(where.startswith("secrets.sealed") for where, _ in kept)
-    assert any(run.id in where for where, _ in kept for run in runs.values())
-    assert [where for where, content in kept if planted.is_in(content)] == []
+    assert any(where.startswith("secrets.sealed") for where, _ in contents)
+    assert any(run.id in where for where, _ in contents for run in runs.values())
+    assert [where for where, content in contents if planted.is_in(content)] == []
 
 
 def everything(neighbors: Neighbors) -> Iterator[tuple[str, bytes]]:
@@ -217,9 +219,9 @@ def everything(neighbors: Neighbors) -> Iterator[tuple[str, bytes]]:
         source.backup(copy)
         tables = [name for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for table in tables:
-            found = copy.execute(f'SELECT * FROM "{table}"')
-            columns = [description[0] for description in found.description]
-            for row in found:
+            rows = copy.execute(f'SELECT * FROM "{table}"')
+            columns = [description[0] for description in rows.description]
+            for row in rows:
                 for column, value in zip(columns, row, strict=True):
                     yield f"{table}.{column}", value if isinstance(value, bytes) else str(value).encode()
     copy.close()

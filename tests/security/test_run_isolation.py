@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root 
 
 
 @pytest.fixture(scope="module")
-def found(neighbors: Neighbors) -> Any:
+def findings(neighbors: Neighbors) -> Any:
     """The findings of an attacker by attack."""
     run = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=dict(neighbors.known))
     ended = end(run, 240)
@@ -22,29 +22,29 @@ def found(neighbors: Neighbors) -> Any:
     return run.result
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_malicious_run_finds_nothing(found: Any, way: str) -> None:
-    assert found[way] == []
+@pytest.mark.parametrize("attack", WAYS)
+def test_malicious_run_finds_nothing(findings: Any, attack: str) -> None:
+    assert findings[attack] == []
 
 
 def test_same_search_with_access_finds_everything(neighbors: Neighbors) -> None:
     """So that nothing is not found because it is not there."""
     known, mark = dict(neighbors.known), neighbors.mark.encode()
-    told = {way: list(WAYS[way](mark, known)) for way in ("read_files", "look_into_processes", "send_signals")}
+    findings = {way: list(WAYS[way](mark, known)) for way in ("read_files", "look_into_processes", "send_signals")}
     data, (staying, gone) = neighbors.platform.server.data, neighbors.tenants
-    home, kept = f"{data}/runs/{staying.id}/home", f"{data}/volumes/"
-    assert {f"{home}/notes", f"{home}/tmp/notes", f"{home}/output/models/best model.bin"} <= set(told["read_files"])
-    assert {f"{data}/runs/{run.id}/log" for run in (staying, gone)} <= set(told["read_files"])
-    assert [path for path in told["read_files"] if path.startswith(kept)]
-    assert [path for path in told["read_files"] if path.startswith(f"{data}/fairlead.db")]
-    assert [path for path in told["look_into_processes"] if path.endswith("/environ")]
-    assert {str(pid) for pid in find_processes(staying.id)} <= set(told["send_signals"])
-    asked = {**known, "operations": _reading(known["operations"]), "tokens": [neighbors.tokens[THEIRS]]}
-    seen = {line.split()[1] for line in WAYS["ask_the_server"](mark, asked) if line.endswith(" 200")}
+    home, volumes = f"{data}/runs/{staying.id}/home", f"{data}/volumes/"
+    assert {f"{home}/notes", f"{home}/tmp/notes", f"{home}/output/models/best model.bin"} <= set(findings["read_files"])
+    assert {f"{data}/runs/{run.id}/log" for run in (staying, gone)} <= set(findings["read_files"])
+    assert [path for path in findings["read_files"] if path.startswith(volumes)]
+    assert [path for path in findings["read_files"] if path.startswith(f"{data}/fairlead.db")]
+    assert [path for path in findings["look_into_processes"] if path.endswith("/environ")]
+    assert {str(pid) for pid in find_processes(staying.id)} <= set(findings["send_signals"])
+    inputs = {**known, "operations": _reading(known["operations"]), "tokens": [neighbors.tokens[THEIRS]]}
+    urls = {line.split()[1] for line in WAYS["ask_the_server"](mark, inputs) if line.endswith(" 200")}
     for part in ("explain", "manifests", "files/models/best%20model.bin"):
-        assert f"/api/v1/runs/{staying.id}/{part}" in seen
+        assert f"/api/v1/runs/{staying.id}/{part}" in urls
     for part in ("logs", "result", "code"):
-        assert f"/api/v1/runs/{gone.id}/{part}" in seen
+        assert f"/api/v1/runs/{gone.id}/{part}" in urls
 
 
 def test_processes_of_a_run_inherit_no_sockets(neighbors: Neighbors) -> None:

@@ -30,7 +30,7 @@ def _one(run_id: str) -> Things:
     return {"run": run_id, "ended": run_id}
 
 
-def asked(operations: list[Operation], things: Things) -> Iterator[tuple[Operation, str, str]]:
+def list_requests(operations: list[Operation], things: Things) -> Iterator[tuple[Operation, str, str]]:
     """All operations on some objects; read operations without a body."""
     for item in operations:
         path = address_of(item, things)
@@ -59,7 +59,7 @@ def test_run_token_allows_only_requests_of_its_own_run(
     common_site: Site, operations: list[Operation], runs: dict[str, Things], whose: str
 ) -> None:
     token, allowed = token_of(runs["own"]), set()
-    for item, method, path in asked(operations, runs[whose]):
+    for item, method, path in list_requests(operations, runs[whose]):
         answer = common_site.ask(method, path, body_of(item), token=token)
         if item.is_public:
             assert answer.status_code < 500, item.key
@@ -99,7 +99,7 @@ def test_run_token_expires_with_the_run(
     things = runs["own"] | _one(start(common_site, "alpha")[0])
     token = token_of(things)
     mark(common_site, things["run"], **ENDS[ended])
-    for item, method, path in asked(operations, things):
+    for item, method, path in list_requests(operations, things):
         if not item.is_public:
             refuse(common_site.ask(method, path, body_of(item), token=token), 401)
 
@@ -111,6 +111,6 @@ def test_run_token_is_invalid_after_the_run_is_deleted(
     token = token_of(things)
     mark(common_site, things["run"], **ENDS["completed"])
     assert common_site.ask("DELETE", f"/runs/{things['run']}").status_code == 204
-    for item, method, path in asked(operations, things):
+    for item, method, path in list_requests(operations, things):
         if not item.is_public:
             refuse(common_site.ask(method, path, body_of(item), token=token), 404 if item.id in OWN else 401)

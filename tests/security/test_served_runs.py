@@ -126,11 +126,11 @@ def test_socket_replaced_by_a_symlink_is_not_followed(tmp_path: Path) -> None:
     home, elsewhere, over = tmp_path / "home", tmp_path / "elsewhere", threading.Event()
     for folder in (home, elsewhere):
         folder.mkdir()
-    spec, until_then, heard = make_spec(home), time.monotonic() + 3, set()
+    spec, until_then, answers = make_spec(home), time.monotonic() + 3, set()
 
     def look() -> None:
         while not over.is_set():
-            heard.add(call(tmp_path / SOCKET))
+            answers.add(call(tmp_path / SOCKET))
 
     with answer_as(elsewhere, SOCKET, b"theirs"), answer_as(home, "kept", b"ours"):
         os.symlink(elsewhere / SOCKET, home / "link")
@@ -142,9 +142,9 @@ def test_socket_replaced_by_a_symlink_is_not_followed(tmp_path: Path) -> None:
                     os.link(home / name, home / "next", follow_symlinks=False)
                     os.rename(home / "next", home / SOCKET)
                 if name == "kept":
-                    found = threading.Thread(target=readiness_probe.find_address, args=(spec, tmp_path))
-                    found.start()
-            found.join()
+                    finder = threading.Thread(target=readiness_probe.find_address, args=(spec, tmp_path))
+                    finder.start()
+            finder.join()
         over.set()
         looking.join()
-    assert heard <= {b"", b"ours"}
+    assert answers <= {b"", b"ours"}

@@ -168,8 +168,8 @@ def test_invalid_last_event_id_gets_the_full_log_or_an_error(neighbors: Neighbor
     assert status in (200, 400, 422), body
     if status == 200:
         assert b"text/event-stream" in head
-        told = [json.loads(line[6:]) for line in body.split(b"\n") if line.startswith(b'data: {"at"')]
-        assert "".join(entry["text"] for entry in told) == "one\ntwo\n"
+        entries = [json.loads(line[6:]) for line in body.split(b"\n") if line.startswith(b'data: {"at"')]
+        assert "".join(entry["text"] for entry in entries) == "one\ntwo\n"
 
 
 @pytest.mark.parametrize("stream", ["../stdout", "stdin", "platform", "stdout,stderr", "STDOUT", "%00", "stdout%0a"])
@@ -189,5 +189,5 @@ def test_uploaded_file_is_stored_under_its_exact_name(site: Site) -> None:
         path = f"/runs/{run_id}/uploads/output/{quote(name, safe='').replace('.', '%2e')}"
         problem_of(site.ask("PUT", path, b"x", token=token), 422)
     with site.store.reading() as tx:
-        kept = {file.path: run_files.load_file(tx, run_id, file.path) for file in run_files.list_files(tx, run_id)}
-    assert kept == {f"output/{name}": name.encode() for name in names}
+        stored = {file.path: run_files.load_file(tx, run_id, file.path) for file in run_files.list_files(tx, run_id)}
+    assert stored == {f"output/{name}": name.encode() for name in names}

@@ -37,34 +37,34 @@ def keys_of(neighbors: Neighbors) -> list[str]:
 
 
 def test_volumes_with_the_same_name_are_separate_per_project(neighbors: Neighbors) -> None:
-    asked: Any = {"volumes": [shared_volume("dataset", "/d")]}
+    options: Any = {"volumes": [shared_volume("dataset", "/d")]}
     for project in (THEIRS, OURS):
-        run = neighbors.submit(project, LIST_AND_LEAVE, inputs={"says": f"of-{project}"}, **asked)
+        run = neighbors.submit(project, LIST_AND_LEAVE, inputs={"says": f"of-{project}"}, **options)
         assert (end(run)["state"], run.result) == ("completed", [])
 
 
 def test_volume_of_another_project_cannot_be_claimed(neighbors: Neighbors) -> None:
     staying, _ = neighbors.tenants
-    kept = keys_of(neighbors)
-    assert kept
-    for claim in ("bravo-volume", "BRAVO-VOLUME", *kept, *(f"../{key}" for key in kept), f"../runs/{staying.id}/home"):
-        with pytest.raises(RequestRejected) as refused:
+    keys = keys_of(neighbors)
+    assert keys
+    for claim in ("bravo-volume", "BRAVO-VOLUME", *keys, *(f"../{key}" for key in keys), f"../runs/{staying.id}/home"):
+        with pytest.raises(RequestRejected) as rejected:
             neighbors.submit(OURS, PASS, volumes=[shared_volume(claim, "/d")])
-        assert [violation.path for violation in refused.value.violations] == ["volumes.shared.spec.claim_name"]
+        assert [violation.path for violation in rejected.value.violations] == ["volumes.shared.spec.claim_name"]
 
 
 @pytest.mark.parametrize("sub_path", SUB_PATHS)
 def test_sub_path_outside_the_volume_is_rejected(neighbors: Neighbors, sub_path: str) -> None:
-    with pytest.raises(RequestRejected) as refused:
+    with pytest.raises(RequestRejected) as rejected:
         neighbors.submit(OURS, PASS, volumes=[shared_volume("dataset", "/d", sub_path=sub_path)])
-    assert [violation.path for violation in refused.value.violations] == ["volumes.shared.sub_path"]
+    assert [violation.path for violation in rejected.value.violations] == ["volumes.shared.sub_path"]
 
 
 @pytest.mark.parametrize("path", MOUNT_PATHS, ids=lambda path: repr(path[:20]))
 def test_unsafe_mount_path_is_rejected(neighbors: Neighbors, path: str) -> None:
-    with pytest.raises(RequestRejected) as refused:
+    with pytest.raises(RequestRejected) as rejected:
         neighbors.submit(OURS, PASS, volumes=[shared_volume("dataset", path)])
-    assert [violation.path for violation in refused.value.violations] == ["volumes.shared.mount_path"]
+    assert [violation.path for violation in rejected.value.violations] == ["volumes.shared.mount_path"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:20]))
@@ -81,11 +81,11 @@ def test_mounting_over_any_path_exposes_and_changes_nothing(neighbors: Neighbors
     known = {**neighbors.known, "ways": ["read_files", "walk_folders", "look_into_processes"]}
     volumes = [{"volume_type": "empty_dir", "name": "v", "mount_path": path} for path in [*PLACES, *own]]
     runs = [neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known, volumes=[each]) for each in volumes]
-    for run, ended, asked in zip(runs, end_all(runs, 240), volumes, strict=True):
+    for run, ended, volume in zip(runs, end_all(runs, 240), volumes, strict=True):
         if ended["state"] == "completed":
-            assert not any(run.result.values()), asked
+            assert not any(run.result.values()), volume
         else:
-            assert (ended["reason"], neighbors.mark in ended["message"]) == ("StartFailed", False), asked
+            assert (ended["reason"], neighbors.mark in ended["message"]) == ("StartFailed", False), volume
     assert describe_machine(data) == before
 
 
@@ -129,5 +129,5 @@ def test_removal_does_not_follow_symlinks(tmp_path: Path) -> None:
 def describe_machine(data: Path) -> tuple[list[str], str]:
     """A snapshot of folders and mounts that a run must not change."""
     folders = ["/", "/etc", "/opt", "/mnt", str(data), str(data / "volumes")]
-    found = [f"{folder}/{name}" for folder in folders for name in sorted(os.listdir(folder))]
-    return [path for path in found if not path.endswith(("-wal", "-shm"))], Path("/proc/self/mountinfo").read_text()
+    paths = [f"{folder}/{name}" for folder in folders for name in sorted(os.listdir(folder))]
+    return [path for path in paths if not path.endswith(("-wal", "-shm"))], Path("/proc/self/mountinfo").read_text()

@@ -119,7 +119,7 @@ class Site:
 
     def stop(self) -> None:
         """Kill the server."""
-        self._running.tell(signal.SIGKILL)
+        self._running.stop(signal.SIGKILL)
 
     def start(self) -> None:
         """Start the server again with the same port and data."""

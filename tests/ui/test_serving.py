@@ -62,8 +62,8 @@ TRY = """async ([server, other]) => {
 def runs(site: Site) -> Iterator[list[Run]]:
     """Two runs that serve a page."""
     command = [sys.executable, "-c", PROGRAM]
-    asked = {"function": {"name": "page", "command": command}, "action": "serve", "resources": {"mem": "256Mi"}}
-    made = [submit_like(site, asked) for _ in range(2)]
+    request = {"function": {"name": "page", "command": command}, "action": "serve", "resources": {"mem": "256Mi"}}
+    made = [submit_like(site, request) for _ in range(2)]
     yield [wait(site, run, "running") for run in made]
     stop(site, *made)
 
@@ -91,10 +91,10 @@ def test_a_run_is_opened_at_its_own_host_and_works_there(
     expect(page.locator("#fetched")).not_to_contain_text("fairlead")
     page.reload()
     expect(page.locator("#said")).to_have_text("hello back")
-    kept = {cookie["name"]: cookie for cookie in page.context.cookies(f"http://{host}/")}
-    assert sorted(kept) == ["fairlead_entrance", "own"]
-    assert kept["fairlead_entrance"]["domain"] == kept["own"]["domain"] == host.partition(":")[0]
-    assert kept["fairlead_entrance"]["httpOnly"] is True
+    cookies = {cookie["name"]: cookie for cookie in page.context.cookies(f"http://{host}/")}
+    assert sorted(cookies) == ["fairlead_entrance", "own"]
+    assert cookies["fairlead_entrance"]["domain"] == cookies["own"]["domain"] == host.partition(":")[0]
+    assert cookies["fairlead_entrance"]["httpOnly"] is True
 
 
 def test_a_page_of_a_run_cannot_use_the_readers_session(

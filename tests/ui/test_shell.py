@@ -59,9 +59,9 @@ def test_sign_in_with_an_identity_provider_returns_to_the_page(
         expect(page).to_have_url(f"{site.url}/templates?search=fine")
         expect(page.get_by_role("button", name="Account of grace")).to_be_visible()
         provider.desk.error = {"error": "access_denied"}
-        refused = browsing.open(site, token=None)
-        refused.goto("/login/oidc")
-        expect(refused.get_by_role("alert")).to_contain_text("rejected the sign-in: 'access_denied'")
-        expect(refused.get_by_role("link", name="Sign in with")).to_be_visible()
+        rejected = browsing.open(site, token=None)
+        rejected.goto("/login/oidc")
+        expect(rejected.get_by_role("alert")).to_contain_text("rejected the sign-in: 'access_denied'")
+        expect(rejected.get_by_role("link", name="Sign in with")).to_be_visible()
         browsing.close()  # close the browser before its server
         site.close()
