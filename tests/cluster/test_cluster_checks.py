@@ -67,12 +67,12 @@ def test_printed_permissions_are_sufficient(
     with reaching(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         until(lambda: find(api, cluster, project, "usage").state == "ok")
-        found = check_cluster(api, cluster, [project])
-    assert [check for check in found if check.state != "ok" and check.name != "callbacks"] == []
-    told = {check.name: check.message for check in found}
-    assert told["connection"].startswith("connected to Kubernetes v1.")
-    assert told["storage"] == "storage classes fast, standard; standard is the default"
-    assert "8 nvidia.com/gpu on 1 of" in told["gpus"]
+        checks = check_cluster(api, cluster, [project])
+    assert [check for check in checks if check.state != "ok" and check.name != "callbacks"] == []
+    messages = {check.name: check.message for check in checks}
+    assert messages["connection"].startswith("connected to Kubernetes v1.")
+    assert messages["storage"] == "storage classes fast, standard; standard is the default"
+    assert "8 nvidia.com/gpu on 1 of" in messages["gpus"]
 
 
 @EACH
@@ -140,8 +140,8 @@ def test_kubectl_accepts_the_printed_permissions(control_plane: ControlPlane, ad
     for cluster in CLUSTERS:
         items = render_access(cluster, ["default"])
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), "utf-8")
-        said = control_plane.kubectl("apply", "--validate=strict", "-f", str(file)).splitlines()
-        assert len(said) == len(items)
+        output = control_plane.kubectl("apply", "--validate=strict", "-f", str(file)).splitlines()
+        assert len(output) == len(items)
         for item in items[2:]:
             admin.delete(path_of(item))
 

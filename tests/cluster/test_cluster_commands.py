@@ -42,7 +42,7 @@ def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -
             admin.delete(path_of(manifest))
 
 
-def told(answer: Answer) -> dict[str, str]:
+def read_states(answer: Answer) -> dict[str, str]:
     """The state of each check by name."""
     return {
         name: state for state, name in re.findall(r"^(ok|warning|problem) +(\w+(?: \w+)?)  ", answer.out, re.MULTILINE)
@@ -55,7 +55,7 @@ def test_cluster_is_added_checked_edited_and_removed(
     added = terminal("clusters", "add", "main", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
     assert (added.code, added.err) == (0, ""), added
     assert "added cluster main below platform\n" in added.out
-    states = told(added)
+    states = read_states(added)
     assert states.pop("usage") == "warning"  # no metrics server
     assert set(states.values()) == {"ok"}, added.out
     assert {"connection", "permissions", "namespaces", "storage", "gpus", "callbacks"} <= states.keys()
@@ -73,10 +73,10 @@ def test_invalid_token_is_reported_and_can_be_replaced(
 ) -> None:
     wrong = control_plane.write_kubeconfig(terminal.folder / "wrong", "not-a-token")
     added = terminal("clusters", "add", "second", "--kubeconfig", str(wrong))
-    assert (added.code, told(added)) == (1, {"connection": "problem"}), added
+    assert (added.code, read_states(added)) == (1, {"connection": "problem"}), added
     assert "clusters connect second" in added.out
     connected = terminal("clusters", "connect", "second", "--kubeconfig", str(kubeconfig))
-    assert (connected.code, told(connected)["permissions"]) == (0, "ok"), connected
+    assert (connected.code, read_states(connected)["permissions"]) == (0, "ok"), connected
     terminal.say("clusters", "rm", "second")
 
 
@@ -95,8 +95,8 @@ def test_missing_permissions_are_found_and_can_be_granted(
 
 
 def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, kubeconfig: Path) -> None:
-    said = ("--no-create-namespaces", "--namespace", "ai-{project}")
-    terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *said)
+    options = ("--no-create-namespaces", "--namespace", "ai-{project}")
+    terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *options)
     assert "The cluster has no project yet" in terminal.say("clusters", "rbac", "fourth")
     for name in ("arm", "leg"):
         terminal.say("projects", "create", name, "--parent", "cluster/fourth")

@@ -53,19 +53,19 @@ def test_service_account_has_only_the_permissions_of_its_rules(
         with pytest.raises(Refused, match="403"):
             reader.create(make_map(namespace, "new", {}))
 
-    asked = control_plane.requests(f"system:serviceaccount:{namespace}:reader")[before:]
-    assert [(event["verb"], event["responseStatus"]["code"]) for event in asked] == [("list", 200), ("create", 403)]
+    requests = control_plane.requests(f"system:serviceaccount:{namespace}:reader")[before:]
+    assert [(event["verb"], event["responseStatus"]["code"]) for event in requests] == [("list", 200), ("create", 403)]
 
 
 def test_given_binaries_are_used(tmp_path: Path) -> None:
     for name in ("etcd", "kube-apiserver", "kubectl"):
         make_program(tmp_path / name)
 
-    found = binaries.find({**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)})
+    programs = binaries.find({**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)})
 
-    assert found["etcd"] == (str(tmp_path / "etcd"),)
-    assert found["kubectl"] == (str(tmp_path / "kubectl"),)
-    assert found["kube-scheduler"] == (str(binaries.cached()), "kube-scheduler")
+    assert programs["etcd"] == (str(tmp_path / "etcd"),)
+    assert programs["kubectl"] == (str(tmp_path / "kubectl"),)
+    assert programs["kube-scheduler"] == (str(binaries.cached()), "kube-scheduler")
 
 
 def test_folder_without_binaries_is_rejected(tmp_path: Path) -> None:

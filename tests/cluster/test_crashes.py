@@ -84,8 +84,8 @@ def test_server_killed_during_the_start_of_a_served_run_starts_it_once(
 @pytest.mark.parametrize("words", HEARD)
 def test_server_killed_during_a_watch_catches_up_with_the_cluster(platform: Platform, proxy: Proxy, words: str) -> None:
     trial = Trial(platform)
-    address, said = HEARD[words]
-    fault = trial.killing("GET", address, "during", words=said.replace("{}", trial.namespace).encode())
+    address, content = HEARD[words]
+    fault = trial.killing("GET", address, "during", words=content.replace("{}", trial.namespace).encode())
     with proxy.doing(fault):
         run = trial.submit()
         crash(platform, fault)

@@ -90,10 +90,10 @@ def test_run_waiting_for_permissions_names_them_and_the_check_command(platform: 
     address = f"/namespaces/{trial.namespace}/secrets"
     with proxy.doing(Fault("POST", address, answer(403, FORBIDDEN), times=ALWAYS)):
         run = trial.submit()
-        told = platform.until(run, "StartDelayed")
-        assert told["state"] == "pending"
-        assert FORBIDDEN in told["message"]
-        assert "run `fairlead clusters check main`; retrying" in told["message"]
+        status = platform.until(run, "StartDelayed")
+        assert status["state"] == "pending"
+        assert FORBIDDEN in status["message"]
+        assert "run `fairlead clusters check main`; retrying" in status["message"]
         assert trial.count_objects() == {"Job": 1, "PersistentVolumeClaim": 1}
         assert trial.find_orphans() == []
     trial.complete(run)
@@ -127,17 +127,17 @@ def test_twenty_runs_complete_while_watches_break_every_second(
 
 
 def test_changes_during_a_broken_watch_are_found_by_a_new_list(platform: Platform, proxy: Proxy) -> None:
-    removed, kept = platform.run(), platform.run()
-    for run in (removed, kept):
+    removed, unchanged = platform.run(), platform.run()
+    for run in (removed, unchanged):
         platform.until(run, "running")
     with proxy.doing(Fault("GET", WATCHES, answer(410), times=10)):
         proxy.hang_up()
         remove(platform, removed)
-        told = platform.until(removed, "failed", "completed", "stopped")
-    assert (told["state"], told["reason"]) == ("failed", "Lost")
-    assert platform.show(kept)["state"] == "running"
-    kept.stop()
-    platform.until(kept, "stopped")
+        status = platform.until(removed, "failed", "completed", "stopped")
+    assert (status["state"], status["reason"]) == ("failed", "Lost")
+    assert platform.show(unchanged)["state"] == "running"
+    unchanged.stop()
+    platform.until(unchanged, "stopped")
 
 
 def test_removed_run_is_not_restarted_if_its_pod_event_arrives_first(platform: Platform, proxy: Proxy) -> None:
@@ -161,9 +161,9 @@ def test_unresponsive_cluster_changes_no_state(platform: Platform, proxy: Proxy,
         proxy.hang_up()
         waiting = platform.shell(f"echo $FAIRLEAD_RUN >> {ran}")
         go.touch()
-        told = platform.until(waiting, "StartDelayed")
-        assert (told["state"], platform.show(running)["state"]) == ("pending", "running")
-        assert "the cluster is unreachable" in told["message"]
+        status = platform.until(waiting, "StartDelayed")
+        assert (status["state"], platform.show(running)["state"]) == ("pending", "running")
+        assert "the cluster is unreachable" in status["message"]
     proxy.hang_up()
     for run in (running, waiting):
         assert platform.until(run, "completed", "failed")["state"] == "completed"
@@ -175,11 +175,11 @@ def test_outcome_is_reported_once_pods_are_readable(platform: Platform, proxy: P
     trial = Trial(platform, waits=True)
     run = trial.submit()
     platform.until(run, "running")
-    refused = Fault("GET", f"/namespaces/{trial.namespace}/pods[?]", answer(403), times=ALWAYS)
-    with proxy.doing(Fault("GET", "/api/v1/pods[?]", drop, times=ALWAYS), refused):
+    forbidden = Fault("GET", f"/namespaces/{trial.namespace}/pods[?]", answer(403), times=ALWAYS)
+    with proxy.doing(Fault("GET", "/api/v1/pods[?]", drop, times=ALWAYS), forbidden):
         proxy.hang_up()
         trial.go.touch()
-        until(lambda: refused.befell)
+        until(lambda: forbidden.befell)
         with platform.server.client() as client:
             answered = client.get(f"/runs/{run.id}/logs")
         assert (answered.status_code, answered.json()["code"]) == (503, "unavailable")
@@ -203,15 +203,15 @@ def test_run_is_stopped_only_after_its_job_can_no_longer_start(platform: Platfor
             raise Dropped
 
     jobs = f"/namespaces/{trial.namespace}/jobs/"
-    refused = Fault("DELETE", jobs, answer(403), times=ALWAYS)
+    forbidden = Fault("DELETE", jobs, answer(403), times=ALWAYS)
     released = Fault("PATCH", jobs, drop, "after")
     begun = Fault("POST", f"/namespaces/{trial.namespace}/configmaps", lose_sight, "after")
-    with proxy.doing(refused):
+    with proxy.doing(forbidden):
         with proxy.doing(begun, released, Fault("GET", "/apis/batch/v1/jobs[?]", hide, times=ALWAYS)):
             run = trial.submit()
             until(lambda: released.befell)
             run.stop()
-            until(lambda: refused.befell)
+            until(lambda: forbidden.befell)
         until(trial.count_runs)
         assert platform.until(run, "StopDelayed", "stopped")["state"] == "stopping"
     assert platform.until(run, "stopped", "completed", "failed")["state"] == "stopped"
@@ -220,8 +220,8 @@ def test_run_is_stopped_only_after_its_job_can_no_longer_start(platform: Platfor
 
 def test_job_observed_after_its_run_was_stopped_is_removed(platform: Platform, proxy: Proxy) -> None:
     """The creation returns an error and the watch is late, so the server does not know about the Job."""
-    trial, seen = Trial(platform), threading.Event()
-    late = Fault("GET", "/batch/v1/jobs[?].*watch=true", hold(seen), "during", words=trial.namespace.encode())
+    trial, visible = Trial(platform), threading.Event()
+    late = Fault("GET", "/batch/v1/jobs[?].*watch=true", hold(visible), "during", words=trial.namespace.encode())
     made = Fault("POST", f"/namespaces/{trial.namespace}/jobs{END}", answer(500), "after")
     with proxy.doing(late, made):
         run = trial.submit()
@@ -229,7 +229,7 @@ def test_job_observed_after_its_run_was_stopped_is_removed(platform: Platform, p
         run.stop()
         assert platform.until(run, "stopped", "failed")["state"] == "stopped"
         assert trial.count_made("Job") == 1
-        seen.set()
+        visible.set()
         until(lambda: not trial.list_objects())
     assert trial.count_runs() == 0
 
@@ -248,8 +248,8 @@ def test_objects_are_removed_after_a_late_log_and_a_failed_removal(tidy_platform
     platform, trial, ended = tidy_platform, Trial(tidy_platform, waits=True), threading.Event()
     of_trial = f"/namespaces/{trial.namespace}"
     log = Fault("GET", f"{of_trial}/pods/[^/]+/log[?].*follow=true", hold(ended, dropping=True))
-    refused = Fault("DELETE", f"{of_trial}/jobs/", answer(403))
-    with proxy.doing(log, refused):
+    forbidden = Fault("DELETE", f"{of_trial}/jobs/", answer(403))
+    with proxy.doing(log, forbidden):
         run = trial.submit()
         platform.until(run, "running")
         until(lambda: run.logs() == "" and log.met)  # a client follows the log until after the end of the run
@@ -257,5 +257,5 @@ def test_objects_are_removed_after_a_late_log_and_a_failed_removal(tidy_platform
         trial.complete(run)
         ended.set()
         until(lambda: not trial.list_objects())
-    assert refused.befell == 1
+    assert forbidden.befell == 1
     assert trial.read_log(run) == "begun\n"

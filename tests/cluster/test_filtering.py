@@ -40,17 +40,17 @@ class Outcome:
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:
     """All cases, tried once."""
-    found = Outcome()
+    outcome = Outcome()
     for start in range(0, CASES, AT_ONCE):
         cases = [make_case(Random(seed)) for seed in range(start, min(start + AT_ONCE, CASES))]
         for case, answer in zip(cases, comparing.ask_all(cases), strict=True):
             theirs = comparing.find_theirs(answer)
-            found.nodes += len(theirs.nodes)
-            found.feasible += len(theirs.feasible)
-            found.causes.update(cause for causes in theirs.nodes.values() for cause in causes)
+            outcome.nodes += len(theirs.nodes)
+            outcome.feasible += len(theirs.feasible)
+            outcome.causes.update(cause for causes in theirs.nodes.values() for cause in causes)
             if comparing.find_disagreements(case, answer):
-                found.disagreeing.append(case)
-    return found
+                outcome.disagreeing.append(case)
+    return outcome
 
 
 def test_node_filter_agrees_with_the_scheduler_on_every_node(outcome: Outcome) -> None:
@@ -83,10 +83,10 @@ def test_recorded_cases_agree(file: Path) -> None:
 
 def explain(cases: list[dict[str, Any]]) -> str:
     """Cases as small as they get, each with what we disagree in."""
-    told = []
+    lines = []
     with comparing.filtering("--check") as scheduler:
         for case in cases:
             small = shrinking.shrink(case, scheduler)
             answer = scheduler.ask(small)
-            told += ["", *comparing.find_disagreements(small, answer), shrinking.show(small), json.dumps(answer)]
-    return "\n".join(told)
+            lines += ["", *comparing.find_disagreements(small, answer), shrinking.show(small), json.dumps(answer)]
+    return "\n".join(lines)

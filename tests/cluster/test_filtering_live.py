@@ -79,7 +79,7 @@ def test_scheduler_agrees_with_the_node_filter(admin: Client, number: int) -> No
 def choose_cases() -> list[JSON]:
     """As many of each kind, as they are before the API server has them; first those that bring a cause of their own."""
     fitting, telling, others = list[JSON](), list[JSON](), list[JSON]()
-    told: set[str] = set()
+    covered: set[str] = set()
     for seed in range(FIRST_SEED, FIRST_SEED + TRIED):
         case = make_live_case(seed)
         node_filter = comparing.make_sieve(case)
@@ -89,8 +89,8 @@ def choose_cases() -> list[JSON]:
             fitting.append(case)
         else:
             causes = set(total_capacity(node_filter))
-            (others if causes <= told else telling).append(case)
-            told |= causes
+            (others if causes <= covered else telling).append(case)
+            covered |= causes
     return fitting[:FITTING] + (telling + others)[:UNFITTING]
 
 
@@ -127,37 +127,37 @@ def read_decision(admin: Client, pod: JSON) -> tuple[str | None, str | None]:
     """The node that the scheduler chose for a pod, or why there is none; neither before it has decided."""
     now = admin.get(path_of(pod))
     node = now["spec"].get("nodeName") or next(clusters.find_chosen(admin, pod), None)
-    said = [each for each in now["status"].get("conditions", ()) if each.get("reason") == "Unschedulable"]
-    return node, said[0]["message"] if said else None
+    conditions = [each for each in now["status"].get("conditions", ()) if each.get("reason") == "Unschedulable"]
+    return node, conditions[0]["message"] if conditions else None
 
 
 def agrees(message: str, node_filter: NodeFilter) -> bool:
     """Whether the scheduler's sentence is what our reasons come to."""
-    count, told = find_told(message)
+    count, counts = count_reasons(message)
     if count != len(node_filter.table):
         return False
     ours = total_capacity(node_filter)
     if Cause.CLAIM in ours or NARROWED in message:
-        return told is None or NARROWED in message
-    if told is None:
+        return counts is None or NARROWED in message
+    if counts is None:
         return False
     # Two messages of the scheduler correspond to one cause, and a node can have both.
-    volumes = told.pop(Cause.VOLUME, 0) > 0, ours.pop(Cause.VOLUME, 0) > 0
-    return told == ours and volumes[0] == volumes[1]
+    volumes = counts.pop(Cause.VOLUME, 0) > 0, ours.pop(Cause.VOLUME, 0) > 0
+    return counts == ours and volumes[0] == volumes[1]
 
 
-def find_told(message: str) -> tuple[int, Counter[str] | None]:
+def count_reasons(message: str) -> tuple[int, Counter[str] | None]:
     """The number of nodes, and of nodes per cause; None if the scheduler checked no node."""
-    found = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
-    assert found, message
-    told: Counter[str] = Counter()
-    for part in found[2].split(", "):
+    matched = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
+    assert matched, message
+    counts: Counter[str] = Counter()
+    for part in matched[2].split(", "):
         counted = re.fullmatch(r"(\d+) (.+)", part)
         if counted is None:
-            return int(found[1]), None
+            return int(matched[1]), None
         if NARROWED not in counted[2]:
-            told[comparing.name_words(counted[2])] += int(counted[1])
-    return int(found[1]), told
+            counts[comparing.name_words(counted[2])] += int(counted[1])
+    return int(matched[1]), counts
 
 
 def total_capacity(node_filter: NodeFilter) -> Counter[str]:
@@ -171,8 +171,8 @@ def find_first(node_filter: NodeFilter, node: Node) -> list[str]:
     if any(reason.cause is Cause.CLAIM for reason in reasons):
         return [Cause.CLAIM]
     for group in ORDER:
-        if found := [reason for reason in reasons if reason.cause in group]:
+        if matching := [reason for reason in reasons if reason.cause in group]:
             if group == (Cause.AMOUNT,):
-                return [f"{Cause.AMOUNT} {reason.resource}" for reason in found]
-            return [str(found[0].cause)]
+                return [f"{Cause.AMOUNT} {reason.resource}" for reason in matching]
+            return [str(matching[0].cause)]
     return []

@@ -184,14 +184,14 @@ def test_missing_program_is_a_start_error(admin: Client, namespace: str) -> None
 
 
 def test_termination_message_is_the_file_or_the_end_of_the_log(admin: Client, namespace: str) -> None:
-    said = {
+    commands = {
         "file": "echo chatter; printf word > $FAIRLEAD_TERMINATION; exit 1",
         "path": "echo chatter; printf word > /dev/termination-log; exit 1",
         "log": "for at in $(seq 200); do echo line $at; done; exit 1",
         "fine": "echo chatter",
     }
     messages = {}
-    for name, text in said.items():
+    for name, text in commands.items():
         fallback = "FallbackToLogsOnError"
         admin.create(make_pod(namespace, name, IMAGE, ["sh", "-c", text], main_terminationMessagePolicy=fallback))
         pod = wait_for_phase(admin, namespace, name, "Succeeded", "Failed")
@@ -216,8 +216,8 @@ def test_deleted_pod_can_finish_within_its_grace_period(admin: Client, kubelet: 
 
     admin.delete(path)
 
-    seen = list(itertools.takewhile(lambda line: '"DELETED"' not in line[:20], changes))
-    assert '"exitCode":7' in seen[-1]
+    events = list(itertools.takewhile(lambda line: '"DELETED"' not in line[:20], changes))
+    assert '"exitCode":7' in events[-1]
     assert not os.path.exists(f"/proc/{pid}")
     with pytest.raises(AssertionError, match="404"):
         read_log(admin, pod)
@@ -293,8 +293,10 @@ def test_usage_of_pods_is_measured(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "busy", IMAGE, ["python3", "-c", code]))
 
     def look() -> Any:
-        found = admin.find(f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/busy")
-        usage = found["containers"][0]["usage"] if found and found["containers"] else {"cpu": "0n", "memory": "0Ki"}
+        metrics = admin.find(f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/busy")
+        usage = (
+            metrics["containers"][0]["usage"] if metrics and metrics["containers"] else {"cpu": "0n", "memory": "0Ki"}
+        )
         assert usage["cpu"].endswith("n")
         assert usage["memory"].endswith("Ki")
         return int(usage["cpu"][:-1]) > 2e8 and int(usage["memory"][:-2]) > 2**17

@@ -79,11 +79,11 @@ def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
     team.platform.until(second, "running")
     third = team.submit(name="third")
     waits = f"waiting in queue default of ClusterQueue {team.pool}"
-    said = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
-    assert (said["state"], said["reason"]) == ("pending", "Queued")
+    status = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
+    assert (status["state"], status["reason"]) == ("pending", "Queued")
     one, other = sorted((team.job_name(first), team.job_name(second)))  # of those of one second
-    told = team.until_told(third, "Kueue reports: ")
-    assert told == [
+    lines = team.until_told(third, "Kueue reports: ")
+    assert lines == [
         f"needs 4 GPUs; 8 of 8 in use in ClusterQueue {team.pool}",
         f"GPUs in use by run {one} (4) and run {other} (4)",
         f"position 1 in ClusterQueue {team.pool}",
@@ -91,7 +91,7 @@ def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
         "flavor default, 4 more needed",
     ]
     printed = team.platform.terminal("runs", "why", third).out
-    assert all(line in printed for line in told), printed
+    assert all(line in printed for line in lines), printed
     team.stop(first)
     team.platform.until(third, "running")
     assert team.history(third) == ["queued Queued", "pending Queued", "running Running"]
@@ -100,16 +100,16 @@ def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
 
 def test_runs_ahead_and_runs_using_the_quota_are_named_to_users_with_access(team: Team, kueue: Kueue) -> None:
     other = Team(team.platform, kueue, pool=team.pool).open_queue()
-    held = team.submit(8, "large")
-    team.platform.until(held, "running")
+    holder = team.submit(8, "large")
+    team.platform.until(holder, "running")
     # Of those that came in the same second, Kueue takes any first.
     before = [team.submit(4, "before", priority_class=HIGH), other.submit(2, "between", priority_class=LOW)]
     for run in before:
         team.until_told(run, "Kueue reports: ")
     last = other.submit(8, "last")
     behind = f"behind run {team.job_name(before[0])} and run {other.job_name(before[1])}; workloads that fit"
-    told = other.until_told(last, behind, f"run {team.job_name(held)} (8)")
-    assert f"position 3 in ClusterQueue {team.pool}, {behind} may start earlier" in told
+    lines = other.until_told(last, behind, f"run {team.job_name(holder)} (8)")
+    assert f"position 3 in ClusterQueue {team.pool}, {behind} may start earlier" in lines
     assert (other.why(last)["ahead"], other.why(last)["position"]) == (2, 3)
     vera = {"subject": "user:vera", "role": "viewer", "scope": f"project/{other.name}"}
     team.platform.api("POST", "/roles", vera)
@@ -125,14 +125,14 @@ def test_runs_ahead_and_runs_using_the_quota_are_named_to_users_with_access(team
 
 
 def test_waiting_run_with_higher_priority_starts_first(team: Team) -> None:
-    held = team.submit(8)
-    team.platform.until(held, "running")
+    holder = team.submit(8)
+    team.platform.until(holder, "running")
     low = team.submit(8, "low", priority_class=LOW)
     team.until_told(low, FIRST)
     high = team.submit(8, "high", priority_class=HIGH)
     team.until_told(high, FIRST)
     team.until_told(low, f"position 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
-    team.stop(held)
+    team.stop(holder)
     team.platform.until(high, "running")
     assert team.platform.show(low)["state"] == "pending"
     team.stop(high)
@@ -142,8 +142,8 @@ def test_waiting_run_with_higher_priority_starts_first(team: Team) -> None:
 def test_run_larger_than_the_quota_gives_a_reason(team: Team, kueue: Kueue) -> None:
     run = team.submit(16)
     words = f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota grows"
-    said = wait_for(lambda: team.platform.show(run), lambda now: words in now["message"])
-    assert (said["state"], said["reason"]) == ("pending", "Queued")
+    status = wait_for(lambda: team.platform.show(run), lambda now: words in now["message"])
+    assert (status["state"], status["reason"]) == ("pending", "Queued")
     (workload,) = kueue.workloads(team.namespace)
     assert workload["status"]["conditions"][0]["status"] == "False"
     team.stop(run)
@@ -175,8 +175,8 @@ def test_stopped_queue_starts_no_runs_until_it_is_resumed(team: Team, kueue: Kue
     words = f"ClusterQueue {team.pool} is stopped; no run starts there until it is resumed"
     wait_for(lambda: team.platform.show(second), lambda now: words in now["message"])
     checks = team.platform.api("POST", f"/clusters/{CLUSTER}/check")
-    told = [check for check in checks if check["name"] == "queueing" and team.pool in check["message"]]
-    assert [(check["state"], check["message"]) for check in told] == [
+    queue_checks = [check for check in checks if check["name"] == "queueing" and team.pool in check["message"]]
+    assert [(check["state"], check["message"]) for check in queue_checks] == [
         ("warning", f"ClusterQueue {team.pool} is stopped: runs there wait")
     ]
     assert team.platform.show(first)["state"] == "running"
@@ -192,9 +192,9 @@ def test_evicted_run_waits_again_with_the_same_job(team: Team, kueue: Kueue) -> 
     team.platform.until(run, "running")
     job = team.platform.job_of(run)["metadata"]["uid"]
     kueue.change_queue(team.pool, stopPolicy="HoldAndDrain")
-    said = team.platform.until(run, "Evicted")
+    status = team.platform.until(run, "Evicted")
     words = f"its queue was stopped; waiting in queue default: ClusterQueue {team.pool} is stopped"
-    assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+    assert (status["state"], status["message"].startswith(words)) == ("pending", True)
     until(lambda: not team.platform.pods_of(run))
     kueue.change_queue(team.pool, stopPolicy="None")
     team.platform.until(run, "running")
@@ -209,9 +209,9 @@ def test_preempted_run_waits_and_runs_again(platform: Platform, kueue: Kueue) ->
     low = team.submit(8, "low", priority_class=LOW)
     platform.until(low, "running")
     high = team.submit(8, "high", priority_class=HIGH)
-    said = platform.until(low, "Preempted")
+    status = platform.until(low, "Preempted")
     words = "preempted by a run with higher priority; waiting in queue default"
-    assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+    assert (status["state"], status["message"].startswith(words)) == ("pending", True)
     platform.until(high, "running")
     team.until_told(low, f"GPUs in use by run {team.job_name(high)} (8)", FIRST)
     team.stop(high)
@@ -232,7 +232,7 @@ def test_removed_workload_is_recreated_and_the_run_continues(team: Team, kueue: 
     until(lambda: len({item["metadata"]["uid"] for item in kueue.workloads(team.namespace)} - before) == 2)
     states = wait_for(
         lambda: sorted(team.platform.show(run)["state"] for run in (running, waiting)),
-        lambda found: found == ["pending", "running"],
+        lambda current: current == ["pending", "running"],
     )
     assert states == ["pending", "running"]
     assert team.written() == {"create": 2, "patch": 2}
@@ -242,26 +242,26 @@ def test_removed_workload_is_recreated_and_the_run_continues(team: Team, kueue: 
 
 
 def test_restarted_server_finds_waiting_runs(team: Team) -> None:
-    held = team.submit(8)
-    team.platform.until(held, "running")
+    holder = team.submit(8)
+    team.platform.until(holder, "running")
     waiting = team.submit(8)
     team.until_told(waiting, FIRST)
     team.platform.restart()
-    team.until_told(waiting, f"GPUs in use by run {team.job_name(held)} (8)", FIRST)
-    team.stop(held)
+    team.until_told(waiting, f"GPUs in use by run {team.job_name(holder)} (8)", FIRST)
+    team.stop(holder)
     team.platform.until(waiting, "running")
     assert team.history(waiting) == ["queued Queued", "pending Queued", "running Running"]
     assert team.written() == {"create": 2, "patch": 2}
 
 
 def test_waiting_run_that_is_stopped_leaves_no_objects(team: Team, kueue: Kueue) -> None:
-    held = team.submit(8)
-    team.platform.until(held, "running")
+    holder = team.submit(8)
+    team.platform.until(holder, "running")
     waiting = team.submit(8)
     team.until_told(waiting, FIRST)
     team.stop(waiting)
     assert len(until(lambda: _only(kueue.workloads(team.namespace)))) == 1
-    team.stop(held)
+    team.stop(holder)
     until(lambda: not kueue.workloads(team.namespace))
 
 
@@ -290,11 +290,11 @@ def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
     kubeconfig = make_kubeconfig(control_plane, admin, file, without=kueues.GROUP)
     details = {"namespace": f"{platform.name}-{{project}}", "queueing": "kueue"}
     platform.api("POST", "/clusters", {"name": "blind", **details})
-    told = platform.terminal("clusters", "connect", "blind", "--kubeconfig", str(kubeconfig), code=1)
-    assert "missing: get workloads.kueue.x-k8s.io" in told.out
+    connected = platform.terminal("clusters", "connect", "blind", "--kubeconfig", str(kubeconfig), code=1)
+    assert "missing: get workloads.kueue.x-k8s.io" in connected.out
     team = Team(platform, kueue, cluster="blind").open_queue()
-    held = team.submit(8)
-    platform.until(held, "running")
+    holder = team.submit(8)
+    platform.until(holder, "running")
     waiting = team.submit(8)
     wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waiting in queue default of the cluster")
     (trouble,) = team.until_told(waiting, "the queue cannot be read: ")
@@ -303,7 +303,7 @@ def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
     assert checks["permissions"]["state"] == "problem"
     assert "list workloads.kueue.x-k8s.io" in checks["permissions"]["message"]
     assert checks["queueing"]["state"] == "warning"
-    team.stop(held)
+    team.stop(holder)
     platform.until(waiting, "running")
     team.stop(waiting)
 

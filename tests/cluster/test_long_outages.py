@@ -42,7 +42,7 @@ def test_hundred_runs_survive_a_cluster_outage_of_a_minute(
     stop = [ledger.note(platform.pretend(SLEEP, **WHOLE), "stopped") for _ in range(10)]
     for run in (*go_on, *end, *fail, *stop):
         platform.until(run, "running")
-    kept = {run.id: look(platform, run) for run in (*go_on, *end, *fail)}
+    before_outage = {run.id: look(platform, run) for run in (*go_on, *end, *fail)}
 
     with away(control_plane):
         back_at = time.monotonic() + AWAY_SECONDS
@@ -51,7 +51,7 @@ def test_hundred_runs_survive_a_cluster_outage_of_a_minute(
             run.stop()
         later = [ledger.note(platform.pretend(SUCCEED, **WHOLE), "completed") for _ in range(10)]
         while time.monotonic() < back_at:
-            assert {run_id: look(platform, run_id) for run_id in kept} == kept
+            assert {run_id: look(platform, run_id) for run_id in before_outage} == before_outage
             assert {platform.show(run)["state"] for run in later} <= {"queued", "pending"}
             assert {platform.show(run)["state"] for run in stop} == {"stopping"}
             time.sleep(5)
@@ -60,12 +60,12 @@ def test_hundred_runs_survive_a_cluster_outage_of_a_minute(
         platform.until(run, "completed", "failed", "stopped")
     assert {run.logs() for run in (*end, *fail)} == {"begun\nover\n"}
     for run in go_on:
-        assert look(platform, run) == kept[run.id]
+        assert look(platform, run) == before_outage[run.id]
         run.stop()
     ledger.check(before)
 
 
 def look(platform: Platform, run: Run | str) -> list[object]:
     """The fields that must not change."""
-    seen = platform.show(run)
-    return [seen[name] for name in ("state", "reason", "message", "revision")]
+    status = platform.show(run)
+    return [status[name] for name in ("state", "reason", "message", "revision")]

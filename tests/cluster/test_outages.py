@@ -46,10 +46,10 @@ def test_states_are_unchanged_during_an_outage_and_updated_after_it(
     ends, fails = platform.run(function=image("ends-soon")), platform.run(function=image("fails-soon"))
     for run in (ends, fails):
         platform.until(run, "running")
-    asked = platform.run("asked")
-    platform.until(asked, "running")
+    requested = platform.run("asked")
+    platform.until(requested, "running")
 
-    before = {run.id: _look(platform, run) for run in (goes_on, ends, fails, first, waits, asked)}
+    before = {run.id: _look(platform, run) for run in (goes_on, ends, fails, first, waits, requested)}
     with away(control_plane):
         away_at = time.monotonic()
         submitted = platform.run(function=image("succeed"))
@@ -72,7 +72,7 @@ def test_states_are_unchanged_during_an_outage_and_updated_after_it(
     platform.until(stopped, "stopped")
     first.stop()
     platform.until(waits, "running")
-    for run in (goes_on, asked):
+    for run in (goes_on, requested):
         assert _look(platform, run) == before[run.id]
         assert len(platform.pods_of(run)) == 1
         run.stop()
@@ -100,5 +100,5 @@ def test_server_started_during_an_outage_waits_for_the_cluster(platform: Platfor
 
 def _look(platform: Platform, run: Run | str) -> list[object]:
     """The fields that must not change."""
-    seen = platform.show(run)
-    return [seen[name] for name in KEPT]
+    status = platform.show(run)
+    return [status[name] for name in KEPT]

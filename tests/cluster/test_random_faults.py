@@ -86,14 +86,14 @@ def send_stream(
 
 def submit(platform: Platform, ledger: Ledger, dice: random.Random, due: Stops) -> None:
     """Submit one run of a kind that dice choose."""
-    asked = WHOLE if dice.random() < 0.5 else {}
+    options = WHOLE if dice.random() < 0.5 else {}
     kind = dice.choice((SUCCEED, FAIL, SLEEP, SLEEP, SERVE))
     if kind == SUCCEED:
-        ledger.note(platform.pretend(SUCCEED, **asked), "completed")
+        ledger.note(platform.pretend(SUCCEED, **options), "completed")
     elif kind == FAIL:
-        ledger.note(platform.pretend(FAIL, **asked), "failed ExitCode")
+        ledger.note(platform.pretend(FAIL, **options), "failed ExitCode")
     else:
-        run = serve(platform) if kind == SERVE else platform.pretend(SLEEP, **asked)
+        run = serve(platform) if kind == SERVE else platform.pretend(SLEEP, **options)
         ledger.note(run, "stopped", pods=AT_MOST_ONCE)
         heapq.heappush(due, (time.monotonic() + dice.choice((0.0, 0.2, 1.0, 4.0)), run.id, run))
 

@@ -61,10 +61,10 @@ def cluster() -> Iterator[tuple[ControlPlane, RealNode]]:
     """A control plane with one real node; skips if this machine does not support it."""
     with contextlib.ExitStack() as ending:
         try:
-            found = ending.enter_context(real_nodes.running())
+            cluster = ending.enter_context(real_nodes.running())
         except Missing as missing:
             pytest.skip(f"{NOT_TESTED}: {missing}")
-        yield found
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -166,14 +166,14 @@ def test_stopped_function_receives_sigterm_and_is_not_killed(real_platform: Plat
     run = real_platform.call(WAITING)
     assert next(run.read_logs(follow=True)).text == "waits\n"
     (pod,) = real_platform.pods_of(run)
-    seen = real_platform.admin.lines(
+    changes = real_platform.admin.lines(
         f"/api/v1/namespaces/{real_platform.namespace}/pods",
         watch="true",
         labelSelector=f"fairlead.dev/run={run.id}",
         resourceVersion=pod["metadata"]["resourceVersion"],
     )
     run.stop()
-    events = list(itertools.takewhile(lambda event: event["type"] != "DELETED", map(json.loads, seen)))
+    events = list(itertools.takewhile(lambda event: event["type"] != "DELETED", map(json.loads, changes)))
     assert state_of(events[-1]["object"])["terminated"]["exitCode"] == 143  # 137 if the signal was ignored
     real_platform.until(run, "stopped", seconds=PATIENCE)
 

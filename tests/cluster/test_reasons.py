@@ -30,9 +30,9 @@ def image(name: str) -> dict[str, str]:
 
 def history_of(platform: Platform, run: Run) -> list[str]:
     """The states and reasons of a run in order, without those that depend on timing."""
-    told = [(event["state"], event["reason"]) for event in platform.api("GET", f"/runs/{run.id}/events")]
-    lasting = [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
-    return [said for said, _ in itertools.groupby(lasting)]
+    events = [(event["state"], event["reason"]) for event in platform.api("GET", f"/runs/{run.id}/events")]
+    lasting = [f"{state} {reason}" for state, reason in events if reason not in ("Starting", "Claimed")]
+    return [line for line, _ in itertools.groupby(lasting)]
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def adding(platform: Platform, kubelet: FakeKubelet, name: str, **node: Any) -> 
     """A node of a pool of its own, and how runs ask for it."""
     kubelet.add_node(name, labels={"pool": name}, **node)
     try:
-        until(lambda: any(seen["name"] == name and seen["capacity"] for seen in platform.api("GET", "/nodes")))
+        until(lambda: any(listed["name"] == name and listed["capacity"] for listed in platform.api("GET", "/nodes")))
         yield {"node_selector": {"pool": name}}
     finally:
         kubelet.delete_node(name)
@@ -49,8 +49,8 @@ def adding(platform: Platform, kubelet: FakeKubelet, name: str, **node: Any) -> 
 @pytest.fixture(scope="module")
 def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
     """A run whose node is taken away. It takes Kubernetes a minute to notice: the others do not wait for that."""
-    with adding(platform, kubelet, "weak") as there:
-        run = platform.run("lost", **there)
+    with adding(platform, kubelet, "weak") as selector:
+        run = platform.run("lost", **selector)
         platform.until(run, "running")
     return run
 
@@ -59,23 +59,23 @@ def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
 
 
 def test_missing_image(lost: Run, platform: Platform) -> None:
-    said = platform.until(platform.run(function=image("no-such-image")), "ImagePullBackOff")
+    status = platform.until(platform.run(function=image("no-such-image")), "ImagePullBackOff")
     words = 'its image cannot be pulled: failed to pull and unpack image "example.test/no-such-image": not found'
-    assert (said["state"], said["message"]) == ("starting", words)
+    assert (status["state"], status["message"]) == ("starting", words)
 
 
 def test_container_config_error(platform: Platform) -> None:
-    said = platform.until(platform.run(function=image("config-error")), "CreateContainerConfigError")
+    status = platform.until(platform.run(function=image("config-error")), "CreateContainerConfigError")
     words = "its container cannot be created: container has runAsNonRoot and image will run as root"
-    assert (said["state"], said["message"]) == ("starting", words)
+    assert (status["state"], status["message"]) == ("starting", words)
 
 
 def test_volume_with_a_missing_storage_class(platform: Platform) -> None:
     volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
     run = platform.run(volumes=[{**volume, "spec": {"size": "1Gi", "storage_class": "missing"}}])
-    said = platform.until(run, "ProvisioningFailed")
-    assert said["state"] == "pending"
-    ours, _, theirs = said["message"].partition("; the scheduler says: ")
+    status = platform.until(run, "ProvisioningFailed")
+    assert status["state"] == "pending"
+    ours, _, theirs = status["message"].partition("; the scheduler says: ")
     assert 'cannot be provisioned: storageclass.storage.k8s.io "missing" not found; mounts claim ' in ours
     assert ours.endswith("which has no volume, and its storage class missing does not exist")
     assert theirs.startswith("0/")
@@ -90,10 +90,12 @@ def test_run_waits_for_a_resource_quota_of_the_namespace(platform: Platform, adm
     admin.create(quota)
     until(lambda: "used" in admin.get(where).get("status", {}))
     run = platform.run(function=image("succeed"))
-    said = platform.until(run, "FailedCreate")
-    assert said["state"] == "pending"
-    assert said["message"].startswith("its pod cannot be created: exceeded quota: few, requested: pods=1, used: pods=")
-    assert said["message"].endswith(", limited: pods=0; retrying")
+    status = platform.until(run, "FailedCreate")
+    assert status["state"] == "pending"
+    assert status["message"].startswith(
+        "its pod cannot be created: exceeded quota: few, requested: pods=1, used: pods="
+    )
+    assert status["message"].endswith(", limited: pods=0; retrying")
     admin.patch(where, {"spec": {"hard": {"pods": "50", "count/jobs.batch": "0"}}})
     platform.until(run, "completed")
     assert history_of(platform, run) == [
@@ -104,8 +106,11 @@ def test_run_waits_for_a_resource_quota_of_the_namespace(platform: Platform, adm
     ]
     until(lambda: "count/jobs.batch" in admin.get(where).get("status", {}).get("used", {}))
     run = platform.run(function=image("succeed"))
-    said = platform.until(run, "StartDelayed")
-    assert (said["state"], "exceeded quota: few, requested: count/jobs.batch=1" in said["message"]) == ("pending", True)
+    status = platform.until(run, "StartDelayed")
+    assert (status["state"], "exceeded quota: few, requested: count/jobs.batch=1" in status["message"]) == (
+        "pending",
+        True,
+    )
     admin.delete(where)
     platform.until(run, "completed")
 
@@ -114,10 +119,10 @@ def test_run_waits_while_pod_security_forbids_its_pod(platform: Platform, admin:
     namespace = f"/api/v1/namespaces/{platform.namespace}"
     admin.patch(namespace, {"metadata": {"labels": {ENFORCE: "restricted"}}})
     run = platform.run(run_as_user=0)
-    said = platform.until(run, "FailedCreate")
+    status = platform.until(run, "FailedCreate")
     admin.patch(namespace, {"metadata": {"labels": {ENFORCE: None}}})
-    assert said["state"] == "pending"
-    assert said["message"].startswith('its pod cannot be created: violates PodSecurity "restricted:latest": ')
+    assert status["state"] == "pending"
+    assert status["message"].startswith('its pod cannot be created: violates PodSecurity "restricted:latest": ')
     platform.until(run, "running")
     run.stop()
 
@@ -136,12 +141,12 @@ def test_manifest_rejected_by_an_admission_policy_fails_immediately(platform: Pl
     admin.post(f"{policies}ies", kind)
     admin.post(f"{policies}ybindings", binding)
     until(lambda: _is_refused(admin, platform.namespace))
-    said = platform.until(platform.run("unwanted"), "failed")
+    status = platform.until(platform.run("unwanted"), "failed")
     admin.delete(f"{policies}ybindings/wanted")
     admin.delete(f"{policies}ies/wanted")
-    assert said["reason"] == "StartFailed"
-    assert said["message"].startswith("the cluster rejected it: ")
-    assert said["message"].endswith("no unwanted runs here")
+    assert status["reason"] == "StartFailed"
+    assert status["message"].startswith("the cluster rejected it: ")
+    assert status["message"].endswith("no unwanted runs here")
 
 
 def _is_refused(admin: Client, namespace: str) -> bool:
@@ -163,32 +168,32 @@ def test_run_over_its_memory_limit(platform: Platform) -> None:
     limits = {"mem": {"requests": "64Mi", "limits": "128Mi"}}
     really = platform.call(GREEDY, resources=limits)
     unlimited = platform.run(function=image("oom"))
-    said = platform.until(really, "failed")
-    assert (said["reason"], said["message"]) == ("OOMKilled", "exceeded its memory limit of 128Mi")
-    assert said["exit_code"] == 137
+    status = platform.until(really, "failed")
+    assert (status["reason"], status["message"]) == ("OOMKilled", "exceeded its memory limit of 128Mi")
+    assert status["exit_code"] == 137
     assert platform.until(unlimited, "failed")["message"] == "exceeded the memory of its node"
 
 
 def test_exit_code_with_the_last_lines(platform: Platform, kubelet: FakeKubelet) -> None:
     lines = "".join(f"line {number}\n" for number in range(9))
     kubelet.outcomes["example.test/talks"] = Outcome("exit", 4, log=lines)
-    said = platform.until(platform.run(function=image("talks")), "failed")
+    status = platform.until(platform.run(function=image("talks")), "failed")
     words = "exited with code 4: line 6 | line 7 | line 8"
-    assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", words, 4)
+    assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", words, 4)
 
 
 def test_missing_program(platform: Platform) -> None:
     function = {"name": "wrong", "kind": "container", "image": "registry.example/x", "command": "no-such-program"}
-    said = platform.until(platform.run(function=function), "failed")
-    assert said["reason"] == "StartFailed"
-    assert said["message"].startswith("its container could not be started: ")
-    assert 'exec: "no-such-program": executable file not found' in said["message"]
+    status = platform.until(platform.run(function=function), "failed")
+    assert status["reason"] == "StartFailed"
+    assert status["message"].startswith("its container could not be started: ")
+    assert 'exec: "no-such-program": executable file not found' in status["message"]
 
 
 def test_exception_of_a_function(platform: Platform) -> None:
     run = platform.call("def main():\n    raise ValueError('bad')\n")
-    said = platform.until(run, "failed")
-    assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", "ValueError: bad", 1)
+    status = platform.until(run, "failed")
+    assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", "ValueError: bad", 1)
     error = platform.api("GET", f"/runs/{run.id}/result")["error"]
     assert (error["type"], error["message"]) == ("ValueError", "bad")
     assert "raise ValueError('bad')" in error["traceback"]
@@ -196,15 +201,15 @@ def test_exception_of_a_function(platform: Platform) -> None:
 
 def test_run_killed_by_a_signal(platform: Platform) -> None:
     run = platform.call("import os\ndef main():\n    print('bye', flush=True)\n    os.kill(os.getpid(), 11)\n")
-    said = platform.until(run, "failed")
-    assert (said["reason"], said["message"]) == ("ExitCode", "killed by SIGSEGV (exit code 139): bye")
+    status = platform.until(run, "failed")
+    assert (status["reason"], status["message"]) == ("ExitCode", "killed by SIGSEGV (exit code 139): bye")
 
 
 def test_run_over_its_deadline(platform: Platform) -> None:
     run = platform.run(deadline=2)
-    said = platform.until(run, "failed")
+    status = platform.until(run, "failed")
     words = "exceeded its deadline of 2 s"
-    assert (said["reason"], said["message"]) == ("DeadlineExceeded", words)
+    assert (status["reason"], status["message"]) == ("DeadlineExceeded", words)
     assert history_of(platform, run) == ["queued Queued", "running Running", "failed DeadlineExceeded"]
     events = platform.api("GET", f"/runs/{run.id}/events")
     assert [event["state"] for event in events].index("running") == len(events) - 2  # and never back to pending
@@ -213,16 +218,16 @@ def test_run_over_its_deadline(platform: Platform) -> None:
 def test_failure_of_one_of_several_pods(platform: Platform) -> None:
     source = "import os, time\ndef main():\n    if os.environ['JOB_COMPLETION_INDEX'] == '1':\n"
     run = platform.call(f"{source}        raise ValueError('one')\n    time.sleep(60)\n", replicas=3)
-    said = platform.until(run, "failed")
-    assert (said["reason"], said["message"], said["exit_code"]) == ("ExitCode", "pod 1: ValueError: one", 1)
+    status = platform.until(run, "failed")
+    assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", "pod 1: ValueError: one", 1)
 
 
 def test_failed_served_run_is_degraded_and_continues(platform: Platform) -> None:
     function = {**image("exit-3"), "port": 8000}
     run = platform.run(function=function, action="serve")
-    said = platform.until(run, "degraded")
-    assert said["reason"] == "CrashLoopBackOff"
-    assert "exited with code 3: going to exit with 3" in said["message"]
+    status = platform.until(run, "degraded")
+    assert status["reason"] == "CrashLoopBackOff"
+    assert "exited with code 3: going to exit with 3" in status["message"]
     run.stop()
     platform.until(run, "stopped")
 
@@ -234,14 +239,14 @@ def test_preempted_run_waits_and_runs_again(platform: Platform, kubelet: FakeKub
     for name, value in {LOW: 10, HIGH: 1000}.items():
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         admin.create({**kind, "value": value})
-    with adding(platform, kubelet, "narrow", room={"cpu": "2"}) as there:
-        asked = {"resources": {"cpu": 2}, **there}
-        low = platform.run("low", priority_class=LOW, **asked)
+    with adding(platform, kubelet, "narrow", room={"cpu": "2"}) as selector:
+        options = {"resources": {"cpu": 2}, **selector}
+        low = platform.run("low", priority_class=LOW, **options)
         platform.until(low, "running")
-        high = platform.run("high", priority_class=HIGH, **asked)
-        said = platform.until(low, "Preempted")
+        high = platform.run("high", priority_class=HIGH, **options)
+        status = platform.until(low, "Preempted")
         words = "preempted by a pod with higher priority, waiting for another node"
-        assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+        assert (status["state"], status["message"].startswith(words)) == ("pending", True)
         platform.until(high, "running")
         high.stop()
         platform.until(low, "running")
@@ -254,38 +259,47 @@ def test_preempted_run_waits_and_runs_again(platform: Platform, kubelet: FakeKub
 
 def test_evicted_run_waits_for_another_node(platform: Platform) -> None:
     run = platform.run(function=image("evicted"))
-    said = platform.until(run, "Evicted")
+    status = platform.until(run, "Evicted")
     words = "terminated by its node, waiting for another node: The node was low on resource: ephemeral-storage."
-    assert (said["state"], said["message"].startswith(words)) == ("pending", True)
+    assert (status["state"], status["message"].startswith(words)) == ("pending", True)
     run.stop()
 
 
 def test_run_on_an_unreachable_node_stays_running(platform: Platform, kubelet: FakeKubelet) -> None:
-    with adding(platform, kubelet, "quiet") as there:
-        run = platform.run(**there)
+    with adding(platform, kubelet, "quiet") as selector:
+        run = platform.run(**selector)
         platform.until(run, "running")
         kubelet.lose_node("quiet")
-        said = platform.until(run, "NodeLost")
-        assert (said["state"], said["message"].startswith("its node quiet is not ready since ")) == ("running", True)
+        status = platform.until(run, "NodeLost")
+        assert (status["state"], status["message"].startswith("its node quiet is not ready since ")) == (
+            "running",
+            True,
+        )
         (pod,) = platform.pods_of(run)
         until(lambda: "deletionTimestamp" in platform.pods_of(run)[0]["metadata"])  # it receives SIGTERM
         assert platform.show(run)["reason"] == "NodeLost"
         kubelet.restore_node("quiet")
-        until(lambda: [found for found in platform.pods_of(run) if found["metadata"]["uid"] != pod["metadata"]["uid"]])
+        until(
+            lambda: [
+                replacement
+                for replacement in platform.pods_of(run)
+                if replacement["metadata"]["uid"] != pod["metadata"]["uid"]
+            ]
+        )
         platform.until(run, "Running")
         run.stop()
         platform.until(run, "stopped")
 
 
 def test_run_on_a_rebooted_node_fails(platform: Platform, kubelet: FakeKubelet) -> None:
-    with adding(platform, kubelet, "rebooted") as there:
-        run = platform.run(**there)
+    with adding(platform, kubelet, "rebooted") as selector:
+        run = platform.run(**selector)
         platform.until(run, "running")
         kubelet.lose_node("rebooted")
         kubelet.restore_node("rebooted")
-        said = platform.until(run, "failed")
+        status = platform.until(run, "failed")
         words = "its node rebooted restarted while it was running"
-        assert (said["reason"], said["message"]) == ("NodeLost", words)
+        assert (status["reason"], status["message"]) == ("NodeLost", words)
 
 
 # Manual changes
@@ -297,9 +311,9 @@ def test_suspended_job_continues_when_resumed(platform: Platform, admin: Client)
     name = platform.job_of(run)["metadata"]["name"]
     path = f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}"
     admin.patch(path, {"spec": {"suspend": True}})
-    said = platform.until(run, "Suspended")
+    status = platform.until(run, "Suspended")
     words = f"Job {name} was suspended; the run continues when it is resumed"
-    assert (said["state"], said["message"]) == ("pending", words)
+    assert (status["state"], status["message"]) == ("pending", words)
     admin.patch(path, {"spec": {"suspend": False}})
     platform.until(run, "running")
     run.stop()
@@ -310,9 +324,9 @@ def test_run_with_a_removed_job_is_lost(platform: Platform, admin: Client) -> No
     platform.until(run, "running")
     name = platform.job_of(run)["metadata"]["name"]
     admin.delete(f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}", propagationPolicy="Background")
-    said = platform.until(run, "failed")
+    status = platform.until(run, "failed")
     words = "disappeared: it was removed by something other than Fairlead"
-    assert (said["reason"], said["message"]) == ("Lost", words)
+    assert (status["reason"], status["message"]) == ("Lost", words)
 
 
 def test_run_with_a_removed_pod_fails(platform: Platform, admin: Client) -> None:
@@ -320,15 +334,15 @@ def test_run_with_a_removed_pod_fails(platform: Platform, admin: Client) -> None
     platform.until(run, "running")
     (pod,) = platform.pods_of(run)
     admin.delete(f"/api/v1/namespaces/{platform.namespace}/pods/{pod['metadata']['name']}")
-    said = platform.until(run, "failed")
-    assert said["reason"] == "PodRemoved"
-    assert said["message"].startswith("its pod was removed: ")
+    status = platform.until(run, "failed")
+    assert status["reason"] == "PodRemoved"
+    assert status["message"].startswith("its pod was removed: ")
 
 
 def test_run_on_a_removed_node_moves_to_another(platform: Platform, kubelet: FakeKubelet, lost: Run) -> None:
-    said = platform.until(lost, "pending", seconds=120)
+    status = platform.until(lost, "pending", seconds=120)
     words = "its node was lost, waiting for another node"
-    assert (said["reason"], said["message"].startswith(words)) == ("NodeLost", True)
+    assert (status["reason"], status["message"].startswith(words)) == ("NodeLost", True)
     assert "running NodeLost" in history_of(platform, lost)
     with adding(platform, kubelet, "weak"):
         platform.until(lost, "running")

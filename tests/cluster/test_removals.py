@@ -52,8 +52,8 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def moved(platform: Platform, kubelet: FakeKubelet, ledger: Ledger, gate: Path) -> Run:
     """A run whose node is taken away. It takes Kubernetes a minute to notice: the others do not wait for that."""
-    with adding(platform, kubelet, "doomed") as there:
-        run = ledger.note(platform.shell(f": < {gate}", **WHOLE, **there), "completed", pods=(2,))
+    with adding(platform, kubelet, "doomed") as selector:
+        run = ledger.note(platform.shell(f": < {gate}", **WHOLE, **selector), "completed", pods=(2,))
         platform.until(run, "running")
     return run
 
@@ -61,8 +61,8 @@ def moved(platform: Platform, kubelet: FakeKubelet, ledger: Ledger, gate: Path) 
 def remove(platform: Platform, kind: str, run: Run) -> None:
     """Delete an object of a run as with kubectl."""
     path = f"/{PLURALS[kind]}"
-    (found,) = platform.admin.items(path.replace("{}/", ""), labelSelector=f"fairlead.dev/run={run.id}")
-    meta = found["metadata"]
+    (item,) = platform.admin.items(path.replace("{}/", ""), labelSelector=f"fairlead.dev/run={run.id}")
+    meta = item["metadata"]
     where = path.format(f"namespaces/{meta['namespace']}")
     platform.admin.delete(f"{where}/{meta['name']}", propagationPolicy="Background")
 
@@ -94,9 +94,9 @@ def test_manual_removal_of_objects_ends_runs_as_documented(
     holder.stop()
     platform.until(waiting["job"], "completed")
     until(lambda: "persistentvolumeclaim" in platform.show(waiting["claim"])["message"])
-    told = platform.show(waiting["claim"])
-    assert (told["state"], told["reason"]) == ("pending", "Unschedulable")
-    assert told["message"].endswith('-data" not found. not found'), told["message"]
+    status = platform.show(waiting["claim"])
+    assert (status["state"], status["reason"]) == ("pending", "Unschedulable")
+    assert status["message"].endswith('-data" not found. not found'), status["message"]
     waiting["claim"].stop()
 
 
@@ -111,18 +111,18 @@ def test_run_waits_for_room_in_the_quota_of_its_namespace(platform: Platform, ad
     where = f"/api/v1/namespaces/{namespace}/resourcequotas/few"
     until(lambda: set(FEW) <= set(admin.get(where).get("status", {}).get("used", {})))
     function = {"name": "train", "kind": "container", "image": "example.test/succeed"}
-    said = [platform.api("POST", "/projects/narrow/runs", {"function": function, **WHOLE}) for _ in range(12)]
-    runs = [ledger.note(Run(platform.project.api, each), "completed") for each in said]
-    told = dict[str, set[str]]()
+    submitted = [platform.api("POST", "/projects/narrow/runs", {"function": function, **WHOLE}) for _ in range(12)]
+    runs = [ledger.note(Run(platform.project.api, each), "completed") for each in submitted]
+    reasons = dict[str, set[str]]()
 
     def look() -> list[Object]:
-        seen = [platform.show(run) for run in runs]
-        for run in seen:
-            told.setdefault(run["reason"], set()).add(run["message"])
-        return seen
+        statuses = [platform.show(run) for run in runs]
+        for run in statuses:
+            reasons.setdefault(run["reason"], set()).add(run["message"])
+        return statuses
 
-    wait_for(look, lambda seen: not any(run["active"] for run in seen), SETTLE_SECONDS)
-    words = told["StartDelayed"] | told["FailedCreate"]
+    wait_for(look, lambda statuses: not any(run["active"] for run in statuses), SETTLE_SECONDS)
+    words = reasons["StartDelayed"] | reasons["FailedCreate"]
     assert all("exceeded quota: few, requested: " in each for each in words)
     assert all(any(f"requested: {resource}=1, used: " in each for each in words) for resource in FEW)
     assert {run["state"] for run in look()} == {"completed"}

@@ -70,17 +70,17 @@ def main(fail):
 def left_of(admin: Client, run: Run | str) -> dict[str, int]:
     """How many objects there are of a run, by kind."""
     selector = f"fairlead.dev/run={run if isinstance(run, str) else run.id}"
-    found = {
+    left = {
         plural: len(admin.items(f"/{GROUPS.get(plural, 'api/v1')}/{plural}", labelSelector=selector))
         for plural in (*MADE, "deployments", "services")
     }
-    return {plural: count for plural, count in found.items() if count}
+    return {plural: count for plural, count in left.items() if count}
 
 
-def begin(platform: Platform, source: str = LAST_WORDS, said: str = "up", **asked: Any) -> Run:
+def begin(platform: Platform, source: str = LAST_WORDS, text: str = "up", **request: Any) -> Run:
     """A run that has begun to speak."""
-    run = platform.call(source, **asked)
-    until(lambda: said in run.logs())
+    run = platform.call(source, **request)
+    until(lambda: text in run.logs())
     return run
 
 
@@ -229,8 +229,8 @@ def test_usage_comes_from_the_metrics_api(bench: KubernetesBench, metrics: None)
     assert max(sample["mem"] for sample in samples) > 50_000_000
     assert max(sample["cpu"] for sample in samples) > 0.05
     bench.executor.stop("r1")
-    seen = bench.until("r1", *ENDED)
-    assert seen.usage == {name: max(sample[name] for sample in samples) for name in ("cpu", "mem")}
+    observation = bench.until("r1", *ENDED)
+    assert observation.usage == {name: max(sample[name] for sample in samples) for name in ("cpu", "mem")}
 
 
 def test_objects_are_removed_after_a_while_and_their_data_stays(
@@ -240,7 +240,7 @@ def test_objects_are_removed_after_a_while_and_their_data_stays(
     bench.start("r1", program, volumes=[DATA], secrets={"TOKEN": "hunter2hunter2"})
     bench.until("r1", Phase.RUNNING)
     measure(bench, "r1")
-    seen, usage = bench.until("r1", *ENDED), bench.executor.read_usage("r1")
+    observation, usage = bench.until("r1", *ENDED), bench.executor.read_usage("r1")
     bench.executor.clean_up("r1")
     assert left_of(admin, "r1") == dict.fromkeys(MADE, 1)  # they may be looked at for an hour
     impatient = bench.open(objects=timedelta(0))
@@ -248,7 +248,7 @@ def test_objects_are_removed_after_a_while_and_their_data_stays(
     wait_until(lambda: not left_of(admin, "r1"), seconds=30)
     wait_until(lambda: impatient.view.find_run("r1") is None and bench.executor.view.find_run("r1") is None)
     for executor in (bench.executor, impatient, bench.open()):
-        assert executor.observe("r1") == seen
+        assert executor.observe("r1") == observation
         assert read_all(executor, "r1") == bench.said
         assert executor.read_log("r1", 0, 1 << 20).complete
         assert executor.read_usage("r1") == usage
@@ -272,6 +272,6 @@ def test_running_job_is_never_removed(bench: KubernetesBench, admin: Client) -> 
     bench.until("r1", Phase.RUNNING)
     bench.open(objects=timedelta(0)).clean_up("r1")
     assert left_of(admin, "r1")["jobs"] == 1
-    seen = bench.executor.observe("r1")
-    assert seen is not None
-    assert seen.phase is Phase.RUNNING
+    observation = bench.executor.observe("r1")
+    assert observation is not None
+    assert observation.phase is Phase.RUNNING

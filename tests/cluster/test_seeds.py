@@ -33,8 +33,8 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
     """A platform with clusters that share GPUs in each way, to which nodes may be added: nothing is too large."""
     platform = Platform(shared_machine, control_plane, admin, autoscaled=True, gpu_types=GPU_TYPES)
     for sharing in ("kai", "hami"):
-        said = {"namespace": f"{platform.name}-{{project}}", "gpu_sharing": sharing, "autoscaled": True}
-        platform.api("POST", "/clusters", {"name": sharing, **said})
+        options = {"namespace": f"{platform.name}-{{project}}", "gpu_sharing": sharing, "autoscaled": True}
+        platform.api("POST", "/clusters", {"name": sharing, **options})
         # Exit code 1: the GPU sharing system is not installed, and the check reports it.
         platform.terminal("clusters", "connect", sharing, "--kubeconfig", str(control_plane.kubeconfig), code=1)
         platform.api("POST", "/projects", {"name": sharing, "parent": f"cluster/{sharing}"})
@@ -49,12 +49,12 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
 
 
 @pytest.fixture(scope="module")
-def told(platform: Platform) -> dict[str, Run]:
+def runs(platform: Platform) -> dict[str, Run]:
     """Every story of the seeds, submitted."""
-    return {story: tell(platform, story) for story in STORIES}
+    return {story: submit_story(platform, story) for story in STORIES}
 
 
-def tell(platform: Platform, story: str) -> Run:
+def submit_story(platform: Platform, story: str) -> Run:
     """Submit a story, on a platform as it says."""
     folder, documents = stories.FOLDER / story, list[Object]()
     if (folder / "platform.yaml").exists():
@@ -64,27 +64,27 @@ def tell(platform: Platform, story: str) -> Run:
     policy = {"kind": "Policy", "scope": "platform", **policy, "switches": {**ALLOWED, **policy.get("switches", {})}}
     resources = [document for document in documents if document.get("kind", "ComputeResource") == "ComputeResource"]
     apply(platform, policy, *resources)
-    asked = yaml.safe_load((folder / "request.yaml").read_text("utf-8")) or {}
-    serves = asked.get("action") == "serve"
+    request = yaml.safe_load((folder / "request.yaml").read_text("utf-8")) or {}
+    serves = request.get("action") == "serve"
     image = "example.test/sleep" if serves else "example.test/succeed"
     function = {"name": "train", "kind": "container", "image": image, **({"port": 8000} if serves else {})}
-    asked |= {"function": function, "inputs": {}}  # a container takes none
+    request |= {"function": function, "inputs": {}}  # a container takes none
     project = sharing[0] if sharing else "forest"
-    said = platform.api("POST", f"/projects/{project}/runs", asked)
-    return Run(platform.project.api, said)
+    created = platform.api("POST", f"/projects/{project}/runs", request)
+    return Run(platform.project.api, created)
 
 
 def apply(platform: Platform, *documents: Object) -> None:
-    said = [{"kind": "ComputeResource", **document} for document in documents]
-    platform.api("POST", "/apply", {"documents": said, "force": True})
+    documents_with_kind = [{"kind": "ComputeResource", **document} for document in documents]
+    platform.api("POST", "/apply", {"documents": documents_with_kind, "force": True})
 
 
 def main_of(admin: Client, run: Run) -> Object | None:
     """The Job or Deployment of a run, once it is released."""
     for address in ("/apis/batch/v1/jobs", "/apis/apps/v1/deployments"):
-        for found in admin.items(address, labelSelector=f"fairlead.dev/run={run.id}"):
-            if found["metadata"].get("annotations", {}).get("fairlead.dev/released") == "true":
-                return found
+        for item in admin.items(address, labelSelector=f"fairlead.dev/run={run.id}"):
+            if item["metadata"].get("annotations", {}).get("fairlead.dev/released") == "true":
+                return item
     return None
 
 
@@ -118,18 +118,18 @@ def read_live(admin: Client, run: Run) -> dict[str, Object]:
 
 @pytest.mark.parametrize(("story", "part", "promised"), PROMISES)
 def test_live_objects_contain_the_expected_values(
-    told: dict[str, Run], admin: Client, story: str, part: str, promised: Object
+    runs: dict[str, Run], admin: Client, story: str, part: str, promised: Object
 ) -> None:
-    found = read_live(admin, told[story])[part]
-    seen = {name: found.get(name) for name in promised}
+    live = read_live(admin, runs[story])[part]
+    values = {name: live.get(name) for name in promised}
     if part == "claim" and "resources" in promised:
-        assert found["accessModes"] == ["ReadWriteOnce"]
-    assert seen == promised
+        assert live["accessModes"] == ["ReadWriteOnce"]
+    assert values == promised
 
 
-def test_no_story_failed_or_stayed_queued(told: dict[str, Run], platform: Platform) -> None:
-    states = {story: platform.show(run) for story, run in told.items()}
-    wrong = {story: found["message"] for story, found in states.items() if found["state"] in ("failed", "queued")}
+def test_no_story_failed_or_stayed_queued(runs: dict[str, Run], platform: Platform) -> None:
+    states = {story: platform.show(run) for story, run in runs.items()}
+    wrong = {story: status["message"] for story, status in states.items() if status["state"] in ("failed", "queued")}
     assert wrong == {}
 
 
@@ -137,19 +137,19 @@ def test_no_story_failed_or_stayed_queued(told: dict[str, Run], platform: Platfo
 
 
 def test_tolerations_and_affinity_are_unchanged_in_the_pod(platform: Platform, admin: Client) -> None:
-    run = tell(platform, "seed001-tolerations")
-    asked = yaml.safe_load((stories.FOLDER / "seed001-tolerations" / "request.yaml").read_text("utf-8"))
-    found = pod_of(admin, run)["spec"]["tolerations"]
-    own = [toleration for toleration in found if not toleration["key"].startswith("node.kubernetes.io/")]
-    assert own == sorted(asked["tolerations"], key=lambda toleration: str(toleration["key"]))
-    run = tell(platform, "seed001-affinity")
-    asked = yaml.safe_load((stories.FOLDER / "seed001-affinity" / "request.yaml").read_text("utf-8"))
-    assert pod_of(admin, run)["spec"]["affinity"] == asked["affinity"]
+    run = submit_story(platform, "seed001-tolerations")
+    request = yaml.safe_load((stories.FOLDER / "seed001-tolerations" / "request.yaml").read_text("utf-8"))
+    tolerations = pod_of(admin, run)["spec"]["tolerations"]
+    own = [toleration for toleration in tolerations if not toleration["key"].startswith("node.kubernetes.io/")]
+    assert own == sorted(request["tolerations"], key=lambda toleration: str(toleration["key"]))
+    run = submit_story(platform, "seed001-affinity")
+    request = yaml.safe_load((stories.FOLDER / "seed001-affinity" / "request.yaml").read_text("utf-8"))
+    assert pod_of(admin, run)["spec"]["affinity"] == request["affinity"]
 
 
-def test_shared_memory_is_a_memory_volume_with_the_limit_as_size(told: dict[str, Run], admin: Client) -> None:
+def test_shared_memory_is_a_memory_volume_with_the_limit_as_size(runs: dict[str, Run], admin: Client) -> None:
     for story, limit in (("seed004-shm", None), ("seed004-shm-under-limit", "16G")):
-        volumes = {volume["name"]: volume for volume in pod_of(admin, told[story])["spec"]["volumes"]}
+        volumes = {volume["name"]: volume for volume in pod_of(admin, runs[story])["spec"]["volumes"]}
         shared = volumes["fairlead-shm"]["emptyDir"]
         assert (shared["medium"], "sizeLimit" in shared) == ("Memory", limit is not None), story
 
@@ -170,17 +170,19 @@ def test_volume_has_the_requested_size_and_storage_class(platform: Platform, adm
 
 
 def test_compute_resource_overrides_values_of_the_user(platform: Platform, admin: Client) -> None:
-    said = {"resources": {"cpu": {"requests": 2, "limits": 3}, "mem": "1Gi"}, "envs": {"WHO": "profile"}}
-    said |= {"node_selector": {"kubernetes.io/os": "linux"}, "run_as_user": 2000}
+    requirements = {"resources": {"cpu": {"requests": 2, "limits": 3}, "mem": "1Gi"}, "envs": {"WHO": "profile"}}
+    requirements |= {"node_selector": {"kubernetes.io/os": "linux"}, "run_as_user": 2000}
     apply(
-        platform, {"kind": "Policy", "scope": "platform", "switches": ALLOWED}, {"name": "firm", "requirements": said}
+        platform,
+        {"kind": "Policy", "scope": "platform", "switches": ALLOWED},
+        {"name": "firm", "requirements": requirements},
     )
-    asked: Object = {
+    request: Object = {
         "resources": {"cpu": 1, "disk": "1Gi"},
         "envs": {"WHO": "user", "ALSO": "user"},
         "run_as_user": 3000,
     }
-    run = platform.run(profile="firm", **asked)
+    run = platform.run(profile="firm", **request)
     live = read_live(admin, run)
     assert live["resources"]["requests"] == {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "1Gi"}
     assert live["resources"]["limits"] == {"cpu": "3"}
@@ -221,8 +223,8 @@ def test_image_pull_policy_and_secrets_come_from_the_function(platform: Platform
     run = platform.run(function={**function, "pull_secrets": ["REGISTRY"]})
     spec = pod_of(admin, run)["spec"]
     assert spec["containers"][0]["imagePullPolicy"] == "Always"
-    ((name,),) = [list(said.values()) for said in spec["imagePullSecrets"]]
-    (secret,) = [found for found in objects_of(admin, run, "secrets") if found["metadata"]["name"] == name]
+    ((name,),) = [list(reference.values()) for reference in spec["imagePullSecrets"]]
+    (secret,) = [item for item in objects_of(admin, run, "secrets") if item["metadata"]["name"] == name]
     assert secret["type"] == "kubernetes.io/dockerconfigjson"
     assert base64.b64decode(secret["data"][".dockerconfigjson"]).decode() == CREDENTIALS
     assert "valueFrom" not in json.dumps(spec["containers"][0]["env"])
@@ -246,10 +248,10 @@ def test_existing_objects_are_used_only_with_the_project_label(
 ) -> None:
     name, plural, volume_type, key = EXISTING[kind]
     volumes = [{"name": "there", "mount_path": "/there", "volume_type": volume_type, "spec": {key: name}}]
-    said = platform.until(platform.run(volumes=volumes), "failed")
+    status = platform.until(platform.run(volumes=volumes), "failed")
     command = f"kubectl --namespace {platform.namespace} label {kind.lower()} {name} {PROJECT}=forest"
     words = f"{kind} {name} is not labeled for project forest: its owner can run `{command}`"
-    assert (said["reason"], said["message"]) == ("StartFailed", words)
+    assert (status["reason"], status["message"]) == ("StartFailed", words)
     platform.plane.kubectl(*command.split()[1:])
     run = platform.run(volumes=volumes)
     platform.until(run, "running")
@@ -260,9 +262,9 @@ def test_existing_objects_are_used_only_with_the_project_label(
 
 def test_missing_config_map_is_reported(platform: Platform) -> None:
     volume = {"volume_type": "config_map", "name": "there", "mount_path": "/there", "spec": {"name": "nowhere"}}
-    said = platform.until(platform.run(volumes=[volume]), "failed")
+    status = platform.until(platform.run(volumes=[volume]), "failed")
     words = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it, and submit the run again"
-    assert (said["reason"], said["message"]) == ("StartFailed", words)
+    assert (status["reason"], status["message"]) == ("StartFailed", words)
 
 
 def test_shared_volume_is_created_once_and_persists(platform: Platform, admin: Client) -> None:

@@ -33,10 +33,13 @@ def answers(bench: KubernetesBench) -> bool:  # noqa: F811
 
 def until(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
     """Wait until the run has a reason, and return the run."""
-    wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == reason, seconds=PATIENCE)
-    seen = bench.executor.observe("r1")
-    assert seen is not None
-    return seen
+    wait_until(
+        lambda: (observation := bench.executor.observe("r1")) is not None and observation.reason == reason,
+        seconds=PATIENCE,
+    )
+    observation = bench.executor.observe("r1")
+    assert observation is not None
+    return observation
 
 
 def test_served_run_is_reachable_and_degraded_until_it_restarts(
@@ -46,8 +49,8 @@ def test_served_run_is_reachable_and_degraded_until_it_restarts(
     until(bench, "Ready")
     wait_until(lambda: answers(bench), seconds=PATIENCE)
     ask(bench, code=3)
-    seen = until(bench, "CrashLoopBackOff")
-    assert seen.phase is Phase.DEGRADED
-    assert seen.message.startswith("exited with code 3; it has exited ")
+    observation = until(bench, "CrashLoopBackOff")
+    assert observation.phase is Phase.DEGRADED
+    assert observation.message.startswith("exited with code 3; it has exited ")
     until(bench, "Ready")
     wait_until(lambda: answers(bench), seconds=PATIENCE)
