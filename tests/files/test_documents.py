@@ -1,4 +1,4 @@
-"""Files and folders become a library: every document once, every mistake with its place."""
+"""Loading files and folders: each document once, each violation with its location."""
 
 import os
 from pathlib import Path
@@ -21,41 +21,41 @@ def names(library: Library) -> list[str]:
     return [document.name for document in library.documents]
 
 
-def test_a_folder_is_read_with_all_folders_in_it_in_the_order_of_names(tmp_path: Path) -> None:
+def test_a_folder_is_loaded_recursively_in_order_of_names(tmp_path: Path) -> None:
     write(tmp_path, {"b.yaml": "name: b", "a/z.yml": "name: az", "a/a/x.json": '{"name": "aax"}', "c.YAML": "name: c"})
     library = load(tmp_path)
     assert (names(library), library.violations) == (["aax", "az", "b", "c"], ())
 
 
-def test_hidden_files_and_other_endings_are_left_alone(tmp_path: Path) -> None:
+def test_hidden_files_and_other_suffixes_are_skipped(tmp_path: Path) -> None:
     files = {".a.yaml": "name: a", ".git/b.yaml": "name: b", "c/.d/e.yaml": "name: e", "f.txt": "[", "g.yaml~": "["}
     write(tmp_path, {**files, "h.yaml": "name: h"})
     assert names(load(tmp_path)) == ["h"]
 
 
-def test_a_hidden_folder_is_read_when_it_is_named(tmp_path: Path) -> None:
+def test_a_hidden_folder_is_loaded_if_it_is_given(tmp_path: Path) -> None:
     write(tmp_path, {".config/a.yaml": "name: a"})
     assert names(load(tmp_path / ".config")) == ["a"]
 
 
-def test_a_file_is_read_whatever_its_ending(tmp_path: Path) -> None:
+def test_a_given_file_may_have_any_suffix(tmp_path: Path) -> None:
     write(tmp_path, {"a.txt": "name: a"})
     assert names(load(tmp_path / "a.txt")) == ["a"]
 
 
 @pytest.mark.parametrize("files", [{}, {"readme.md": "hello"}, {".hidden.yaml": "name: a"}])
-def test_a_folder_without_yaml_is_said_not_ignored(tmp_path: Path, files: dict[str, str]) -> None:
+def test_a_folder_without_yaml_is_a_violation(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)
     (violation,) = load(tmp_path).violations
     assert (violation.message, violation.location) == ("has no YAML files", str(tmp_path))
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_violation(tmp_path: Path) -> None:
     (violation,) = load(tmp_path / "nowhere").violations
     assert violation.message == "cannot be read: no such file or directory"
 
 
-def test_a_link_to_nowhere_and_a_folder_with_an_ending_are_no_files(tmp_path: Path) -> None:
+def test_broken_links_and_folders_with_a_yaml_suffix_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "folder.yaml").mkdir()
     os.symlink(tmp_path / "nowhere", tmp_path / "link.yaml")
     write(tmp_path, {"a.yaml": "name: a"})
@@ -65,13 +65,13 @@ def test_a_link_to_nowhere_and_a_folder_with_an_ending_are_no_files(tmp_path: Pa
 @pytest.mark.parametrize(
     ("kind", "model"), [("ComputeResource", ComputeResource), ("Template", Template), ("Policy", Policy)]
 )
-def test_a_document_without_a_kind_is_of_the_kind_that_its_option_says(tmp_path: Path, kind: str, model: type) -> None:
+def test_a_document_without_a_kind_has_the_default_kind(tmp_path: Path, kind: str, model: type) -> None:
     write(tmp_path, {"a.yaml": "scope: platform" if kind == "Policy" else "name: a"})
     (document,) = load(tmp_path, kind=kind).documents
     assert isinstance(document.object, model)
 
 
-def test_any_document_may_be_in_any_folder(tmp_path: Path) -> None:
+def test_a_folder_may_contain_documents_of_any_kind(tmp_path: Path) -> None:
     kinds = ["ComputeResource", "Template", "Cluster", "Department", "Project"]
     text = "\n---\n".join([*(f"kind: {kind}\nname: a" for kind in kinds), "kind: Policy"])
     write(tmp_path, {"all.yaml": text})
@@ -81,7 +81,7 @@ def test_any_document_may_be_in_any_folder(tmp_path: Path) -> None:
     assert [len(library.of(kind)) for kind in kinds] == [1] * 5
 
 
-def test_one_name_may_stand_for_one_thing_of_each_kind_only(tmp_path: Path) -> None:
+def test_names_are_unique_per_kind(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": "name: x", "b.yaml": "name: x\nkind: Template", "c.yaml": "name: x\ndescription: again"})
     library = load(tmp_path)
     (violation,) = library.violations
@@ -90,7 +90,7 @@ def test_one_name_may_stand_for_one_thing_of_each_kind_only(tmp_path: Path) -> N
     assert str(tmp_path / "a.yaml") in violation.message
 
 
-def test_a_file_that_is_given_twice_is_read_once(tmp_path: Path) -> None:
+def test_a_file_given_twice_is_loaded_once(tmp_path: Path) -> None:
     write(tmp_path, {"c/a.yaml": "kind: ComputeResource\nname: a"})
     os.symlink(tmp_path / "c", tmp_path / "link")
     same = [tmp_path / "c", tmp_path / "c" / "a.yaml", tmp_path / "c" / ".." / "c", tmp_path / "link"]
@@ -98,7 +98,7 @@ def test_a_file_that_is_given_twice_is_read_once(tmp_path: Path) -> None:
     assert (names(library), library.violations) == (["a"], ())
 
 
-def test_good_documents_are_kept_beside_bad_ones_and_every_bad_one_is_said(tmp_path: Path) -> None:
+def test_valid_documents_are_loaded_and_invalid_ones_reported(tmp_path: Path) -> None:
     text = "name: good\n---\nname: a b\nfoo: 1\n---\n[1]\n---\nkind: Nonsense\n---\nname: better"
     write(tmp_path, {"a.yaml": text, "b.yaml": "[", "c.yaml": "name: best"})
     library = load(tmp_path)
@@ -113,20 +113,20 @@ def test_good_documents_are_kept_beside_bad_ones_and_every_bad_one_is_said(tmp_p
     assert all(str(tmp_path) in str(violation.location) for violation in library.violations)
 
 
-def test_documents_of_one_file_are_told_apart(tmp_path: Path) -> None:
+def test_documents_of_one_file_have_different_locations(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": "name: one\nfoo: 1\n---\nfoo: 2"})
-    places = {violation.location for violation in load(tmp_path).violations}
-    assert len(places) == 2
+    locations = {violation.location for violation in load(tmp_path).violations}
+    assert len(locations) == 2
 
 
 @pytest.mark.parametrize("kind", ["[a]", "{a: 1}", "5", "true", "Nonsense"])
-def test_a_kind_that_there_is_not_is_refused(tmp_path: Path, kind: str) -> None:
+def test_unknown_kinds_are_rejected(tmp_path: Path, kind: str) -> None:
     write(tmp_path, {"a.yaml": f"kind: {kind}\nname: a"})
     (violation,) = load(tmp_path).violations
     assert (violation.path, violation.rule) == ("kind", "unknown_kind")
 
 
-def test_a_request_may_leave_out_what_its_file_already_says(tmp_path: Path) -> None:
+def test_the_function_of_a_request_defaults_to_its_file_name(tmp_path: Path) -> None:
     write(tmp_path, {"train.yaml": "resources: {cpu: 1}", "other.yaml": "function: mine"})
     violations: list[Violation] = []
     unnamed = load_object(RunRequest, tmp_path / "train.yaml", violations, function="train")
@@ -137,14 +137,14 @@ def test_a_request_may_leave_out_what_its_file_already_says(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "rule"), [("", "yaml"), ("a: 1\n---\nb: 2", "yaml"), ("[a]", "mapping"), ("5", "mapping")]
 )
-def test_a_request_is_one_mapping(tmp_path: Path, text: str, rule: str) -> None:
+def test_a_request_must_be_one_mapping(tmp_path: Path, text: str, rule: str) -> None:
     write(tmp_path, {"a.yaml": text})
     violations: list[Violation] = []
     assert load_object(RunRequest, tmp_path / "a.yaml", violations, function="a") is None
     assert [violation.rule for violation in violations] == [rule]
 
 
-def test_a_folder_stands_for_its_files_and_a_file_for_itself(tmp_path: Path) -> None:
+def test_list_files_returns_yaml_files_of_a_folder_or_the_file_itself(tmp_path: Path) -> None:
     write(tmp_path, {"c/a.yaml": "", "c/b.md": ""})
     assert list_files(tmp_path / "c", []) == [tmp_path / "c" / "a.yaml"]
     assert list_files(tmp_path / "c" / "b.md", []) == [tmp_path / "c" / "b.md"]

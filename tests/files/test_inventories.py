@@ -31,7 +31,7 @@ def read(*objects: dict[str, Any]) -> Inventory:
 
 
 def list_of(kind: str) -> dict[str, Any]:
-    """The list of one kind as the API itself gives it: its items do not say what they are."""
+    """A list of one kind as the API returns it: its items have no kind."""
     items = [
         {key: part for key, part in item.items() if key != "kind"} for item in ALL["items"] if item["kind"] == kind
     ]
@@ -51,9 +51,9 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("how", TEXTS)
-def test_a_cluster_is_read_however_it_was_printed(how: str) -> None:
-    inventory = read_inventory(parse_objects(TEXTS[how]), "nodes.json")
+@pytest.mark.parametrize("case", TEXTS)
+def test_every_output_format_is_parsed(case: str) -> None:
+    inventory = read_inventory(parse_objects(TEXTS[case]), "nodes.json")
     assert sorted(inventory.table.names) == ["a100-1", "a100-2", "cp-1", "cpu-1", "cpu-2", "l4-1", "l4-2"]
     assert sum(len(node.pods) for node in inventory.table) == 22, "one has ended, three wait"
     assert [pod.name for pod in inventory.waiting] == [
@@ -64,18 +64,18 @@ def test_a_cluster_is_read_however_it_was_printed(how: str) -> None:
     assert inventory.warnings == []
 
 
-def test_what_decides_beside_nodes_and_pods_is_read_where_it_is_there() -> None:
-    space = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}
+def test_namespaces_and_claims_are_parsed_if_present() -> None:
+    namespace = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}, "spec": {}}
     others = [{"kind": "Event", "metadata": {"name": "x"}}, {"kind": "Service", "metadata": {"name": "y"}}]
-    context = read(NODE, POD, SYSTEM, space, claim, *others).table.context
+    context = read(NODE, POD, SYSTEM, namespace, claim, *others).table.context
     assert context.namespaces == {"shop": {"team": "a"}}
     assert list(context.claims or ()) == [("shop", "data")]
     assert read(NODE, POD, SYSTEM).table.context.claims is None, "storage is unknown"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (b"", "is empty"),
         (b" \n", "is empty"),
@@ -96,15 +96,15 @@ def test_what_decides_beside_nodes_and_pods_is_read_where_it_is_there() -> None:
         (b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_what_kubectl_never_prints_is_refused_with_the_way_to_print_it(text: bytes, told: str) -> None:
+def test_other_files_are_rejected_with_the_kubectl_command(text: bytes, message: str) -> None:
     with pytest.raises(Unreadable) as caught:
         parse_objects(text)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "kubectl get nodes,pods -A -o json" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("objects", "path", "told"),
+    ("objects", "path", "message"),
     [
         ([POD], "", "has no nodes, found only objects of kind Pod"),
         ([], "", "has no nodes, found no relevant objects"),
@@ -114,12 +114,12 @@ def test_what_kubectl_never_prints_is_refused_with_the_way_to_print_it(text: byt
         ([{**NODE, "metadata": {"name": "a\x1b[2J"}}], r"Node/'a\x1b[2J': metadata.name", "must be text without"),
     ],
 )
-def test_an_object_that_is_broken_is_named(objects: list[dict[str, Any]], path: str, told: str) -> None:
+def test_invalid_objects_are_named(objects: list[dict[str, Any]], path: str, message: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         read(*objects)
     (violation,) = caught.value.violations
     assert (violation.path, violation.location) == (path, "nodes.json")
-    assert told in violation.message
+    assert message in violation.message
     assert "kubectl get nodes,pods -A -o json" in (violation.hint or "")
 
 
@@ -136,29 +136,29 @@ def with_term(**fields: Any) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {REQUIRED: [{**TERM, **fields}]}}}
 
 
-def with_node_rule(said: dict[str, Any]) -> dict[str, Any]:
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [said]}]}}}}
+def with_node_rule(condition: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [condition]}]}}}}
 
 
 def with_requests(**amounts: Any) -> dict[str, Any]:
     return {"containers": [{"name": "main", "resources": {"requests": amounts}}]}
 
 
-NEAR, NODES = f"affinity.podAntiAffinity.{REQUIRED}[0]", f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]"
-ASKED = "containers[0].resources.requests"
+POD_TERM, NODES = f"affinity.podAntiAffinity.{REQUIRED}[0]", f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]"
+REQUESTS = "containers[0].resources.requests"
 
 
 @pytest.mark.parametrize(
-    ("spec", "path", "told"),
+    ("spec", "path", "message"),
     [
         ({"containers": []}, "containers", "must not be empty, found a list"),
         ({"containers": "x"}, "containers", "must be a list, found 'x'"),
         ({"containers": [None]}, "containers[0]", "must be a mapping, found nothing"),
-        (with_requests(cpu="many"), f"{ASKED}.cpu", "invalid amount: not a number"),
-        (with_requests(cpu="-1"), f"{ASKED}.cpu", "must not be negative, found '-1'"),
-        (with_requests(cpu=None), f"{ASKED}.cpu", "must be an amount, found nothing"),
-        (with_requests(cpu=True), f"{ASKED}.cpu", "must be an amount, found true"),
-        (with_requests(**{"nvidia.com/gpu": 1.5}), f"{ASKED}.nvidia.com/gpu", "must be a whole number, found 1.5"),
+        (with_requests(cpu="many"), f"{REQUESTS}.cpu", "invalid amount: not a number"),
+        (with_requests(cpu="-1"), f"{REQUESTS}.cpu", "must not be negative, found '-1'"),
+        (with_requests(cpu=None), f"{REQUESTS}.cpu", "must be an amount, found nothing"),
+        (with_requests(cpu=True), f"{REQUESTS}.cpu", "must be an amount, found true"),
+        (with_requests(**{"nvidia.com/gpu": 1.5}), f"{REQUESTS}.nvidia.com/gpu", "must be a whole number, found 1.5"),
         ({"overhead": {"cpu": []}}, "overhead.cpu", "must be an amount, found a list"),
         ({"nodeName": 7}, "nodeName", "must be text, found 7"),
         ({"nodeSelector": {"a": 7}}, "nodeSelector.a", "must be text, found 7"),
@@ -168,11 +168,11 @@ ASKED = "containers[0].resources.requests"
             "containers[0].ports[0].hostPort",
             "must be a whole number",
         ),
-        (with_term(topologyKey=None), f"{NEAR}.topologyKey", "must be text, found nothing"),
-        (with_term(labelSelector=[]), f"{NEAR}.labelSelector", "must be a mapping, found a list"),
+        (with_term(topologyKey=None), f"{POD_TERM}.topologyKey", "must be text, found nothing"),
+        (with_term(labelSelector=[]), f"{POD_TERM}.labelSelector", "must be a mapping, found a list"),
         (
             with_term(labelSelector={"matchExpressions": [expression("Gt", "1")]}),
-            f"{NEAR}.labelSelector.matchExpressions[0].operator",
+            f"{POD_TERM}.labelSelector.matchExpressions[0].operator",
             "found 'Gt'",
         ),
         (with_node_rule(expression("Near", "x")), f"{NODES}.matchExpressions[0].operator", "found 'Near'"),
@@ -191,15 +191,15 @@ ASKED = "containers[0].resources.requests"
         ),
     ],
 )
-def test_a_part_of_a_pod_that_kubernetes_would_not_write_is_named(spec: dict[str, Any], path: str, told: str) -> None:
+def test_invalid_parts_of_a_pod_are_named(spec: dict[str, Any], path: str, message: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         read(NODE, {**POD, "spec": {**POD["spec"], **spec}})
     (violation,) = caught.value.violations
     assert violation.path == f"Pod/shop/web: spec.{path}"
-    assert told in violation.message
+    assert message in violation.message
 
 
-def test_all_mistakes_of_all_objects_are_told_at_once() -> None:
+def test_all_violations_of_all_objects_are_reported_together() -> None:
     node = {
         "kind": "Node",
         "metadata": {"name": "box", "labels": {"a": 1}, "annotations": {"b": None}},
@@ -231,5 +231,5 @@ def test_all_mistakes_of_all_objects_are_told_at_once() -> None:
         ([NODE, POD, SYSTEM], []),
     ],
 )
-def test_what_makes_nodes_look_emptier_than_they_are_is_told(objects: list[dict[str, Any]], rules: list[str]) -> None:
+def test_incomplete_inventories_have_warnings(objects: list[dict[str, Any]], rules: list[str]) -> None:
     assert [warning.rule for warning in read(*objects).warnings] == rules

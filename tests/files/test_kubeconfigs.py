@@ -1,4 +1,4 @@
-"""Kubeconfigs as kubectl finds them: several files as one, and files that they name put in their place."""
+"""Loading kubeconfigs as kubectl does: several files are merged, and referenced files embedded."""
 
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,21 @@ def write(path: Path, document: Any) -> Path:
     return path
 
 
-def refused(*paths: Path, context: str | None = None) -> list[tuple[str, str]]:
+def violations_of(*paths: Path, context: str | None = None) -> list[tuple[str, str]]:
     with pytest.raises(RequestRejected) as caught:
         load_kubeconfig(paths, context)
-    assert all(found.hint for found in caught.value.violations)
-    return [(found.path, found.rule) for found in caught.value.violations]
+    assert all(violation.hint for violation in caught.value.violations)
+    return [(violation.path, violation.rule) for violation in caught.value.violations]
 
 
-def test_a_file_is_found_where_kubectl_finds_it(tmp_path: Path) -> None:
+def test_kubeconfig_paths_are_those_of_kubectl(tmp_path: Path) -> None:
     assert find_paths(Path("a"), "b:c", tmp_path) == [Path("a")]
     assert find_paths(None, "b:c", tmp_path) == [Path("b"), Path("c")]
-    for nothing in (None, "", ":"):
-        assert find_paths(None, nothing, tmp_path) == [tmp_path / ".kube" / "config"]
+    for empty in (None, "", ":"):
+        assert find_paths(None, empty, tmp_path) == [tmp_path / ".kube" / "config"]
 
 
-def test_what_is_sent_has_the_one_context_and_nothing_else(tmp_path: Path) -> None:
+def test_only_the_selected_context_is_sent(tmp_path: Path) -> None:
     path = write(tmp_path / "config", make_kubeconfig())
     loaded = load_kubeconfig([path])
     assert (loaded.context, loaded.files, loaded.connection.server) == ("main", (path,), SERVER)
@@ -60,7 +60,7 @@ def test_files_are_embedded_from_the_folder_of_the_kubeconfig(tmp_path: Path, mo
     assert "pki" not in loaded.text
 
 
-def test_data_counts_more_than_a_file_and_a_file_of_a_token_more_than_a_token(tmp_path: Path) -> None:
+def test_embedded_data_overrides_a_file_and_a_token_file_overrides_a_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("newer\n", "utf-8")
     document = make_kubeconfig(
         cluster={"server": SERVER, "certificate-authority": "gone", "certificate-authority-data": encode(CERTIFICATE)},
@@ -70,20 +70,20 @@ def test_data_counts_more_than_a_file_and_a_file_of_a_token_more_than_a_token(tm
     assert (loaded.connection.ca, loaded.connection.token) == (CERTIFICATE, "newer")
 
 
-def test_several_files_are_one_and_the_first_counts(tmp_path: Path) -> None:
+def test_several_files_are_merged_and_the_first_takes_precedence(tmp_path: Path) -> None:
     first = {"contexts": [{"name": "mine", "context": {"cluster": "one", "user": "ada"}}], "current-context": "mine"}
     second = make_kubeconfig()
     third = make_kubeconfig(cluster={"server": "https://third.example"}, user={"token": "third"})
-    paths = [write(tmp_path / name, said) for name, said in (("a", first), ("b", second), ("c", third))]
+    paths = [write(tmp_path / name, document) for name, document in (("a", first), ("b", second), ("c", third))]
     loaded = load_kubeconfig([tmp_path / "gone", *paths])
     assert (loaded.context, loaded.connection.server, loaded.connection.token) == ("mine", SERVER, TOKEN)
     assert loaded.files == tuple(paths)
     assert load_kubeconfig(paths, "main").context == "main"
 
 
-def test_what_keeps_a_file_from_being_read_is_told(tmp_path: Path) -> None:
-    assert refused(tmp_path / "gone") == [("kubeconfig", "file")]
-    assert refused(tmp_path) == [("kubeconfig", "file")]
+def test_unreadable_kubeconfigs_are_rejected(tmp_path: Path) -> None:
+    assert violations_of(tmp_path / "gone") == [("kubeconfig", "file")]
+    assert violations_of(tmp_path) == [("kubeconfig", "file")]
     for text, rule in (
         (b"a: [", "yaml"),
         (b"\0", "yaml"),
@@ -92,29 +92,29 @@ def test_what_keeps_a_file_from_being_read_is_told(tmp_path: Path) -> None:
         (b"a: 1\n---\nb: 2", "mapping"),
     ):
         (tmp_path / "config").write_bytes(text)
-        assert refused(tmp_path / "config") == [("kubeconfig", rule)], text
+        assert violations_of(tmp_path / "config") == [("kubeconfig", rule)], text
 
 
-def test_every_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+def test_all_missing_files_are_reported_together(tmp_path: Path) -> None:
     document = make_kubeconfig(
         cluster={"server": SERVER, "certificate-authority": "ca.crt"},
         user={"client-certificate": "ada.crt", "client-key": "ada.key"},
     )
-    assert refused(write(tmp_path / "config", document)) == [
+    assert violations_of(write(tmp_path / "config", document)) == [
         ("kubeconfig.clusters[1].cluster.certificate-authority", "file"),
         ("kubeconfig.users[1].user.client-certificate", "file"),
         ("kubeconfig.users[1].user.client-key", "file"),
     ]
 
 
-def test_a_file_that_is_too_large_is_not_sent(tmp_path: Path) -> None:
+def test_files_that_are_too_large_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(b"x" * (1 << 20) + b"xx")
     document = make_kubeconfig(cluster={"server": SERVER, "certificate-authority": "ca.crt"})
-    assert refused(write(tmp_path / "config", document)) == [
+    assert violations_of(write(tmp_path / "config", document)) == [
         ("kubeconfig.clusters[1].cluster.certificate-authority", "file")
     ]
 
 
-def test_programs_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+def test_exec_plugins_are_rejected(tmp_path: Path) -> None:
     path = write(tmp_path / "config", make_kubeconfig())
-    assert refused(path, context="other") == [("kubeconfig.users[0].user.exec", "plugin")]
+    assert violations_of(path, context="other") == [("kubeconfig.users[0].user.exec", "plugin")]

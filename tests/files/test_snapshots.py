@@ -44,8 +44,10 @@ SCOPES += ["project/forest", "project/voices", "project/loose"]
 
 def at_every_scope(kind: str) -> str:
     """One document of a kind at each scope, the lowest first."""
-    named = "scope: {}" if kind == "Policy" else "name: at-{}\nscope: {}"
-    texts = [named.format(*([scope.replace("/", "-")] if "name" in named else []), scope) for scope in reversed(SCOPES)]
+    pattern = "scope: {}" if kind == "Policy" else "name: at-{}\nscope: {}"
+    texts = [
+        pattern.format(*([scope.replace("/", "-")] if "name" in pattern else []), scope) for scope in reversed(SCOPES)
+    ]
     return "\n---\n".join(f"kind: {kind}\n{text}" for text in texts)
 
 
@@ -64,32 +66,30 @@ def build(folder: Path, project: str, *texts: str) -> tuple[Snapshot, tuple[Viol
         ("loose", ["platform", "cluster/spare", "project/loose"]),
     ],
 )
-def test_a_project_sees_what_is_above_it_and_its_own_and_nothing_else(
-    tmp_path: Path, project: str, path: list[str]
-) -> None:
+def test_a_project_sees_objects_of_its_scope_and_its_parents(tmp_path: Path, project: str, path: list[str]) -> None:
     everything = [at_every_scope(kind) for kind in ("Policy", "ComputeResource", "Template")]
-    snapshot, unclear = build(tmp_path, project, TREE, *everything)
+    snapshot, violations = build(tmp_path, project, TREE, *everything)
     expected = {f"at-{scope.replace('/', '-')}" for scope in path}
-    assert unclear == ()
+    assert violations == ()
     assert [policy.scope for policy in snapshot.policies] == path, "from the platform down"
     assert set(snapshot.compute_resources) == set(snapshot.templates) == expected
 
 
 @pytest.mark.parametrize(("project", "cluster"), [("forest", "main"), ("voices", "main"), ("loose", "spare")])
-def test_a_project_runs_on_the_cluster_above_it(tmp_path: Path, project: str, cluster: str) -> None:
+def test_a_project_runs_on_its_parent_cluster(tmp_path: Path, project: str, cluster: str) -> None:
     snapshot, _ = build(tmp_path, project, TREE)
     assert snapshot.cluster.name == cluster
     assert snapshot.sharing_clusters == ("main",)
 
 
-def test_a_place_below_one_that_no_document_describes_is_still_below_it(tmp_path: Path) -> None:
+def test_a_parent_without_a_document_is_still_a_parent(tmp_path: Path) -> None:
     policies = "scope: department/lost\n---\nscope: platform"
-    snapshot, unclear = build(tmp_path, "p", "kind: Project\nname: p\nparent: department/lost", policies)
-    assert unclear == ()
+    snapshot, violations = build(tmp_path, "p", "kind: Project\nname: p\nparent: department/lost", policies)
+    assert violations == ()
     assert [policy.scope for policy in snapshot.policies] == ["platform", "department/lost"]
 
 
-def test_the_path_of_a_scope_begins_at_the_platform(tmp_path: Path) -> None:
+def test_the_path_of_a_scope_starts_at_the_platform(tmp_path: Path) -> None:
     write(tmp_path, {"tree.yaml": TREE})
     tree = tree_of(load_library([(tmp_path, "Policy")]))
     assert tree.path("platform") == ["platform"]
@@ -97,15 +97,15 @@ def test_the_path_of_a_scope_begins_at_the_platform(tmp_path: Path) -> None:
     assert tree.path("department/unknown") == ["platform", "department/unknown"]
 
 
-def test_without_any_document_a_project_stands_alone(tmp_path: Path) -> None:
-    snapshot, unclear = build(tmp_path, "alone", "scope: platform")
-    assert (snapshot.project, snapshot.cluster.gpu_sharing, unclear) == ("alone", "none", ())
+def test_a_project_without_documents_has_defaults(tmp_path: Path) -> None:
+    snapshot, violations = build(tmp_path, "alone", "scope: platform")
+    assert (snapshot.project, snapshot.cluster.gpu_sharing, violations) == ("alone", "none", ())
 
 
-def test_a_project_that_no_document_places_is_below_the_only_cluster_and_department(tmp_path: Path) -> None:
+def test_a_project_without_a_document_is_in_the_only_cluster_and_department(tmp_path: Path) -> None:
     policies = "scope: department/vision\n---\nscope: cluster/main\n---\nscope: platform\n---\nscope: project/p"
-    snapshot, unclear = build(tmp_path, "p", "kind: Cluster\nname: main\ngpu_sharing: hami", policies)
-    assert unclear == ()
+    snapshot, violations = build(tmp_path, "p", "kind: Cluster\nname: main\ngpu_sharing: hami", policies)
+    assert violations == ()
     assert snapshot.cluster.name == "main"
     assert [policy.scope for policy in snapshot.policies] == [
         "platform",
@@ -115,7 +115,7 @@ def test_a_project_that_no_document_places_is_below_the_only_cluster_and_departm
     ]
 
 
-def test_a_project_that_could_be_in_two_departments_is_not_guessed(tmp_path: Path) -> None:
+def test_an_ambiguous_department_is_a_violation(tmp_path: Path) -> None:
     _, (violation,) = build(tmp_path, "p", "scope: department/a\n---\nscope: department/b")
     assert (violation.path, violation.rule) == ("project", "scope")
     assert violation.message == "project/p could be in department/a or department/b"
@@ -123,49 +123,49 @@ def test_a_project_that_could_be_in_two_departments_is_not_guessed(tmp_path: Pat
     assert "kind: Project, name: p, parent: department/a" in violation.hint
 
 
-def test_a_document_that_places_the_project_settles_it(tmp_path: Path) -> None:
-    place = "kind: Project\nname: p\nparent: department/b"
-    snapshot, unclear = build(tmp_path, "p", "scope: department/a\n---\nscope: department/b", place)
-    assert unclear == ()
+def test_a_project_document_resolves_the_ambiguity(tmp_path: Path) -> None:
+    project = "kind: Project\nname: p\nparent: department/b"
+    snapshot, violations = build(tmp_path, "p", "scope: department/a\n---\nscope: department/b", project)
+    assert violations == ()
     assert [policy.scope for policy in snapshot.policies] == ["department/b"]
 
 
-def test_the_only_department_says_which_of_two_clusters_is_meant(tmp_path: Path) -> None:
+def test_the_only_department_determines_the_cluster(tmp_path: Path) -> None:
     tree = "kind: Cluster\nname: a\n---\nkind: Cluster\nname: b\n---\nkind: Department\nname: d\nparent: cluster/b"
-    snapshot, unclear = build(tmp_path, "p", tree)
-    assert (unclear, snapshot.cluster.name) == ((), "b")
+    snapshot, violations = build(tmp_path, "p", tree)
+    assert (violations, snapshot.cluster.name) == ((), "b")
 
 
-def test_where_clusters_and_departments_are_unclear_only_the_department_is_asked_for(tmp_path: Path) -> None:
+def test_only_the_ambiguous_department_is_reported(tmp_path: Path) -> None:
     departments = "kind: Department\nname: d\nparent: cluster/a\n---\nkind: Department\nname: e\nparent: cluster/b"
     _, (violation,) = build(tmp_path, "p", f"kind: Cluster\nname: a\n---\nkind: Cluster\nname: b\n---\n{departments}")
     assert violation.message == "project/p could be in department/d or department/e"
 
 
-def test_a_policy_of_another_project_does_not_hold(tmp_path: Path) -> None:
-    snapshot, unclear = build(tmp_path, "p", "scope: project/q\n---\nscope: project/p")
-    assert (unclear, [policy.scope for policy in snapshot.policies]) == ((), ["project/p"])
+def test_policies_of_other_projects_do_not_apply(tmp_path: Path) -> None:
+    snapshot, violations = build(tmp_path, "p", "scope: project/q\n---\nscope: project/p")
+    assert (violations, [policy.scope for policy in snapshot.policies]) == ((), ["project/p"])
 
 
-def test_the_policy_of_the_only_cluster_holds_where_it_is_the_one_that_runs(tmp_path: Path) -> None:
+def test_the_policy_of_the_only_cluster_applies(tmp_path: Path) -> None:
     tree = "kind: Cluster\nname: main\n---\nkind: Project\nname: forest\n"
     policy = "kind: Policy\nscope: cluster/main\nrules: {resources.gpu: {max: 1}}\n"
-    snapshot, unclear = build(tmp_path, "forest", tree, policy)
-    assert unclear == ()
+    snapshot, violations = build(tmp_path, "forest", tree, policy)
+    assert violations == ()
     assert snapshot.cluster.name == "main"
-    assert [found.scope for found in snapshot.policies] == ["cluster/main"]
+    assert [snapshot_policy.scope for snapshot_policy in snapshot.policies] == ["cluster/main"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("kind: Policy\nscope: department/visoin\n", "department/visoin does not exist"),
         ("kind: Project\nname: more\nparent: department/visoin\n", "department/visoin does not exist"),
         ("kind: Template\nname: t\nscope: project/forrest\n", "project/forrest does not exist"),
     ],
 )
-def test_a_misspelt_place_is_refused_where_the_tree_is_described(tmp_path: Path, text: str, said: str) -> None:
+def test_misspelled_scopes_are_rejected_if_the_tree_is_described(tmp_path: Path, text: str, message: str) -> None:
     _, [violation] = build(tmp_path, "forest", TREE, text)
-    assert violation.message == said
+    assert violation.message == message
     assert violation.hint is not None
     assert "did you mean" in violation.hint

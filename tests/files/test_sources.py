@@ -1,4 +1,4 @@
-"""Equal code gives equal bytes, wherever and whenever it is packed."""
+"""Packing of code: equal code gives equal archives."""
 
 import io
 import os
@@ -30,7 +30,7 @@ def names_in(archive: bytes) -> list[str]:
         return packed.getnames()
 
 
-def test_the_same_code_packs_to_the_same_bytes_whatever_its_times_place_and_order(tmp_path: Path) -> None:
+def test_archives_do_not_depend_on_times_location_and_order(tmp_path: Path) -> None:
     write(tmp_path / "one", FILES)
     write(tmp_path / "deep" / "two", dict(reversed(FILES.items())))
     for file in (tmp_path / "deep").rglob("*"):
@@ -40,7 +40,7 @@ def test_the_same_code_packs_to_the_same_bytes_whatever_its_times_place_and_orde
     assert first == pack(tmp_path / "one", "src") == pack(tmp_path / "deep" / "two", "src")
 
 
-def test_what_may_be_executed_stays_so(tmp_path: Path) -> None:
+def test_archives_contain_the_executable_bit(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     before = pack(tmp_path, "src")
     (tmp_path / "src" / "main.py").chmod(0o744)
@@ -48,14 +48,14 @@ def test_what_may_be_executed_stays_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"src/main.py": "import lib\n"}, {"src/new.py": ""}])
-def test_different_code_packs_to_different_bytes(tmp_path: Path, change: dict[str, str]) -> None:
+def test_different_code_gives_different_archives(tmp_path: Path, change: dict[str, str]) -> None:
     write(tmp_path, FILES)
     before = pack(tmp_path, "src")
     write(tmp_path, change)
     assert pack(tmp_path, "src") != before
 
 
-def test_an_archive_has_no_times_no_owners_and_names_in_order(tmp_path: Path) -> None:
+def test_an_archive_has_no_times_and_owners_and_sorted_names(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     with tarfile.open(fileobj=io.BytesIO(pack(tmp_path, "src"))) as packed:
         entries = packed.getmembers()
@@ -63,78 +63,84 @@ def test_an_archive_has_no_times_no_owners_and_names_in_order(tmp_path: Path) ->
     assert {(entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname) for entry in entries} == {(0, 0, 0, "", "")}
 
 
-def test_what_machines_leave_behind_is_not_packed(tmp_path: Path) -> None:
-    litter = ["__pycache__/main.pyc", "lib/__pycache__/more.pyc", ".git/HEAD", ".venv/bin/x", ".ipynb_checkpoints/a.py"]
-    write(tmp_path, {**FILES, **{f"src/{name}": "" for name in litter}})
+def test_caches_and_tool_folders_are_not_packed(tmp_path: Path) -> None:
+    ignored = [
+        "__pycache__/main.pyc",
+        "lib/__pycache__/more.pyc",
+        ".git/HEAD",
+        ".venv/bin/x",
+        ".ipynb_checkpoints/a.py",
+    ]
+    write(tmp_path, {**FILES, **{f"src/{name}": "" for name in ignored}})
     assert names_in(pack(tmp_path, "src")) == sorted(FILES)
 
 
-def test_a_folder_above_that_is_called_like_litter_hides_nothing(tmp_path: Path) -> None:
+def test_a_parent_folder_named_like_a_cache_is_ignored(tmp_path: Path) -> None:
     write(tmp_path / ".venv" / "work", FILES)
     assert names_in(pack(tmp_path / ".venv" / "work", "src")) == sorted(FILES)
 
 
-def test_one_file_is_packed_alone_under_the_path_it_is_asked_for_by(tmp_path: Path) -> None:
+def test_a_single_file_is_packed_under_its_given_path(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     assert names_in(pack(tmp_path, "src/main.py")) == ["src/main.py"]
 
 
 def test_code_comes_with_its_digest_and_the_bootstrap(tmp_path: Path) -> None:
     write(tmp_path, FILES)
-    code, found = load_code(tmp_path, make_function("src", handler="main:main"))
-    assert found == ()
+    code, findings = load_code(tmp_path, make_function("src", handler="main:main"))
+    assert findings == ()
     assert code.archive == pack(tmp_path, "src")
     assert code.digest.startswith("sha256:")
     assert "def main()" in code.bootstrap
 
 
 def test_without_a_source_there_is_only_the_bootstrap(tmp_path: Path) -> None:
-    code, found = load_code(tmp_path, make_function(None))
-    assert found == ()
+    code, findings = load_code(tmp_path, make_function(None))
+    assert findings == ()
     assert (code.archive, code.digest) == (b"", "")
 
 
-def test_a_source_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
-    code, [found] = load_code(tmp_path, make_function("nowhere.py"))
-    assert isinstance(found, PlanWarning)
-    assert "does not exist" in found.message
+def test_a_missing_source_is_a_warning(tmp_path: Path) -> None:
+    code, [finding] = load_code(tmp_path, make_function("nowhere.py"))
+    assert isinstance(finding, PlanWarning)
+    assert "does not exist" in finding.message
     assert (code.archive, "def main()" in code.bootstrap) == (b"", True)
 
 
-def test_a_source_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_an_unreadable_source_is_reported(tmp_path: Path) -> None:
     source = "/".join(["x" * 200] * 2) + "/" + "y" * 90
     (tmp_path / "x").mkdir()
     (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
     for name in (source, "loop.py"):
-        _, [found] = load_code(tmp_path, make_function(name))
-        assert found.path == "function.source"
-        assert found.hint
+        _, [finding] = load_code(tmp_path, make_function(name))
+        assert finding.path == "function.source"
+        assert finding.hint
 
 
-def test_a_folder_is_a_program_only_with_a_handler_or_a_main(tmp_path: Path) -> None:
+def test_a_folder_needs_a_handler_or_a_main_module(tmp_path: Path) -> None:
     write(tmp_path, FILES)
-    _, [found] = load_code(tmp_path, make_function("src"))
-    assert (found.path, found.rule) == ("function.handler", "required")
+    _, [finding] = load_code(tmp_path, make_function("src"))
+    assert (finding.path, finding.rule) == ("function.handler", "required")
     assert load_code(tmp_path, make_function("src"), "workspace")[1] == ()
     write(tmp_path, {"src/__main__.py": ""})
     assert load_code(tmp_path, make_function("src"))[1] == ()
 
 
-def test_a_source_much_larger_than_a_run_can_carry_is_not_read_into_memory(tmp_path: Path) -> None:
+def test_a_too_large_source_is_not_read_into_memory(tmp_path: Path) -> None:
     with (tmp_path / "model.bin").open("wb") as file:
         file.truncate(100 * 2**20)
     tracemalloc.start()
-    _, [found] = load_code(tmp_path, make_function("model.bin"))
+    _, [finding] = load_code(tmp_path, make_function("model.bin"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert "has more than 10,485,760 bytes" in found.message
+    assert "has more than 10,485,760 bytes" in finding.message
     assert peak < 50 * 2**20
-    assert (found.path, found.rule) == ("function.source", "size")
+    assert (finding.path, finding.rule) == ("function.source", "size")
 
 
-def test_a_link_that_leads_outside_is_no_code(tmp_path: Path) -> None:
+def test_links_that_point_outside_are_rejected(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     (tmp_path / "src" / "data").symlink_to("/etc")
-    code, [found] = load_code(tmp_path, make_function("src", handler="main:main"))
-    assert (found.path, found.rule, code.archive) == ("function.source", "file", b"")
-    assert "points outside" in found.message
+    code, [finding] = load_code(tmp_path, make_function("src", handler="main:main"))
+    assert (finding.path, finding.rule, code.archive) == ("function.source", "file", b"")
+    assert "points outside" in finding.message

@@ -1,4 +1,4 @@
-"""YAML is read as people mean it, and printed so that every reader understands the same."""
+"""YAML is parsed without surprises, and printed so that all parsers agree."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-# Text that one reader of YAML or another takes for something else when it stands without quotes.
+# Text that some YAML parser would not read as text without quotes.
 AMBIGUOUS = [
     "y",
     "n",
@@ -111,13 +111,13 @@ AMBIGUOUS += [
         ("16Gi", "16Gi"),
     ],
 )
-def test_a_scalar_means_what_json_and_yaml_agree_on(text: str, value: Any) -> None:
+def test_scalars_are_parsed_as_in_json(text: str, value: Any) -> None:
     (document,) = yamls.parse_documents(f"a: {text}".encode())
     assert document == {"a": value}
     assert type(document["a"]) is type(value)
 
 
-def test_a_number_of_more_than_64_bits_stays_an_exact_number() -> None:
+def test_large_numbers_are_parsed_exactly() -> None:
     assert yamls.parse_documents(b"a: 12345678901234567890") == [{"a": 12345678901234567890}]
 
 
@@ -134,48 +134,48 @@ def test_a_number_of_more_than_64_bits_stays_an_exact_number() -> None:
         ("a: é🚀", [{"a": "é🚀"}]),
     ],
 )
-def test_a_file_has_the_documents_that_are_not_empty(text: str, documents: list[Any]) -> None:
+def test_empty_documents_are_skipped(text: str, documents: list[Any]) -> None:
     assert yamls.parse_documents(text.encode()) == documents
 
 
 @pytest.mark.parametrize(
     "text", ["a: 1\na: 2", "{a: 1, 'a': 2}", "x: {a: 1, b: 2, a: 3}", "x: &x {a: 1}\ny: {<<: *x, b: 1, b: 2}"]
 )
-def test_a_key_that_is_there_twice_is_refused(text: str) -> None:
+def test_duplicate_keys_are_rejected(text: str) -> None:
     with pytest.raises(Unreadable, match="duplicate key"):
         yamls.parse_documents(text.encode())
 
 
-def test_a_key_may_override_what_is_merged_in() -> None:
+def test_a_key_may_override_a_merged_one() -> None:
     (document,) = yamls.parse_documents(b"x: &x {a: 1, b: 2}\ny: {<<: *x, a: 9}")
     assert document["y"] == {"a": 9, "b": 2}
 
 
-def test_a_hundred_levels_are_deep_enough_and_more_are_refused() -> None:
-    fine = yamls.parse_documents(b"[" * 90 + b"]" * 90)
-    assert len(fine) == 1
+def test_nesting_deeper_than_100_levels_is_rejected() -> None:
+    documents = yamls.parse_documents(b"[" * 90 + b"]" * 90)
+    assert len(documents) == 1
     with pytest.raises(Unreadable, match="is nested more than 100 deep"):
         yamls.parse_documents(b"[" * 110 + b"]" * 110)
 
 
-def test_a_file_is_refused_with_its_name_and_a_suggestion(tmp_path: Path) -> None:
+def test_an_invalid_file_is_rejected_with_location_and_hint(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: [1")
-    found = yamls.load_file(tmp_path / "a.yaml")
-    assert isinstance(found, Violation)
-    assert (found.rule, found.location) == ("yaml", str(tmp_path / "a.yaml"))
-    assert found.hint
+    violation = yamls.load_file(tmp_path / "a.yaml")
+    assert isinstance(violation, Violation)
+    assert (violation.rule, violation.location) == ("yaml", str(tmp_path / "a.yaml"))
+    assert violation.hint
 
 
 @settings(deadline=None)
 @given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=3))
-def test_what_is_printed_reads_back_as_the_same(manifests: list[dict[str, Any]]) -> None:
+def test_printed_documents_round_trip(manifests: list[dict[str, Any]]) -> None:
     printed = yamls.format_documents(tuple(manifests))
     assert yamls.parse_documents(printed.encode()) == manifests
     assert list(yaml.safe_load_all(printed)) == manifests
 
 
 @pytest.mark.parametrize("text", AMBIGUOUS)
-def test_text_that_some_reader_would_take_for_something_else_is_printed_in_quotes(text: str) -> None:
+def test_ambiguous_text_is_printed_in_quotes(text: str) -> None:
     printed = yamls.format_documents(({"value": text},))
     assert printed.startswith(("value: '", 'value: "'))
     assert yaml.safe_load(printed) == {"value": text}
@@ -188,10 +188,10 @@ def test_plain_text_is_printed_without_quotes(text: str) -> None:
     assert yamls.format_documents(({"value": text},)) == f"value: {text}\n"
 
 
-def test_text_of_several_lines_is_printed_as_a_block() -> None:
+def test_multiline_text_is_printed_as_a_block() -> None:
     assert yamls.format_documents(({"code": "a = 1\nb = 2\n"},)) == "code: |\n  a = 1\n  b = 2\n"
 
 
-def test_equal_parts_are_printed_in_full_each_time() -> None:
+def test_equal_parts_are_printed_without_anchors() -> None:
     labels = {"a": "b"}
     assert yamls.format_documents(({"one": labels, "two": labels},)) == "one:\n  a: b\ntwo:\n  a: b\n"

@@ -1,4 +1,4 @@
-"""GPUs: whole devices, shares of memory and MIG slices, and which of them exclude each other."""
+"""GPUs: whole devices, shares of memory and MIG slices, and contradictions between them."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ MEMORY: list[tuple[Any, str | None, str | None]] = [
 
 WHOLE_DEVICES: list[Any] = ["100%", {"request": "100%"}, {"request": "100%", "limit": "100%"}, {"limit": "100%"}]
 
-REFUSED: list[tuple[Any, str, str]] = [
+INVALID: list[tuple[Any, str, str]] = [
     (-1, "devices", "range"),
     (1025, "devices", "range"),
     (True, "devices", "whole_number"),
@@ -89,51 +89,51 @@ REFUSED: list[tuple[Any, str, str]] = [
 ]
 
 
-def make_gpu(said: Any) -> Gpu:
-    gpu = make_requirements(resources={"gpu": said}).resources.gpu
+def make_gpu(raw: Any) -> Gpu:
+    gpu = make_requirements(resources={"gpu": raw}).resources.gpu
     assert gpu is not None
     return gpu
 
 
-@pytest.mark.parametrize(("said", "devices"), DEVICES)
-def test_devices_are_a_whole_number_in_every_form(said: Any, devices: int) -> None:
-    assert make_gpu(said).devices == devices
+@pytest.mark.parametrize(("raw", "devices"), DEVICES)
+def test_devices_are_parsed_from_every_form(raw: Any, devices: int) -> None:
+    assert make_gpu(raw).devices == devices
 
 
-@pytest.mark.parametrize(("said", "request_", "limit"), MEMORY)
-def test_a_share_is_a_percentage_or_an_amount(said: Any, request_: str, limit: str | None) -> None:
-    memory = make_gpu({"memory": said}).memory
+@pytest.mark.parametrize(("raw", "request_", "limit"), MEMORY)
+def test_a_share_is_a_percentage_or_an_amount(raw: Any, request_: str, limit: str | None) -> None:
+    memory = make_gpu({"memory": raw}).memory
     assert memory is not None
     assert str(memory.request) == request_
     assert (None if memory.limit is None else str(memory.limit)) == limit
 
 
-@pytest.mark.parametrize("said", WHOLE_DEVICES)
-def test_all_of_a_device_is_the_whole_device(said: Any) -> None:
-    assert make_gpu({"devices": 1, "memory": said}) == make_gpu(1)
+@pytest.mark.parametrize("raw", WHOLE_DEVICES)
+def test_a_share_of_100_percent_is_a_whole_device(raw: Any) -> None:
+    assert make_gpu({"devices": 1, "memory": raw}) == make_gpu(1)
 
 
 @pytest.mark.parametrize("profile", ["1g.5gb", "3g.20gb", "7g.80gb", "1g.10gb+me"])
-def test_mig_profiles_are_written_as_nvidia_names_them(profile: str) -> None:
+def test_mig_profiles_have_the_names_of_nvidia(profile: str) -> None:
     assert make_gpu({"mig": profile}).mig == profile
 
 
-@pytest.mark.parametrize(("said", "path", "rule"), REFUSED)
-def test_what_no_gpu_can_be_is_refused(said: Any, path: str, rule: str) -> None:
-    where = f"resources.gpu.{path}".rstrip(".")
-    assert broken(refuse(Requirements, {"resources": {"gpu": said}})) == [(where, rule)]
+@pytest.mark.parametrize(("raw", "path", "rule"), INVALID)
+def test_invalid_gpu_requests_are_rejected(raw: Any, path: str, rule: str) -> None:
+    expected_path = f"resources.gpu.{path}".rstrip(".")
+    assert broken(refuse(Requirements, {"resources": {"gpu": raw}})) == [(expected_path, rule)]
 
 
-@pytest.mark.parametrize("nothing", [{}, {"devices": None}, {"requests": None, "limits": None}])
-def test_asking_for_nothing_of_a_gpu_asks_for_no_gpu(nothing: Any) -> None:
-    planned = plan({"resources": {"gpu": nothing}})
+@pytest.mark.parametrize("empty", [{}, {"devices": None}, {"requests": None, "limits": None}])
+def test_an_empty_gpu_request_requests_no_gpu(empty: Any) -> None:
+    planned = plan({"resources": {"gpu": empty}})
     assert not [item.path for item in planned.settings if item.path.startswith("resources.gpu")]
     assert "resources" not in container(planned)
 
 
 @pytest.mark.parametrize(
-    ("said", "percent"), [(0.5, "50%"), ("0.25", "25%"), (".5", "50%"), ("50%", "50%"), ("0.001", "1%")]
+    ("raw", "percent"), [(0.5, "50%"), ("0.25", "25%"), (".5", "50%"), ("50%", "50%"), ("0.001", "1%")]
 )
-def test_whoever_writes_a_fraction_learns_how_a_share_is_asked_for(said: Any, percent: str) -> None:
-    [violation] = refuse(Requirements, {"resources": {"gpu": said}})
+def test_the_hint_for_a_fraction_shows_how_to_request_a_share(raw: Any, percent: str) -> None:
+    [violation] = refuse(Requirements, {"resources": {"gpu": raw}})
     assert f"gpu: {{devices: 1, memory: {percent}}}" in str(violation.hint)

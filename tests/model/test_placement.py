@@ -1,4 +1,4 @@
-"""Tolerations and affinity: what Kubernetes accepts is accepted, what it refuses is refused."""
+"""Tolerations and affinity are accepted and rejected as in Kubernetes."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ TOLERATIONS: list[tuple[dict[str, Any], str]] = [
     ({"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}, "a:NoExecute@0s"),
 ]
 
-REFUSED_TOLERATIONS: list[tuple[Any, str, str]] = [
+INVALID_TOLERATIONS: list[tuple[Any, str, str]] = [
     ("gpu", "", "mapping"),
     ({}, "key", "required"),
     ({"value": "a"}, "key", "required"),
@@ -82,7 +82,7 @@ AFFINITIES: list[dict[str, Any]] = [
     {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}},
 ]
 
-REFUSED_AFFINITIES: list[tuple[Any, str, str]] = [
+INVALID_AFFINITIES: list[tuple[Any, str, str]] = [
     ([], "", "mapping"),
     ({"nodeAfinity": {}}, "nodeAfinity", "unknown_field"),
     ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}, "nodeSelectorTerms", "length"),
@@ -132,29 +132,29 @@ REFUSED_AFFINITIES: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "printed"), TOLERATIONS)
-def test_a_toleration_is_named_as_kubectl_writes_taints(said: dict[str, Any], printed: str) -> None:
-    assert str(Toleration.model_validate(said)) == printed
-    assert make_requirements(tolerations=[said]).to_data() == {"tolerations": [{"operator": "Equal", **said}]}
+@pytest.mark.parametrize(("raw", "printed"), TOLERATIONS)
+def test_a_toleration_is_printed_in_the_format_of_kubectl(raw: dict[str, Any], printed: str) -> None:
+    assert str(Toleration.model_validate(raw)) == printed
+    assert make_requirements(tolerations=[raw]).to_data() == {"tolerations": [{"operator": "Equal", **raw}]}
 
 
-@pytest.mark.parametrize(("said", "path", "rule"), REFUSED_TOLERATIONS)
-def test_a_toleration_that_kubernetes_refuses_is_refused(said: Any, path: str, rule: str) -> None:
-    assert broken(refuse(Toleration, said)) == [(path, rule)]
+@pytest.mark.parametrize(("raw", "path", "rule"), INVALID_TOLERATIONS)
+def test_tolerations_that_kubernetes_rejects_are_rejected(raw: Any, path: str, rule: str) -> None:
+    assert broken(refuse(Toleration, raw)) == [(path, rule)]
 
 
-@pytest.mark.parametrize("said", AFFINITIES)
-def test_an_affinity_that_kubernetes_accepts_is_accepted(said: dict[str, Any]) -> None:
-    affinity = Affinity.model_validate(said)
+@pytest.mark.parametrize("raw", AFFINITIES)
+def test_an_affinity_that_kubernetes_accepts_is_accepted(raw: dict[str, Any]) -> None:
+    affinity = Affinity.model_validate(raw)
     printed = affinity.model_dump(by_alias=True, exclude_none=True, mode="json")
-    assert printed == said
+    assert printed == raw
 
 
-@pytest.mark.parametrize(("said", "path", "rule"), REFUSED_AFFINITIES)
-def test_an_affinity_that_kubernetes_refuses_is_refused(said: Any, path: str, rule: str) -> None:
-    [(found, broke)] = broken(refuse(Affinity, said))
-    assert broke == rule
-    assert found == path or found.endswith(f".{path}")
+@pytest.mark.parametrize(("raw", "path", "rule"), INVALID_AFFINITIES)
+def test_affinities_that_kubernetes_rejects_are_rejected(raw: Any, path: str, rule: str) -> None:
+    [(actual_path, actual_rule)] = broken(refuse(Affinity, raw))
+    assert actual_rule == rule
+    assert actual_path == path or actual_path.endswith(f".{path}")
 
 
 def test_an_affinity_may_be_written_in_snake_case() -> None:
@@ -164,7 +164,7 @@ def test_an_affinity_may_be_written_in_snake_case() -> None:
     assert Affinity.model_validate(snake) == Affinity.model_validate(nodes_without_conditions())
 
 
-def test_more_terms_than_can_be_crossed_are_refused() -> None:
+def test_too_many_terms_are_rejected() -> None:
     terms: dict[str, Any] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}] * 65}}}
     assert [rule for _, rule in broken(refuse(Affinity, terms))] == ["length"]
 

@@ -69,7 +69,7 @@ SECTIONS = [
     "envs.HF_HOME",
 ]
 
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
+INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"resources.gpus": {"max": 1}}, "resources.gpus", "unknown_field"),
     ({"cpu": {"max": 1}}, "cpu", "unknown_field"),
     ({"": {"max": 1}}, "", "unknown_field"),
@@ -95,15 +95,15 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "written", "value"), VALUES)
-def test_bounds_are_of_the_kind_that_stands_at_the_path(path: str, written: Any, value: Any) -> None:
-    rule = make_policy(rules={path: {"min": written, "max": written, "options": [written]}}).rules[path]
+@pytest.mark.parametrize(("path", "raw", "value"), VALUES)
+def test_rule_values_have_the_type_of_the_path(path: str, raw: Any, value: Any) -> None:
+    rule = make_policy(rules={path: {"min": raw, "max": raw, "options": [raw]}}).rules[path]
     assert (rule.min, rule.max, rule.options) == (value, value, (value,))
     assert type(rule.max) is type(value)
 
 
 @pytest.mark.parametrize(("path", "options"), OPTIONS)
-def test_what_has_no_order_can_have_options(path: str, options: list[Any]) -> None:
+def test_values_without_an_order_can_have_options(path: str, options: list[Any]) -> None:
     assert make_policy(rules={path: {"options": options}}).rules[path].options == tuple(options)
 
 
@@ -114,14 +114,14 @@ def test_sections_can_be_required_and_locked(path: str) -> None:
     assert rule.locked
 
 
-@pytest.mark.parametrize(("rules", "path", "rule"), REFUSED)
-def test_a_rule_that_makes_no_sense_is_refused(rules: dict[str, Any], path: str, rule: str) -> None:
+@pytest.mark.parametrize(("rules", "path", "rule"), INVALID)
+def test_invalid_rules_are_rejected(rules: dict[str, Any], path: str, rule: str) -> None:
     assert broken(refuse(Policy, {"rules": rules})) == [(f"rules.{path}".rstrip("."), rule)]
 
 
-def test_every_mistake_in_rules_is_told_at_once() -> None:
-    found = refuse(Policy, {"rules": {"cpu": {"max": 1}, "resources.mem": {"max": "x"}, "fs_group": {"min": "y"}}})
-    assert broken(found) == [
+def test_all_invalid_rules_are_reported_together() -> None:
+    violations = refuse(Policy, {"rules": {"cpu": {"max": 1}, "resources.mem": {"max": "x"}, "fs_group": {"min": "y"}}})
+    assert broken(violations) == [
         ("rules.cpu", "unknown_field"),
         ("rules.resources.mem.max", "quantity"),
         ("rules.fs_group.min", "whole_number"),
@@ -142,7 +142,7 @@ def test_a_limit_factor_is_at_least_one(factor: Any) -> None:
     "factor",
     [0, 0.9, -1, 1001, "a", "", True, [1], "1/0", "3/0", "1e999999999", "٣", "nan", "inf", float("nan")],
 )
-def test_what_is_no_limit_factor_is_refused(factor: Any) -> None:
+def test_invalid_limit_factors_are_rejected(factor: Any) -> None:
     assert broken(refuse(Policy, {"limit_factor": {"mem": factor}})) == [("limit_factor.mem", "range")]
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_limit_factor_is_refused(factor: Any) -> None:
         ({"quota": {"gpu": None}}, "quota.gpu"),
     ],
 )
-def test_an_empty_value_in_a_policy_is_no_bound_that_vanishes(data: dict[str, Any], path: str) -> None:
+def test_null_is_not_a_valid_limit(data: dict[str, Any], path: str) -> None:
     assert broken(refuse(Policy, data)) == [(path, "required")]
 
 
@@ -175,5 +175,5 @@ def test_an_empty_value_in_a_policy_is_no_bound_that_vanishes(data: dict[str, An
         ({"scope": "everywhere"}, "scope", "scope"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(data: dict[str, Any], path: str, rule: str) -> None:
+def test_invalid_policies_are_rejected(data: dict[str, Any], path: str, rule: str) -> None:
     assert broken(refuse(Policy, data)) == [(path, rule)]

@@ -129,7 +129,7 @@ TEXTS = st.builds(
 )
 
 
-def exact(text: str) -> Fraction | None:
+def parse_exactly(text: str) -> Fraction | None:
     """Parse a quantity by the rules of Kubernetes; None if it is invalid."""
     try:
         value = parse_quantity(text)
@@ -144,7 +144,7 @@ def test_an_amount_is_printed_in_its_canonical_form(text: str, canonical: str) -
 
 
 @pytest.mark.parametrize("text", INVALID)
-def test_what_is_no_amount_is_refused_with_a_reason(text: str) -> None:
+def test_invalid_amounts_are_rejected_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w+"):
         Quantity.parse(text)
 
@@ -152,8 +152,8 @@ def test_what_is_no_amount_is_refused_with_a_reason(text: str) -> None:
 @example(text=f"0.{'0' * 40}1e45")
 @example(text="0.1n")
 @given(TEXTS)
-def test_an_amount_is_read_exactly_and_rounded_up_to_whole_nanos(text: str) -> None:
-    value = exact(text)
+def test_an_amount_is_parsed_exactly_and_rounded_up_to_nanos(text: str) -> None:
+    value = parse_exactly(text)
     if value is None:
         with pytest.raises(ValueError, match=r"\w+"):
             Quantity.parse(text)
@@ -162,8 +162,8 @@ def test_an_amount_is_read_exactly_and_rounded_up_to_whole_nanos(text: str) -> N
 
 
 @given(st.text(alphabet="0123456789+-.eEkKMGTPimnuB ٣_", max_size=12))
-def test_exactly_the_texts_of_the_grammar_are_amounts(text: str) -> None:
-    value = exact(text)
+def test_exactly_the_texts_of_the_grammar_are_accepted(text: str) -> None:
+    value = parse_exactly(text)
     try:
         parsed = Quantity.parse(text)
     except ValueError:
@@ -174,16 +174,16 @@ def test_exactly_the_texts_of_the_grammar_are_amounts(text: str) -> None:
 
 
 @given(TEXTS)
-def test_what_is_printed_reads_back_as_the_same_amount(text: str) -> None:
-    assume(exact(text) is not None)
+def test_printed_amounts_round_trip(text: str) -> None:
+    assume(parse_exactly(text) is not None)
     amount = Quantity.parse(text)
     assert Quantity.parse(str(amount)) == amount
     assert parse_quantity(str(amount)) == Fraction(amount.nanos, 10**9)
 
 
 @given(TEXTS)
-def test_the_canonical_form_of_a_canonical_form_is_itself(text: str) -> None:
-    assume(exact(text) is not None)
+def test_the_canonical_form_is_stable(text: str) -> None:
+    assume(parse_exactly(text) is not None)
     once = str(Quantity.parse(text))
     # As in Kubernetes, a binary amount that is not a multiple of 1024 loses its suffix and format.
     assume(not (text.endswith("i") and once.isdigit()))
@@ -192,7 +192,7 @@ def test_the_canonical_form_of_a_canonical_form_is_itself(text: str) -> None:
 
 @given(TEXTS)
 def test_the_canonical_form_has_no_fraction_and_the_largest_suffix(text: str) -> None:
-    assume(exact(text))
+    assume(parse_exactly(text))
     printed = str(Quantity.parse(text))
     assert "." not in printed
     digits = printed.rstrip("numkMGTPEKi").partition("e")[0]
@@ -203,8 +203,8 @@ def test_the_canonical_form_has_no_fraction_and_the_largest_suffix(text: str) ->
 
 
 @given(TEXTS, TEXTS)
-def test_sums_and_order_are_those_of_exact_fractions(one: str, other: str) -> None:
-    assume(exact(one) is not None and exact(other) is not None)
+def test_sums_and_order_are_exact(one: str, other: str) -> None:
+    assume(parse_exactly(one) is not None and parse_exactly(other) is not None)
     left, right = Quantity.parse(one), Quantity.parse(other)
     assert (left + right).nanos == left.nanos + right.nanos
     assert (left < right) == (left.nanos < right.nanos)
@@ -220,7 +220,7 @@ def test_a_product_is_exact_and_rounded_up(nanos: int, factor: Fraction) -> None
 
 
 @given(st.integers(0, 10**22))
-def test_whole_units_count_the_last_begun_one(nanos: int) -> None:
+def test_units_are_rounded_up(nanos: int) -> None:
     amount = Quantity(nanos)
     assert amount.units == -(-nanos // 10**9)
     assert amount.rounded_up() == Quantity.of(amount.units)
@@ -240,14 +240,14 @@ def test_whole_units_count_the_last_begun_one(nanos: int) -> None:
         ("512Mi", "512Mi", 2**29),
     ],
 )
-def test_gpu_memory_is_also_written_in_decimal_bytes(text: str, printed: str, size: int) -> None:
+def test_gpu_memory_accepts_decimal_bytes(text: str, printed: str, size: int) -> None:
     memory = GpuMemory.parse(text)
     assert (str(memory), memory.units) == (printed, size)
     assert GpuMemory.parse(printed) == memory
 
 
 @pytest.mark.parametrize("text", ["10KB", "10kB", "10B", "10GiB", "10 GB", "GB", "10gb", ""])
-def test_other_spellings_of_gpu_memory_are_refused(text: str) -> None:
+def test_other_spellings_of_gpu_memory_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w+"):
         GpuMemory.parse(text)
 

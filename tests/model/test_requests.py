@@ -8,7 +8,7 @@ from fairlead.model.compute_resources import ComputeResource, Template
 from fairlead.model.requests import RunRequest
 from tests.making import CONTAINER, broken, make_compute_resource, make_request, make_template, refuse
 
-REFUSED: list[tuple[Any, str, str]] = [
+INVALID: list[tuple[Any, str, str]] = [
     (None, "", "mapping"),
     ([], "", "mapping"),
     ("train", "", "mapping"),
@@ -49,8 +49,8 @@ REFUSED: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "path", "rule"), REFUSED)
-def test_a_request_that_makes_no_sense_is_refused(data: Any, path: str, rule: str) -> None:
+@pytest.mark.parametrize(("data", "path", "rule"), INVALID)
+def test_invalid_requests_are_rejected(data: Any, path: str, rule: str) -> None:
     assert broken(refuse(RunRequest, data)) == [(path, rule)]
 
 
@@ -61,14 +61,14 @@ def test_a_request_needs_only_the_name_of_a_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"), [(90, 90), ("90", 90), ("90s", 90), ("90m", 5400), ("2h", 7200), ("1d12h", 129600)]
+    ("raw", "seconds"), [(90, 90), ("90", 90), ("90s", 90), ("90m", 5400), ("2h", 7200), ("1d12h", 129600)]
 )
-def test_a_deadline_is_a_number_of_seconds_or_a_text(written: Any, seconds: int) -> None:
-    assert make_request(deadline=written).deadline == seconds
+def test_a_deadline_is_a_number_of_seconds_or_a_text(raw: Any, seconds: int) -> None:
+    assert make_request(deadline=raw).deadline == seconds
 
 
 @pytest.mark.parametrize(
-    ("written", "words"),
+    ("raw", "expected"),
     [
         ("a 'b c' d", ("a", "b c", "d")),
         (["a", "b c"], ("a", "b c")),
@@ -77,12 +77,12 @@ def test_a_deadline_is_a_number_of_seconds_or_a_text(written: Any, seconds: int)
         ([], ()),
     ],
 )
-def test_a_command_line_is_a_text_or_a_list_of_words(written: Any, words: tuple[str, ...]) -> None:
-    assert make_request(args=written).args == words
+def test_arguments_are_a_string_or_a_list(raw: Any, expected: tuple[str, ...]) -> None:
+    assert make_request(args=raw).args == expected
 
 
 @pytest.mark.parametrize("inputs", [{}, {"a": [1, 2.5, None, {"b": True}]}, {"text": "é$(HOME)"}])
-def test_inputs_are_what_json_can_hold(inputs: dict[str, Any]) -> None:
+def test_inputs_may_be_any_json_value(inputs: dict[str, Any]) -> None:
     assert make_request(inputs=inputs).inputs == inputs
 
 
@@ -101,12 +101,12 @@ def test_inputs_are_what_json_can_hold(inputs: dict[str, Any]) -> None:
         "a",
     ],
 )
-def test_inputs_that_json_cannot_hold_are_refused(inputs: Any) -> None:
-    found = refuse(RunRequest, {"function": "a", "inputs": inputs})
-    assert {path.partition(".")[0] for path, _ in broken(found)} == {"inputs"}
+def test_inputs_that_are_not_json_are_rejected(inputs: Any) -> None:
+    violations = refuse(RunRequest, {"function": "a", "inputs": inputs})
+    assert {path.partition(".")[0] for path, _ in broken(violations)} == {"inputs"}
 
 
-def test_inputs_that_contain_themselves_are_refused() -> None:
+def test_recursive_inputs_are_rejected() -> None:
     endless: list[Any] = []
     endless.append(endless)
     assert {
@@ -114,7 +114,7 @@ def test_inputs_that_contain_themselves_are_refused() -> None:
     }
 
 
-def test_inputs_nested_deeper_than_json_is_written_are_refused() -> None:
+def test_too_deeply_nested_inputs_are_rejected() -> None:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
@@ -122,7 +122,7 @@ def test_inputs_nested_deeper_than_json_is_written_are_refused() -> None:
 
 
 @pytest.mark.parametrize("types", [None, ["training"], ["training", "workspace", "inference"]])
-def test_a_compute_resource_is_for_all_workloads_or_for_some(types: list[str] | None) -> None:
+def test_a_compute_resource_may_have_workload_types(types: list[str] | None) -> None:
     resource = make_compute_resource(workload_types=types)
     assert resource.workload_types == (None if types is None else tuple(types))
 
@@ -141,23 +141,23 @@ def test_a_compute_resource_is_for_all_workloads_or_for_some(types: list[str] | 
         ({"resources": {"cpu": 1}}, "resources", "unknown_field"),
     ],
 )
-def test_a_compute_resource_that_makes_no_sense_is_refused(change: dict[str, Any], path: str, rule: str) -> None:
+def test_invalid_compute_resources_are_rejected(change: dict[str, Any], path: str, rule: str) -> None:
     assert broken(refuse(ComputeResource, {"name": "a", **change})) == [(path, rule)]
 
 
-def test_a_template_may_name_a_compute_resource_and_no_template() -> None:
+def test_a_template_may_reference_a_compute_resource_but_no_template() -> None:
     assert make_template(profile="big").requirements.profile == "big"
-    found = refuse(Template, {"name": "a", "requirements": {"template": "b"}})
-    assert broken(found) == [("requirements.template", "reference")]
+    violations = refuse(Template, {"name": "a", "requirements": {"template": "b"}})
+    assert broken(violations) == [("requirements.template", "reference")]
 
 
 @pytest.mark.parametrize("name", ["1xa100", "A.b_c-d", "a" * 63])
-def test_compute_resources_have_names_that_labels_can_hold(name: str) -> None:
+def test_names_of_compute_resources_are_valid_labels(name: str) -> None:
     assert make_compute_resource(name).name == name
 
 
-def test_how_an_image_is_pulled_is_read_back_as_it_was_said() -> None:
-    said = {**CONTAINER, "pull_policy": "IfNotPresent", "pull_secrets": ["REGISTRY", "OTHER"]}
-    request = make_request(function=said)
-    assert request.to_data()["function"] == said
+def test_pull_settings_round_trip() -> None:
+    function = {**CONTAINER, "pull_policy": "IfNotPresent", "pull_secrets": ["REGISTRY", "OTHER"]}
+    request = make_request(function=function)
+    assert request.to_data()["function"] == function
     assert RunRequest.model_validate(request.to_data()).function == request.function

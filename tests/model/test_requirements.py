@@ -1,4 +1,4 @@
-"""The requirements language: every form that is understood, the one that is printed, and what is refused."""
+"""Requirements: accepted spellings, the printed spelling, and rejected values."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from tests.making import broken, make_requirements, refuse
 
 VOLUME = {"volume_type": "persistent_volume_claim", "name": "my-pvc", "mount_path": "/data", "spec": {"size": "10Gi"}}
 
-# As section 2 of the design shows them: the newer form, the older one, and the oldest.
+# As in section 2 of the design: the newest form, the older one, and the oldest.
 AMOUNTS: list[tuple[Any, str | None, str | None]] = [
     ("8", "8", None),
     (8, "8", None),
@@ -28,7 +28,7 @@ AMOUNTS: list[tuple[Any, str | None, str | None]] = [
     ({}, None, None),
 ]
 
-REFUSED_AMOUNTS: list[tuple[Any, str, str]] = [
+INVALID_AMOUNTS: list[tuple[Any, str, str]] = [
     (True, "cpu.requests", "quantity"),
     ([1], "cpu", "mapping"),
     ("a lot", "cpu.requests", "quantity"),
@@ -51,7 +51,7 @@ REFUSED_AMOUNTS: list[tuple[Any, str, str]] = [
     ({"request": 1}, "cpu.request", "unknown_field"),
 ]
 
-# Everything that the language can say, in the one spelling in which it is printed.
+# All requirements in their canonical spelling.
 PRINTED: list[dict[str, Any]] = [
     {"resources": {"cpu": {"requests": "8", "limits": "12"}}},
     {"resources": {"mem": {"requests": "32Gi", "limits": "unlimited"}, "disk": {"limits": "10Gi"}}},
@@ -125,7 +125,7 @@ FIELD_ALIASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
 ]
 
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
+INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"resuorces": {}}, "resuorces", "unknown_field"),
     ({"resources": {"memory": "1Gi"}}, "resources.memory", "unknown_field"),
     ({"resources": "1Gi"}, "resources", "mapping"),
@@ -183,74 +183,72 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "requests", "limits"), AMOUNTS)
-def test_an_amount_is_a_request_or_a_request_and_a_limit(said: Any, requests: str | None, limits: str | None) -> None:
-    cpu = make_requirements(resources={"cpu": said}).resources.cpu
+@pytest.mark.parametrize(("raw", "requests", "limits"), AMOUNTS)
+def test_an_amount_is_a_request_or_a_request_and_a_limit(raw: Any, requests: str | None, limits: str | None) -> None:
+    cpu = make_requirements(resources={"cpu": raw}).resources.cpu
     assert cpu is not None
     assert cpu.requests == (None if requests is None else type(cpu).model_validate(requests).requests)
     assert (None if cpu.limits is None else str(cpu.limits)) == limits
 
 
-@pytest.mark.parametrize(("said", "path", "rule"), REFUSED_AMOUNTS)
-def test_what_is_no_amount_is_refused(said: Any, path: str, rule: str) -> None:
-    assert broken(refuse(Requirements, {"resources": {"cpu": said}})) == [(f"resources.{path}", rule)]
+@pytest.mark.parametrize(("raw", "path", "rule"), INVALID_AMOUNTS)
+def test_invalid_amounts_are_rejected(raw: Any, path: str, rule: str) -> None:
+    assert broken(refuse(Requirements, {"resources": {"cpu": raw}})) == [(f"resources.{path}", rule)]
 
 
-def test_no_limit_is_said_by_unlimited_and_left_open_by_saying_nothing() -> None:
-    said = make_requirements(resources={"mem": {"requests": "1Gi", "limits": "unlimited"}}).resources.mem
-    silent = make_requirements(resources={"mem": {"requests": "1Gi"}}).resources.mem
-    assert said is not None
-    assert silent is not None
-    assert said.limits is UNLIMITED
-    assert silent.limits is None
-    assert said != silent
+def test_unlimited_differs_from_a_missing_limit() -> None:
+    unlimited = make_requirements(resources={"mem": {"requests": "1Gi", "limits": "unlimited"}}).resources.mem
+    without_limit = make_requirements(resources={"mem": {"requests": "1Gi"}}).resources.mem
+    assert unlimited is not None
+    assert without_limit is not None
+    assert unlimited.limits is UNLIMITED
+    assert without_limit.limits is None
+    assert unlimited != without_limit
 
 
 @pytest.mark.parametrize(
     ("text", "printed"), [("0.1Gi", "107374183"), ("1.5", "2"), (1.5, "2"), ("1e3", "1e3"), (10**9, "1G")]
 )
-def test_a_begun_byte_counts_as_a_byte(text: Any, printed: str) -> None:
+def test_bytes_are_rounded_up(text: Any, printed: str) -> None:
     assert make_requirements(resources={"mem": text}).to_data() == {"resources": {"mem": {"requests": printed}}}
 
 
 @pytest.mark.parametrize("data", PRINTED)
-def test_what_is_printed_reads_back_as_the_same_requirements(data: dict[str, Any]) -> None:
+def test_printed_requirements_round_trip(data: dict[str, Any]) -> None:
     requirements = Requirements.model_validate(data)
     assert requirements != Requirements()
     assert Requirements.model_validate(requirements.to_data()) == requirements
 
 
 @pytest.mark.parametrize("data", PRINTED)
-def test_what_is_said_in_the_one_spelling_is_printed_as_it_is(data: dict[str, Any]) -> None:
+def test_the_canonical_spelling_is_printed_unchanged(data: dict[str, Any]) -> None:
     printed = Requirements.model_validate(data).to_data()
     assert json.loads(json.dumps(printed)) == json.loads(json.dumps(data))
 
 
-def test_what_is_not_said_is_not_printed() -> None:
+def test_missing_values_are_not_printed() -> None:
     assert Requirements().to_data() == {}
     assert make_requirements(resources={"gpu": 1}).to_data() == {"resources": {"gpu": {"devices": 1}}}
 
 
 @pytest.mark.parametrize(("older", "printed"), FIELD_ALIASES)
-def test_older_spellings_are_understood_and_printed_in_the_one_spelling(
-    older: dict[str, Any], printed: dict[str, Any]
-) -> None:
+def test_older_spellings_are_accepted_and_printed_canonically(older: dict[str, Any], printed: dict[str, Any]) -> None:
     assert Requirements.model_validate(older) == Requirements.model_validate(printed)
     assert Requirements.model_validate(older).to_data() == printed
 
 
 @pytest.mark.parametrize("field", [*Requirements.model_fields])
-def test_null_says_nothing(field: str) -> None:
+def test_null_is_the_same_as_a_missing_field(field: str) -> None:
     assert Requirements.model_validate({field: None}) == Requirements()
 
 
 @pytest.mark.parametrize("field", ["cpu", "mem", "disk", "gpu", "shm", "extended"])
-def test_a_resource_that_is_null_says_nothing(field: str) -> None:
+def test_a_null_resource_is_the_same_as_a_missing_one(field: str) -> None:
     assert Requirements.model_validate({"resources": {field: None}}) == Requirements()
 
 
-@pytest.mark.parametrize(("data", "path", "rule"), REFUSED)
-def test_what_cannot_work_is_refused_with_its_path(data: dict[str, Any], path: str, rule: str) -> None:
+@pytest.mark.parametrize(("data", "path", "rule"), INVALID)
+def test_invalid_requirements_are_rejected_with_their_path(data: dict[str, Any], path: str, rule: str) -> None:
     violations = refuse(Requirements, data)
     assert broken(violations) == [(path, rule)]
     assert violations[0].message
@@ -263,14 +261,14 @@ def test_an_unknown_field_names_the_nearest_known_one() -> None:
     assert (violation.path, violation.hint) == ("volumes.a.spec.storage_clas", "did you mean storage_class?")
 
 
-def test_decimal_bytes_are_refused_with_both_suggestions() -> None:
+def test_decimal_bytes_are_rejected_with_both_suggestions() -> None:
     [violation] = refuse(Requirements, {"resources": {"mem": "16GB"}})
     assert "16G (decimal)" in str(violation.hint)
     assert "16Gi (binary)" in str(violation.hint)
 
 
-def test_every_mistake_is_told_at_once() -> None:
-    found = refuse(
+def test_all_violations_are_reported_together() -> None:
+    violations = refuse(
         Requirements,
         {
             "resources": {"cpu": "a", "mem": "b", "gpu": "c"},
@@ -279,7 +277,7 @@ def test_every_mistake_is_told_at_once() -> None:
             "secret": [],
         },
     )
-    assert {path for path, _ in broken(found)} == {
+    assert {path for path, _ in broken(violations)} == {
         "resources.cpu.requests",
         "resources.mem.requests",
         "resources.gpu.devices",
@@ -291,18 +289,18 @@ def test_every_mistake_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_number_of_thousands_of_digits_is_refused_like_any_other(sign: int) -> None:
+def test_huge_numbers_are_rejected(sign: int) -> None:
     number = sign * 10**5000
     for data in ({"fs_group": number}, {"resources": {"cpu": number}}, {"profile": number}, {"envs": {"A": number}}):
         assert all(violation.message for violation in refuse(Requirements, data))
 
 
 @pytest.mark.parametrize("key", [0, None, 1.5, True, (1, 2)])
-def test_a_key_that_is_no_text_is_refused_like_any_unknown_field(key: Any) -> None:
+def test_keys_that_are_not_strings_are_rejected(key: Any) -> None:
     for data in ({key: 1}, {"resources": {key: 1}}, {"affinity": {key: 1}}, {"node_selector": {key: "a"}}):
         assert all(violation.message for violation in refuse(Requirements, data))
 
 
-def test_what_is_frozen_cannot_be_changed() -> None:
+def test_requirements_are_immutable() -> None:
     with pytest.raises(ValueError, match="frozen"):
         make_requirements().fs_group = 5  # type: ignore[misc]

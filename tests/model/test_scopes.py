@@ -1,4 +1,4 @@
-"""Scopes, places of the tree, and what clusters can do."""
+"""Scopes and settings of clusters."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from tests.making import broken, make_cluster, refuse
 
 
 @pytest.mark.parametrize("scope", ["platform", "cluster/main", "department/vision", "project/forest", "project/A.b+c"])
-def test_a_scope_is_the_platform_or_a_named_place(scope: str) -> None:
+def test_valid_scopes_are_parsed(scope: str) -> None:
     assert parse_scope(scope) == scope
 
 
 @pytest.mark.parametrize(
     "scope", ["", "Platform", "platform/", "cluster", "cluster/", "team/a", "project/a b", "project/a/b", "/a", 5]
 )
-def test_what_is_no_scope_is_refused(scope: Any) -> None:
+def test_invalid_scopes_are_rejected(scope: Any) -> None:
     assert broken(refuse(Project, {"name": "a", "parent": scope})) == [("parent", "scope")]
 
 
@@ -36,9 +36,9 @@ def test_scopes_are_ranked_from_the_platform_down() -> None:
         (Project, "department/vision"),
     ],
 )
-def test_a_place_stands_below_one_further_up(kind: type[Scope], parent: str) -> None:
-    place = kind.model_validate({"name": "here", "parent": parent})
-    assert (place.scope, place.parent) == (f"{kind.KIND}/here", parent)
+def test_a_scope_may_be_inside_one_of_higher_rank(kind: type[Scope], parent: str) -> None:
+    scope = kind.model_validate({"name": "here", "parent": parent})
+    assert (scope.scope, scope.parent) == (f"{kind.KIND}/here", parent)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_a_place_stands_below_one_further_up(kind: type[Scope], parent: str) -> 
         (Project, "project/a"),
     ],
 )
-def test_a_place_cannot_stand_below_one_of_its_own_rank_or_lower(kind: type[Scope], parent: str) -> None:
+def test_a_scope_cannot_be_inside_one_of_equal_or_lower_rank(kind: type[Scope], parent: str) -> None:
     assert broken(refuse(kind, {"name": "here", "parent": parent})) == [("parent", "scope")]
 
 
-def test_a_cluster_has_whole_nvidia_gpus_where_nothing_is_said() -> None:
+def test_a_cluster_has_whole_nvidia_gpus_by_default() -> None:
     cluster = make_cluster()
     assert (cluster.gpu_resource, cluster.gpu_sharing) == ("nvidia.com/gpu", "none")
 
@@ -82,7 +82,7 @@ def test_a_cluster_has_whole_nvidia_gpus_where_nothing_is_said() -> None:
         ("name", "", "name", "name"),
     ],
 )
-def test_a_cluster_that_makes_no_sense_is_refused(field: str, value: Any, path: str, rule: str) -> None:
+def test_invalid_clusters_are_rejected(field: str, value: Any, path: str, rule: str) -> None:
     assert broken(refuse(Cluster, {"name": "main", field: value})) == [(path, rule)]
 
 
@@ -90,12 +90,12 @@ def test_a_cluster_that_makes_no_sense_is_refused(field: str, value: Any, path: 
     ("field", "value"),
     [("gpu_types", {"A100": []}), ("python_image", ""), ("python_image", "python 3"), ("python_image", " python")],
 )
-def test_a_cluster_whose_pods_could_not_exist_is_refused(field: str, value: Any) -> None:
+def test_clusters_with_impossible_pods_are_rejected(field: str, value: Any) -> None:
     assert [path.partition(".")[0] for path, _ in broken(refuse(Cluster, {"name": "main", field: value}))] == [field]
 
 
 @pytest.mark.parametrize("rule", ["{project}", "ai-{project}", "{project}-runs", "9{project}9", "a" * 30 + "{project}"])
-def test_a_namespace_is_called_after_its_project(rule: str) -> None:
+def test_namespace_rules_contain_the_project(rule: str) -> None:
     assert make_cluster(namespace=rule).namespace == rule
 
 
@@ -118,14 +118,14 @@ def test_a_namespace_is_called_after_its_project(rule: str) -> None:
         ("a" * 15 + "{project}" + "a" * 16, "too_long"),
     ],
 )
-def test_a_rule_that_gives_no_namespace_is_refused_with_a_suggestion(rule: str, broken_rule: str) -> None:
+def test_invalid_namespace_rules_are_rejected_with_a_hint(rule: str, broken_rule: str) -> None:
     (violation,) = refuse(Cluster, {"name": "main", "namespace": rule})
     assert (violation.path, violation.rule) == ("namespace", broken_rule)
     assert violation.hint
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("url", "expected"),
     [
         ("https://fairlead.example.org", "https://fairlead.example.org"),
         ("https://fairlead.example.org/", "https://fairlead.example.org"),
@@ -134,8 +134,8 @@ def test_a_rule_that_gives_no_namespace_is_refused_with_a_suggestion(rule: str, 
         ("http://fairlead.fairlead-system.svc", "http://fairlead.fairlead-system.svc"),
     ],
 )
-def test_the_address_of_the_server_is_kept_without_a_slash_at_its_end(said: str, kept: str) -> None:
-    assert make_cluster(server_url=said).server_url == kept
+def test_the_server_url_is_stored_without_a_trailing_slash(url: str, expected: str) -> None:
+    assert make_cluster(server_url=url).server_url == expected
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_address_of_the_server_is_kept_without_a_slash_at_its_end(said: str,
         ),
     ],
 )
-def test_what_no_pod_can_use_as_an_address_is_refused(url: str) -> None:
+def test_invalid_server_urls_are_rejected(url: str) -> None:
     (violation,) = refuse(Cluster, {"name": "main", "server_url": url})
     assert violation.path == "server_url"
     assert violation.hint
@@ -183,7 +183,7 @@ def test_what_no_pod_can_use_as_an_address_is_refused(url: str) -> None:
         ("runtime_classes", ["nvidia"]),
     ],
 )
-def test_one_machine_has_nothing_that_only_kubernetes_has(field: str, value: Any) -> None:
+def test_local_clusters_reject_kubernetes_settings(field: str, value: Any) -> None:
     make_cluster(**{field: value})
     (violation,) = refuse(Cluster, {"name": "here", "executor": "local", field: value})
     assert (violation.path, violation.rule) == (field, "contradiction")
@@ -191,13 +191,13 @@ def test_one_machine_has_nothing_that_only_kubernetes_has(field: str, value: Any
     assert "kubernetes" in str(violation.hint)
 
 
-def test_one_machine_may_say_what_holds_of_it_anyway() -> None:
+def test_local_clusters_accept_default_values_of_kubernetes_settings() -> None:
     """A form sends every field."""
-    usual = {name: Cluster.model_fields[name].default for name in Cluster.KUBERNETES_FIELDS}
-    assert make_cluster(executor="local", **usual) == make_cluster(executor="local")
+    defaults = {name: Cluster.model_fields[name].default for name in Cluster.KUBERNETES_FIELDS}
+    assert make_cluster(executor="local", **defaults) == make_cluster(executor="local")
 
 
-def test_the_pods_of_a_cluster_have_one_scheduler() -> None:
+def test_a_cluster_has_only_one_scheduler() -> None:
     assert broken(refuse(Cluster, {"name": "main", "queueing": "kai", "gpu_sharing": "hami"})) == [
         ("queueing", "contradiction")
     ]
@@ -205,9 +205,9 @@ def test_the_pods_of_a_cluster_have_one_scheduler() -> None:
         make_cluster(gpu_sharing=sharing, queueing=queueing)
 
 
-def test_all_that_does_not_go_together_is_told_at_once() -> None:
-    said = {"executor": "local", "gpu_sharing": "hami", "gpu_resource": "a.b/" + "g" * 60, "queueing": "kai"}
-    assert broken(refuse(Cluster, {"name": "main", **said})) == [
+def test_all_contradictions_are_reported_together() -> None:
+    fields = {"executor": "local", "gpu_sharing": "hami", "gpu_resource": "a.b/" + "g" * 60, "queueing": "kai"}
+    assert broken(refuse(Cluster, {"name": "main", **fields})) == [
         ("gpu_resource", "too_long"),
         ("queueing", "contradiction"),
         ("queueing", "contradiction"),

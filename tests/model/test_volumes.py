@@ -33,7 +33,7 @@ PATHS = [
     ("/...", "/..."),
 ]
 
-REFUSED: list[tuple[dict[str, Any], str, str]] = [
+INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"mount_path": "data"}, "mount_path", "absolute"),
     ({"mount_path": ""}, "mount_path", "absolute"),
     ({"mount_path": 5}, "mount_path", "absolute"),
@@ -82,35 +82,35 @@ CLAIM = {"name": "a", "volume_type": "persistent_volume_claim", "mount_path": "/
 
 
 @pytest.mark.parametrize(("kind", "spec"), TYPES)
-def test_each_type_says_what_it_is_made_of(kind: str, spec: dict[str, Any]) -> None:
+def test_each_volume_type_has_its_own_spec(kind: str, spec: dict[str, Any]) -> None:
     volume = Volume.model_validate({"name": "a", "volume_type": kind, "mount_path": "/a", "spec": spec})
     assert volume.volume_type == kind
     assert volume.read_only is False
 
 
-@pytest.mark.parametrize(("path", "plain"), PATHS)
-def test_mount_paths_are_brought_to_one_form(path: str, plain: str) -> None:
-    assert Volume.model_validate(CLAIM | {"mount_path": path}).mount_path == plain
+@pytest.mark.parametrize(("path", "normalized"), PATHS)
+def test_mount_paths_are_normalized(path: str, normalized: str) -> None:
+    assert Volume.model_validate(CLAIM | {"mount_path": path}).mount_path == normalized
 
 
-@pytest.mark.parametrize(("change", "path", "rule"), REFUSED)
-def test_what_cannot_be_mounted_is_refused(change: dict[str, Any], path: str, rule: str) -> None:
+@pytest.mark.parametrize(("change", "path", "rule"), INVALID)
+def test_invalid_volumes_are_rejected(change: dict[str, Any], path: str, rule: str) -> None:
     assert broken(refuse(Volume, CLAIM | change)) == [(path, rule)]
 
 
 @given(st.text(max_size=20).map(lambda text: f"/{text}"))
-def test_an_accepted_mount_path_is_absolute_plain_and_stays_as_it_is(path: str) -> None:
+def test_accepted_mount_paths_are_absolute_and_normalized(path: str) -> None:
     try:
-        found = Volume.model_validate(CLAIM | {"mount_path": path}).mount_path
+        normalized = Volume.model_validate(CLAIM | {"mount_path": path}).mount_path
     except ValueError:
         reject()
-    assert found.startswith("/")
-    assert found != "/"
-    assert ":" not in found
-    assert not {"..", ".", ""} & set(found[1:].split("/"))
-    assert Volume.model_validate(CLAIM | {"mount_path": found}).mount_path == found
+    assert normalized.startswith("/")
+    assert normalized != "/"
+    assert ":" not in normalized
+    assert not {"..", ".", ""} & set(normalized[1:].split("/"))
+    assert Volume.model_validate(CLAIM | {"mount_path": normalized}).mount_path == normalized
 
 
-def test_whoever_claims_an_existing_claim_is_told_of_shared_volumes() -> None:
+def test_the_hint_for_an_existing_claim_names_shared_volumes() -> None:
     [violation] = refuse(Volume, CLAIM | {"spec": {"size": "1Gi", "claim_name": "mine"}})
     assert "shared_volume" in str(violation.hint)
