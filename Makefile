@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 
-# The web page: its sources, folders too (to remove a file changes its folder), what they are built into, and npm,
-# which is in .venv. npm talks much where all is well: what it says is shown where something failed.
+# The web UI: its sources (with folders, because removing a file changes only its folder), its output folder, and npm,
+# which is in .venv. The output of npm is shown only if it fails.
 UI := src/fairlead/_ui
 UI_SOURCES = $(shell find ui -mindepth 1 -name node_modules -prune -o ! -name schema.d.ts -print)
 NPM := cd ui && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 quietly = out=$$($(1) 2>&1) || { echo "$$out" >&2; exit 1; }
 
-# Tests wait for processes, databases and browsers for half of their time: more workers than cores use that time.
+# Tests spend half of their time waiting for processes, databases and browsers, so use more workers than cores.
 WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 # Workers and the processes that tests start load bytecode instead of compiling all modules, which takes 10 s each.
 BYTECODE = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
@@ -26,34 +26,34 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.project-installed ui ## Install everything that this checkout needs into .venv
+setup: $(VENV)/.project-installed ui ## Install all dependencies into .venv
 	@echo "$(VENV) is ready"
 
 .PHONY: demo
-demo: $(VENV)/.project-installed ## Show what Fairlead does, in a minute
+demo: $(VENV)/.project-installed ## Run the demo (1 minute)
 	@$(BIN)/python examples/demo.py
 
 .PHONY: up
-up: $(VENV)/.project-installed ui ## Start a server of this checkout, with its page; ARGS="--help" says what can be chosen
+up: $(VENV)/.project-installed ui ## Start a server from this checkout, with the web UI; ARGS="--help" lists the options
 	@$(BIN)/fairlead up $(ARGS)
 
 .PHONY: ui
-ui: $(UI)/index.html ## Build the web page, where something of it changed
+ui: $(UI)/index.html ## Build the web UI if it changed
 
 .PHONY: test
-test: check test-ui ui chromium ## Check, then run the fast tests: all that run in process, and one of each real component
+test: check test-ui ui chromium ## Check, then run the fast tests: all in-process tests and one smoke test per real component
 	@$(PYTEST) -m "not slow" $(ARGS)
 
 .PHONY: test-all
-test-all: check test-ui ui chromium ## Check, then run every test that needs no Kubernetes, in a quarter of an hour
+test-all: check test-ui ui chromium ## Check, then run all tests that need no Kubernetes (15 minutes)
 	@FAIRLEAD_SUITE=all $(PYTEST) $(ARGS)
 
 .PHONY: test-ui
-test-ui: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Test the logic of the web page, without a browser
+test-ui: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Test the logic of the web UI without a browser
 	@$(call quietly,$(NPM) test)
 
 .PHONY: test-cluster
-test-cluster: cluster-binaries ## Test on a real Kubernetes control plane, in ten minutes
+test-cluster: cluster-binaries ## Test on a real Kubernetes control plane (10 minutes)
 	@$(BYTECODE) $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/cluster $(ARGS)
 
 .PHONY: cluster-binaries
@@ -61,15 +61,15 @@ cluster-binaries: $(VENV)/.project-installed ## Build Kubernetes and Kueue for t
 	@$(BIN)/python -m tests.cluster.binaries
 
 .PHONY: chromium
-chromium: $(VENV)/.project-installed ## Find Chromium for the tests of the web page; on Debian, root gets it installed
+chromium: $(VENV)/.project-installed ## Find Chromium for browser tests; as root on Debian, install it
 	@$(BIN)/python -m tests.ui.chromium
 
 .PHONY: test-faults
-test-faults: $(VENV)/.project-installed ## Test faults at length: kill -9 at every line, full disks, clocks, databases, a crowd; in twenty minutes
+test-faults: $(VENV)/.project-installed ## Run the long fault tests: crashes at every line, full disks, clocks, databases, many clients (20 minutes)
 	@FAULTS=all $(BYTECODE) $(BIN)/python -m pytest --quiet --numprocesses 2 tests/faults $(ARGS)
 
 .PHONY: coverage
-coverage: ui chromium ## Measure which lines and branches the tests execute, in servers that they start too
+coverage: ui chromium ## Measure line and branch coverage, including server processes
 	@$(BIN)/coverage erase
 	@FAIRLEAD_SUITE=all $(BYTECODE) $(BIN)/coverage run -m pytest --quiet --numprocesses $(WORKERS) --dist worksteal \
 		-p tests.mutation.contexts $(ARGS)
@@ -77,7 +77,7 @@ coverage: ui chromium ## Measure which lines and branches the tests execute, in 
 	@$(BIN)/coverage report --skip-covered --sort cover
 
 .PHONY: mutation
-mutation: $(VENV)/.project-installed ## Plant 150 faults one by one and count those that tests notice; after make coverage
+mutation: $(VENV)/.project-installed ## Run the mutation check: 150 mutants against the tests; needs make coverage first
 	@$(BIN)/python -m tests.mutation $(ARGS)
 
 .PHONY: check
@@ -90,27 +90,27 @@ check: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Check fo
 	@echo "format, lint, types and layers: all good"
 
 .PHONY: format
-format: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Format the code and fix what can be fixed
+format: $(VENV)/.project-installed ui/node_modules/.package-lock.json ## Format the code and apply automatic fixes
 	@$(BIN)/ruff check --quiet --fix . ; status=$$?; $(BIN)/ruff format --quiet . && exit $$status
 	@$(call quietly,$(NPM) run format)
 
 .PHONY: golden
-golden: $(VENV)/.project-installed ## Write anew what tests and pages show of the output; read the difference before you commit it
+golden: $(VENV)/.project-installed ## Update golden files and the output in the documentation; review the difference
 	@$(BIN)/python -m tests.golden.update
 	@$(BIN)/python -m tests.bad_input.update
 	@$(BIN)/python -m tests.docs.update
 	@$(BIN)/python -m tests.ui.document
 
 .PHONY: screenshots
-screenshots: ui chromium ## Take the screenshots in docs/screenshots again, with a real browser
+screenshots: ui chromium ## Update docs/screenshots with a real browser
 	@SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest --quiet tests/ui/test_screenshots.py $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.project-installed ## Fuzz the requirements language and the API, in ten minutes; ARGS="--help" says what can be chosen
+fuzz: $(VENV)/.project-installed ## Fuzz requests and the API (10 minutes); ARGS="--help" lists the options
 	@$(BIN)/python -m tests.fuzzing $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.project-installed ## Measure planning, fitting, serving and running, the last beside peers from PyPI, in half an hour
+bench: $(VENV)/.project-installed ## Run all benchmarks, some compared with peers from PyPI (30 minutes)
 	@$(BIN)/python -m bench.planning
 	@$(BIN)/python -m bench.fitting
 	@$(BIN)/python -m bench.serving
@@ -118,28 +118,28 @@ bench: $(VENV)/.project-installed ## Measure planning, fitting, serving and runn
 	@$(BIN)/python -m bench.peers
 
 .PHONY: bench-fit
-bench-fit: $(VENV)/.project-installed ## Measure fits on up to 20,000 nodes beside plain loops, in two minutes; ARGS="--help" says more
+bench-fit: $(VENV)/.project-installed ## Benchmark fit checks on up to 20,000 nodes (2 minutes); ARGS="--help" lists the options
 	@$(BIN)/python -m bench.fitting $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: $(VENV)/.project-installed ## Measure peers from PyPI, in a quarter of an hour; ARGS="--help" says what can be chosen
+bench-peers: $(VENV)/.project-installed ## Benchmark peers from PyPI (15 minutes); ARGS="--help" lists the options
 	@$(BIN)/python -m bench.peers $(ARGS)
 
 .PHONY: bench-cluster
-bench-cluster: $(VENV)/.project-installed ## Measure runs on a real control plane beside a bare client, in ten minutes
+bench-cluster: $(VENV)/.project-installed ## Benchmark runs on a real control plane, compared with a bare client (10 minutes)
 	@$(BIN)/python -m bench.clusters $(ARGS)
 
 .PHONY: bench-ui
-bench-ui: ui chromium ## Measure the web page: what is shipped, and the time to a usable table
+bench-ui: ui chromium ## Benchmark the web UI: bundle size and time to a usable table
 	@$(BIN)/python -m bench.pages $(ARGS)
 
 .PHONY: wheel
-wheel: $(VENV)/.project-installed ## Build the wheel into dist/, with the web page in it
+wheel: $(VENV)/.project-installed ## Build the wheel into dist/, including the web UI
 	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
 .PHONY: lock
-lock: | $(BIN)/python ## Write requirements.lock anew, with the newest versions that pyproject.toml allows
+lock: | $(BIN)/python ## Update requirements.lock to the newest versions that pyproject.toml allows
 	@$(PIP) install uv
 	@UV_PYTHON_DOWNLOADS=never $(BIN)/uv export --quiet --upgrade --python $(BIN)/python \
 		--all-extras --all-groups --no-emit-project --no-header --output-file requirements.lock > /dev/null
@@ -152,9 +152,8 @@ clean: ## Remove .venv, caches and everything built
 		$(UI) ui/node_modules ui/src/api/schema.d.ts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# --no-compile: compiling all of it takes 12 of 45 seconds. What the server imports is compiled by importing it once,
-# so that its first start is as fast as every other.
-# A changed lock starts from an empty environment, so that nothing it no longer names stays behind.
+# --no-compile saves 12 of 45 seconds. Importing the server once compiles the modules that it needs, so that its first
+# start is fast. A changed lock file recreates the environment, so that removed packages do not stay behind.
 $(VENV)/.lock-installed: requirements.lock
 	@$(create-venv)
 	@echo "installing $$(grep --count '==' requirements.lock) packages into $(VENV) (half a minute or so)"
@@ -166,14 +165,14 @@ $(VENV)/.project-installed: $(VENV)/.lock-installed pyproject.toml
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import fairlead.app, alembic.command, httpx2'
 	@touch $@
 
-# What npm itself writes last when it has installed everything.
+# The file that npm writes last.
 ui/node_modules/.package-lock.json: ui/package-lock.json ui/package.json ui/.npmrc | $(VENV)/.project-installed
 	@echo "installing what builds the web page into ui/node_modules"
 	@$(call quietly,$(NPM) ci)
 	@touch $@
 
 $(UI)/index.html: ui/node_modules/.package-lock.json $(UI_SOURCES)
-	@echo "building the web page into $(UI)"
+	@echo "building the web UI into $(UI)"
 	@$(call quietly,$(NPM) run build)
 	@touch $@
 

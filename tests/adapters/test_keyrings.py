@@ -26,11 +26,11 @@ def write(key: SealingKey) -> str:
 
 def hide(error: BaseException, *keys: SealingKey) -> None:
     """Nothing of an error or its causes gives a key away."""
-    said = f"{error!r} {error} {getattr(error, 'hint', '')} {error.__cause__!r}"
+    message = f"{error!r} {error} {getattr(error, 'hint', '')} {error.__cause__!r}"
     for key in keys:
-        assert write(key)[:20] not in said
-        assert key.secret.hex()[:20] not in said
-        assert repr(key.secret)[2:20] not in said
+        assert write(key)[:20] not in message
+        assert key.secret.hex()[:20] not in message
+        assert repr(key.secret)[2:20] not in message
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_keys_are_read_in_order(listed: list[bytes], between: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (write(NEW)[:-4], "key 2 has 30 bytes instead of 32"),
         (write(NEW)[:-3], "key 2 is not base64"),
@@ -156,8 +156,8 @@ def test_keys_are_read_in_order(listed: list[bytes], between: str) -> None:
         (write(NEW).replace("I", "I ", 1), "key 2 is not base64"),
     ],
 )
-def test_invalid_key_is_named_and_not_shown(wrong: str, said: str) -> None:
-    with pytest.raises(Unreadable, match=said) as caught:
+def test_invalid_key_is_named_and_not_shown(wrong: str, message: str) -> None:
+    with pytest.raises(Unreadable, match=message) as caught:
         parse_keys(f"# mine\n{write(OLD)}\n{wrong}\n{write(OTHER)}")
     hide(caught.value, OLD, NEW, OTHER)
     assert "openssl" in caught.value.hint
@@ -203,7 +203,7 @@ def test_key_file_that_others_can_access_is_rejected(path: Path, mode: int) -> N
 def test_invalid_key_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff" * 32)
     (tmp_path / "big").write_bytes(b"#" * 100_000)
-    for name, said in [
+    for name, message in [
         ("binary", "is not a key file"),
         ("big", "is not a key file"),
         ("none", "No such"),
@@ -211,7 +211,7 @@ def test_invalid_key_file_is_reported(tmp_path: Path) -> None:
     ]:
         if (tmp_path / name).is_file():
             (tmp_path / name).chmod(0o600)
-        with pytest.raises(FairleadError, match=said) as caught:
+        with pytest.raises(FairleadError, match=message) as caught:
             keyrings.load_key_file(tmp_path / name)
         assert caught.value.hint
 

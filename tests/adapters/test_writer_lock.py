@@ -47,12 +47,12 @@ def test_writer_behind_a_timed_out_writer_waits_only_briefly(line: WriterLock, l
 def test_timed_out_writer_reports_what_takes_long(line: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         with line:
-            told = threads.submit(change, line, locked).result()
-        assert told == "cannot change the database: too many changes are waiting"
+            message = threads.submit(change, line, locked).result()
+        assert message == "cannot change the database: too many changes are waiting"
         assert change(line, locked) == AT_THE_LOCK
         with line:
-            told = threads.submit(change, line, locked).result()
-        assert told == IN_THE_LINE
+            message = threads.submit(change, line, locked).result()
+        assert message == IN_THE_LINE
 
 
 def change(line: WriterLock, file: Path) -> str:

@@ -82,8 +82,8 @@ def test_cluster_is_connected_once_and_closed_when_it_is_deleted(network: Networ
     )
     with network.store.changing("organization", "assets") as tx:
         for kind, record_id in ((SecretRecord, "k-main"), (ScopeRecord, "main")):
-            found = tx.get(kind, id=record_id)
-            tx.remove(found)
+            record = tx.get(kind, id=record_id)
+            tx.remove(record)
     network.registry.refresh()
     assert (network.registry.find(main), remote.closed, network.registry.all()) == (None, True, [])
 
@@ -95,9 +95,9 @@ def test_changed_cluster_is_reconnected(network: Network, what: str) -> None:
     first, second = network.opened
     kind, record_id = (ScopeRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
     with network.store.changing("organization", "assets") as tx:
-        found: Any = tx.get(kind, id=record_id)
-        details = {"details": {**found.details, "autoscaled": True}} if kind is ScopeRecord else {}
-        tx.save(replace(found, revision=found.revision + 1, **details))
+        record: Any = tx.get(kind, id=record_id)
+        details = {"details": {**record.details, "autoscaled": True}} if kind is ScopeRecord else {}
+        tx.save(replace(record, revision=record.revision + 1, **details))
     network.registry.refresh()
     (renewed,) = network.opened[2:]
     assert (first.closed, second.closed, renewed.closed) == (True, False, False)
@@ -130,8 +130,8 @@ def test_failed_reconnection_leaves_no_executor(network: Network) -> None:
     network.registry.refresh()
     network.broken["main"] = Unavailable("no answer")
     with network.store.changing("assets") as tx:
-        found: Any = tx.get(SecretRecord, id="k-main")
-        tx.save(replace(found, revision=found.revision + 1))
+        record: Any = tx.get(SecretRecord, id="k-main")
+        tx.save(replace(record, revision=record.revision + 1))
     network.registry.refresh()
     assert (network.registry.find(main), network.opened[0].closed) == (None, True)
 

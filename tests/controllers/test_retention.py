@@ -36,7 +36,7 @@ def finish(platform: Platform, **asked: Any) -> str:
     return run.id
 
 
-def kept(platform: Platform, kind: type) -> int:
+def count_records(platform: Platform, kind: type) -> int:
     """How many records of a kind there are."""
     with platform.world.store.reading() as tx:
         return tx.count(kind)
@@ -105,10 +105,10 @@ def test_executor_data_of_deleted_runs_is_removed(platform: Platform) -> None:
 def test_unused_code_is_deleted_after_a_delay(platform: Platform) -> None:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     make_retention(platform).sweep()
-    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
+    assert (count_records(platform, CodeRecord), count_records(platform, BlobRecord)) == (1, 1)
     platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
     make_retention(platform).sweep()
-    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
+    assert (count_records(platform, CodeRecord), count_records(platform, BlobRecord)) == (0, 0)
 
 
 @pytest.mark.every_store
@@ -117,13 +117,17 @@ def test_code_is_retained_as_long_as_a_run_or_function_uses_it(platform: Platfor
     finish(platform, function={**PYTHON, "code": DIGEST})
     platform.world.clock.pass_by(days=29)
     make_retention(platform).sweep()
-    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
+    assert (count_records(platform, CodeRecord), count_records(platform, BlobRecord)) == (1, 1)
     platform.world.clock.pass_by(days=2)
     make_retention(platform).sweep()
-    assert (kept(platform, RunRecord), kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 1, 1)
+    assert (
+        count_records(platform, RunRecord),
+        count_records(platform, CodeRecord),
+        count_records(platform, BlobRecord),
+    ) == (0, 1, 1)
     platform.world.services.functions.delete(platform.world.root, HOME, PYTHON["name"])
     make_retention(platform).sweep()
-    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (0, 0)
+    assert (count_records(platform, CodeRecord), count_records(platform, BlobRecord)) == (0, 0)
 
 
 @pytest.mark.every_store
@@ -132,7 +136,7 @@ def test_code_of_another_project_is_retained(platform: Platform) -> None:
     platform.world.clock.pass_by(days=UNUSED_CODE.days, seconds=1)
     platform.world.services.stored_code.put(platform.world.root, OTHER, DIGEST, CODE)
     make_retention(platform).sweep()
-    assert (kept(platform, CodeRecord), kept(platform, BlobRecord)) == (1, 1)
+    assert (count_records(platform, CodeRecord), count_records(platform, BlobRecord)) == (1, 1)
 
 
 def test_deleted_volumes_are_removed_and_unknown_volumes_are_retained(platform: Platform) -> None:

@@ -13,7 +13,7 @@ def main() -> None:
         new = update(page)
         if new != old:
             page.write_text(new, "utf-8")
-            print(f"{page.relative_to(ROOT)}: written anew")
+            print(f"{page.relative_to(ROOT)}: updated")
 
 
 def update(page: Path) -> str:

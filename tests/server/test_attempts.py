@@ -33,8 +33,8 @@ def run(site: Site) -> str:
         assert kept is not None
         ended = replace(kept, state="completed", reason="Completed", server_id="s1", attempt=2)
         tx.save(replace(ended, revision=kept.revision + 1))
-        told = {"reason": "NodeLost", "message": "its node went away", "finished_at": AT, "usage": {"mem": 7}}
-        tx.add(make(AttemptRecord, run_id, run_id=run_id, number=1, server_id="s1", **told))
+        problem = {"reason": "NodeLost", "message": "its node went away", "finished_at": AT, "usage": {"mem": 7}}
+        tx.add(make(AttemptRecord, run_id, run_id=run_id, number=1, server_id="s1", **problem))
     return run_id
 
 
@@ -92,22 +92,22 @@ def test_followed_log_covers_all_attempts_and_can_be_resumed_anywhere(site: Site
 @pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
 def test_unknown_attempt_is_not_found(site: Site, run: str, noun: str) -> None:
     assert site.ask("GET", f"/runs/{run}/{noun}?attempt=1").status_code == 200
-    told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt=3"), 404)
-    assert told["detail"] == f"attempt 3 of run {run} does not exist"
-    assert told["hint"] == "use an attempt from 1 to 2"
+    problem = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt=3"), 404)
+    assert problem["detail"] == f"attempt 3 of run {run} does not exist"
+    assert problem["hint"] == "use an attempt from 1 to 2"
 
 
 @pytest.mark.parametrize("attempt", ["0", "-1", "x", "1.5", "", "99999999999999999999"])
 @pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
 def test_invalid_attempt_number_is_rejected(site: Site, run: str, noun: str, attempt: str) -> None:
-    told = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt={attempt}"), 422)
-    assert paths_of(told) == ["attempt"]
+    problem = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt={attempt}"), 422)
+    assert paths_of(problem) == ["attempt"]
 
 
 def test_cursor_of_another_attempt_is_rejected(site: Site, run: str) -> None:
-    told = problem_of(site.ask("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
-    assert paths_of(told) == ["cursor"]
-    assert "the cursor belongs to attempt 2, not to attempt 1" in told["violations"][0]["message"]
+    problem = problem_of(site.ask("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
+    assert paths_of(problem) == ["cursor"]
+    assert "the cursor belongs to attempt 2, not to attempt 1" in problem["violations"][0]["message"]
 
 
 def test_peaks_are_those_of_the_attempt(site: Site, run: str) -> None:

@@ -21,9 +21,9 @@ def ask(site: Site, project: str, **said: Any) -> Any:
 
 
 def test_response_has_all_its_parts(site: Site, project: str) -> None:
-    told = ask(site, project)
+    report = ask(site, project)
     nodes = [{"name": "machine", "fits": True, "reasons": []}]
-    assert told == {
+    assert report == {
         "verdict": "now",
         "reasons": [],
         "counts": {"now": 1, "later": 0, "never": 0},
@@ -36,19 +36,19 @@ def test_response_has_all_its_parts(site: Site, project: str) -> None:
 
 
 def test_nodes_can_be_added_and_removed(site: Site, project: str) -> None:
-    told = ask(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
-    assert [node["name"] for node in told["nodes"]] == ["machine+1", "machine+2"]
-    assert told["what_if"]["added_nodes"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
-    assert told["what_if"]["sentences"] == [
+    report = ask(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
+    assert [node["name"] for node in report["nodes"]] == ["machine+1", "machine+2"]
+    assert report["what_if"]["added_nodes"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
+    assert report["what_if"]["sentences"] == [
         "2 empty nodes like machine: machine+1 and machine+2",
         "without 1 node: machine (empty)",
     ]
 
 
 def test_request_that_violates_rules_gets_a_response(site: Site, project: str) -> None:
-    told = ask(site, project, request={"function": CONTAINER, "run_as_user": 0})
-    assert (told["verdict"], told["room"]) == ("unknown", None)
-    assert [found["path"] for found in told["violations"]] == ["run_as_user"]
+    report = ask(site, project, request={"function": CONTAINER, "run_as_user": 0})
+    assert (report["verdict"], report["room"]) == ("unknown", None)
+    assert [found["path"] for found in report["violations"]] == ["run_as_user"]
 
 
 def test_all_errors_of_a_request_are_reported_together(site: Site, project: str) -> None:

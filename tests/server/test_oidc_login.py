@@ -36,14 +36,14 @@ class Browser:
 
     def go(self, query: str = "") -> tuple[str, str]:
         """There and back: the address that the issuer sends the browser to, and what it keeps."""
-        answer, kept = self.begin(query)
+        answer, login_cookie = self.begin(query)
         back = self.issuer.desk.welcome(answer.headers["location"])
         assert back.startswith(f"{URL}/login/callback?")
-        return back.removeprefix(URL), kept
+        return back.removeprefix(URL), login_cookie
 
-    def come(self, back: str, kept: str | None) -> Response:
+    def come(self, back: str, login_cookie: str | None) -> Response:
         """Return from the identity provider."""
-        headers = {} if kept is None else {"Cookie": f"{LOGIN_COOKIE}={kept}"}
+        headers = {} if login_cookie is None else {"Cookie": f"{LOGIN_COOKIE}={login_cookie}"}
         return self.site.ask("GET", back, token=None, headers=headers)
 
     def sign_in(self, query: str = "") -> Response:
@@ -60,11 +60,11 @@ def browser(sqlite_store: DatabaseStore) -> Iterator[Browser]:
 
 
 def test_sign_in_redirects_to_the_issuer_with_a_login_cookie(browser: Browser) -> None:
-    answer, kept = browser.begin()
+    answer, login_cookie = browser.begin()
     asked = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
     assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
     assert asked["redirect_uri"] == f"{URL}/login/callback"
-    state, nonce, verifier, landing = kept.split(".", 3)
+    state, nonce, verifier, landing = login_cookie.split(".", 3)
     assert (asked["state"], asked["nonce"], landing) == (state, nonce, "%2F")
     assert len({state, nonce, verifier}) == 3
     assert all(len(word) == 43 for word in (state, nonce, verifier))
@@ -73,7 +73,7 @@ def test_sign_in_redirects_to_the_issuer_with_a_login_cookie(browser: Browser) -
     assert (morsel["path"], morsel["samesite"], morsel["max-age"]) == ("/login", "lax", "600")
     assert morsel["httponly"] is True
     assert not morsel["secure"]
-    assert kept != browser.begin()[1]
+    assert login_cookie != browser.begin()[1]
 
 
 def test_callback_signs_the_browser_in(browser: Browser) -> None:
@@ -106,12 +106,12 @@ def test_cookies_are_secure_if_the_server_uses_https(sqlite_store: DatabaseStore
     entrance = SignInOptions(issuer.identity(), issuer.login())
     with open_site(sqlite_store, url="https://fairlead.test/", entrance=entrance) as site:
         begun = site.ask("GET", "/login/oidc", token=None)
-        kept = cookies_in(begun)[LOGIN_COOKIE]
+        login_cookie = cookies_in(begun)[LOGIN_COOKIE]
         back = issuer.desk.welcome(begun.headers["location"])
         assert back.startswith("https://fairlead.test/login/callback?")
-        headers = {"Cookie": f"{LOGIN_COOKIE}={kept.value}"}
+        headers = {"Cookie": f"{LOGIN_COOKIE}={login_cookie.value}"}
         answer = site.ask("GET", back.removeprefix("https://fairlead.test"), token=None, headers=headers)
-    assert kept["secure"] is True
+    assert login_cookie["secure"] is True
     assert cookies_in(answer)[COOKIE]["secure"] is True
 
 
@@ -130,8 +130,8 @@ def test_browser_is_redirected_to_the_requested_page(browser: Browser, landing: 
 def test_open_redirects_are_rejected(browser: Browser, landing: str) -> None:
     query = f"?next={quote(landing, safe='')}"
     assert "in next" in sentence_of(browser.site.ask("GET", f"/login/oidc{query}", token=None))
-    back, kept = browser.go()
-    planted = kept.rpartition(".")[0] + "." + quote(landing, safe="")  # by who can write cookies of this site
+    back, login_cookie = browser.go()
+    planted = login_cookie.rpartition(".")[0] + "." + quote(landing, safe="")  # by who can write cookies of this site
     assert "in next" in sentence_of(browser.come(back, planted))
     word = browser.site.invite()
     by_link = f"/login{query}&code={word}"
@@ -152,22 +152,22 @@ def test_callback_of_another_sign_in_is_rejected(browser: Browser) -> None:
     assert browser.issuer.desk.exchanged == []
 
 
-@pytest.mark.parametrize("kept", [None, "", ".", "...", "....", "a.b.c.%2F", "é", "x" * 5000])
-def test_callback_without_a_login_cookie_is_rejected(browser: Browser, kept: str | None) -> None:
+@pytest.mark.parametrize("login_cookie", [None, "", ".", "...", "....", "a.b.c.%2F", "é", "x" * 5000])
+def test_callback_without_a_login_cookie_is_rejected(browser: Browser, login_cookie: str | None) -> None:
     back, _ = browser.go()
     for address in (back, "/login/callback", "/login/callback?state=&code=x", "/login/callback?error=x"):
         assert f"did not start to sign in here within the last 10 minutes: sign in again at {URL}" in sentence_of(
-            browser.come(address, kept)
+            browser.come(address, login_cookie)
         )
     assert browser.issuer.desk.exchanged == []
 
 
 def test_callback_works_once(browser: Browser) -> None:
-    back, kept = browser.go()
-    assert browser.come(back, kept).headers["location"] == "/"
+    back, login_cookie = browser.go()
+    assert browser.come(back, login_cookie).headers["location"] == "/"
     assert "did not start" in sentence_of(browser.come(back, None))
     # If a browser keeps the deleted cookie, the code has still been used at the issuer.
-    assert "rejected the sign-in with status 400: 'invalid_grant'" in sentence_of(browser.come(back, kept))
+    assert "rejected the sign-in with status 400: 'invalid_grant'" in sentence_of(browser.come(back, login_cookie))
 
 
 def test_issuer_error_is_reported(browser: Browser) -> None:
@@ -185,16 +185,16 @@ def test_issuer_error_is_reported(browser: Browser) -> None:
 
 @pytest.mark.parametrize("other", ["https://evil.example.org", ISSUER + "/", ""])
 def test_callback_of_another_issuer_is_rejected(browser: Browser, other: str) -> None:
-    back, kept = browser.go()
+    back, login_cookie = browser.go()
     changed = back.replace(f"iss={quote(ISSUER, safe='')}", f"iss={quote(other, safe='')}")
     assert changed != back
-    assert "but the issuer is" in sentence_of(browser.come(changed, kept))
+    assert "but the issuer is" in sentence_of(browser.come(changed, login_cookie))
     assert browser.issuer.desk.exchanged == []
 
 
 def test_callback_without_iss_is_accepted(browser: Browser) -> None:
-    back, kept = browser.go()
-    assert browser.come(re.sub(r"&iss=[^&]*", "", back), kept).headers["location"] == "/"
+    back, login_cookie = browser.go()
+    assert browser.come(re.sub(r"&iss=[^&]*", "", back), login_cookie).headers["location"] == "/"
 
 
 @pytest.mark.parametrize(
@@ -222,20 +222,20 @@ def test_unavailable_issuer_is_reported(browser: Browser) -> None:
     assert ": connection refused" in sentence_of(browser.site.ask("GET", "/login/oidc", token=None))
     browser.issuer.down = False
     browser.issuer.wait(seconds=5)
-    back, kept = browser.go()
+    back, login_cookie = browser.go()
     browser.issuer.down = True
-    assert "cannot get the user from" in sentence_of(browser.come(back, kept))
+    assert "cannot get the user from" in sentence_of(browser.come(back, login_cookie))
 
 
 def test_failed_sign_in_is_logged_without_secrets(browser: Browser, log: list[MutableMapping[str, Any]]) -> None:
-    back, kept = browser.go()
-    answer = browser.come(back, kept)
+    back, login_cookie = browser.go()
+    answer = browser.come(back, login_cookie)
     session = cookies_in(answer)[COOKIE].value
-    browser.come(back, kept)
+    browser.come(back, login_cookie)
     browser.site.ask("GET", "/login?code=fl_PLANTED", token=None, headers=HTML)
     reasons = [line["reason"] for line in log if line["event"] == "sign-in failed"]
     assert len(reasons) == 2
-    for planted in (*kept.split(".")[:3], session, "c0de", "fl_PLANTED", SECRET, "Pl4nted"):
+    for planted in (*login_cookie.split(".")[:3], session, "c0de", "fl_PLANTED", SECRET, "Pl4nted"):
         assert planted not in repr(log), planted
 
 
@@ -249,14 +249,14 @@ def test_used_link_shows_the_sign_in_page(browser: Browser) -> None:
 def test_missing_oidc_configuration_is_reported(site: Site) -> None:
     for path in ("/login/oidc", "/login/oidc?next=/a"):
         assert "sign-in with OpenID Connect is not configured" in sentence_of(site.ask("GET", path, token=None))
-    kept = f"{LOGIN_COOKIE}={'.'.join(['x' * 43] * 3)}.%2F"
-    answer = site.ask("GET", "/login/callback?state=x", token=None, headers={"Cookie": kept})
+    login_cookie = f"{LOGIN_COOKIE}={'.'.join(['x' * 43] * 3)}.%2F"
+    answer = site.ask("GET", "/login/callback?state=x", token=None, headers={"Cookie": login_cookie})
     assert "sign-in with OpenID Connect is not configured" in sentence_of(answer)
 
 
 def test_only_the_callback_accepts_unknown_parameters(browser: Browser) -> None:
-    back, kept = browser.go()
-    assert browser.come(f"{back}&color=red&state_of=x", kept).headers["location"] == "/"
+    back, login_cookie = browser.go()
+    assert browser.come(f"{back}&color=red&state_of=x", login_cookie).headers["location"] == "/"
     problem_of(browser.site.ask("GET", "/login/oidc?color=red", token=None), 422)
     problem_of(browser.site.ask("GET", "/login?color=red", token=None), 422)
 

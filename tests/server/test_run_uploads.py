@@ -40,7 +40,7 @@ def upload_file(site: Site, run_id: str, path: str, content: Any, token: str | N
     return site.ask("PUT", f"/runs/{run_id}/uploads/{path}", content=content, token=token, headers=headers)
 
 
-def kept(site: Site, run_id: str) -> dict[str, int]:
+def stored_files(site: Site, run_id: str) -> dict[str, int]:
     """The stored files of a run with their sizes."""
     with site.store.reading() as tx:
         return {file.path: file.size for file in run_files.list_files(tx, run_id)}
@@ -62,7 +62,7 @@ def test_run_downloads_its_code_and_uploads_its_files(run: tuple[Site, str, str]
         answer = upload_file(site, run_id, path, content, token)
         assert told(answer)["size"] == len(content)
         assert "etag" not in answer.headers
-    assert kept(site, run_id) == {"output/a b/é?": size, "result.json": 28}
+    assert stored_files(site, run_id) == {"output/a b/é?": size, "result.json": 28}
     with site.store.reading() as tx:
         assert run_files.load_file(tx, run_id, "output/a b/é?") == b"x" * size
 
@@ -92,7 +92,7 @@ def test_only_the_run_itself_can_upload(run: tuple[Site, str, str]) -> None:
     problem_of(upload_file(site, other, "output/a", b"x", token), 404)
     problem_of(site.ask("GET", f"/runs/{other}/code", token=token), 404)
     problem_of(upload_file(site, "f" * 32, "output/a", b"x", token), 404)
-    assert (kept(site, run_id), kept(site, other)) == ({}, {})
+    assert (stored_files(site, run_id), stored_files(site, other)) == ({}, {})
 
 
 @pytest.mark.parametrize("change", [{"active": False, "state": "completed"}, {"server_id": None, "state": "queued"}])
@@ -141,7 +141,7 @@ def test_file_that_grows_beyond_the_limit_is_rejected(run: tuple[Site, str, str]
     site, run_id, token = run
     pieces = (b"x" * 1024 * 1024 for _ in range(65))
     assert problem_of(upload_file(site, run_id, "output/a", pieces, token), 413)["hint"] == "write it to a volume"
-    assert kept(site, run_id) == {}
+    assert stored_files(site, run_id) == {}
 
 
 def test_largest_allowed_file_is_stored(site: Site) -> None:
@@ -171,7 +171,7 @@ def test_largest_allowed_file_is_stored(site: Site) -> None:
 def test_path_traversal_is_rejected(run: tuple[Site, str, str], path: str, status: int) -> None:
     site, run_id, token = run
     problem_of(upload_file(site, run_id, path, b"x", token), status)
-    assert kept(site, run_id) == {}
+    assert stored_files(site, run_id) == {}
 
 
 def test_run_token_is_never_logged(run: tuple[Site, str, str], log: Lines) -> None:

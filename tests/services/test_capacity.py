@@ -25,18 +25,18 @@ def show(platform: Platform, call: Call | None = None, **asked: str) -> list[Cap
 
 def here(platform: Platform, call: Call | None = None) -> Capacity:
     """The capacity of the cluster of project home."""
-    (found,) = show(platform, call, project="home")
-    return found
+    (capacity,) = show(platform, call, project="home")
+    return capacity
 
 
-def fits(found: Capacity) -> dict[str, int | None]:
+def fits(capacity: Capacity) -> dict[str, int | None]:
     """How many more of each fit now."""
-    return {offer.name: offer.fits_now for offer in found.compute_resources}
+    return {offer.name: offer.fits_now for offer in capacity.compute_resources}
 
 
-def offer(found: Capacity, name: str) -> ComputeResourceCapacity:
+def offer(capacity: Capacity, name: str) -> ComputeResourceCapacity:
     """One of the compute resources."""
-    (wanted,) = [each for each in found.compute_resources if each.name == name]
+    (wanted,) = [each for each in capacity.compute_resources if each.name == name]
     return wanted
 
 
@@ -54,22 +54,22 @@ def test_requests_of_runs_are_subtracted_from_the_free_capacity(store: Store, mo
     platform.world.offer("small", resources={"cpu": 2})
     platform.submit(HOME, resources={"cpu": "500m", "gpu": 1})
     platform.control().sync(set())
-    found = here(platform)
-    assert (found.cluster, found.reachable, found.error, found.autoscaled) == ("here", True, "", False)
-    assert found.total is not None
-    assert (found.total.nodes, found.total.unavailable) == (1, 0)
-    assert (found.total.capacity["cpu"], found.total.requested["cpu"]) == ("8", "500m")
-    assert (found.total.free["cpu"], found.total.free["nvidia.com/gpu"]) == ("7500m", "1")
-    assert (found.total.largest["cpu"].amount, found.total.largest["cpu"].node) == ("7500m", "box")
-    assert offer(found, "small") == ComputeResourceCapacity("small", "platform", None, 3)
+    capacity = here(platform)
+    assert (capacity.cluster, capacity.reachable, capacity.error, capacity.autoscaled) == ("here", True, "", False)
+    assert capacity.total is not None
+    assert (capacity.total.nodes, capacity.total.unavailable) == (1, 0)
+    assert (capacity.total.capacity["cpu"], capacity.total.requested["cpu"]) == ("8", "500m")
+    assert (capacity.total.free["cpu"], capacity.total.free["nvidia.com/gpu"]) == ("7500m", "1")
+    assert (capacity.total.largest["cpu"].amount, capacity.total.largest["cpu"].node) == ("7500m", "box")
+    assert offer(capacity, "small") == ComputeResourceCapacity("small", "platform", None, 3)
 
 
 def test_node_groups_and_gpu_types_come_from_node_labels(platform: Platform) -> None:
     assert [pool.name for pool in (*here(platform).groups, *here(platform).gpu_types)] == ["nvidia.com/gpu"]
     platform.executor.node = replace(platform.executor.node, labels=LABELS)
-    found = here(platform)
-    assert [pool.name for pool in found.groups] == ["big"]
-    assert [(pool.name, pool.free["nvidia.com/gpu"]) for pool in found.gpu_types] == [("A100", "2")]
+    capacity = here(platform)
+    assert [pool.name for pool in capacity.groups] == ["big"]
+    assert [(pool.name, pool.free["nvidia.com/gpu"]) for pool in capacity.gpu_types] == [("A100", "2")]
     platform.executor.node = Node("plain", {"cpu": 10**9})
     assert here(platform).gpu_types == []
 
@@ -88,12 +88,12 @@ def test_reason_why_nothing_fits_is_reported(platform: Platform) -> None:
     platform.world.offer("gpus", resources={"gpu": 2})
     platform.world.offer("huge", resources={"cpu": 64})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
-    found = here(platform)
-    assert offer(found, "gpus").fits_now == offer(found, "huge").fits_now == 0
-    assert offer(found, "gpus").message == (
+    capacity = here(platform)
+    assert offer(capacity, "gpus").fits_now == offer(capacity, "huge").fits_now == 0
+    assert offer(capacity, "gpus").message == (
         "2 (from the compute resource gpus); the project/home policy allows at most 1"
     )
-    assert "64 CPU" in offer(found, "huge").message
+    assert "64 CPU" in offer(capacity, "huge").message
     (elsewhere,) = show(platform, project="other")
     assert fits(elsewhere) == {"gpus": 1, "huge": 0}
 
@@ -101,8 +101,8 @@ def test_reason_why_nothing_fits_is_reported(platform: Platform) -> None:
 def test_count_above_the_maximum_is_reported_as_more(platform: Platform) -> None:
     platform.world.offer("small", resources={"cpu": "1m"})
     platform.executor.node = replace(platform.executor.node, capacity={"cpu": 10**12, "pods": 10**14})
-    found = offer(here(platform), "small")
-    assert (found.fits_now, found.more) == (1000, True)
+    capacity = offer(here(platform), "small")
+    assert (capacity.fits_now, capacity.more) == (1000, True)
 
 
 def test_unavailable_nodes_give_no_count(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,14 +110,14 @@ def test_unavailable_nodes_give_no_count(platform: Platform, monkeypatch: pytest
     platform.world.offer("gpus", resources={"gpu": 2})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     break_nodes(platform, monkeypatch)
-    found = here(platform)
-    assert (found.reachable, found.error, found.total) == (False, "cluster/here was not seen yet", None)
-    assert fits(found) == {"gpus": 0, "small": None}  # what a policy forbids fits nowhere
+    capacity = here(platform)
+    assert (capacity.reachable, capacity.error, capacity.total) == (False, "cluster/here was not seen yet", None)
+    assert fits(capacity) == {"gpus": 0, "small": None}  # what a policy forbids fits nowhere
 
 
 def test_cluster_without_an_executor_is_reported(platform: Platform) -> None:
-    (found,) = show(platform, project="far")
-    assert (found.reachable, found.error) == (False, "no server executes the runs of cluster/far yet")
+    (capacity,) = show(platform, project="far")
+    assert (capacity.reachable, capacity.error) == (False, "no server executes the runs of cluster/far yet")
 
 
 def test_connection_error_is_shown_only_to_cluster_administrators(
@@ -128,8 +128,8 @@ def test_connection_error_is_shown_only_to_cluster_administrators(
 
     monkeypatch.setattr(platform.world.services.capacity.executors, "connection_error", tell)
     member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")
-    told = [show(platform, call, cluster="far")[0].error for call in (member, admin)]
-    assert told == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
+    errors = [show(platform, call, cluster="far")[0].error for call in (member, admin)]
+    assert errors == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
 
 
 def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(platform: Platform) -> None:
@@ -139,12 +139,12 @@ def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(
     world.offer("old", resources={"cpu": 2})
     world.services.compute_resources.archive(world.root, "old", None)
     vic = world.grant("vic", "viewer", HOME)
-    assert {found.cluster: list(fits(found)) for found in show(platform)} == {
+    assert {capacity.cluster: list(fits(capacity)) for capacity in show(platform)} == {
         "far": ["all"],
         "here": ["all", "of-home", "of-other", "on-here"],
         "local": ["all"],
     }
-    assert {found.cluster: list(fits(found)) for found in show(platform, vic)} == {
+    assert {capacity.cluster: list(fits(capacity)) for capacity in show(platform, vic)} == {
         "here": ["all", "of-home", "on-here"]
     }
     assert list(fits(here(platform, vic))) == ["all", "of-home", "on-here"]
@@ -154,8 +154,8 @@ def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(
 def test_compute_resource_of_a_project_is_checked_with_its_policies(platform: Platform) -> None:
     platform.world.offer("gpus", resources={"gpu": 2}, scope=HOME)
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
-    (found,) = show(platform, cluster="here")
-    assert fits(found) == {"gpus": 0}
+    (capacity,) = show(platform, cluster="here")
+    assert fits(capacity) == {"gpus": 0}
 
 
 @pytest.mark.parametrize("asked", [{"project": "other"}, {"project": "none"}, {"cluster": "far"}, {"cluster": "none"}])
@@ -167,7 +167,7 @@ def test_invisible_scope_is_not_found(platform: Platform, asked: dict[str, str])
 
 def test_project_has_capacity_only_on_its_own_cluster(platform: Platform) -> None:
     assert show(platform, project="lost") == show(platform, project="home", cluster="far") == []
-    assert [found.cluster for found in show(platform, project="home", cluster="here")] == ["here"]
+    assert [capacity.cluster for capacity in show(platform, project="home", cluster="here")] == ["here"]
 
 
 def test_nodes_show_cluster_group_and_taints(platform: Platform) -> None:

@@ -28,19 +28,19 @@ from tests.services.worlds import (
 def test_compute_resource_has_all_columns_of_the_table(world: World) -> None:
     resources = {"gpu": 2, "cpu": {"requests": "500m"}, "mem": {"requests": "1Gi", "limits": "unlimited"}, "shm": True}
     world.offer("big", scope=VISION, description="two GPUs", resources=resources, workload_types=["training"])
-    kept = world.services.compute_resources.get(world.root, "big")
-    assert (kept.name, kept.description, kept.scope, kept.cluster) == ("big", "two GPUs", VISION, MAIN)
-    assert (kept.created_by, kept.updated_by, kept.revision) == ("root", "root", 1)
-    assert kept.created_at == kept.updated_at
-    assert (kept.workloads, kept.templates, kept.last_used_at) == (0, 0, None)
-    assert kept.workload_types == ["training"]
-    assert kept.requirements["resources"] == {
+    stored = world.services.compute_resources.get(world.root, "big")
+    assert (stored.name, stored.description, stored.scope, stored.cluster) == ("big", "two GPUs", VISION, MAIN)
+    assert (stored.created_by, stored.updated_by, stored.revision) == ("root", "root", 1)
+    assert stored.created_at == stored.updated_at
+    assert (stored.workloads, stored.templates, stored.last_used_at) == (0, 0, None)
+    assert stored.workload_types == ["training"]
+    assert stored.requirements["resources"] == {
         "cpu": {"requests": "500m"},
         "mem": {"requests": "1Gi", "limits": "unlimited"},
         "gpu": {"devices": 2},
         "shm": True,
     }
-    assert world.services.compute_resources.get(world.root, kept.id) == kept
+    assert world.services.compute_resources.get(world.root, stored.id) == stored
 
 
 @pytest.mark.every_store
@@ -57,9 +57,9 @@ def test_workloads_and_templates_are_counted(world: World) -> None:
     world.add_template("t", profile="big")
     first = world.submit(profile="big")
     world.submit(template="t")
-    kept = world.services.compute_resources.get(world.root, "big")
-    assert (kept.workloads, kept.templates) == (2, 1)
-    assert kept.last_used_at is not None
+    stored = world.services.compute_resources.get(world.root, "big")
+    assert (stored.workloads, stored.templates) == (2, 1)
+    assert stored.last_used_at is not None
     world.services.runs.stop(world.root, first.id)
     assert world.services.compute_resources.get(world.root, "big").workloads == 1
     assert [
@@ -326,8 +326,8 @@ def test_edit_never_changes_an_existing_run(world: World) -> None:
     before = services.runs.plan(root, run.id)
     services.compute_resources.edit(root, "big", {"requirements": {"resources": {"cpu": 8}}, "name": "large"})
     assert services.runs.plan(root, run.id) == before
-    kept = services.runs.get(root, run.id)
-    assert (kept.compute_resource, kept.compute_resource_revision) == ("big", 1)
+    stored = services.runs.get(root, run.id)
+    assert (stored.compute_resource, stored.compute_resource_revision) == ("big", 1)
     assert setting(world.preview(profile="large"), "resources.cpu.requests") == "8"
 
 

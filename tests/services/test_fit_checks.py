@@ -38,21 +38,21 @@ def occupy(platform: Platform, **asked: Any) -> str:
 
 
 def test_fitting_request_reports_how_many_times_it_fits(platform: Platform) -> None:
-    found = check(platform, resources={"gpu": 1})
-    assert (found.verdict, found.room, found.counts) == ("now", 2, {"now": 1, "later": 0, "never": 0})
-    assert [(node.name, node.fits, node.reasons) for node in found.nodes] == [("box", True, [])]
+    report = check(platform, resources={"gpu": 1})
+    assert (report.verdict, report.room, report.counts) == ("now", 2, {"now": 1, "later": 0, "never": 0})
+    assert [(node.name, node.fits, node.reasons) for node in report.nodes] == [("box", True, [])]
 
 
 def test_request_that_must_wait_reports_the_reason(platform: Platform) -> None:
     run_id = occupy(platform, resources={"gpu": 2})
-    found = check(platform, resources={"gpu": 1})
-    assert (found.verdict, found.room) == ("later", 0)
-    assert found.reasons == [f"needs 1 GPU; 0 of 2 free on box. In use by train-{run_id}"]
+    report = check(platform, resources={"gpu": 1})
+    assert (report.verdict, report.room) == ("later", 0)
+    assert report.reasons == [f"needs 1 GPU; 0 of 2 free on box. In use by train-{run_id}"]
 
 
 def test_request_that_never_fits_is_a_verdict_not_an_error(platform: Platform) -> None:
-    found = check(platform, resources={"gpu": 3})
-    assert (found.verdict, found.violations) == ("never", [])
+    report = check(platform, resources={"gpu": 3})
+    assert (report.verdict, report.violations) == ("never", [])
 
 
 def test_hypothetical_nodes_can_be_added_and_removed(platform: Platform) -> None:
@@ -73,18 +73,18 @@ def test_unknown_node_is_rejected(platform: Platform) -> None:
 
 
 def test_all_violations_are_reported(platform: Platform) -> None:
-    found = check(platform, run_as_user=0, profile="none")
-    assert (found.verdict, found.room) == ("unknown", None)
-    assert sorted(violation["path"] for violation in found.violations) == ["profile", "run_as_user"]
+    report = check(platform, run_as_user=0, profile="none")
+    assert (report.verdict, report.room) == ("unknown", None)
+    assert sorted(violation["path"] for violation in report.violations) == ["profile", "run_as_user"]
 
 
 def test_run_names_are_shown_only_to_users_who_see_their_project(platform: Platform) -> None:
     occupy(platform, resources={"gpu": 2})
     stranger = platform.world.grant("sam", "viewer", OTHER)
-    told = [
+    reasons = [
         check(platform, OTHER, call=call, resources={"gpu": 1}).reasons[0] for call in (platform.world.root, stranger)
     ]
-    assert [("train" in reason) for reason in told] == [True, False]
+    assert [("train" in reason) for reason in reasons] == [True, False]
 
 
 def test_invisible_project_is_not_found(platform: Platform) -> None:
@@ -100,13 +100,13 @@ def test_invisible_project_is_not_found(platform: Platform) -> None:
 def test_verdict_is_unknown_without_nodes_and_violations_are_reported(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = check(platform, FAR, add_nodes=("a",))
-    assert (found.verdict, found.reasons) == ("unknown", ["no server executes the runs of cluster/far"])
+    report = check(platform, FAR, add_nodes=("a",))
+    assert (report.verdict, report.reasons) == ("unknown", ["no server executes the runs of cluster/far"])
 
     def fail() -> NodeTable:
         raise Unavailable("no answer")
 
     monkeypatch.setattr(platform.executor, "nodes", fail)
-    found = check(platform, run_as_user=0)
-    assert (found.verdict, found.reasons) == ("unknown", ["the nodes of cluster/here are not available now"])
-    assert [violation["path"] for violation in found.violations] == ["run_as_user"]
+    report = check(platform, run_as_user=0)
+    assert (report.verdict, report.reasons) == ("unknown", ["the nodes of cluster/here are not available now"])
+    assert [violation["path"] for violation in report.violations] == ["run_as_user"]

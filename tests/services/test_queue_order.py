@@ -17,11 +17,11 @@ from tests.services.worlds import make_asked
 @pytest.fixture
 def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A machine with eight cores and a quota of four; a run uses three."""
-    found = found_platform(store, monkeypatch)
-    found.world.put_policy(quota={"cpu": 4})
-    found.submit(resources={"cpu": 3})
-    found.control().sync(set())
-    return found
+    report = found_platform(store, monkeypatch)
+    report.world.put_policy(quota={"cpu": 4})
+    report.submit(resources={"cpu": 3})
+    report.control().sync(set())
+    return report
 
 
 def preview(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
@@ -83,7 +83,7 @@ def test_run_larger_than_its_quota_gives_a_warning_and_is_not_rejected(platform:
     plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 5})
     assert (plan["violations"], plan["fit"]["verdict"]) == ([], "later")
     assert plan["fit"]["reasons"] == ["needs 5 CPU cores; the platform quota is 4"]
-    assert "quota" in [found["rule"] for found in plan["warnings"]]
+    assert "quota" in [report["rule"] for report in plan["warnings"]]
     assert list_ways(plan["fit"]["suggestions"]) == [("lower", "request 1 CPU core instead of 5")]
     run_id = wait(platform, resources={"cpu": 5})
     assert why(platform, run_id).message == "needs 5 CPU cores; the platform quota is 4"
@@ -98,28 +98,28 @@ def test_request_that_never_fits_is_rejected_with_a_hint_within_the_quotas(platf
 
 def test_explanation_shows_the_missing_quota_with_current_numbers(platform: Platform) -> None:
     run_id, holder = wait(platform, resources={"cpu": 2}), holder_of(platform)
-    told = why(platform, run_id)
-    assert (told.state, told.reason) == ("queued", "QuotaExceeded")
+    explanation = why(platform, run_id)
+    assert (explanation.state, explanation.reason) == ("queued", "QuotaExceeded")
     quota = "needs 2 CPU cores; 1 of 4 free in the platform quota"
-    assert told.message == f"{quota}; run {holder} uses 3"
-    assert told.fit.verdict == "later"
-    assert list_ways(told.fit.suggestions) == [
+    assert explanation.message == f"{quota}; run {holder} uses 3"
+    assert explanation.fit.verdict == "later"
+    assert list_ways(explanation.fit.suggestions) == [
         ("lower", "request 1 CPU core instead of 2"),
         ("wait", f"wait for run {holder}, which uses 3 CPU cores of the platform quota"),
     ]
     explained = platform.world.services.explanations.explain(platform.world.root, run_id)["fit"]
-    assert (explained["verdict"], explained["reasons"]) == ("later", [told.message])
+    assert (explained["verdict"], explained["reasons"]) == ("later", [explanation.message])
 
 
 @pytest.mark.every_store
 def test_run_behind_others_is_reported(platform: Platform) -> None:
     first, second = (wait(platform, resources={"cpu": cpu}) for cpu in (4, 1))
-    told = why(platform, second)
-    assert told.message.endswith("but reserved for a run ahead in the queue")
-    assert told.fit.suggestions == ()  # the end of the one that runs helps the one before it
+    explanation = why(platform, second)
+    assert explanation.message.endswith("but reserved for a run ahead in the queue")
+    assert explanation.fit.suggestions == ()  # the end of the one that runs helps the one before it
     # Another run in the place of the first would let the second pass.
     assert [kind for kind, _ in list_ways(why(platform, first).fit.suggestions)] == ["wait"]
-    assert preview(platform, resources={"cpu": 1})["reasons"] == [told.message]
+    assert preview(platform, resources={"cpu": 1})["reasons"] == [explanation.message]
 
 
 @pytest.mark.every_store
@@ -127,8 +127,8 @@ def test_explanation_and_preview_consider_priorities(platform: Platform) -> None
     first, second = (wait(platform, resources={"cpu": 4}, priority=priority) for priority in (0, 3))
     assert [why(platform, run_id).position for run_id in (first, second)] == [2, 1]
     assert "it is number 1 in the queue for the quota of platform, with priority 3" in why(platform, second).details
-    told = [preview(platform, resources={"cpu": 1}, priority=priority) for priority in (0, 5)]
-    assert [found["verdict"] for found in told] == ["later", "now"]
+    explanation = [preview(platform, resources={"cpu": 1}, priority=priority) for priority in (0, 5)]
+    assert [report["verdict"] for report in explanation] == ["later", "now"]
 
 
 def test_suggestion_for_a_waiting_run_assumes_the_last_position(platform: Platform) -> None:
@@ -167,20 +167,20 @@ def test_another_project_is_suggested_if_its_quotas_allow_it(platform: Platform)
 def test_invisible_runs_are_not_named(platform: Platform) -> None:
     sam = platform.world.grant("sam", "member", OTHER)
     run_id = wait(platform, OTHER, resources={"cpu": 2}, call=sam)
-    told = why(platform, run_id, sam)
-    assert told.message == "needs 2 CPU cores; 1 of 4 free in the platform quota"
-    assert [kind for kind, _ in list_ways(told.fit.suggestions)] == ["lower"]
+    explanation = why(platform, run_id, sam)
+    assert explanation.message == "needs 2 CPU cores; 1 of 4 free in the platform quota"
+    assert [kind for kind, _ in list_ways(explanation.fit.suggestions)] == ["lower"]
     assert "train" not in platform.run(run_id).message
 
 
 def test_quota_of_runs_is_waited_for_and_cannot_be_lowered(platform: Platform) -> None:
     platform.world.put_policy(quota={"runs": 1})
     run_id = wait(platform)
-    told = why(platform, run_id)
+    explanation = why(platform, run_id)
     holder = holder_of(platform)
-    assert told.message == f"1 of 1 run active in the platform quota; one of them is run {holder}"
+    assert explanation.message == f"1 of 1 run active in the platform quota; one of them is run {holder}"
     message = f"wait for run {holder}, which uses a slot of the platform quota"
-    assert list_ways(told.fit.suggestions) == [("wait", message)]
+    assert list_ways(explanation.fit.suggestions) == [("wait", message)]
 
 
 def test_admitted_run_waits_for_no_quota(platform: Platform) -> None:
@@ -191,16 +191,16 @@ def test_admitted_run_waits_for_no_quota(platform: Platform) -> None:
 
 
 def test_fit_check_considers_quotas(platform: Platform) -> None:
-    found = judge(platform, resources={"cpu": 2})
-    assert (found.verdict, found.room, found.counts["now"]) == ("later", 0, 1)
-    assert found.reasons[0].startswith("needs 2 CPU cores; 1 of 4 free in the platform quota")
-    assert [kind for kind, _ in list_ways(found.suggestions)] == ["lower", "wait"]
+    report = judge(platform, resources={"cpu": 2})
+    assert (report.verdict, report.room, report.counts["now"]) == ("later", 0, 1)
+    assert report.reasons[0].startswith("needs 2 CPU cores; 1 of 4 free in the platform quota")
+    assert [kind for kind, _ in list_ways(report.suggestions)] == ["lower", "wait"]
     assert (judge(platform, resources={"cpu": 1}).verdict, judge(platform, resources={"cpu": 1}).room) == ("now", 1)
     assert judge(platform, resources={"mem": "1Gi"}).room == 15
 
 
 def test_quota_is_reported_without_nodes(platform: Platform) -> None:
     platform.world.put_policy("cluster/far", quota={"runs": 0})
-    found = judge(platform, FAR)
-    assert (found.verdict, found.reasons[0]) == ("unknown", "the cluster/far quota is 0 runs")
+    report = judge(platform, FAR)
+    assert (report.verdict, report.reasons[0]) == ("unknown", "the cluster/far quota is 0 runs")
     assert preview(platform, FAR)["reasons"] == ["the cluster/far quota is 0 runs"]

@@ -8,20 +8,20 @@ from tests.services.worlds import FOREST, LAKE, World
 
 @pytest.mark.every_store
 def test_poll_returns_changed_and_deleted_runs(world: World) -> None:
-    root, told = world.root, world.services.run_feed
+    root, feed = world.root, world.services.run_feed
     old = world.submit()
     world.clock.pass_by(minutes=1)
-    begun = told.begin(root)
+    begun = feed.begin(root)
     new = world.submit()
-    assert [run.id for run in told.poll(root, None, begun.at).runs] == [new.id]
+    assert [run.id for run in feed.poll(root, None, begun.at).runs] == [new.id]
     world.services.runs.stop(root, old.id)
-    seen = told.poll(root, None, begun.at)
+    seen = feed.poll(root, None, begun.at)
     assert {run.id: run.state for run in seen.runs} == {old.id: "stopped", new.id: "queued"}
     world.services.runs.delete(root, old.id)
-    seen = told.poll(root, None, begun.at)
+    seen = feed.poll(root, None, begun.at)
     assert ([run.id for run in seen.runs], seen.gone) == ([new.id], [old.id])
     world.clock.pass_by(seconds=10)
-    later = told.poll(root, None, world.clock())
+    later = feed.poll(root, None, world.clock())
     assert (later.runs, later.gone) == ([], [])
 
 

@@ -89,9 +89,9 @@ def test_run_is_submitted_at_each_scheduled_time_as_the_creator(world: World) ->
     look_at(world, SIX + timedelta(seconds=2))
     (run,) = runs_of(world)
     assert (run.created_by, run.scope, run.function, run.schedule) == ("ada", FOREST, "train", "train")
-    kept = read(world)
-    assert (kept.last_at, kept.last_run_id, kept.last_problem) == (SIX, run.id, None)
-    assert kept.next_at == SIX + timedelta(days=1)
+    schedule = read(world)
+    assert (schedule.last_at, schedule.last_run_id, schedule.last_problem) == (SIX, run.id, None)
+    assert schedule.next_at == SIX + timedelta(days=1)
     asked = world.services.runs.plan(world.root, run.id).request
     assert asked["envs"] == [{"name": "EPOCHS", "value": "3"}]
     assert "schedule" not in asked
@@ -103,11 +103,11 @@ def test_each_run_is_planned_with_the_current_policies(world: World) -> None:
     keep(world, resources={"gpu": 4})
     world.put_policy(rules={"resources.gpu": {"max": 2}})
     look_at(world, SIX + timedelta(seconds=1))
-    kept = read(world)
+    schedule = read(world)
     assert runs_of(world) == []
-    assert kept.last_run_id is None
-    assert "4 requested; the platform policy allows at most 2" in (kept.last_problem or "")
-    assert kept.next_at == SIX + timedelta(days=1)
+    assert schedule.last_run_id is None
+    assert "4 requested; the platform policy allows at most 2" in (schedule.last_problem or "")
+    assert schedule.next_at == SIX + timedelta(days=1)
     assert ("schedule.refuse", "train") in world.told()
     world.put_policy(rules={"resources.gpu": {"max": 8}})
     look_at(world, SIX + timedelta(days=1, seconds=1))
@@ -157,21 +157,21 @@ def test_paused_schedule_misses_nothing(world: World) -> None:
 
 
 def test_manual_run_does_not_change_the_scheduled_times(world: World) -> None:
-    kept = keep(world)
+    schedule = keep(world)
     run = world.services.schedules.run(world.root, FOREST, "train")
     assert (run.schedule, run.created_by) == ("train", "root")
-    assert read(world) == kept
+    assert read(world) == schedule
 
 
 @pytest.mark.every_store
 def test_two_servers_submit_each_time_once(world: World) -> None:
-    kept = keep(world)
+    schedule = keep(world)
     world.clock.now = SIX + timedelta(seconds=1)
-    stale = world.services.schedules._load(kept.id)
-    world.services.schedules.submit_due_runs(kept.id)
+    stale = world.services.schedules._load(schedule.id)
+    world.services.schedules.submit_due_runs(schedule.id)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(world.services.schedules, "_load", lambda _id: stale)  # as a server that read it before
-        world.services.schedules.submit_due_runs(kept.id)
+        world.services.schedules.submit_due_runs(schedule.id)
     assert len(runs_of(world)) == 1
 
 
@@ -219,7 +219,7 @@ def test_replacement_run_belongs_to_the_same_schedule(world: World) -> None:
     look_at(world, SIX)
     (run,) = runs_of(world)
     world.services.runs.change(world.root, run.id, {"priority": 3})
-    assert [kept.priority for kept in runs_of(world)] == [0, 3]
+    assert [schedule.priority for schedule in runs_of(world)] == [0, 3]
 
 
 def test_project_with_a_schedule_cannot_be_deleted(world: World) -> None:

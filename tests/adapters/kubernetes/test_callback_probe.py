@@ -55,7 +55,7 @@ def test_probe_pod_has_the_restrictions_of_run_pods() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "state", "told"),
+    ("seen", "state", "message"),
     [
         (pod("Succeeded", terminated={"message": "URLError: refused"}), "problem", "URLError: refused"),
         (
@@ -73,10 +73,10 @@ def test_probe_pod_has_the_restrictions_of_run_pods() -> None:
         (pod("Pending"), "warning", "it is Pending"),
     ],
 )
-def test_failed_probe_reports_the_cause(seen: dict[str, Any], state: str, told: str) -> None:
+def test_failed_probe_reports_the_cause(seen: dict[str, Any], state: str, message: str) -> None:
     api = OnePod("forest", seen)
     check = try_it(api)
-    assert (check.state, told in check.message) == (state, True), check
+    assert (check.state, message in check.message) == (state, True), check
     assert len(api.deleted) == 1
 
 

@@ -29,41 +29,41 @@ WELL = {
 }
 
 
-def look(api: ScriptedApi, *projects: str, **said: Any) -> dict[str, list[Check]]:
+def look(api: ScriptedApi, *projects: str, **settings: Any) -> dict[str, list[Check]]:
     """The results by name. Every problem has a hint."""
-    found: dict[str, list[Check]] = {}
-    for check in check_cluster(api.api, Cluster(name="main", **said), projects or ["forest"]):
+    results: dict[str, list[Check]] = {}
+    for check in check_cluster(api.api, Cluster(name="main", **settings), projects or ["forest"]):
         assert check.state == "ok" or check.hint, check
-        found.setdefault(check.name, []).append(check)
-    return found
+        results.setdefault(check.name, []).append(check)
+    return results
 
 
-def one(api: ScriptedApi, name: str, **said: Any) -> Check:
-    (check,) = look(api, **said)[name]
+def one(api: ScriptedApi, name: str, **settings: Any) -> Check:
+    (check,) = look(api, **settings)[name]
     return check
 
 
 def test_complete_cluster_passes_all_checks() -> None:
-    found = look(ScriptedApi(WELL))
-    states = {name: {check.state for check in checks} for name, checks in found.items()}
+    results = look(ScriptedApi(WELL))
+    states = {name: {check.state for check in checks} for name, checks in results.items()}
     assert states.pop("callbacks") == {"warning"}  # server_url is not set
-    assert set().union(*states.values()) == {"ok"}, found
-    assert found["connection"][0].message == "connected to Kubernetes v1.35.8"
-    assert found["storage"][0].message == "storage classes fast, standard; standard is the default"
-    assert found["gpus"][0].message == "8 nvidia.com/gpu on 1 of 2 nodes"
+    assert set().union(*states.values()) == {"ok"}, results
+    assert results["connection"][0].message == "connected to Kubernetes v1.35.8"
+    assert results["storage"][0].message == "storage classes fast, standard; standard is the default"
+    assert results["gpus"][0].message == "8 nvidia.com/gpu on 1 of 2 nodes"
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (Unavailable("the cluster does not answer: refused"), "does not answer"),
         (ApiError(401, "Unauthorized", "Unauthorized"), "rejects the credentials"),
     ],
 )
-def test_unreachable_cluster_reports_only_the_connection(error: Exception, told: str) -> None:
-    found = look(ScriptedApi({"/version": error}))
-    assert list(found) == ["connection"]
-    assert (found["connection"][0].state, told in found["connection"][0].message) == ("problem", True)
+def test_unreachable_cluster_reports_only_the_connection(error: Exception, message: str) -> None:
+    results = look(ScriptedApi({"/version": error}))
+    assert list(results) == ["connection"]
+    assert (results["connection"][0].state, message in results["connection"][0].message) == ("problem", True)
 
 
 @pytest.mark.parametrize(
@@ -86,23 +86,26 @@ def test_permissions_are_checked_cluster_wide_if_namespaces_are_created() -> Non
         for permission in list_permissions(Cluster(name="main"))
         for verb in permission.verbs
     }
-    asked = {
-        (asked["group"], "/".join(filter(None, (asked["resource"], asked.get("subresource")))), asked["verb"])
-        for asked in api.reviews
+    review = {
+        (review["group"], "/".join(filter(None, (review["resource"], review.get("subresource")))), review["verb"])
+        for review in api.reviews
     }
-    assert asked == needed
-    assert {asked["namespace"] for asked in api.reviews} == {""}
+    assert review == needed
+    assert {review["namespace"] for review in api.reviews} == {""}
 
 
 def test_permissions_are_checked_per_project_namespace_if_namespaces_are_not_created() -> None:
     api = ScriptedApi(WELL)
     look(api, "forest", "lake", create_namespaces=False, namespace="ai-{project}")
-    assert {asked["namespace"] for asked in api.reviews if asked["resource"] == "secrets"} == {"ai-forest", "ai-lake"}
-    assert {asked["namespace"] for asked in api.reviews if asked["resource"] == "nodes"} == {""}
+    assert {review["namespace"] for review in api.reviews if review["resource"] == "secrets"} == {
+        "ai-forest",
+        "ai-lake",
+    }
+    assert {review["namespace"] for review in api.reviews if review["resource"] == "nodes"} == {""}
 
 
 @pytest.mark.parametrize(
-    ("denied", "told"),
+    ("denied", "message"),
     [
         ("create secrets *", "create secrets"),
         ("get pods/log *", "get pods/log"),
@@ -110,11 +113,11 @@ def test_permissions_are_checked_per_project_namespace_if_namespaces_are_not_cre
         ("create namespaces *", "create namespaces"),
     ],
 )
-def test_missing_permission_is_reported_with_the_command_that_grants_it(denied: str, told: str) -> None:
+def test_missing_permission_is_reported_with_the_command_that_grants_it(denied: str, message: str) -> None:
     api = ScriptedApi(WELL)
     api.denied = {denied}
     check = one(api, "permissions")
-    assert (check.state, check.message) == ("problem", f"missing: {told}")
+    assert (check.state, check.message) == ("problem", f"missing: {message}")
     assert check.hint == "fairlead clusters rbac main | kubectl apply -f -"
 
 
@@ -131,8 +134,8 @@ def test_missing_permissions_are_reported_in_one_message_of_limited_length() -> 
 
 def test_failed_check_does_not_hide_other_checks() -> None:
     api = ScriptedApi({**WELL, STORAGE: ApiError(403, "Forbidden", "no"), NODES: Unavailable("gone for a moment")})
-    found = look(api)
-    assert [found[name][0].state for name in ("storage", "gpus", "usage")] == ["warning", "problem", "ok"]
+    results = look(api)
+    assert [results[name][0].state for name in ("storage", "gpus", "usage")] == ["warning", "problem", "ok"]
 
 
 # Namespaces
@@ -156,16 +159,16 @@ def test_namespace_of_another_project_is_reported() -> None:
 
 def test_only_first_projects_are_checked_and_the_rest_is_counted() -> None:
     api = ScriptedApi(WELL)
-    found = look(api, *(f"p{number}" for number in range(50)), create_namespaces=False)
-    assert "30 were not checked" in found["namespaces"][-1].message
-    assert len({asked["namespace"] for asked in api.reviews}) == 21
+    results = look(api, *(f"p{number}" for number in range(50)), create_namespaces=False)
+    assert "30 were not checked" in results["namespaces"][-1].message
+    assert len({review["namespace"] for review in api.reviews}) == 21
 
 
 # Storage and runtimes
 
 
 @pytest.mark.parametrize(
-    ("classes", "said", "state", "told"),
+    ("classes", "settings", "state", "message"),
     [
         ([], {}, "warning", "the cluster has no storage class"),
         ([make_named("fast")], {}, "warning", "no storage class is the default"),
@@ -178,9 +181,9 @@ def test_only_first_projects_are_checked_and_the_rest_is_counted() -> None:
         ),
     ],
 )
-def test_storage_classes_must_exist(classes: Any, said: dict[str, Any], state: str, told: str) -> None:
-    check = look(ScriptedApi({**WELL, STORAGE: classes}), **said)["storage"][0]
-    assert (check.state, told in check.message) == (state, True), check
+def test_storage_classes_must_exist(classes: Any, settings: dict[str, Any], state: str, message: str) -> None:
+    check = look(ScriptedApi({**WELL, STORAGE: classes}), **settings)["storage"][0]
+    assert (check.state, message in check.message) == (state, True), check
 
 
 def test_allowed_runtime_classes_must_exist() -> None:
@@ -195,7 +198,7 @@ AMD = [make_node("a", amd_gpu="4")]
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said", "state", "told"),
+    ("nodes", "settings", "state", "message"),
     [
         ([make_node("a")], {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
         ([], {}, "warning", "none of 0 nodes"),
@@ -206,9 +209,9 @@ AMD = [make_node("a", amd_gpu="4")]
         ([make_node("a", nvidia_gpu="0")], {}, "warning", "none of 1"),
     ],
 )
-def test_gpus_are_counted(nodes: Any, said: dict[str, Any], state: str, told: str) -> None:
-    check = look(ScriptedApi({**WELL, NODES: nodes}), **said)["gpus"][0]
-    assert (check.state, told in check.message) == (state, True), check
+def test_gpus_are_counted(nodes: Any, settings: dict[str, Any], state: str, message: str) -> None:
+    check = look(ScriptedApi({**WELL, NODES: nodes}), **settings)["gpus"][0]
+    assert (check.state, message in check.message) == (state, True), check
 
 
 def test_gpu_resource_of_another_vendor_is_suggested() -> None:

@@ -38,12 +38,12 @@ def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: An
         view.on_pod_change(before or None, None if gone else read_pod(raw))
     for raw in warnings:
         view.on_warning_change(None, read_warning(raw))
-    found = view.find_run(RUN)
-    assert found is not None
-    return observing.observe(found, ObservationContext(view.warnings_about(found), **context))
+    observation = view.find_run(RUN)
+    assert observation is not None
+    return observing.observe(observation, ObservationContext(view.warnings_about(observation), **context))
 
 
-def told(main: JSON, *pods: JSON, **context: Any) -> tuple[Phase, str, str]:
+def state_of(main: JSON, *pods: JSON, **context: Any) -> tuple[Phase, str, str]:
     seen = look(main, *pods, **context)
     assert seen is not None
     return seen.phase, seen.reason, seen.message
@@ -99,20 +99,20 @@ def test_unreleased_run_has_no_observation() -> None:
     ],
 )
 def test_phase_follows_from_job_and_pods(main: JSON, pods: list[JSON], seen: tuple[Phase, str, str]) -> None:
-    assert told(main, *pods) == seen
+    assert state_of(main, *pods) == seen
 
 
 def test_suspended_job_names_its_kueue_queue() -> None:
     main = make_main(suspend=True)
     main["metadata"]["labels"] = {**main["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "gpus"}
-    assert told(main) == (Phase.PENDING, "Queued", "waiting in queue gpus of the cluster")
+    assert state_of(main) == (Phase.PENDING, "Queued", "waiting in queue gpus of the cluster")
 
 
 def test_job_that_is_being_deleted_is_stopping() -> None:
     main = make_main("Job", FAILED)
     main["metadata"]["deletionTimestamp"] = LATER
-    assert told(main, make_pod(**RUNNING)) == (Phase.RUNNING, "Ending", "stopping")
-    assert told(main) == (Phase.STARTING, "Ending", "stopping")
+    assert state_of(main, make_pod(**RUNNING)) == (Phase.RUNNING, "Ending", "stopping")
+    assert state_of(main) == (Phase.STARTING, "Ending", "stopping")
 
 
 # Reasons for waiting
@@ -120,10 +120,10 @@ def test_job_that_is_being_deleted_is_stopping() -> None:
 
 def test_unschedulable_pod_shows_our_explanation_and_the_scheduler_message() -> None:
     pod = make_pod("a", UNSCHEDULED, phase="Pending", node="")
-    seen = told(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 free on box")
+    seen = state_of(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 free on box")
     words = f"needs 9 cores; 8 of 8 free on box; the scheduler says: {UNSCHEDULED['message']}"
     assert seen == (Phase.PENDING, "Unschedulable", words)
-    assert told(make_main(), pod) == (Phase.PENDING, "Unschedulable", UNSCHEDULED["message"])
+    assert state_of(make_main(), pod) == (Phase.PENDING, "Unschedulable", UNSCHEDULED["message"])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_unschedulable_pod_shows_our_explanation_and_the_scheduler_message() -> 
 )
 def test_preemption_part_of_the_scheduler_message_is_removed(tail: str) -> None:
     said = condition("PodScheduled", "False", "Unschedulable", UNSCHEDULED["message"] + tail)
-    assert told(make_main(), make_pod("a", said, phase="Pending", node=""))[2] == UNSCHEDULED["message"]
+    assert state_of(make_main(), make_pod("a", said, phase="Pending", node=""))[2] == UNSCHEDULED["message"]
 
 
 def test_failed_volume_provisioning_explains_an_unscheduled_pod() -> None:
@@ -142,13 +142,13 @@ def test_failed_volume_provisioning_explains_an_unscheduled_pod() -> None:
     claim = {"metadata": {"uid": "c", "name": "train-1-data", "namespace": "forest"}}
     warning = make_warning(claim, "ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found')
     ours = 'its volume train-1-data cannot be provisioned: storageclass.storage.k8s.io "nope" not found'
-    assert told(make_main(), pod, warnings=(warning,)) == (
+    assert state_of(make_main(), pod, warnings=(warning,)) == (
         Phase.PENDING,
         "ProvisioningFailed",
         f"{ours}; the scheduler says: {words}",
     )
     full = make_pod("a", UNSCHEDULED, phase="Pending", node="", volumes=(volume,))
-    assert told(make_main(), full, warnings=(warning,))[1:] == ("Unschedulable", UNSCHEDULED["message"])
+    assert state_of(make_main(), full, warnings=(warning,))[1:] == ("Unschedulable", UNSCHEDULED["message"])
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_failed_volume_provisioning_explains_an_unscheduled_pod() -> None:
 )
 def test_container_start_error_is_reported(reason: str, words: str, seen: tuple[str, str]) -> None:
     pod = make_pod(phase="Pending", waiting={"reason": reason, "message": words})
-    assert told(make_main(), pod) == (Phase.STARTING, *seen)
+    assert state_of(make_main(), pod) == (Phase.STARTING, *seen)
 
 
 def test_alternating_image_pull_errors_give_one_message() -> None:
@@ -192,15 +192,15 @@ def test_alternating_image_pull_errors_give_one_message() -> None:
             waiting={"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x": ErrImagePull: no route'},
         ),
     ]
-    assert len({told(make_main(), pod) for pod in pods}) == 1
+    assert len({state_of(make_main(), pod) for pod in pods}) == 1
 
 
 def test_failed_volume_mount_is_reported() -> None:
     pod = make_pod(phase="Pending", waiting={"reason": "ContainerCreating"})
     warning = make_warning(pod, "FailedMount", 'configmap "x" not found')
-    assert told(make_main(), pod, warnings=(warning,)) == (Phase.STARTING, "FailedMount", 'configmap "x" not found')
+    assert state_of(make_main(), pod, warnings=(warning,)) == (Phase.STARTING, "FailedMount", 'configmap "x" not found')
     other = {**warning, "involvedObject": {**warning["involvedObject"], "uid": "another"}}
-    assert told(make_main(), pod, warnings=(other,)) == (Phase.STARTING, "", "")
+    assert state_of(make_main(), pod, warnings=(other,)) == (Phase.STARTING, "", "")
 
 
 def test_failed_pod_creation_is_reported_without_the_generated_pod_name() -> None:
@@ -210,9 +210,9 @@ def test_failed_pod_creation_is_reported_without_the_generated_pod_name() -> Non
     ours = "its pod cannot be created: exceeded quota: few, requested: pods=1, limited: pods=0; retrying"
     for suffix in ("2m2zg", "xk9f4"):
         warning = make_warning(main, "FailedCreate", words.format(suffix))
-        assert told(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", ours)
+        assert state_of(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", ours)
     warning = make_warning(main, "FailedCreate", "something else")
-    assert told(main, warnings=(warning,))[2] == "its pod cannot be created: something else; retrying"
+    assert state_of(main, warnings=(warning,))[2] == "its pod cannot be created: something else; retrying"
 
 
 def test_lost_node_leaves_the_run_in_running_phase() -> None:
@@ -245,17 +245,17 @@ def test_lost_node_leaves_the_run_in_running_phase() -> None:
 )
 def test_disrupted_run_is_pending_with_the_cause(reason: str, more: JSON, seen: tuple[str, str]) -> None:
     old = disrupted(reason, **more)
-    assert told(make_main(), old) == (Phase.PENDING, *seen)
-    assert told(make_main(), old, gone(old)) == (Phase.PENDING, *seen)
+    assert state_of(make_main(), old) == (Phase.PENDING, *seen)
+    assert state_of(make_main(), old, gone(old)) == (Phase.PENDING, *seen)
     new = make_pod("train-1-new", UNSCHEDULED, phase="Pending", node="")
     expected = (seen[0], f"{seen[1]}; the scheduler says: {UNSCHEDULED['message']}") if seen[0] else None
-    assert told(make_main(), old, new)[1:] == (expected or ("Unschedulable", UNSCHEDULED["message"]))
-    assert told(make_main(), old, new, make_pod("train-1-new", **RUNNING)) == (Phase.RUNNING, "", "")
+    assert state_of(make_main(), old, new)[1:] == (expected or ("Unschedulable", UNSCHEDULED["message"]))
+    assert state_of(make_main(), old, new, make_pod("train-1-new", **RUNNING)) == (Phase.RUNNING, "", "")
 
 
 def test_later_of_two_causes_is_reported() -> None:
     main, old = make_main(), disrupted("PreemptionByScheduler")
     before = make_warning(main, "FailedCreate", "exceeded quota", at="2026-11-15T08:00:00Z")
     after = make_warning(main, "FailedCreate", "exceeded quota", at=LATER)
-    assert told(main, old, gone(old), warnings=(before,))[1] == "Preempted"
-    assert told(main, old, gone(old), warnings=(after,))[1] == "FailedCreate"
+    assert state_of(main, old, gone(old), warnings=(before,))[1] == "Preempted"
+    assert state_of(main, old, gone(old), warnings=(after,))[1] == "FailedCreate"

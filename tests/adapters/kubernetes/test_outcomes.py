@@ -6,7 +6,7 @@ from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.observations import Phase
 from tests.adapters.kubernetes.making import JSON, RUN, make_main, make_pod, read_main, read_pod, terminated
-from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, look, told
+from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, look, state_of
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_job_that_ended_before_its_pods_has_outdated_pods(main: JSON, pods: list
     view.on_main_change(None, read_main(main))
     for raw in pods:
         view.on_pod_change(None, read_pod(raw))
-    found = view.find_run(RUN)
-    assert found is not None
-    assert observing.has_outdated_pods(found) is lacks
+    run_view = view.find_run(RUN)
+    assert run_view is not None
+    assert observing.has_outdated_pods(run_view) is lacks
 
 
 def test_completed_job_has_its_result() -> None:
@@ -54,7 +54,7 @@ def test_failed_upload_of_files_is_reported() -> None:
     message = '{"result": {"kind": "json", "value": 7}, "lost": {"files": 3, "why": "no route"}}'
     pod = make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
     words = "completed; 3 of its files could not be uploaded: no route"
-    assert told(make_main("Job", DONE), pod) == (Phase.SUCCEEDED, "", words)
+    assert state_of(make_main("Job", DONE), pod) == (Phase.SUCCEEDED, "", words)
 
 
 @pytest.mark.parametrize("message", ["{", '{"result": 5}', '{"result": {"kind": "other"}}', "[]", ""])
@@ -110,9 +110,9 @@ def test_invalid_termination_message_gives_no_result(message: str) -> None:
     ],
 )
 def test_failed_job_has_reason_message_and_exit_code(pod: JSON, seen: tuple[str, str, int | None]) -> None:
-    found = look(make_main("Job", FAILED), make_pod(phase="Failed", **pod))
-    assert found is not None
-    assert (found.phase, found.reason, found.message, found.exit_code) == (Phase.FAILED, *seen)
+    run_view = look(make_main("Job", FAILED), make_pod(phase="Failed", **pod))
+    assert run_view is not None
+    assert (run_view.phase, run_view.reason, run_view.message, run_view.exit_code) == (Phase.FAILED, *seen)
 
 
 def test_exceeded_deadline_is_reported_with_its_seconds() -> None:
@@ -140,5 +140,5 @@ def test_first_failed_pod_explains_the_failure() -> None:
 
 
 def test_removed_pods_are_reported() -> None:
-    seen = told(make_main("Job", FAILED))
+    seen = state_of(make_main("Job", FAILED))
     assert seen == (Phase.FAILED, "PodRemoved", "its pod was removed: reached the limit")

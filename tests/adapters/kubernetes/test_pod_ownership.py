@@ -35,9 +35,9 @@ def test_pod_with_forged_run_labels_is_ignored() -> None:
     elsewhere["metadata"]["namespace"] = "meadow"
     for raw in (mine, forged, elsewhere):
         view.on_pod_change(None, read(raw))
-    found = view.find_run(RUN)
-    assert found is not None
-    assert [pod.name for pod in found.pods.values()] == ["a"]
+    run_view = view.find_run(RUN)
+    assert run_view is not None
+    assert [pod.name for pod in run_view.pods.values()] == ["a"]
 
 
 def test_second_job_with_forged_run_labels_is_ignored() -> None:
@@ -46,7 +46,7 @@ def test_second_job_with_forged_run_labels_is_ignored() -> None:
     forged["metadata"] |= {"uid": "another", "namespace": "meadow"}
     view.on_main_change(None, read_main(PLATFORM, main))
     view.on_main_change(None, read_main(PLATFORM, forged))
-    found = view.find_run(RUN)
-    assert found is not None
-    assert found.main is not None
-    assert found.main.namespace == "forest"
+    run_view = view.find_run(RUN)
+    assert run_view is not None
+    assert run_view.main is not None
+    assert run_view.main.namespace == "forest"

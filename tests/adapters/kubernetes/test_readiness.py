@@ -17,7 +17,7 @@ from tests.adapters.kubernetes.making import (
     read_pod,
     terminated,
 )
-from tests.adapters.kubernetes.test_observing import UNSCHEDULED, disrupted, told
+from tests.adapters.kubernetes.test_observing import UNSCHEDULED, disrupted, state_of
 from tests.making import make_cluster
 
 BEFORE, START, AFTER = "2026-11-15T08:29:00Z", "2026-11-15T08:30:00Z", "2026-11-15T08:45:00Z"
@@ -89,7 +89,7 @@ def make_ready(name: str = "a") -> JSON:
     ],
 )
 def test_served_run_has_the_readiness_of_its_pod(pod: JSON, seen: tuple[Phase, str, str]) -> None:
-    assert told(SERVED, pod) == seen
+    assert state_of(SERVED, pod) == seen
 
 
 @pytest.mark.parametrize(
@@ -113,29 +113,29 @@ def test_served_run_has_the_readiness_of_its_pod(pod: JSON, seen: tuple[Phase, s
 )
 def test_partly_ready_run_is_running_and_reports_the_ready_replicas(others: list[JSON], seen: tuple[str, str]) -> None:
     main = make_main("Deployment", replicas=3)
-    assert told(main, make_ready("a"), make_ready("b"), *others) == (Phase.RUNNING, *seen)
+    assert state_of(main, make_ready("a"), make_ready("b"), *others) == (Phase.RUNNING, *seen)
 
 
 def test_unready_run_reports_its_worst_replica() -> None:
     main = make_main("Deployment", replicas=2)
     loop = make_pod("b", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3))
-    assert told(main, make_pod("a", NOT_YET, **RUNNING), loop)[:2] == (Phase.DEGRADED, "CrashLoopBackOff")
+    assert state_of(main, make_pod("a", NOT_YET, **RUNNING), loop)[:2] == (Phase.DEGRADED, "CrashLoopBackOff")
 
 
 def test_terminating_pod_is_not_ready() -> None:
     leaving, new = make_ready("a"), make_pod("b", NOT_YET, **RUNNING)
     leaving["metadata"]["deletionTimestamp"] = AFTER
-    assert told(SERVED, leaving, new) == (Phase.STARTING, "", STARTING)
-    assert told(SERVED, leaving) == (Phase.PENDING, "", "")
+    assert state_of(SERVED, leaving, new) == (Phase.STARTING, "", STARTING)
+    assert state_of(SERVED, leaving) == (Phase.PENDING, "", "")
 
 
 def test_served_run_is_pending_after_its_pod_was_preempted() -> None:
-    seen = told(SERVED, disrupted("PreemptionByScheduler"))
+    seen = state_of(SERVED, disrupted("PreemptionByScheduler"))
     assert seen[:2] == (Phase.PENDING, "Preempted")
 
 
 def test_served_run_on_a_lost_node_is_degraded() -> None:
-    seen = told(SERVED, make_ready(), describe_node_loss=lambda pod: f"{pod.node} is not ready")
+    seen = state_of(SERVED, make_ready(), describe_node_loss=lambda pod: f"{pod.node} is not ready")
     assert seen[:2] == (Phase.DEGRADED, "NodeLost")
 
 

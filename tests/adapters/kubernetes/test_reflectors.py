@@ -107,7 +107,7 @@ def thing(uid: str, version: int, word: str = "") -> JSON:
     return {"metadata": {"uid": uid, "resourceVersion": str(version)}, "word": word or uid}
 
 
-def said(kind: str, uid: str, version: int, word: str = "") -> JSON:
+def make_event(kind: str, uid: str, version: int, word: str = "") -> JSON:
     return {"type": kind, "object": thing(uid, version, word)}
 
 
@@ -118,23 +118,23 @@ def bookmark(version: int) -> JSON:
 def test_objects_are_listed_and_then_watched() -> None:
     script = Script(
         ("10", thing("a", 5), thing("b", 7)),
-        [said("ADDED", "c", 11), said("MODIFIED", "a", 12, "a2"), said("DELETED", "b", 13)],
+        [make_event("ADDED", "c", 11), make_event("MODIFIED", "a", 12, "a2"), make_event("DELETED", "b", 13)],
     ).play()
     assert script.asked[:2] == ["list", "watch 10"]
     assert script.heard == ["- a@5", "- b@7", "- c@11", "a@5 a2@12", "b@7 -"]
 
 
 def test_reflector_is_ready_after_the_first_list() -> None:
-    script = Script(Unavailable("no answer"), ("10", thing("a", 5)), [said("ADDED", "b", 11)]).play()
+    script = Script(Unavailable("no answer"), ("10", thing("a", 5)), [make_event("ADDED", "b", 11)]).play()
     assert script.ready == [False, True]  # when each was heard
 
 
 def test_interrupted_watch_resumes_at_the_last_version() -> None:
     script = Script(
         ("10",),
-        [said("ADDED", "a", 11)],
-        [said("ADDED", "b", 12), Unavailable("the connection broke")],
-        [said("ADDED", "c", 14)],
+        [make_event("ADDED", "a", 11)],
+        [make_event("ADDED", "b", 12), Unavailable("the connection broke")],
+        [make_event("ADDED", "c", 14)],
     ).play()
     assert script.asked[:4] == ["list", "watch 10", "watch 11", "watch 12"]
     assert script.heard == ["- a@11", "- b@12", "- c@14"]
@@ -167,7 +167,7 @@ def test_failed_list_is_retried() -> None:
 def test_unreadable_object_does_not_hide_others() -> None:
     """Anybody who may make pods can make odd ones."""
     script = Script(
-        ("10", thing("x", 6, "odd"), thing("a", 5)), [said("ADDED", "y", 11, "odd"), said("ADDED", "b", 12)]
+        ("10", thing("x", 6, "odd"), thing("a", 5)), [make_event("ADDED", "y", 11, "odd"), make_event("ADDED", "b", 12)]
     ).play()
     assert script.heard == ["- a@5", "- b@12"]
     assert script.asked[:3] == ["list", "watch 10", "watch 12"]
@@ -182,12 +182,12 @@ def test_malformed_event_causes_a_new_list() -> None:
 
 
 def test_ignored_object_moves_the_version() -> None:
-    script = Script(("10",), [said("ADDED", "x", 11, "other")], []).play()
+    script = Script(("10",), [make_event("ADDED", "x", 11, "other")], []).play()
     assert (script.heard, script.asked[2]) == ([], "watch 11")
 
 
 def test_unchanged_object_is_not_reported() -> None:
-    script = Script(("10", thing("a", 5)), [said("MODIFIED", "a", 11)]).play()
+    script = Script(("10", thing("a", 5)), [make_event("MODIFIED", "a", 11)]).play()
     assert script.heard == ["- a@5"]
 
 
@@ -206,7 +206,11 @@ def test_object_from_a_response_is_reported_once() -> None:
     script = Script()
     script.steps = [
         ("10",),
-        [lambda: script.reflector.put(thing("a", 12)), said("ADDED", "a", 12), said("MODIFIED", "a", 13, "a2")],
+        [
+            lambda: script.reflector.put(thing("a", 12)),
+            make_event("ADDED", "a", 12),
+            make_event("MODIFIED", "a", 13, "a2"),
+        ],
     ]
     assert script.play().heard == ["- a@12", "a@12 a2@13"]
 
@@ -215,7 +219,7 @@ def test_object_from_a_response_is_not_replaced_by_an_older_event() -> None:
     script = Script()
     script.steps = [
         ("10", thing("a", 5)),
-        [lambda: script.reflector.put(thing("a", 12, "new")), said("MODIFIED", "a", 11, "old")],
+        [lambda: script.reflector.put(thing("a", 12, "new")), make_event("MODIFIED", "a", 11, "old")],
         GONE,
         ("12", thing("a", 12, "new")),
         [],
@@ -233,13 +237,16 @@ def test_object_from_a_response_is_not_removed_by_an_older_list() -> None:
             script.reflector.put(thing("a", 15))
             return super().__iter__()
 
-    script.steps = [Late(["10"]), [said("ADDED", "a", 15)]]
+    script.steps = [Late(["10"]), [make_event("ADDED", "a", 15)]]
     assert script.play().heard == ["- a@15"]
 
 
 def test_deleted_object_does_not_return_with_a_late_response() -> None:
     script = Script()
-    script.steps = [("10", thing("a", 5)), [said("DELETED", "a", 11), lambda: script.reflector.put(thing("a", 9))]]
+    script.steps = [
+        ("10", thing("a", 5)),
+        [make_event("DELETED", "a", 11), lambda: script.reflector.put(thing("a", 9))],
+    ]
     assert script.play().heard == ["- a@5", "a@5 -"]
 
 

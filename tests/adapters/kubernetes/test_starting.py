@@ -27,7 +27,7 @@ class Killed(BaseException):
     """The client was killed."""
 
 
-class Kept:
+class FakeApi:
     """An API server that keeps what it is given. `said`: what it answers instead, by `VERB path`, once."""
 
     def __init__(self) -> None:
@@ -90,14 +90,14 @@ def cluster(**fields: Any) -> Cluster:
     return Cluster(name="main", **fields)
 
 
-def start(kept: Kept, work: LaunchSpec, on: Cluster | None = None) -> list[JSON]:
-    starter = Starter(cast(KubernetesClient, kept), on or cluster(), "home", timedelta(hours=1))
+def start(api: FakeApi, work: LaunchSpec, on: Cluster | None = None) -> list[JSON]:
+    starter = Starter(cast(KubernetesClient, api), on or cluster(), "home", timedelta(hours=1))
     return list(starter.start(work))
 
 
-def verbs(kept: Kept, run: str = "forest") -> list[str]:
+def verbs(api: FakeApi, run: str = "forest") -> list[str]:
     """The requests in the namespace: verbs and kinds."""
-    words = [asked.split() for asked in kept.asked if f"/namespaces/{run}/" in asked]
+    words = [asked.split() for asked in api.asked if f"/namespaces/{run}/" in asked]
     return [f"{verb} {path.split('/')[-2]}" for verb, path in words]
 
 
@@ -108,9 +108,9 @@ def everything(**more: Any) -> LaunchSpec:
 
 
 def test_main_object_is_created_first_and_released_last() -> None:
-    kept = Kept()
-    made, released = start(kept, everything(), cluster(**CALLS_BACK))
-    assert verbs(kept) == [
+    api = FakeApi()
+    made, released = start(api, everything(), cluster(**CALLS_BACK))
+    assert verbs(api) == [
         "POST jobs",
         "POST persistentvolumeclaims",
         "POST secrets",
@@ -120,102 +120,102 @@ def test_main_object_is_created_first_and_released_last() -> None:
     assert (made["spec"]["suspend"], RELEASED in made["metadata"].get("annotations", {})) == (True, False)
     assert (released["spec"]["suspend"], released["metadata"]["annotations"][RELEASED]) == (False, "true")
     for kind in ("PersistentVolumeClaim", "Secret", "ConfigMap"):
-        (owner,) = kept.find(kind)["metadata"]["ownerReferences"]
+        (owner,) = api.find(kind)["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("Job", made["metadata"]["uid"])
 
 
 def test_deployment_has_no_replicas_until_it_is_released() -> None:
-    kept = Kept()
-    made, released = start(kept, make_work("r1", cluster=cluster(), function=SERVED, action="serve", replicas=3))
+    api = FakeApi()
+    made, released = start(api, make_work("r1", cluster=cluster(), function=SERVED, action="serve", replicas=3))
     assert (made["kind"], made["spec"]["replicas"], released["spec"]["replicas"]) == ("Deployment", 0, 3)
 
 
 def test_kueue_job_has_its_queue_label_and_stays_suspended() -> None:
-    kept, on = Kept(), cluster(queueing="kueue", kueue_queue="gpus")
-    _, released = start(kept, make_work("r1", cluster=on), on)
+    api, on = FakeApi(), cluster(queueing="kueue", kueue_queue="gpus")
+    _, released = start(api, make_work("r1", cluster=on), on)
     assert released["spec"]["suspend"] is True
     assert released["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
 
 
 def test_secrets_and_code_are_stored_in_objects_of_the_run() -> None:
-    kept = Kept()
-    start(kept, everything(), cluster(**CALLS_BACK))
-    values = {key: base64.b64decode(value).decode() for key, value in kept.find("Secret")["data"].items()}
+    api = FakeApi()
+    start(api, everything(), cluster(**CALLS_BACK))
+    values = {key: base64.b64decode(value).decode() for key, value in api.find("Secret")["data"].items()}
     assert values == {"TOKEN": "hunter2", "FAIRLEAD_RUN_TOKEN": "fl_run"}
-    assert base64.b64decode(kept.find("ConfigMap")["binaryData"]["code.tar.gz"]) == everything().code
+    assert base64.b64decode(api.find("ConfigMap")["binaryData"]["code.tar.gz"]) == everything().code
 
 
 @pytest.mark.parametrize("most", range(7))
 def test_interrupted_start_continues_without_duplicates(most: int) -> None:
-    kept, work, on = Kept(), everything(), cluster(**CALLS_BACK)
-    kept.most = most
+    api, work, on = FakeApi(), everything(), cluster(**CALLS_BACK)
+    api.most = most
     with pytest.raises(Killed):
-        start(kept, work, on)
-    kept.most = None
-    *_, released = start(kept, work, on)
+        start(api, work, on)
+    api.most = None
+    *_, released = start(api, work, on)
     assert released["metadata"]["annotations"][RELEASED] == "true"
-    kinds = sorted(str(made["kind"]) for made in kept.objects.values())
+    kinds = sorted(str(made["kind"]) for made in api.objects.values())
     assert kinds == ["ConfigMap", "Job", "Namespace", "PersistentVolumeClaim", "Secret"]
 
 
 def test_released_run_is_not_changed() -> None:
-    kept = Kept()
-    start(kept, everything(), cluster(**CALLS_BACK))
-    kept.asked.clear()
-    (found,) = start(kept, everything(), cluster(**CALLS_BACK))
+    api = FakeApi()
+    start(api, everything(), cluster(**CALLS_BACK))
+    api.asked.clear()
+    (found,) = start(api, everything(), cluster(**CALLS_BACK))
     assert found["metadata"]["annotations"][RELEASED] == "true"
-    assert verbs(kept) == ["POST jobs", "GET jobs"]
+    assert verbs(api) == ["POST jobs", "GET jobs"]
 
 
 def test_existing_secret_is_never_read() -> None:
-    kept = Kept()
-    start(kept, everything(), cluster(**CALLS_BACK))
-    del kept.find("Job")["metadata"]["annotations"][RELEASED]
-    kept.asked.clear()
-    start(kept, everything(), cluster(**CALLS_BACK))
-    assert [asked for asked in verbs(kept) if "secrets" in asked] == ["POST secrets"]
+    api = FakeApi()
+    start(api, everything(), cluster(**CALLS_BACK))
+    del api.find("Job")["metadata"]["annotations"][RELEASED]
+    api.asked.clear()
+    start(api, everything(), cluster(**CALLS_BACK))
+    assert [asked for asked in verbs(api) if "secrets" in asked] == ["POST secrets"]
 
 
 def test_object_of_another_run_with_the_same_name_is_not_changed() -> None:
-    kept, work = Kept(), make_work("r1", cluster=cluster())
-    kept.objects[path_of("batch/v1", "jobs", "forest", work.name)] = {"metadata": {"labels": {}}}
+    api, work = FakeApi(), make_work("r1", cluster=cluster())
+    api.objects[path_of("batch/v1", "jobs", "forest", work.name)] = {"metadata": {"labels": {}}}
     with pytest.raises(StartFailed, match=f"Job {work.name} already exists in forest and is not of run r1"):
-        start(kept, work)
-    assert verbs(kept) == ["POST jobs", "GET jobs"]
+        start(api, work)
+    assert verbs(api) == ["POST jobs", "GET jobs"]
 
 
 def test_start_waits_for_an_object_that_is_being_deleted() -> None:
-    kept, work = Kept(), make_work("r1", cluster=cluster())
-    start(kept, work)
-    kept.find("Job")["metadata"]["deletionTimestamp"] = "2026-11-15T08:30:00Z"
+    api, work = FakeApi(), make_work("r1", cluster=cluster())
+    start(api, work)
+    api.find("Job")["metadata"]["deletionTimestamp"] = "2026-11-15T08:30:00Z"
     with pytest.raises(Unavailable, match=r"an older Job .* is still being deleted"):
-        start(kept, work)
+        start(api, work)
 
 
 def test_start_waits_for_objects_of_an_older_main_object() -> None:
-    kept, work, on = Kept(), everything(), cluster(**CALLS_BACK)
-    start(kept, work, on)
-    (path,) = [path for path, made in kept.objects.items() if made["kind"] == "Job"]
-    del kept.objects[path]
+    api, work, on = FakeApi(), everything(), cluster(**CALLS_BACK)
+    start(api, work, on)
+    (path,) = [path for path, made in api.objects.items() if made["kind"] == "Job"]
+    del api.objects[path]
     with pytest.raises(Unavailable, match=r"an older PersistentVolumeClaim .* is still being deleted"):
-        start(kept, work, on)
+        start(api, work, on)
 
 
 # Namespaces
 
 
 def test_namespace_is_created_with_labels_and_checked_once() -> None:
-    kept = Kept()
-    starter = Starter(cast(KubernetesClient, kept), cluster(), "home", timedelta(hours=1))
+    api = FakeApi()
+    starter = Starter(cast(KubernetesClient, api), cluster(), "home", timedelta(hours=1))
     for run_id in ("r1", "r2"):
         list(starter.start(make_work(run_id, cluster=cluster())))
-    labels = kept.objects["/api/v1/namespaces/forest"]["metadata"]["labels"]
+    labels = api.objects["/api/v1/namespaces/forest"]["metadata"]["labels"]
     assert labels == {"app.kubernetes.io/managed-by": "fairlead", PROJECT: "forest"}
-    assert len([asked for asked in kept.asked if asked.endswith("/namespaces/forest")]) == 2  # looked for, and made
+    assert len([asked for asked in api.asked if asked.endswith("/namespaces/forest")]) == 2  # looked for, and made
 
 
 @pytest.mark.parametrize(
-    ("labels", "fields", "told"),
+    ("labels", "fields", "message"),
     [
         ({}, {}, "namespace forest exists but is not labeled for project forest: label it with `kubectl label"),
         ({PROJECT: "meadow"}, {}, "not labeled for project forest"),
@@ -227,30 +227,30 @@ def test_namespace_is_created_with_labels_and_checked_once() -> None:
     ],
 )
 def test_start_waits_while_the_namespace_is_not_labeled_for_the_project(
-    labels: dict[str, str] | None, fields: dict[str, Any], told: str
+    labels: dict[str, str] | None, fields: dict[str, Any], message: str
 ) -> None:
-    kept, on = Kept(), cluster(**fields)
+    api, on = FakeApi(), cluster(**fields)
     path = "/api/v1/namespaces/forest"
     if labels is not None:
-        kept.objects[path] = {"metadata": {"name": "forest", "labels": labels}}
-    starter = Starter(cast(KubernetesClient, kept), on, "home", timedelta(hours=1))
-    with pytest.raises(Unavailable, match=told):
+        api.objects[path] = {"metadata": {"name": "forest", "labels": labels}}
+    starter = Starter(cast(KubernetesClient, api), on, "home", timedelta(hours=1))
+    with pytest.raises(Unavailable, match=message):
         list(starter.start(make_work("r1", cluster=on)))
-    assert verbs(kept) == []
-    kept.objects[path] = {"metadata": {"name": "forest", "labels": {PROJECT: "forest"}}}
+    assert verbs(api) == []
+    api.objects[path] = {"metadata": {"name": "forest", "labels": {PROJECT: "forest"}}}
     assert len(list(starter.start(make_work("r1", cluster=on)))) == 2
 
 
 def test_deleted_namespace_is_created_again() -> None:
-    kept = Kept()
-    starter = Starter(cast(KubernetesClient, kept), cluster(), "home", timedelta(hours=1))
+    api = FakeApi()
+    starter = Starter(cast(KubernetesClient, api), cluster(), "home", timedelta(hours=1))
     list(starter.start(make_work("r1", cluster=cluster())))
-    kept.objects.clear()
-    kept.said["POST /apis/batch"] = ApiError(404, "NotFound", 'namespaces "forest" not found')
+    api.objects.clear()
+    api.said["POST /apis/batch"] = ApiError(404, "NotFound", 'namespaces "forest" not found')
     with pytest.raises(Unavailable, match='the cluster rejected the request: namespaces "forest" not found'):
         list(starter.start(make_work("r2", cluster=cluster())))
     list(starter.start(make_work("r2", cluster=cluster())))
-    assert "/api/v1/namespaces/forest" in kept.objects
+    assert "/api/v1/namespaces/forest" in api.objects
 
 
 # Existing objects
@@ -258,25 +258,25 @@ def test_deleted_namespace_is_created_again() -> None:
 
 @pytest.mark.parametrize(("kind", "volume"), [("PersistentVolumeClaim", SHARED), ("ConfigMap", SETTINGS)])
 def test_existing_volume_source_needs_the_project_label(kind: str, volume: dict[str, Any]) -> None:
-    kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[volume])
+    api, work = FakeApi(), make_work("r1", cluster=cluster(), volumes=[volume])
     name = next(iter(volume["spec"].values()))
     with pytest.raises(
         StartFailed, match=f"{kind} {name} does not exist in namespace forest: create it, and submit the run again"
     ):
-        start(kept, work)
+        start(api, work)
     for labels in ({}, {PROJECT: "meadow"}):
-        kept.add(kind, name, **labels)
+        api.add(kind, name, **labels)
         with pytest.raises(StartFailed, match=f"{kind} {name} is not labeled for project forest: its owner can run"):
-            start(kept, work)
-    assert "POST jobs" not in verbs(kept)
-    kept.add(kind, name, **{PROJECT: "forest"})
-    assert len(start(kept, work)) == 2
+            start(api, work)
+    assert "POST jobs" not in verbs(api)
+    api.add(kind, name, **{PROJECT: "forest"})
+    assert len(start(api, work)) == 2
 
 
 def test_missing_claim_of_a_project_volume_is_created() -> None:
-    kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v1"})
-    start(kept, work)
-    claim = kept.find("PersistentVolumeClaim")
+    api, work = FakeApi(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v1"})
+    start(api, work)
+    claim = api.find("PersistentVolumeClaim")
     assert claim["spec"] == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     own = {"app.kubernetes.io/managed-by": "fairlead", "fairlead.dev/platform": "home", "fairlead.dev/volume": "v1"}
     assert claim["metadata"]["labels"] == {**own, PROJECT: "forest"}
@@ -284,10 +284,10 @@ def test_missing_claim_of_a_project_volume_is_created() -> None:
 
 
 def test_claim_of_a_deleted_volume_is_not_used_for_a_new_volume_of_the_same_name() -> None:
-    kept, work = Kept(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
-    kept.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
+    api, work = FakeApi(), make_work("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
+    api.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
     with pytest.raises(StartFailed, match=r"is not the volume .* of forest"):
-        start(kept, work)
+        start(api, work)
 
 
 # Rejected requests
@@ -295,18 +295,18 @@ def test_claim_of_a_deleted_volume_is_not_used_for_a_new_volume_of_the_same_name
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_invalid_object_fails_the_start(status: int) -> None:
-    kept = Kept()
-    kept.said["POST /apis/batch"] = ApiError(status, "Invalid", "spec.template: invalid")
+    api = FakeApi()
+    api.said["POST /apis/batch"] = ApiError(status, "Invalid", "spec.template: invalid")
     with pytest.raises(StartFailed, match=r"the cluster rejected it: spec\.template: invalid"):
-        start(kept, make_work("r1", cluster=cluster()))
+        start(api, make_work("r1", cluster=cluster()))
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, True), (403, True), (404, False), (409, False)])
 def test_rejection_that_an_administrator_can_fix_is_retried(status: int, hint: bool) -> None:
-    kept = Kept()
-    kept.said["POST /apis/batch"] = ApiError(status, "Forbidden", "exceeded quota: few")
+    api = FakeApi()
+    api.said["POST /apis/batch"] = ApiError(status, "Forbidden", "exceeded quota: few")
     with pytest.raises(Unavailable, match="the cluster rejected the request: exceeded quota: few") as caught:
-        start(kept, make_work("r1", cluster=cluster()))
+        start(api, make_work("r1", cluster=cluster()))
     assert ("`fairlead clusters check main`" in str(caught.value)) is hint
 
 
@@ -316,7 +316,7 @@ def test_large_code_requires_a_server_url() -> None:
         StartFailed,
         match=r"its code has 1048576 bytes, and at most [0-9]+ fit into the ConfigMap of a run: remove data",
     ):
-        start(Kept(), large)
-    kept = Kept()
-    start(kept, replace(everything(), code=b"x" * (1 << 20)), cluster(**CALLS_BACK))
-    assert "binaryData" not in kept.find("ConfigMap")
+        start(FakeApi(), large)
+    api = FakeApi()
+    start(api, replace(everything(), code=b"x" * (1 << 20)), cluster(**CALLS_BACK))
+    assert "binaryData" not in api.find("ConfigMap")

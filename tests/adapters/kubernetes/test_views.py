@@ -40,8 +40,8 @@ class Watched:
 
     def free(self, resource: str = "cpu", node: str = "box") -> float:
         """The free amount of a resource on a node."""
-        (found,) = [each for each in self.view.nodes() if each.name == node]
-        return found.free(resource) / NANOS
+        (run_view,) = [each for each in self.view.nodes() if each.name == node]
+        return run_view.free(resource) / NANOS
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def test_run_exists_as_long_as_any_of_its_objects(watched: Watched) -> None:
     watched.pod(pod)  # what tells of pods may be quicker
     assert (watched.view.run_ids(), watched.told) == ([RUN], [RUN])
     watched.view.on_main_change(None, main)
-    found = watched.view.find_run(RUN)
-    assert found is not None
-    assert (found.main, [each.name for each in found.pods.values()]) == (main, ["train-1-a"])
+    run_view = watched.view.find_run(RUN)
+    assert run_view is not None
+    assert (run_view.main, [each.name for each in run_view.pods.values()]) == (main, ["train-1-a"])
     watched.view.on_main_change(main, None)
     assert watched.view.run_ids() == [RUN]
     watched.pod(pod, gone=True)
@@ -69,10 +69,10 @@ def test_run_exists_as_long_as_any_of_its_objects(watched: Watched) -> None:
 
 def test_returned_run_view_is_a_snapshot(watched: Watched) -> None:
     watched.pod(make_pod("a"))
-    found = watched.view.find_run(RUN)
+    run_view = watched.view.find_run(RUN)
     watched.pod(make_pod("b"))
-    assert found is not None
-    assert len(found.pods) == 1
+    assert run_view is not None
+    assert len(run_view.pods) == 1
 
 
 def test_free_capacity_excludes_unfinished_pods(watched: Watched) -> None:
@@ -128,14 +128,14 @@ def test_disruption_is_known_until_another_pod_runs(watched: Watched) -> None:
         watched.pod(raw)
     watched.pod(old, gone=True)
     watched.pod(make_pod("new", phase="Pending", node=""))
-    found = watched.view.find_run(RUN)
-    assert found is not None
-    assert found.disrupted is not None
-    assert found.disrupted.reason == "PreemptionByScheduler"
+    run_view = watched.view.find_run(RUN)
+    assert run_view is not None
+    assert run_view.disrupted is not None
+    assert run_view.disrupted.reason == "PreemptionByScheduler"
     watched.pod(make_pod("new", **RUNNING))
-    found = watched.view.find_run(RUN)
-    assert found is not None
-    assert found.disrupted is None
+    run_view = watched.view.find_run(RUN)
+    assert run_view is not None
+    assert run_view.disrupted is None
 
 
 def test_terminating_pod_is_reported_once_and_only_while_it_runs(watched: Watched) -> None:
@@ -163,14 +163,14 @@ def test_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> N
     other = {"metadata": {"uid": "o", "name": "other", "namespace": "forest"}}
     for about, message in ((main, "first"), (pod, "second"), (main, "third"), (other, "none of ours")):
         watched.view.on_warning_change(None, read_warning(make_warning(about, "FailedCreate", message)))
-    found = watched.view.find_run(RUN)
-    assert found is not None
-    assert [warned.message for warned in watched.view.warnings_about(found)] == ["third", "second"]
+    run_view = watched.view.find_run(RUN)
+    assert run_view is not None
+    assert [warned.message for warned in watched.view.warnings_about(run_view)] == ["third", "second"]
     assert watched.told == [RUN] * 3
     watched.view.on_warning_change(
         read_warning(make_warning(main, "FailedCreate", "third")), None
     )  # it is old, not untrue
-    assert len(watched.view.warnings_about(found)) == 2
+    assert len(watched.view.warnings_about(run_view)) == 2
 
 
 def test_number_of_warnings_is_limited(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,21 +84,21 @@ def test_run_is_lost_after_a_reboot(bench: LocalBench) -> None:
 
 
 def test_subscriber_is_notified_of_changes(bench: LocalBench) -> None:
-    told: list[str] = []
-    bench.executor.subscribe(told.append)
+    notified: list[str] = []
+    bench.executor.subscribe(notified.append)
     bench.start("r1", RETURNS)
-    wait_until(lambda: is_over(bench.executor, "r1") and len(told) >= 2)
-    assert set(told) == {"r1"}
+    wait_until(lambda: is_over(bench.executor, "r1") and len(notified) >= 2)
+    assert set(notified) == {"r1"}
 
 
 def test_new_executor_is_notified_when_a_run_ends(bench: LocalBench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
-    told: list[str] = []
+    notified: list[str] = []
     other = bench.again()
-    other.subscribe(told.append)
+    other.subscribe(notified.append)
     other.stop("r1")
-    wait_until(lambda: told == ["r1"])
+    wait_until(lambda: notified == ["r1"])
 
 
 def test_interrupted_start_is_repeated(bench: LocalBench) -> None:
@@ -200,14 +200,14 @@ def test_full_disk_is_a_temporary_error(
 
 
 def test_detected_capacity_can_be_overridden_by_settings(tmp_path: Path) -> None:
-    found = find_machine(tmp_path, {})
-    assert found.capacity["cpu"] == len(os.sched_getaffinity(0)) * 10**9
-    assert found.capacity["memory"] == find_memory() * 10**9
-    assert found.labels["kubernetes.io/os"] == "linux"
-    assert found.boot_id == read_boot_id()
+    machine = find_machine(tmp_path, {})
+    assert machine.capacity["cpu"] == len(os.sched_getaffinity(0)) * 10**9
+    assert machine.capacity["memory"] == find_memory() * 10**9
+    assert machine.labels["kubernetes.io/os"] == "linux"
+    assert machine.boot_id == read_boot_id()
     said = {"mem": "64Gi", "gpu": "2", "runs": "3", "example.com/x": "1"}
     more = find_machine(tmp_path, {name: Quantity.parse(amount) for name, amount in said.items()})
     wanted = make_amounts(mem="64Gi", gpu=2, pods=3) | {"example.com/x": 10**9}
     assert {name: more.capacity[name] for name in wanted} == wanted
     assert len(more.gpus) == 2
-    assert more.capacity["cpu"] == found.capacity["cpu"]
+    assert more.capacity["cpu"] == machine.capacity["cpu"]

@@ -15,7 +15,7 @@ BEGAN = datetime.fromtimestamp(0, UTC)
 
 
 @pytest.mark.parametrize(
-    ("told", "seen"),
+    ("state", "seen"),
     [
         ({"phase": "starting"}, Observation(Phase.STARTING)),
         ({"phase": "running"}, Observation(Phase.RUNNING, started_at=BEGAN)),
@@ -33,8 +33,8 @@ BEGAN = datetime.fromtimestamp(0, UTC)
         ),
     ],
 )
-def test_active_run_is_observed_from_the_supervisor_state(told: dict[str, Any], seen: Observation) -> None:
-    assert observe_active({**STATE, **told}) == seen
+def test_active_run_is_observed_from_the_supervisor_state(state: dict[str, Any], seen: Observation) -> None:
+    assert observe_active({**STATE, **state}) == seen
 
 
 def test_truncated_usage_sample_does_not_hide_others(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def open_lines(folder: Path, *secrets: str) -> Iterator[LineBuffer]:
         yield LineBuffer("stdout", Masker(secrets), log)
 
 
-def kept(folder: Path) -> list[bytes]:
+def stored_lines(folder: Path) -> list[bytes]:
     """The records of the log."""
     return [piece.data for piece in read_records(folder / "log", 0, 1 << 40)]
 
@@ -54,9 +54,9 @@ def test_line_in_several_chunks_is_stored_as_one_record(tmp_path: Path, clock: C
     with open_lines(tmp_path) as stream:
         for piece in (b"loss", b" ", b"0.3", b"\nacc"):
             stream.feed(piece)
-        assert kept(tmp_path) == [b"loss 0.3\n"]
+        assert stored_lines(tmp_path) == [b"loss 0.3\n"]
         stream.finish()
-        assert kept(tmp_path) == [b"loss 0.3\n", b"acc"]
+        assert stored_lines(tmp_path) == [b"loss 0.3\n", b"acc"]
 
 
 def test_incomplete_line_is_flushed_after_a_short_wait(tmp_path: Path, clock: Clock) -> None:
@@ -64,10 +64,10 @@ def test_incomplete_line_is_flushed_after_a_short_wait(tmp_path: Path, clock: Cl
         stream.feed(b"50 %")
         clock.now += WAIT_SECONDS / 2
         stream.flush_stale()
-        assert kept(tmp_path) == []
+        assert stored_lines(tmp_path) == []
         clock.now += WAIT_SECONDS
         stream.flush_stale()
-        assert kept(tmp_path) == [b"50 %"]
+        assert stored_lines(tmp_path) == [b"50 %"]
 
 
 def test_progress_bar_without_newlines_is_stored_as_it_arrives(tmp_path: Path, clock: Clock) -> None:
@@ -76,7 +76,7 @@ def test_progress_bar_without_newlines_is_stored_as_it_arrives(tmp_path: Path, c
             stream.feed(b"\r%d" % percent)
             clock.now += WAIT_SECONDS * 0.6
             stream.flush_stale()
-        assert 4 <= len(kept(tmp_path)) <= 6
+        assert 4 <= len(stored_lines(tmp_path)) <= 6
 
 
 def test_endless_line_is_stored_in_parts(tmp_path: Path, clock: Clock) -> None:
@@ -85,8 +85,8 @@ def test_endless_line_is_stored_in_parts(tmp_path: Path, clock: Clock) -> None:
             stream.feed(b"x" * (1 << 16))  # 10 MB
             assert len(stream.pending) < 2 * MAX_LINE
         stream.finish()
-        assert sum(map(len, kept(tmp_path))) == 160 << 16
-        assert max(map(len, kept(tmp_path))) <= 2 * MAX_LINE
+        assert sum(map(len, stored_lines(tmp_path))) == 160 << 16
+        assert max(map(len, stored_lines(tmp_path))) <= 2 * MAX_LINE
 
 
 def test_secret_split_at_the_maximum_line_length_is_masked(tmp_path: Path, clock: Clock) -> None:
@@ -94,7 +94,7 @@ def test_secret_split_at_the_maximum_line_length_is_masked(tmp_path: Path, clock
         stream.feed(b"x" * (MAX_LINE - 3) + b"hun")
         stream.feed(b"ter2\n")
         stream.finish()
-        assert b"".join(kept(tmp_path)) == b"x" * (MAX_LINE - 3) + b"***\n"
+        assert b"".join(stored_lines(tmp_path)) == b"x" * (MAX_LINE - 3) + b"***\n"
 
 
 def test_secret_that_arrives_slowly_is_masked(tmp_path: Path, clock: Clock) -> None:
@@ -104,7 +104,7 @@ def test_secret_that_arrives_slowly_is_masked(tmp_path: Path, clock: Clock) -> N
             clock.now += 1
             stream.flush_stale()
         stream.finish()
-        assert b"".join(kept(tmp_path)) == b"***"
+        assert b"".join(stored_lines(tmp_path)) == b"***"
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.booleans())
@@ -117,4 +117,4 @@ def test_no_byte_is_lost(tmp_path_factory: pytest.TempPathFactory, chunks: list[
                 stream.since = 0.0
                 stream.flush_stale()
         stream.finish()
-        assert b"".join(kept(folder)) == b"".join(chunks)
+        assert b"".join(stored_lines(folder)) == b"".join(chunks)

@@ -34,9 +34,9 @@ def describe(
     for stream, data in log or []:
         writer.write(stream, data, 1)
     writer.close()
-    told = build_outcome(ending, home, home.parent / "log", Masker(secrets))
-    json.dumps(told)  # stored as JSON
-    return told
+    outcome = build_outcome(ending, home, home.parent / "log", Masker(secrets))
+    json.dumps(outcome)  # stored as JSON
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,14 @@ def test_killed_is_set_only_for_signals_from_outside(ending: ProcessExit, killed
 
 def test_exit_code_0_means_success_with_the_result(home: Path) -> None:
     (home / "result.json").write_text('{"kind": "json", "value": [1, 2]}')
-    told = describe(home, ProcessExit(status=exited(0)))
-    assert (told["phase"], told["exit_code"], told["stopped"], told["error"]) == ("succeeded", 0, False, None)
-    assert told["result"] == {"kind": "json", "value": [1, 2]}
+    outcome = describe(home, ProcessExit(status=exited(0)))
+    assert (outcome["phase"], outcome["exit_code"], outcome["stopped"], outcome["error"]) == (
+        "succeeded",
+        0,
+        False,
+        None,
+    )
+    assert outcome["result"] == {"kind": "json", "value": [1, 2]}
 
 
 def test_failed_run_has_no_result(home: Path) -> None:
@@ -79,9 +84,9 @@ def test_failed_run_has_no_result(home: Path) -> None:
 
 def test_failure_message_is_the_python_exception(home: Path) -> None:
     (home / "error.json").write_text(json.dumps({"type": "ValueError", "message": "bad", "traceback": "Traceback ..."}))
-    told = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"Traceback\n")])
-    assert (told["phase"], told["reason"], told["message"]) == ("failed", "ExitCode", "ValueError: bad")
-    assert told["error"]["traceback"] == "Traceback ..."
+    outcome = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"Traceback\n")])
+    assert (outcome["phase"], outcome["reason"], outcome["message"]) == ("failed", "ExitCode", "ValueError: bad")
+    assert outcome["error"]["traceback"] == "Traceback ..."
 
 
 def test_secrets_in_an_error_are_masked(home: Path) -> None:
@@ -108,33 +113,33 @@ def test_secrets_in_an_error_are_masked(home: Path) -> None:
 def test_failure_without_an_exception_shows_the_last_log_line(
     home: Path, status: int, log: list[tuple[str, bytes]], message: str
 ) -> None:
-    told = describe(home, ProcessExit(status=status), log=log)
-    assert (told["reason"], told["message"]) == ("ExitCode", message)
+    outcome = describe(home, ProcessExit(status=status), log=log)
+    assert (outcome["reason"], outcome["message"]) == ("ExitCode", message)
 
 
 def test_long_last_line_is_truncated(home: Path) -> None:
-    told = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"x" * 100_000)] * 20)
-    assert len(told["message"]) < 400
+    outcome = describe(home, ProcessExit(status=exited(1)), log=[("stderr", b"x" * 100_000)] * 20)
+    assert len(outcome["message"]) < 400
 
 
 def test_stop_reason_takes_precedence_over_the_exit_status(home: Path) -> None:
     (home / "error.json").write_text('{"type": "KeyboardInterrupt", "message": ""}')
     (home / "result.json").write_text("{}")
     for reason, stopped in (("Stopped", True), ("DeadlineExceeded", False), ("OOMKilled", False)):
-        told = describe(home, ProcessExit(status=exited(0), reason=reason, message="so it is"))
-        assert (told["phase"], told["reason"], told["message"]) == ("failed", reason, "so it is")
-        assert (told["stopped"], told["result"]) == (stopped, None)
+        outcome = describe(home, ProcessExit(status=exited(0), reason=reason, message="so it is"))
+        assert (outcome["phase"], outcome["reason"], outcome["message"]) == ("failed", reason, "so it is")
+        assert (outcome["stopped"], outcome["result"]) == (stopped, None)
 
 
 def test_failed_start_has_no_exit_code(home: Path) -> None:
-    told = describe(home, ProcessExit(status=exited(126), start_error="cannot run train: no such file"))
-    assert (told["reason"], told["exit_code"]) == ("StartFailed", None)
-    assert told["message"] == "cannot run train: no such file"
+    outcome = describe(home, ProcessExit(status=exited(126), start_error="cannot run train: no such file"))
+    assert (outcome["reason"], outcome["exit_code"]) == ("StartFailed", None)
+    assert outcome["message"] == "cannot run train: no such file"
 
 
 def test_unknown_exit_status_is_reported_as_lost(home: Path) -> None:
-    told = describe(home, ProcessExit())
-    assert (told["phase"], told["reason"], told["exit_code"]) == ("failed", "Lost", None)
+    outcome = describe(home, ProcessExit())
+    assert (outcome["phase"], outcome["reason"], outcome["exit_code"]) == ("failed", "Lost", None)
 
 
 DEEP = '{"a":' * 60_000 + "1" + "}" * 60_000
@@ -179,14 +184,14 @@ def test_symlink_pipe_and_folder_are_not_read_as_result_files(home: Path) -> Non
 )
 def test_any_text_in_an_error_can_be_stored(home: Path, text: str) -> None:
     (home / "error.json").write_text(json.dumps({"type": "Error", "message": text, "traceback": text}))
-    told = describe(home, ProcessExit(status=exited(1)))
-    told["message"].encode("utf-8")  # a database takes no lone surrogates
-    assert "\0" not in told["message"]  # nor does PostgreSQL take NUL
+    outcome = describe(home, ProcessExit(status=exited(1)))
+    outcome["message"].encode("utf-8")  # a database takes no lone surrogates
+    assert "\0" not in outcome["message"]  # nor does PostgreSQL take NUL
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"\\ud800"', '"\\u0000"', "1e999", "123456789" * 50])
 def test_any_result_can_be_stored(home: Path, value: str) -> None:
     (home / "result.json").write_text(f'{{"kind": "json", "value": {value}}}')
-    told = describe(home, ProcessExit(status=exited(0)))
-    assert told["phase"] == "succeeded"
-    json.dumps(told["result"], allow_nan=False, ensure_ascii=False).encode("utf-8")
+    outcome = describe(home, ProcessExit(status=exited(0)))
+    assert outcome["phase"] == "succeeded"
+    json.dumps(outcome["result"], allow_nan=False, ensure_ascii=False).encode("utf-8")

@@ -97,17 +97,17 @@ def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
         connection.close()
 
 
-def until(bench: LocalBench, run_id: str, *told: str) -> Observation:
+def until(bench: LocalBench, run_id: str, *notified: str) -> Observation:
     """Wait until a run has a phase or reason, and return its observation."""
     found: list[Observation] = []
 
     def look() -> bool:
         seen = bench.executor.observe(run_id)
         found[:] = [seen] if seen is not None else []
-        return seen is not None and bool({str(seen.phase), seen.reason} & {*told, *map(str, ENDED)})
+        return seen is not None and bool({str(seen.phase), seen.reason} & {*notified, *map(str, ENDED)})
 
     wait_until(look, seconds=PATIENCE)
-    assert {str(found[0].phase), found[0].reason} & set(told), found[0]
+    assert {str(found[0].phase), found[0].reason} & set(notified), found[0]
     return found[0]
 
 
@@ -196,29 +196,29 @@ def test_run_in_restart_backoff_can_be_stopped_immediately(bench: LocalBench) ->
 def test_another_server_takes_over_a_served_run_and_its_notifications(bench: LocalBench) -> None:
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
-    told: list[str] = []
+    notified: list[str] = []
     other = bench.again()
-    other.subscribe(told.append)
+    other.subscribe(notified.append)
     seen = other.observe("r1")
     assert seen is not None
     assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
     before = ask(other, "r1", {})
     break_off(bench, "r1", code=3)
-    wait_until(lambda: len(told) >= 3, seconds=PATIENCE)  # that it ended, was started again, and answers
+    wait_until(lambda: len(notified) >= 3, seconds=PATIENCE)  # that it ended, was started again, and answers
     until(bench, "r1", "Ready")
     assert ask(other, "r1", {}) != before
-    assert set(told) == {"r1"}
+    assert set(notified) == {"r1"}
 
 
 def test_subscriber_is_notified_of_every_change(bench: LocalBench) -> None:
-    told: list[str] = []
-    bench.executor.subscribe(told.append)
+    notified: list[str] = []
+    bench.executor.subscribe(notified.append)
     bench.start("r1", SERVES, action="serve")
     wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == "Ready", seconds=PATIENCE)
-    wait_until(lambda: "r1" in told, seconds=PATIENCE)
-    told.clear()
+    wait_until(lambda: "r1" in notified, seconds=PATIENCE)
+    notified.clear()
     break_off(bench, "r1", code=3)
-    wait_until(lambda: len(told) >= 3, seconds=PATIENCE)
+    wait_until(lambda: len(notified) >= 3, seconds=PATIENCE)
 
 
 def test_symlink_to_another_socket_is_not_followed(bench: LocalBench) -> None:

@@ -56,9 +56,9 @@ def test_every_field_is_tested() -> None:
 def test_spec_file_contains_no_secret_value(tmp_path: Path) -> None:
     """Only the names of secrets are: a spec has no field for their values."""
     WHOLE.save(tmp_path)
-    said = json.loads((tmp_path / SPEC).read_text())
-    assert said["secret_envs"] == ["TOKEN"]
-    assert "secrets" not in said
+    content = json.loads((tmp_path / SPEC).read_text())
+    assert content["secret_envs"] == ["TOKEN"]
+    assert "secrets" not in content
 
 
 def test_json_file_is_written_atomically(tmp_path: Path) -> None:
