@@ -47,18 +47,18 @@ class KubernetesBench:
         self.told: list[str] = []
         self.executor: KubernetesExecutor = self.open()
 
-    def plan(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
+    def plan(self, run_id: str, program: str, **options: Any) -> LaunchSpec:
         """The launch spec of a stored run."""
-        work = make_work(run_id, program, cluster=self.cluster, **asked)
+        work = make_work(run_id, program, cluster=self.cluster, **options)
         with self.store.recording() as tx:
             if tx.get(RunRecord, id=run_id) is None:
                 state = {"state": "running", "active": True, "server_id": "s1", "scope": "project/forest"}
                 tx.add(make(RunRecord, run_id, **state))
         return replace(work, run_token=seal_run_token(self.keyring, run_id))
 
-    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
+    def start(self, run_id: str, program: str, **options: Any) -> LaunchSpec:
         """Start a run of a program."""
-        work = self.plan(run_id, program, **asked)
+        work = self.plan(run_id, program, **options)
         self.executor.start(work)
         return work
 

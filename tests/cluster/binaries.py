@@ -52,22 +52,22 @@ def find(variables: Mapping[str, str] = os.environ) -> Commands:
 
 def build(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
     """The path of a binary, which is built if it is missing. Kubernetes is built as one binary for all components."""
-    kept = cached(variables, program)
-    if kept.exists():
-        return kept
+    target = cached(variables, program)
+    if target.exists():
+        return target
     go = _find_go(variables, program)
     title = f"{program.title} {version(program)}"
-    print(f"building {title} for the tests, once ({program.takes}): {kept}", flush=True)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as aside:
-        made = Path(aside) / kept.name
+    print(f"building {title} for the tests, once ({program.takes}): {target}", flush=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as aside:
+        made = Path(aside) / target.name
         words = [go, "build", "-trimpath", "-ldflags", " ".join(_flags()), "-o", str(made), program.package]
         ended = _run(words, cwd=program.module, env={**variables, "CGO_ENABLED": "0"})
         if ended.returncode:
             where = f"{' '.join(words[:2])} in {program.module}"
             raise Missing(f"{program.title} was not built: {where} said\n{ended.stderr[-4000:]}")
-        made.replace(kept)
-    return kept
+        made.replace(target)
+    return target
 
 
 def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -106,12 +106,12 @@ def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
     named = variables.get("KUBEBUILDER_ASSETS")
     if not named:
         return {}
-    found = {part: Path(named) / part for part in PARTS if os.access(Path(named) / part, os.X_OK)}
-    missing = [part for part in ASKED_OF_ASSETS if part not in found]
+    programs = {part: Path(named) / part for part in PARTS if os.access(Path(named) / part, os.X_OK)}
+    missing = [part for part in ASKED_OF_ASSETS if part not in programs]
     if missing:
         suggestion = "name the folder that `setup-envtest use -p path` prints, or none to build from source"
         raise Missing(f"KUBEBUILDER_ASSETS is {named}, which lacks {' and '.join(missing)}: {suggestion}")
-    return found
+    return programs
 
 
 def _find_go(variables: Mapping[str, str], program: Program) -> str:
@@ -120,8 +120,8 @@ def _find_go(variables: Mapping[str, str], program: Program) -> str:
     go = shutil.which("go", path=variables.get("PATH"))
     if go is None:
         raise Missing(f"Go is required to build {title}: {suggestion}")
-    asked = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
-    found = asked.stdout.strip().removeprefix("go")
+    result = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
+    found = result.stdout.strip().removeprefix("go")
     if _numbers(found) < _numbers(needed):
         raise Missing(f"Go {found or '?'} is too old to build {title}: {suggestion}")
     return go

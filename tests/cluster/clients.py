@@ -63,8 +63,8 @@ class Client:
 
     def items(self, path: str, **params: Any) -> list[Object]:
         """The objects of a list."""
-        found: list[Object] = self.get(path, **params)["items"]
-        return found
+        items: list[Object] = self.get(path, **params)["items"]
+        return items
 
     def create(self, body: Object, namespace: str | None = None, **params: Any) -> Object:
         """Create an object, by default in the namespace of its metadata."""
@@ -98,8 +98,8 @@ class Client:
                 answer.read()
             yield from _checked(answer).iter_lines()
 
-    def _ask(self, method: str, path: str, **asked: Any) -> httpx2.Response:
-        return _checked(self.http.request(method, path, **asked))
+    def _ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        return _checked(self.http.request(method, path, **options))
 
 
 def path_of(body: Object, namespace: str | None = None, *, named: bool = True) -> str:
@@ -119,10 +119,10 @@ def make_context(authority: Path) -> ssl.SSLContext:
 def until(check: Callable[[], T | None], seconds: float = PATIENCE) -> T:
     """The first answer that is true."""
     end = time.monotonic() + seconds
-    while not (found := check()):
+    while not (value := check()):
         assert time.monotonic() < end, f"did not come true within {seconds} s"
         time.sleep(0.02)
-    return found
+    return value
 
 
 def _checked(answer: httpx2.Response) -> httpx2.Response:

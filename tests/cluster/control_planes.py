@@ -150,8 +150,8 @@ class ControlPlane:
                 except Refused as refused:
                     if refused.status != 409:
                         raise
-            asked = {"spec": {"expirationSeconds": 24 * 3600}}
-            return str(admin.post(f"{path_of(account)}/token", asked)["status"]["token"])
+            request = {"spec": {"expirationSeconds": 24 * 3600}}
+            return str(admin.post(f"{path_of(account)}/token", request)["status"]["token"])
 
     # Requests
 
@@ -258,13 +258,13 @@ class ControlPlane:
         config = self.folder / "scheduler.kubeconfig"
         quick = ["--kube-api-qps=500", "--kube-api-burst=1000"]
         pki = self.folder / "pki"
-        told = [
+        arguments = [
             "--bind-address=127.0.0.1",
             f"--tls-cert-file={pki / 'apiserver.crt'}",
             f"--tls-private-key-file={pki / 'apiserver.key'}",
             "--authorization-always-allow-paths=/metrics",
         ]
-        own = [f"--secure-port={self._measures}", *(told if self._measures else ())]
+        own = [f"--secure-port={self._measures}", *(arguments if self._measures else ())]
         return [f"--kubeconfig={config}", "--leader-elect=false", *own, *quick]
 
     # Processes
@@ -316,10 +316,10 @@ def running(*, audit: bool = False, measured: bool = False) -> Iterator[ControlP
 
 def take_ports(count: int) -> list[int]:
     """Free TCP ports of this machine."""
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as sockets:
         taken: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):
-            tried = held.enter_context(socket.socket())
+            tried = sockets.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 tried.bind(("127.0.0.1", port))
                 taken.append(port)

@@ -97,9 +97,9 @@ class FakeKubelet:
         taints: Sequence[Object] = (),
     ) -> None:
         """Add a ready node, by default with large capacity."""
-        found = nodes.ROOM | dict(room or {}) | ({nodes.GPU: str(gpus)} if gpus else {})
+        capacity = nodes.ROOM | dict(room or {}) | ({nodes.GPU: str(gpus)} if gpus else {})
         self._names.add(name)
-        nodes.add_node(self._admin, nodes.make_node(name, labels=labels or {}, taints=taints), found, self.port)
+        nodes.add_node(self._admin, nodes.make_node(name, labels=labels or {}, taints=taints), capacity, self.port)
 
     def lose_node(self, name: str, ready: str = "Unknown") -> None:
         """Simulate a power failure: processes end, and pods are no longer reported."""
@@ -240,9 +240,9 @@ def lost_status(pod: Object) -> Object:
 
 def own_address() -> str:
     """An address of this machine that is not loopback, because Kubernetes rejects loopback for pods."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, contextlib.suppress(OSError):
-        asked.connect(("192.0.2.1", 9))  # sends nothing
-        return str(asked.getsockname()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # sends nothing
+        return str(probe.getsockname()[0])
     return "10.88.0.1"
 
 

@@ -105,8 +105,8 @@ class Kueue:
             self.admin.post(FLAVORS, flavor)
         quotas = [{"name": kind, "nominalQuota": most} for kind, most in {**PLENTY, GPU: str(gpus)}.items()]
         group = {"coveredResources": [*PLENTY, GPU], "flavors": [{"name": FLAVOR, "resources": quotas}]}
-        said = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
-        body = {"apiVersion": VERSION, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": said}
+        queue_spec = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
+        body = {"apiVersion": VERSION, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": queue_spec}
         self.admin.post(QUEUES, body)
         until(lambda: is_active(self.admin.get(f"{QUEUES}/{name}")))
 
@@ -142,8 +142,8 @@ class Kueue:
 
     def _known(self) -> set[str]:
         """The kinds of its objects that the cluster knows of by now."""
-        found = self.admin.find(PATH) or {"resources": []}
-        return {kind["name"] for kind in found["resources"]}
+        listed = self.admin.find(PATH) or {"resources": []}
+        return {kind["name"] for kind in listed["resources"]}
 
     def _is_ready(self) -> bool:
         assert self._process is not None
@@ -163,10 +163,10 @@ class Kueue:
     def _hooks(self) -> list[Object]:
         """The webhook configurations of the source, with the actual address."""
         trust = base64.b64encode(self.plane.authority.read_bytes()).decode()
-        found = yaml.safe_load_all((self._source / "config/components/webhook/manifests.yaml").read_text("utf-8"))
+        manifests = yaml.safe_load_all((self._source / "config/components/webhook/manifests.yaml").read_text("utf-8"))
         return [
             {**body, "webhooks": [self._lead(hook, trust) for hook in body["webhooks"] if _is_ours(hook)]}
-            for body in found
+            for body in manifests
         ]
 
     def _lead(self, hook: Object, trust: str) -> Object:
@@ -195,7 +195,7 @@ def running(plane: ControlPlane, admin: Client) -> Iterator[Kueue]:
 def is_active(queue: Object) -> bool:
     """Whether a queue lets Jobs go."""
     conditions = queue.get("status", {}).get("conditions", ())
-    return any(said["type"] == "Active" and said["status"] == "True" for said in conditions)
+    return any(condition["type"] == "Active" and condition["status"] == "True" for condition in conditions)
 
 
 def _is_ours(hook: Object) -> bool:

@@ -43,8 +43,8 @@ class Vitals:
         """As it is now."""
         process = Path(f"/proc/{server.process.pid}")
         status = process.joinpath("status").read_text("utf-8")
-        found = {name: int(value) for name, value in re.findall(r"^(Threads|VmRSS):\s+(\d+)", status, re.MULTILINE)}
-        return cls(found["Threads"], len(os.listdir(process / "fd")), found["VmRSS"] << 10)
+        values = {name: int(value) for name, value in re.findall(r"^(Threads|VmRSS):\s+(\d+)", status, re.MULTILINE)}
+        return cls(values["Threads"], len(os.listdir(process / "fd")), values["VmRSS"] << 10)
 
     def is_within(self, before: "Vitals") -> bool:
         """Whether it takes no more than it did before, or little."""
@@ -69,10 +69,12 @@ class Ledger:
 
     def check(self, before: Vitals | None = None) -> None:
         """Each run is there and ended as it should, was executed once, and left nothing; nor did the server grow."""
-        found = wait_for(self._list_runs, lambda runs: not any(run["active"] for run in runs.values()), SETTLE_SECONDS)
-        wrong = self._find_wrong(found)
+        runs_by_id = wait_for(
+            self._list_runs, lambda runs: not any(run["active"] for run in runs.values()), SETTLE_SECONDS
+        )
+        wrong = self._find_wrong(runs_by_id)
         assert not wrong, wrong
-        assert self._find_repeated(found) == []
+        assert self._find_repeated(runs_by_id) == []
         if before is not None:
             wait_for(lambda: Vitals.of(self.platform.server), lambda now: now.is_within(before))
         wait_for(self.list_left, lambda left: not left)
@@ -89,28 +91,28 @@ class Ledger:
 
     def _list_runs(self) -> dict[str, Object]:
         """All runs that the server knows, those that it did not get to acknowledge, too."""
-        found: dict[str, Object] = {}
+        runs: dict[str, Object] = {}
         cursor = ""
         while True:
             page = self.platform.api("GET", f"/runs?limit=100{cursor}")
-            found |= {run["id"]: run for run in page["items"]}
+            runs |= {run["id"]: run for run in page["items"]}
             if not page["next_cursor"]:
-                return found
+                return runs
             cursor = f"&cursor={page['next_cursor']}"
 
-    def _find_wrong(self, found: dict[str, Object]) -> list[str]:
+    def _find_wrong(self, runs: dict[str, Object]) -> list[str]:
         """The runs that are gone, or did not end as they should."""
-        wrong = [f"{run_id} is gone" for run_id in self.entries.keys() - found.keys()]
-        for run_id in self.entries.keys() & found.keys():
-            run, ends = found[run_id], self.entries[run_id].ends
+        wrong = [f"{run_id} is gone" for run_id in self.entries.keys() - runs.keys()]
+        for run_id in self.entries.keys() & runs.keys():
+            run, ends = runs[run_id], self.entries[run_id].ends
             if not {run["state"], f"{run['state']} {run['reason']}"} & set(ends):
                 wrong.append(f"{run_id} of {run['function']}: {run['state']} {run['reason']}, {run['message']}")
         return wrong
 
-    def _find_repeated(self, found: dict[str, Object]) -> list[str]:
+    def _find_repeated(self, runs: dict[str, Object]) -> list[str]:
         """The runs with more or fewer pods or Jobs than they should have had."""
         made, wrong = self._count_made(), list[str]()
-        for run_id, run in found.items():
+        for run_id, run in runs.items():
             entry = self.entries.get(run_id, Entry((), AT_MOST_ONCE, AT_MOST_ONCE))
             pods, jobs = len(self.kubelet.executed.get(run_id, ())), made[run_id]
             if pods not in entry.pods or jobs not in entry.jobs:
@@ -120,9 +122,9 @@ class Ledger:
     def _count_made(self) -> Counter[str]:
         """How many Jobs and Deployments were ever made of each run, as the cluster has kept it."""
         made = (
-            asked["objectRef"]
-            for asked in self.platform.plane.requests()
-            if asked["verb"] == "create" and asked["responseStatus"]["code"] == 201 and "objectRef" in asked
+            request["objectRef"]
+            for request in self.platform.plane.requests()
+            if request["verb"] == "create" and request["responseStatus"]["code"] == 201 and "objectRef" in request
         )
         return Counter(
             what["name"].rpartition("-")[2]

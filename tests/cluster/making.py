@@ -10,14 +10,14 @@ def make_pod(namespace: str, name: str, image: str, command: Sequence[str] = (),
     """A pod with one container. Keyword arguments that start with `main_` apply to the container."""
     container = {key.removeprefix("main_"): spec.pop(key) for key in list(spec) if key.startswith("main_")}
     container = {"name": "main", "image": image, **({"command": list(command)} if command else {}), **container}
-    said = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": said}
+    pod_spec = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": pod_spec}
 
 
 def make_job(pod: Object, **spec: Any) -> Object:
     """A Job whose pods are like this one."""
-    said = {"backoffLimit": 0, "template": {"spec": pod["spec"]}, **spec}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": pod["metadata"], "spec": said}
+    job_spec = {"backoffLimit": 0, "template": {"spec": pod["spec"]}, **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": pod["metadata"], "spec": job_spec}
 
 
 def make_claim(namespace: str, name: str, storage_class: str | None = None) -> Object:

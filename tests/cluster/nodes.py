@@ -35,11 +35,11 @@ def add_node(admin: Client, node: Object, room: Mapping[str, str], port: int) ->
 
 def set_ready(admin: Client, name: str, ready: str) -> None:
     """Say that a node is ready ("True"), is not ("False"), or is silent ("Unknown")."""
-    told = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}[ready]
+    reason = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}[ready]
     words = {"Unknown": "Kubelet stopped posting node status."}.get(ready, f"kubelet says {ready}")
     now = statuses.now()
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
-    condition = {"type": "Ready", "status": ready, "reason": told, "message": words, **times}
+    condition = {"type": "Ready", "status": ready, "reason": reason, "message": words, **times}
     admin.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
 
 

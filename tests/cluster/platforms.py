@@ -35,8 +35,8 @@ class Platform:
         self.variables: dict[str, str] = {}
         self.server: Running = machine.up(*options)
         self.port = self.server.url.rpartition(":")[2]
-        said = {"name": CLUSTER, "namespace": f"{self.name}-{{project}}", "server_url": self.server.url, **details}
-        self.api("POST", "/clusters", said)
+        request = {"name": CLUSTER, "namespace": f"{self.name}-{{project}}", "server_url": self.server.url, **details}
+        self.api("POST", "/clusters", request)
         self.terminal("clusters", "connect", CLUSTER, "--kubeconfig", str(kubeconfig or plane.kubeconfig))
         self.api("POST", "/projects", {"name": "forest", "parent": f"cluster/{CLUSTER}"})
         self.allow(existing_volumes="allow", allow_root=True)
@@ -70,32 +70,32 @@ class Platform:
         """Turn switches of the platform's policy."""
         self.api("PUT", "/policies/platform/platform", {"switches": switches})
 
-    def run(self, name: str = "train", **asked: Any) -> Run:
+    def run(self, name: str = "train", **request: Any) -> Run:
         """Submit a run, by default of a container."""
-        asked = {"function": {"name": name, "kind": "container", "image": "example.test/sleep"}, **asked}
-        said = self.api("POST", "/projects/forest/runs", asked)
-        return Run(self.project.api, said)
+        request = {"function": {"name": name, "kind": "container", "image": "example.test/sleep"}, **request}
+        created = self.api("POST", "/projects/forest/runs", request)
+        return Run(self.project.api, created)
 
-    def pretend(self, image: str, **asked: Any) -> Run:
+    def pretend(self, image: str, **request: Any) -> Run:
         """Submit a run of an image that only pretends."""
-        return self.run(function={"name": image, "kind": "container", "image": f"example.test/{image}"}, **asked)
+        return self.run(function={"name": image, "kind": "container", "image": f"example.test/{image}"}, **request)
 
-    def shell(self, text: str, **asked: Any) -> Run:
+    def shell(self, text: str, **request: Any) -> Run:
         """Submit a run of a shell script."""
         function = {"name": "shell", "kind": "container", "image": "busybox", "command": ["sh", "-c", text]}
-        return self.run(function=function, **asked)
+        return self.run(function=function, **request)
 
-    def call(self, source: str, name: str = "train", image: str | None = None, **asked: Any) -> Run:
+    def call(self, source: str, name: str = "train", image: str | None = None, **request: Any) -> Run:
         """Submit a run of the Python function main of a file."""
         file = self.machine.folder / f"{name}_{uuid.uuid4().hex[:8]}.py"
         file.write_text(source, "utf-8")
-        run: Run = self.project.function(name, source=str(file), handler="main", image=image).run(**asked)
+        run: Run = self.project.function(name, source=str(file), handler="main", image=image).run(**request)
         return run
 
     def show(self, run: Run | str) -> dict[str, Any]:
         """Load a run from the API."""
-        found: dict[str, Any] = self.api("GET", f"/runs/{run if isinstance(run, str) else run.id}")
-        return found
+        status: dict[str, Any] = self.api("GET", f"/runs/{run if isinstance(run, str) else run.id}")
+        return status
 
     def until(self, run: Run | str, *wanted: str, seconds: float = 60.0) -> dict[str, Any]:
         """A run once its state or reason is one of these."""
@@ -135,7 +135,7 @@ class Platform:
 def wait_for(look: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float = 60.0) -> Any:
     """Poll until a condition holds, and return the value."""
     end = time.monotonic() + seconds
-    while not is_it(found := look()):
-        assert time.monotonic() < end, f"still {found}"
+    while not is_it(value := look()):
+        assert time.monotonic() < end, f"still {value}"
         time.sleep(0.05)
-    return found
+    return value

@@ -66,11 +66,11 @@ class Fault:
         """How many requests it befell."""
         return max(0, min(len(self.met) - self.skip, self.times))
 
-    def befalls(self, method: str, address: str, moment: Moment, said: bytes) -> bool:
+    def befalls(self, method: str, address: str, moment: Moment, content: bytes) -> bool:
         """Whether the fault applies to this request."""
         if (method, moment) != (self.method, self.moment) or not re.search(self.address, address):
             return False
-        if self.words not in said:
+        if self.words not in content:
             return False
         self.met.append(time.monotonic())
         return self.skip < len(self.met) <= self.skip + self.times
@@ -201,12 +201,12 @@ class Proxy:
         with self._lock:
             return sum(bool(re.match(f"{method} .*{address}", request)) for request in self.requests)
 
-    def find(self, method: str, address: str, moment: Moment, said: bytes = b"") -> list[Fault]:
+    def find(self, method: str, address: str, moment: Moment, content: bytes = b"") -> list[Fault]:
         """The fault for a request at one point, or None."""
         with self._lock:
             if moment == "before":
                 self.requests.append(f"{method} {address}")
-            return [fault for fault in self._faults if fault.befalls(method, address, moment, said)]
+            return [fault for fault in self._faults if fault.befalls(method, address, moment, content)]
 
     def enter(self, handler: "Proxied") -> None:
         """Know a connection."""
@@ -283,9 +283,9 @@ class Proxied(http.server.BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _handle  # noqa: N815
 
-    def _befall(self, moment: Moment, said: bytes = b"") -> bool:
+    def _befall(self, moment: Moment, content: bytes = b"") -> bool:
         """Do what is due now; whether the request is answered by that."""
-        for fault in self.proxy.find(self.command, self.path, moment, said):
+        for fault in self.proxy.find(self.command, self.path, moment, content):
             if not self._answered:
                 fault.permission(self)
         return self._answered
@@ -319,5 +319,5 @@ class Proxied(http.server.BaseHTTPRequestHandler):
 def _make_status(code: int, message: str) -> dict[str, Any]:
     """The Status object of an error response."""
     reason = REASONS.get(code, "Unknown")
-    said = {"status": "Failure", "reason": reason, "message": message, "code": code}
-    return {"apiVersion": "v1", "kind": "Status", **said}
+    status = {"status": "Failure", "reason": reason, "message": message, "code": code}
+    return {"apiVersion": "v1", "kind": "Status", **status}

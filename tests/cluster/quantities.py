@@ -10,8 +10,8 @@ QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)(Ki|Mi|Gi|T
 
 def parse_quantity(text: str) -> Decimal:
     """Parse a quantity. Raises ValueError if it is invalid."""
-    found = QUANTITY.fullmatch(text)
-    if found is None:
+    matched = QUANTITY.fullmatch(text)
+    if matched is None:
         raise ValueError(f"invalid quantity {text!r}")
-    number, suffix = found.groups()
+    number, suffix = matched.groups()
     return Decimal(number) * (Decimal(2) ** BINARY[suffix] if suffix in BINARY else Decimal(10) ** DECIMAL[suffix])

@@ -87,7 +87,7 @@ class RealNode:
             shutil.copy(self.plane.folder / "pki" / name, self.folder)
         self.plane.write_kubeconfig(self.folder / "kubeconfig", self.plane.token_of(KUBELET))
         configuring.write_configuration(self.folder, self.network, *take_ports(1))
-        here = configuring.HERE
+        folder = configuring.HERE
         orders = Orders(
             folder=str(self.folder),
             tree=str(trees.build()),
@@ -96,8 +96,8 @@ class RealNode:
             cgroup=self._cgroup,
             network=self.network.commands(),
             kubelet=[
-                f"--config={here}/kubelet.json",
-                f"--kubeconfig={here}/kubeconfig",
+                f"--config={folder}/kubelet.json",
+                f"--kubeconfig={folder}/kubeconfig",
                 f"--hostname-override={NAME}",
                 f"--node-ip={self.network.here}",
             ],
@@ -146,7 +146,7 @@ class RealNode:
 def is_ready(node: Object | None) -> bool:
     """Whether a node says that it takes pods."""
     conditions = node["status"].get("conditions", ()) if node else ()
-    return any(told["type"] == "Ready" and told["status"] == "True" for told in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 @contextlib.contextmanager

@@ -91,9 +91,9 @@ class _Gust(Fault):
     def __post_init__(self) -> None:
         self._wait()
 
-    def befalls(self, method: str, address: str, moment: Moment, said: bytes) -> bool:
+    def befalls(self, method: str, address: str, moment: Moment, content: bytes) -> bool:
         """Whether the fault applies to this request."""
-        if not super().befalls(method, address, moment, said):
+        if not super().befalls(method, address, moment, content):
             return False
         self.left -= 1
         if self.left:

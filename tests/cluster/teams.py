@@ -37,21 +37,22 @@ class Team:
         self.kueue.open_queue(self.namespace, QUEUE, leads_to=self.pool)
         return self
 
-    def submit(self, gpus: int = 4, name: str = "train", **asked: Any) -> str:
+    def submit(self, gpus: int = 4, name: str = "train", **options: Any) -> str:
         """Submit a run that goes on until it is stopped."""
         function = {"name": name, "kind": "container", "image": "example.test/sleep"}
-        said = {"function": function, "resources": {"gpu": gpus}, **asked}
-        return str(self.platform.api("POST", f"/projects/{self.name}/runs", said)["id"])
+        request = {"function": function, "resources": {"gpu": gpus}, **options}
+        return str(self.platform.api("POST", f"/projects/{self.name}/runs", request)["id"])
 
     def why(self, run: str) -> dict[str, Any]:
         """The explanation of a run's state."""
-        found: dict[str, Any] = self.platform.api("GET", f"/runs/{run}/why")
-        return found
+        explanation: dict[str, Any] = self.platform.api("GET", f"/runs/{run}/why")
+        return explanation
 
     def until_told(self, run: str, *words: str) -> list[str]:
         """Wait until the details of a run contain all given words, and return them."""
         return wait_for(  # type: ignore[no-any-return]
-            lambda: self.why(run)["details"], lambda told: all(any(word in line for line in told) for word in words)
+            lambda: self.why(run)["details"],
+            lambda details: all(any(word in line for line in details) for word in words),
         )
 
     def stop(self, *runs: str) -> None:
@@ -67,8 +68,8 @@ class Team:
 
     def history(self, run: str) -> list[str]:
         """The states and reasons that a run went through, less those that depend on the moment."""
-        told = [(event["state"], event["reason"]) for event in self.platform.api("GET", f"/runs/{run}/events")]
-        return [f"{state} {reason}" for state, reason in told if reason not in ("Starting", "Claimed")]
+        states = [(event["state"], event["reason"]) for event in self.platform.api("GET", f"/runs/{run}/events")]
+        return [f"{state} {reason}" for state, reason in states if reason not in ("Starting", "Claimed")]
 
     def written(self) -> Counter[str]:
         """How often the server has made or changed a Job of this project."""

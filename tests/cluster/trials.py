@@ -85,9 +85,9 @@ class Trial:
         (port,) = take_ports(1)
         command = ["python3", "-m", "http.server", str(port)]
         function = {"name": "web", "kind": "container", "image": "python:3.12", "command": command, "port": port}
-        said = self.platform.api("POST", f"/projects/{self.name}/runs", {"action": "serve", "function": function})
+        created = self.platform.api("POST", f"/projects/{self.name}/runs", {"action": "serve", "function": function})
         self.submitted.set()
-        return Run(self.project.api, said)
+        return Run(self.project.api, created)
 
     def killing(
         self, method: str, address: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **when: Any
@@ -123,8 +123,8 @@ class Trial:
 
     def list_objects(self) -> list[Object]:
         """All that is in the namespace and not of the cluster's own."""
-        found = [{**each, "kind": kind} for kind in KINDS for each in self.platform.admin.items(self._path(kind))]
-        return [each for each in found if each["metadata"]["name"] not in OF_THE_CLUSTER]
+        objects = [{**each, "kind": kind} for kind in KINDS for each in self.platform.admin.items(self._path(kind))]
+        return [each for each in objects if each["metadata"]["name"] not in OF_THE_CLUSTER]
 
     def count_objects(self) -> dict[str, int]:
         """The number of objects per kind."""
@@ -133,13 +133,13 @@ class Trial:
 
     def find_orphans(self) -> list[str]:
         """Objects without an existing owner, except the main objects of runs, which have none."""
-        found = self.list_objects()
-        living = {each["metadata"]["uid"] for each in found}
+        objects = self.list_objects()
+        living = {each["metadata"]["uid"] for each in objects}
         owners = {
             f"{each['kind']}/{each['metadata']['name']}": {
-                said["uid"] for said in each["metadata"].get("ownerReferences", ())
+                owner["uid"] for owner in each["metadata"].get("ownerReferences", ())
             }
-            for each in found
+            for each in objects
             if each["kind"] not in ("Job", "Deployment")
         }
         return [name for name, uids in owners.items() if not uids & living]

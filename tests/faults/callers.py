@@ -87,8 +87,8 @@ class Caller:
     def submit(self, kind: str) -> str:
         """Submit a run of a kind, once, however often that takes; its id."""
         function = {"name": kind.replace(" ", "-"), "command": ["bash", "-c", self._script(kind)]}
-        key, asked = {"Idempotency-Key": uuid.uuid4().hex}, ASKED.get(kind, {}) | {"function": function}
-        answer = self.ask("POST", "/projects/default/runs", json=asked, headers=key)
+        key, request = {"Idempotency-Key": uuid.uuid4().hex}, ASKED.get(kind, {}) | {"function": function}
+        answer = self.ask("POST", "/projects/default/runs", json=request, headers=key)
         assert answer.status_code == 201, answer.text
         run_id = str(answer.json()["id"])
         self.noted.kinds[run_id] = kind
@@ -126,8 +126,8 @@ class Caller:
         """A run as it is now."""
         answer = self.ask("GET", f"/runs/{run_id}")
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        run: dict[str, Any] = answer.json()
+        return run
 
     def wait(self, run_id: str, *states: str) -> None:
         """Wait until a run is in one of some states."""
@@ -144,8 +144,8 @@ def read_refusal(answer: httpx2.Response) -> dict[str, Any]:
     assert answer.status_code == 503, f"{answer.request.method} {answer.request.url.path}: {answer.text}"
     assert answer.headers["content-type"] == "application/problem+json", answer.headers
     assert "retry-after" in answer.headers, answer.headers
-    told: dict[str, Any] = answer.json()
-    return told
+    problem: dict[str, Any] = answer.json()
+    return problem
 
 
 @contextlib.contextmanager

@@ -50,15 +50,15 @@ def check_all(site: Site, noted: Noted) -> None:
 
 def check_acknowledged(caller: Caller, noted: Noted) -> None:
     """Acknowledged runs exist, deleted runs do not, and no others exist."""
-    there, wanted = {run["id"] for run in _list_runs(caller)}, set(noted.kinds) - noted.deleted
-    assert there == wanted, (there - wanted, wanted - there)
+    listed, wanted = {run["id"] for run in _list_runs(caller)}, set(noted.kinds) - noted.deleted
+    assert listed == wanted, (listed - wanted, wanted - listed)
 
 
 def check_nothing_left(site: Site, noted: Noted) -> None:
     """No process, folder, mount or group of processes is there without a run that goes on."""
     until(lambda: not find_processes(site.data), 30)
-    kept = set(noted.kinds) - noted.deleted
-    until(lambda: {folder.name.partition("-")[0] for folder in (site.data / "runs").iterdir()} <= kept, 30)
+    expected = set(noted.kinds) - noted.deleted
+    until(lambda: {folder.name.partition("-")[0] for folder in (site.data / "runs").iterdir()} <= expected, 30)
     mounts = [line for line in _read("/proc/self/mountinfo").splitlines() if f"{site.data}/" in line]
     assert not mounts, mounts
     groups = _find_groups(set(noted.kinds))
@@ -69,8 +69,8 @@ def check_nothing_left(site: Site, noted: Noted) -> None:
 def check_log(site: Site) -> None:
     """No server logged an unexpected error."""
     for file in sorted(site.machine.folder.glob("*.err")):
-        told = [line for line in file.read_text("utf-8").splitlines() if "Traceback" in line or '"exception"' in line]
-        assert not told, (file, told[:3])
+        errors = [line for line in file.read_text("utf-8").splitlines() if "Traceback" in line or '"exception"' in line]
+        assert not errors, (file, errors[:3])
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def check_footprint(before: Footprint, after: Footprint) -> None:
 
 def find_processes(data: Path) -> list[tuple[int, str]]:
     """Supervisors and runs of a data folder, known by their command line or by what their environment says."""
-    found, runs = [], f"{data}/runs/".encode()
+    processes, runs = [], f"{data}/runs/".encode()
     names = [folder.name.partition("-")[0] for folder in (data / "runs").iterdir()]
     ids = {f"FAIRLEAD_RUN={name}".encode() for name in names}
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -110,8 +110,8 @@ def find_processes(data: Path) -> list[tuple[int, str]]:
             command = Path("/proc", name, "cmdline").read_bytes()
             marked = not ids.isdisjoint(Path("/proc", name, "environ").read_bytes().split(b"\0"))
             if marked or runs in command:
-                found.append((int(name), command.decode("utf-8", "replace").replace("\0", " ")))
-    return found
+                processes.append((int(name), command.decode("utf-8", "replace").replace("\0", " ")))
+    return processes
 
 
 def _end(caller: Caller, run_id: str) -> dict[str, Any]:

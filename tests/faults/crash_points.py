@@ -38,8 +38,8 @@ class Point:
 def list_points() -> list[Point]:
     """Every line of the step."""
     files = [file for pattern in STEP for file in sorted(PACKAGE.glob(pattern))]
-    found = {(point.file, point.line): point for file in files for point in _list_lines(file)}
-    return sorted(found.values())
+    points = {(point.file, point.line): point for file in files for point in _list_lines(file)}
+    return sorted(points.values())
 
 
 def install(variables: Mapping[str, str]) -> None:

@@ -21,9 +21,9 @@ class FaultyLauncher(Launcher):
     """Starts servers with the faults that their environment variables describe."""
 
     def __init__(self, home: Path) -> None:
-        found = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        python_path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         words, pipe = [sys.executable, "-m", "tests.faults.launcher"], subprocess.PIPE
-        given = environment(home, {"PYTHONPATH": found})
+        given = environment(home, {"PYTHONPATH": python_path})
         self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=given, cwd=home)
         self._one = threading.Lock()
 

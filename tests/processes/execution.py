@@ -38,19 +38,19 @@ class Platform:
         """Turn switches of the platform's policy."""
         self.project.api.put("/policies/platform/platform", {"switches": switches})
 
-    def shell(self, text: str, **asked: Unpack[RunParameters]) -> Run:
+    def shell(self, text: str, **parameters: Unpack[RunParameters]) -> Run:
         """Submit a run of a shell script."""
-        return self.project.function("shell", command=["bash", "-c", text]).run(**asked)
+        return self.project.function("shell", command=["bash", "-c", text]).run(**parameters)
 
     def python(
-        self, text: str, handler: str | None = None, action: Action = "job", **asked: Unpack[RunParameters]
+        self, text: str, handler: str | None = None, action: Action = "job", **parameters: Unpack[RunParameters]
     ) -> Run:
         """Submit a run of a Python file, or of a function in it. The file is sent as it is, unchecked."""
         folder = Path(tempfile.mkdtemp(dir=self.shared))
         (folder / "main.py").write_text(text)
         function = self.project.function("python", source=str(folder / "main.py"))
         function._fields |= {} if handler is None else {"handler": handler}
-        return function.run(action, **asked)
+        return function.run(action, **parameters)
 
     def folder_of(self, run: Run) -> Path:
         """Where the server keeps what belongs to a run."""
@@ -102,10 +102,10 @@ def open_folder(mode: int, owner: int = 0) -> Iterator[Path]:
 def until(check: Callable[[], T], seconds: float = PATIENCE) -> T:
     """The first answer that is true."""
     end = time.monotonic() + seconds
-    while not (found := check()):
+    while not (value := check()):
         assert time.monotonic() < end, f"did not come true within {seconds} s"
         time.sleep(0.01)
-    return found
+    return value
 
 
 def list_files(folder: Path) -> list[Path]:
@@ -150,14 +150,14 @@ def list_folders(machine: Path) -> list[str]:
 
 def find_processes(run_id: str) -> list[int]:
     """The processes of a run that are left: its supervisor, what it started, and what that started."""
-    found = []
+    pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             marked = f"FAIRLEAD_RUN={run_id}".encode() in Path("/proc", name, "environ").read_bytes().split(b"\0")
             named = run_id.encode() in Path("/proc", name, "cmdline").read_bytes()
             if marked or (named and int(name) != os.getpid()):
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def kill_left(run_id: str) -> None:

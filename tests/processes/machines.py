@@ -206,10 +206,12 @@ class Machine:
 
 def environment(home: Path, variables: Variables = None) -> dict[str, str]:
     """The variables of a process: those of this one, without Fairlead's own, and with another home."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    variables_kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))
+    }
+    variables_kept.pop("PYTHONDONTWRITEBYTECODE", None)
     own = {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "PYTHONPYCACHEPREFIX": str(BYTECODE)}
-    return kept | own | dict(variables or {})
+    return variables_kept | own | dict(variables or {})
 
 
 def make_resource(name: str, **fields: Any) -> dict[str, Any]:
@@ -217,8 +219,10 @@ def make_resource(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "requirements": {"resources": {"cpu": 2, "mem": "4Gi"}}} | fields
 
 
-def _find_address(told: str) -> str:
-    return told.split("listening on ", 1)[1].split()[0] if "listening on " in told and told.count("\n") > 1 else ""
+def _find_address(output: str) -> str:
+    return (
+        output.split("listening on ", 1)[1].split()[0] if "listening on " in output and output.count("\n") > 1 else ""
+    )
 
 
 def _is_ready(url: str) -> bool:

@@ -13,9 +13,9 @@ def make_entry(
     name: str, content: bytes = b"", *, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = -1
 ) -> bytes:
     """One entry: a header, and what it is about. The size may be another than it is."""
-    said = tarfile.TarInfo(name)
-    said.type, said.linkname, said.mode, said.size = kind, link, 0o6755, len(content) if size < 0 else size
-    return said.tobuf(tarfile.GNU_FORMAT) + content.ljust(-(-len(content) // BLOCK) * BLOCK, b"\0")
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname, entry.mode, entry.size = kind, link, 0o6755, len(content) if size < 0 else size
+    return entry.tobuf(tarfile.GNU_FORMAT) + content.ljust(-(-len(content) // BLOCK) * BLOCK, b"\0")
 
 
 def zip_entries(*entries: bytes) -> bytes:

@@ -73,8 +73,8 @@ class Neighbors:
         made = {}
         for name in (OURS, THEIRS):
             self.root.post("/roles", {"subject": f"user:{name}-member", "role": "member", "scope": f"project/{name}"})
-            said = {"name": f"{name} laptop", "user": f"{name}-member"}
-            made[name] = str(self.root.post("/tokens", said)["token"])
+            request = {"name": f"{name} laptop", "user": f"{name}-member"}
+            made[name] = str(self.root.post("/tokens", request)["token"])
         return made
 
     def project(self, name: str) -> Project:
@@ -85,19 +85,19 @@ class Neighbors:
         """How the member of a project asks the server."""
         return self.platform.server.client(self.tokens[name])
 
-    def submit(self, project: str, text: str, action: Action = "job", **asked: Unpack[RunParameters]) -> Run:
+    def submit(self, project: str, text: str, action: Action = "job", **parameters: Unpack[RunParameters]) -> Run:
         """A run of a Python file with a function `main`, in a project."""
         file = self.platform.shared / f"{secrets.token_hex(4)}.py"
         file.write_text(textwrap.dedent(text))
-        return self.project(project).function("python", source=str(file), handler="main").run(action, **asked)
+        return self.project(project).function("python", source=str(file), handler="main").run(action, **parameters)
 
     @cached_property
     def tenants(self) -> tuple[Run, Run]:
         """Two runs of bravo: one that goes on, and one that has ended."""
         text = TENANT.format(mark=self.mark, file=FILE, key=intruders.SHARED_KEY)
         volumes = [shared_volume("bravo-volume", "/dataset"), secret_volume("BRAVO_KEY", "/keys")]
-        asked: Any = {"volumes": volumes, "secrets": ["BRAVO_KEY"], "envs": {"PLAIN": f"{self.mark}-env"}}
-        staying, gone = (self.submit(THEIRS, text, inputs={"stays": stays}, **asked) for stays in (True, False))
+        options: Any = {"volumes": volumes, "secrets": ["BRAVO_KEY"], "envs": {"PLAIN": f"{self.mark}-env"}}
+        staying, gone = (self.submit(THEIRS, text, inputs={"stays": stays}, **options) for stays in (True, False))
         assert end(gone)["state"] == "completed", end(gone)
         hear(staying, "settled")
         return staying, gone
@@ -157,16 +157,16 @@ def secret_volume(secret: str, path: str) -> dict[str, Any]:
 
 def look_on(neighbors: Neighbors) -> list[bytes]:
     """Collect the event stream until the server stops."""
-    heard: list[bytes] = []
+    chunks: list[bytes] = []
 
     def hear_all() -> None:
         client = neighbors.client(OURS)
         with contextlib.suppress(httpx2.HTTPError), client, client.stream("GET", "/events") as answer:
-            heard.extend(answer.iter_bytes())
+            chunks.extend(answer.iter_bytes())
 
     threading.Thread(target=hear_all, daemon=True).start()
-    until(lambda: b"event: ready" in b"".join(heard))
-    return heard
+    until(lambda: b"event: ready" in b"".join(chunks))
+    return chunks
 
 
 @contextlib.contextmanager

@@ -45,8 +45,8 @@ def check_manifests(
         where = f"{manifest.get('kind')}/{(manifest.get('metadata') or {}).get('name')}"
         broken = list(check_schema(manifest))
         # Stop at invalid structure: later checks would fail.
-        found = broken or chain.from_iterable(check(manifest) for check in CHECKS)
-        wrong += [f"{where}: {line}" for line in found]
+        errors = broken or chain.from_iterable(check(manifest) for check in CHECKS)
+        wrong += [f"{where}: {line}" for line in errors]
         shapeless = shapeless or bool(broken)
     return wrong if shapeless else [*wrong, *_check_set(manifests), *_check_references(manifests, claims, config_maps)]
 
@@ -194,7 +194,7 @@ def _check_set(manifests: Sequence[Manifest]) -> Iterator[str]:
         chosen = [pod for pod in templates if selector.items() <= pod["metadata"]["labels"].items()]
         ports = [port for pod in chosen for container in pod["spec"]["containers"] for port in container["ports"]]
         for port in service["spec"]["ports"]:
-            if port.get("targetPort") not in [value for found in ports for value in found.values()]:
+            if port.get("targetPort") not in [value for named in ports for value in named.values()]:
                 yield f"Service: nothing listens at {port.get('targetPort')}"
 
 

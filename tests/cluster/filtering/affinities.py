@@ -107,11 +107,11 @@ def make_pod_terms(random: Random, own: dict[str, str]) -> list[JSON]:
 
 def make_spread(random: Random, own: dict[str, str]) -> list[JSON]:
     """How pods are spread, often those with labels of its own. No two have the same key and strictness."""
-    found: dict[tuple[str, str], JSON] = {}
+    constraints: dict[tuple[str, str], JSON] = {}
     for _ in range(random.choice((1, 1, 1, 2))):
-        said = _make_constraint(random, own)
-        found[said["topologyKey"], said["whenUnsatisfiable"]] = said
-    return list(found.values())
+        constraint = _make_constraint(random, own)
+        constraints[constraint["topologyKey"], constraint["whenUnsatisfiable"]] = constraint
+    return list(constraints.values())
 
 
 def make_selector(random: Random, known: Known) -> JSON:
@@ -158,36 +158,36 @@ def _make_pod_term(random: Random, own: dict[str, str]) -> JSON:
 
 def _make_constraint(random: Random, own: dict[str, str]) -> JSON:
     strict = chance(random, 0.85)
-    said: JSON = {
+    constraint: JSON = {
         "maxSkew": random.choice((1, 1, 1, 2, 3)),
         "topologyKey": _pick_domain(random),
         "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
     }
     if chance(random, 0.95):
-        said["labelSelector"] = _select_pods(random, own)
+        constraint["labelSelector"] = _select_pods(random, own)
     if chance(random, 0.1):
-        _add_keys(said, "matchLabelKeys", random.choice(list(POD_LABELS)))
+        _add_keys(constraint, "matchLabelKeys", random.choice(list(POD_LABELS)))
     if strict and chance(random, 0.25):
-        said["minDomains"] = random.randint(1, 4)
+        constraint["minDomains"] = random.randint(1, 4)
     for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if chance(random, 0.3):
-            said[policy] = random.choice(("Honor", "Ignore"))
-    return said
+            constraint[policy] = random.choice(("Honor", "Ignore"))
+    return constraint
 
 
 def merge_keys(terms: list[JSON], own: dict[str, str]) -> list[JSON]:
     """Terms as the API server leaves them: what they say of a pod's own labels is in their selectors."""
     merged = []
     for term in terms:
-        said = [
+        expressions = [
             {"key": key, "operator": operator, "values": [own[key]]}
             for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
             for key in term.get(name, ())
             if key in own
         ]
-        if said:
+        if expressions:
             selector = term["labelSelector"]
-            there = {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *said]}
+            there = {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *expressions]}
             merged.append({**term, "labelSelector": there})
         else:
             merged.append(term)
@@ -199,8 +199,11 @@ def _add_keys(term: JSON, name: str, key: str) -> None:
     selector = term.get("labelSelector")
     if selector is None:
         return
-    there = {*selector.get("matchLabels", ()), *(said["key"] for said in selector.get("matchExpressions", ()))}
-    if key not in there:
+    keys = {
+        *selector.get("matchLabels", ()),
+        *(expression["key"] for expression in selector.get("matchExpressions", ())),
+    }
+    if key not in keys:
         term[name] = [key]
 
 

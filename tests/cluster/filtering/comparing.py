@@ -110,9 +110,9 @@ def find_theirs(answer: JSON) -> Verdict:
     """The scheduler's verdict, in our words."""
     everywhere = {str(REFUSED[plugin]) for plugin in answer["refused"]}
     nodes = {}
-    for name, said in answer["nodes"].items():
-        found = {_name_cause(plugin, reason) for plugin, reasons in said.items() for reason in reasons}
-        nodes[name] = _leave_out_hidden(everywhere | found, answer)
+    for name, reasons_by_plugin in answer["nodes"].items():
+        causes = {_name_cause(plugin, reason) for plugin, reasons in reasons_by_plugin.items() for reason in reasons}
+        nodes[name] = _leave_out_hidden(everywhere | causes, answer)
     return Verdict(nodes, answer["error"])
 
 
@@ -181,15 +181,15 @@ def _name_cause(plugin: str, words: str) -> str:
 
 def _sum_up(reasons: Iterable[Reason]) -> set[str]:
     """Our causes. Of the rules by which pods are spread, the scheduler tells only the first that is broken."""
-    found: set[str] = set()
+    causes: set[str] = set()
     spreads = False
     for reason in reasons:
         if reason.cause in SPREADING:
             if spreads:
                 continue
             spreads = True
-        found.add(f"{reason.cause} {reason.resource}" if reason.cause is Cause.AMOUNT else str(reason.cause))
-    return found
+        causes.add(f"{reason.cause} {reason.resource}" if reason.cause is Cause.AMOUNT else str(reason.cause))
+    return causes
 
 
 def _leave_out_hidden(causes: set[str], answer: JSON) -> Causes:

@@ -91,12 +91,12 @@ def make_statuses(random: Random, containers: list[JSON]) -> list[JSON]:
     for container in containers:
         status: JSON = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}
         status |= {"restartCount": 0}
-        asked = container.get("resources", {}).get("requests", {})
-        sized = {key: value for key, value in asked.items() if key in ("cpu", "memory")}
+        requests = container.get("resources", {}).get("requests", {})
+        sized = {key: value for key, value in requests.items() if key in ("cpu", "memory")}
         if chance(random, 0.8):
-            status["resources"] = {"requests": asked | _resize(random, sized)}
+            status["resources"] = {"requests": requests | _resize(random, sized)}
         if chance(random, 0.8):
-            status["allocatedResources"] = asked | _resize(random, sized)
+            status["allocatedResources"] = requests | _resize(random, sized)
         statuses.append(status)
     return statuses
 

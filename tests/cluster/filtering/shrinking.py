@@ -21,11 +21,11 @@ def shrink(case: JSON, scheduler: Scheduler) -> JSON:
     found_first = compare(case)
     if not found_first:  # the scheduler has said something else before
         return case
-    fails = any(said.startswith(WE_FAIL) for said in found_first)
+    fails = any(line.startswith(WE_FAIL) for line in found_first)
 
     def disagrees(smaller: JSON) -> bool:
         found = compare(smaller)
-        return bool(found) and fails == any(said.startswith(WE_FAIL) for said in found)
+        return bool(found) and fails == any(line.startswith(WE_FAIL) for line in found)
 
     return leave_out(case, disagrees)
 

@@ -183,13 +183,13 @@ class Storage:
         terms = []
         for _ in range(random.choice((1, 1, 2))):
             keys = random.sample(list(known), random.choice((1, 1, 2)))
-            said = [
+            topologies = [
                 {"key": key, "values": sorted(random.sample(known[key], random.choice((1, 2))))} for key in sorted(keys)
             ]
-            terms.append({"matchLabelExpressions": said})
+            terms.append({"matchLabelExpressions": topologies})
         return terms if len({json.dumps(term) for term in terms}) == len(terms) else terms[:1]
 
 
-def _make_class(name: str, provisioner: str, **said: Any) -> JSON:
+def _make_class(name: str, provisioner: str, **fields: Any) -> JSON:
     body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
-    return body | {"provisioner": provisioner, "reclaimPolicy": "Delete"} | said
+    return body | {"provisioner": provisioner, "reclaimPolicy": "Delete"} | fields

@@ -29,7 +29,7 @@ class Places:
             return text
         paths = sorted(self.folders, key=len, reverse=True)
         pattern = r"(?<![\w./-])(" + "|".join(map(re.escape, paths)) + r")(?![\w.-])"
-        return re.sub(pattern, lambda found: str(self.folders[found[1]]), text)
+        return re.sub(pattern, lambda matched: str(self.folders[matched[1]]), text)
 
 
 async def make_volumes(api: Api, pod: Object, folder: Path) -> dict[str, Path]:
@@ -69,7 +69,7 @@ async def make_environment(api: Api, pod: Object, container: Object) -> dict[str
 def expand(text: str, values: Mapping[str, str]) -> str:
     """A text with every $(NAME) replaced; a name that is not known stays as it is, and $$ is a dollar."""
     pattern = r"\$\$|\$\(([\w.-]+)\)"
-    return re.sub(pattern, lambda found: "$" if found[0] == "$$" else values.get(found[1], found[0]), text)
+    return re.sub(pattern, lambda matched: "$" if matched[0] == "$$" else values.get(matched[1], matched[0]), text)
 
 
 async def _make_volume(api: Api, pod: Object, volume: Object, folder: Path) -> Path:
@@ -93,17 +93,17 @@ async def _make_volume(api: Api, pod: Object, volume: Object, folder: Path) -> P
     return folder
 
 
-def _write(folder: Path, found: Mapping[str, bytes], source: Object, told: str, volume: str) -> None:
+def _write(folder: Path, contents: Mapping[str, bytes], source: Object, description: str, volume: str) -> None:
     """Write the keys of a ConfigMap or a Secret, all or those that are named."""
-    named = {item["key"]: item["path"] for item in source.get("items", ())} or {key: key for key in found}
+    named = {item["key"]: item["path"] for item in source.get("items", ())} or {key: key for key in contents}
     for key, path in named.items():
-        if key not in found:
+        if key not in contents:
             if source.get("optional"):
                 continue
-            wrong = f"references non-existent {told.split()[0]} key: {key}"
+            wrong = f"references non-existent {description.split()[0]} key: {key}"
             raise NotYet(f'MountVolume.SetUp failed for volume "{volume}" : {wrong}')
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(found[key])
+        (folder / path).write_bytes(contents[key])
     folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -126,8 +126,8 @@ async def _value(api: Api, pod: Object, variable: Object) -> str | None:
 
 def _field(pod: Object, path: str) -> str:
     """A field of the pod itself."""
-    if found := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
-        return str(pod["metadata"].get(found[1], {}).get(found[2], ""))
+    if matched := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
+        return str(pod["metadata"].get(matched[1], {}).get(matched[2], ""))
     value: Any = pod
     for part in path.split(".") if path else ():
         value = value.get(part, {})

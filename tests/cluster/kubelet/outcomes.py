@@ -44,10 +44,10 @@ def outcome_of(pod: Object, image: str, registered: Mapping[str, Outcome]) -> Ou
     """The simulated outcome of an image; None if the container executes its command."""
     if image in registered:
         return registered[image]
-    said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
-    if said is None and not image.startswith(HOST):
+    annotation = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if annotation is None and not image.startswith(HOST):
         return None
-    name = said or re.split("[:@]", image.removeprefix(HOST))[0].rpartition("/")[2]
+    name = annotation or re.split("[:@]", image.removeprefix(HOST))[0].rpartition("/")[2]
     if exits := re.fullmatch(r"exit-(\d+)", name):
         return Outcome("exit", int(exits[1]), log=f"going to exit with {exits[1]}\n")
     return NAMED[name]

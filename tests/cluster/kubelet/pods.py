@@ -299,13 +299,15 @@ class Pod:
 
     def _conditions(self, ready: bool) -> list[Object]:
         """Report the status of the pod. The time of a condition is the time of its last change."""
-        said = statuses.conditions(self.phase, ready, evicted=self.done and self._verdict.get("reason") == "Evicted")
-        for condition in said:
+        conditions = statuses.conditions(
+            self.phase, ready, evicted=self.done and self._verdict.get("reason") == "Evicted"
+        )
+        for condition in conditions:
             before = self._said.get(condition["type"])
             if before is not None and before["status"] == condition["status"]:
                 condition["lastTransitionTime"] = before["lastTransitionTime"]
-        self._said = {condition["type"]: condition for condition in said}
-        return said
+        self._said = {condition["type"]: condition for condition in conditions}
+        return conditions
 
     async def _tell(self, reason: str, message: str) -> None:
         """Write a warning event about the pod, once."""

@@ -21,9 +21,17 @@ def waiting(reason: str, message: str = "") -> Object:
 def terminated(ended: Ended, identity: str, started: str, message: str) -> Object:
     """The state of a container that has ended."""
     cut = message.encode()[:LONGEST_MESSAGE].decode("utf-8", "ignore")
-    told = {"message": cut} if cut else {}
+    message_field = {"message": cut} if cut else {}
     times = {"startedAt": started, "finishedAt": now()}
-    return {"terminated": {"exitCode": ended.code, "reason": ended.reason, "containerID": identity, **times, **told}}
+    return {
+        "terminated": {
+            "exitCode": ended.code,
+            "reason": ended.reason,
+            "containerID": identity,
+            **times,
+            **message_field,
+        }
+    }
 
 
 def container_status(container: Object, state: Object, last: Object, restarts: int, ready: bool) -> Object:
@@ -52,11 +60,13 @@ def conditions(phase: str, ready: bool, *, evicted: bool = False) -> list[Object
     """The status of a pod, including the conditions of the scheduler."""
     done = phase == "Succeeded"
     reason = "PodCompleted" if done else None if ready else "ContainersNotReady"
-    said: list[tuple[str, bool, str | None]] = [
+    states: list[tuple[str, bool, str | None]] = [
         ("PodReadyToStartContainers", phase == "Running", None),
         ("Initialized", True, "PodCompleted" if done else None),
         ("Ready", ready, reason),
         ("ContainersReady", ready, reason),
     ]
-    said += [("DisruptionTarget", True, "TerminationByKubelet")] if evicted else []
-    return [{"type": kind, "status": str(true), "lastTransitionTime": now(), "reason": why} for kind, true, why in said]
+    states += [("DisruptionTarget", True, "TerminationByKubelet")] if evicted else []
+    return [
+        {"type": kind, "status": str(true), "lastTransitionTime": now(), "reason": why} for kind, true, why in states
+    ]

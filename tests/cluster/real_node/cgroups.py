@@ -46,8 +46,8 @@ def find() -> list[Hierarchy]:
         for mount in mounts
         if mount[2] == "cgroup2"
     ]
-    found = (first, second[:1])
-    return next((version for version in found if any("memory" in each.controllers for each in version)), [])
+    cgroups = (first, second[:1])
+    return next((version for version in cgroups if any("memory" in each.controllers for each in version)), [])
 
 
 def make(name: str, hierarchies: Sequence[Hierarchy]) -> None:
@@ -104,9 +104,9 @@ def is_alive(process: str) -> bool:
 
 def _hand_down(parent: Path) -> None:
     """Let those below have controllers of version 2, as far as they have them not."""
-    there, given = (
+    available, given = (
         (parent / f"cgroup.{name}").read_text("utf-8").split() for name in ("controllers", "subtree_control")
     )
     for name in NEEDED:
-        if name in there and name not in given:
+        if name in available and name not in given:
             (parent / "cgroup.subtree_control").write_text(f"+{name}", "utf-8")

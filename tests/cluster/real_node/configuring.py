@@ -32,8 +32,8 @@ conf_dir = "{here}/cni"
 
 def write_configuration(folder: Path, network: Network, port: int) -> None:
     """Write all configuration files into a folder that contains ca.crt, kubelet.crt and kubelet.key."""
-    said = {"socket": SOCKET, "pause": images.PAUSE, "plugins": PLUGINS, "here": HERE, "address": network.there}
-    (folder / "containerd.toml").write_text(CONTAINERD.format(**said), "utf-8")
+    values = {"socket": SOCKET, "pause": images.PAUSE, "plugins": PLUGINS, "here": HERE, "address": network.there}
+    (folder / "containerd.toml").write_text(CONTAINERD.format(**values), "utf-8")
     (folder / "cni").mkdir()
     (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(network)), "utf-8")
     (folder / "kubelet.json").write_text(json.dumps(_kubelet(network, port)), "utf-8")

@@ -25,14 +25,14 @@ def keep(kind: str, source: str, write: Callable[[Path], None], variables: Mappi
     for file in (Path(source), Path(__file__), Path("/etc/os-release")):
         digest.update(file.read_bytes() + b"\0")
     cache = variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or Path.home()) / ".cache"
-    kept = Path(cache) / "fairlead" / f"{kind}-{digest.hexdigest()[:12]}"
-    if not kept.exists():
-        print(f"making {kind} for the tests of real pods, once (half a minute or so): {kept}", flush=True)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as aside:
-            write(Path(aside) / kept.name)
-            (Path(aside) / kept.name).rename(kept)
-    return kept
+    target = Path(cache) / "fairlead" / f"{kind}-{digest.hexdigest()[:12]}"
+    if not target.exists():
+        print(f"making {kind} for the tests of real pods, once (half a minute or so): {target}", flush=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as aside:
+            write(Path(aside) / target.name)
+            (Path(aside) / target.name).rename(target)
+    return target
 
 
 def write_tree(names: Sequence[str], file: Path, more: Sequence[tarfile.TarInfo] = ()) -> None:
@@ -57,31 +57,31 @@ def _download(names: Sequence[str], folder: Path) -> list[Path]:
     """Packages, and whatever they depend on: as for a machine on which nothing is installed."""
     (folder / "partial").mkdir()
     (folder / "status").touch()
-    told = {"Dir::State::status": folder / "status", "Dir::Cache::archives": folder, "APT::Sandbox::User": "root"}
-    install = [*INSTALL, *(f"--option={name}={value}" for name, value in told.items()), "install", *names]
-    said = ""
+    options = {"Dir::State::status": folder / "status", "Dir::Cache::archives": folder, "APT::Sandbox::User": "root"}
+    install = [*INSTALL, *(f"--option={name}={value}" for name, value in options.items()), "install", *names]
+    error = ""
     for command in (install, UPDATE, install):  # a machine that asked long ago what there is has to ask first
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if ended.returncode == 0 and command is install:
             return sorted(folder.glob("*.deb"))
-        said = ended.stderr.strip() or said
-    raise Missing(f"apt-get did not get {', '.join(names)}: {' '.join(said.split())[-400:]}")
+        error = ended.stderr.strip() or error
+    raise Missing(f"apt-get did not get {', '.join(names)}: {' '.join(error.split())[-400:]}")
 
 
 def _add_files(tree: tarfile.TarFile, package: Path) -> None:
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as unpacking:
-        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as found:
-            for member in _merged(found):
-                tree.addfile(member, found.extractfile(member) if member.isreg() else None)
+        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
+            for member in _merged(archive):
+                tree.addfile(member, archive.extractfile(member) if member.isreg() else None)
         assert unpacking.stdout is not None
         unpacking.stdout.read()  # what pads the archive
     assert unpacking.returncode == 0, f"{package.name} cannot be unpacked"
 
 
-def _merged(found: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _merged(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """The members of a package under the names that they have where MERGED are links."""
-    for member in found:
+    for member in archive:
         member.name = _below_usr(member.name)
         if member.islnk():
             member.linkname = _below_usr(member.linkname)
