@@ -75,10 +75,10 @@ class KubernetesBench:
         connection = Connection(self.plane.url, ca=Path(self.plane.authority).read_text(), token=self.plane.token)
         config = {"objects": timedelta(hours=1), **config}
         folder = self.folder / str(len(self.opened))
-        kept = ExecutorConfig(
+        executor_config = ExecutorConfig(
             self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **config
         )
-        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, kept, self.told.append)
+        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, executor_config, self.told.append)
         self.opened.append(executor)
         wait_until(lambda: executor.is_ready)
         return executor

@@ -121,9 +121,9 @@ def _find_go(variables: Mapping[str, str], program: Program) -> str:
     if go is None:
         raise Missing(f"Go is required to build {title}: {suggestion}")
     result = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
-    found = result.stdout.strip().removeprefix("go")
-    if _numbers(found) < _numbers(needed):
-        raise Missing(f"Go {found or '?'} is too old to build {title}: {suggestion}")
+    installed = result.stdout.strip().removeprefix("go")
+    if _numbers(installed) < _numbers(needed):
+        raise Missing(f"Go {installed or '?'} is too old to build {title}: {suggestion}")
     return go
 
 

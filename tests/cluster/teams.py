@@ -48,7 +48,7 @@ class Team:
         explanation: dict[str, Any] = self.platform.api("GET", f"/runs/{run}/why")
         return explanation
 
-    def until_told(self, run: str, *words: str) -> list[str]:
+    def until_details(self, run: str, *words: str) -> list[str]:
         """Wait until the details of a run contain all given words, and return them."""
         return wait_for(  # type: ignore[no-any-return]
             lambda: self.why(run)["details"],

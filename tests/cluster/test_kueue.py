@@ -82,7 +82,7 @@ def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
     status = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
     assert (status["state"], status["reason"]) == ("pending", "Queued")
     one, other = sorted((team.job_name(first), team.job_name(second)))  # of those of one second
-    lines = team.until_told(third, "Kueue reports: ")
+    lines = team.until_details(third, "Kueue reports: ")
     assert lines == [
         f"needs 4 GPUs; 8 of 8 in use in ClusterQueue {team.pool}",
         f"GPUs in use by run {one} (4) and run {other} (4)",
@@ -105,10 +105,10 @@ def test_runs_ahead_and_runs_using_the_quota_are_named_to_users_with_access(team
     # Of those that came in the same second, Kueue takes any first.
     before = [team.submit(4, "before", priority_class=HIGH), other.submit(2, "between", priority_class=LOW)]
     for run in before:
-        team.until_told(run, "Kueue reports: ")
+        team.until_details(run, "Kueue reports: ")
     last = other.submit(8, "last")
     behind = f"behind run {team.job_name(before[0])} and run {other.job_name(before[1])}; workloads that fit"
-    lines = other.until_told(last, behind, f"run {team.job_name(holder)} (8)")
+    lines = other.until_details(last, behind, f"run {team.job_name(holder)} (8)")
     assert f"position 3 in ClusterQueue {team.pool}, {behind} may start earlier" in lines
     assert (other.why(last)["ahead"], other.why(last)["position"]) == (2, 3)
     vera = {"subject": "user:vera", "role": "viewer", "scope": f"project/{other.name}"}
@@ -128,10 +128,10 @@ def test_waiting_run_with_higher_priority_starts_first(team: Team) -> None:
     holder = team.submit(8)
     team.platform.until(holder, "running")
     low = team.submit(8, "low", priority_class=LOW)
-    team.until_told(low, FIRST)
+    team.until_details(low, FIRST)
     high = team.submit(8, "high", priority_class=HIGH)
-    team.until_told(high, FIRST)
-    team.until_told(low, f"position 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
+    team.until_details(high, FIRST)
+    team.until_details(low, f"position 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
     team.stop(holder)
     team.platform.until(high, "running")
     assert team.platform.show(low)["state"] == "pending"
@@ -213,7 +213,7 @@ def test_preempted_run_waits_and_runs_again(platform: Platform, kueue: Kueue) ->
     words = "preempted by a run with higher priority; waiting in queue default"
     assert (status["state"], status["message"].startswith(words)) == ("pending", True)
     platform.until(high, "running")
-    team.until_told(low, f"GPUs in use by run {team.job_name(high)} (8)", FIRST)
+    team.until_details(low, f"GPUs in use by run {team.job_name(high)} (8)", FIRST)
     team.stop(high)
     platform.until(low, "running")
     assert "pending Preempted" in team.history(low)
@@ -225,7 +225,7 @@ def test_removed_workload_is_recreated_and_the_run_continues(team: Team, kueue: 
     running = team.submit(8, "running")
     team.platform.until(running, "running")
     waiting = team.submit(8, "waiting")
-    team.until_told(waiting, FIRST)
+    team.until_details(waiting, FIRST)
     before = {item["metadata"]["uid"] for item in kueue.workloads(team.namespace)}
     for item in kueue.workloads(team.namespace):
         team.platform.admin.delete(f"{kueues.PATH}/namespaces/{team.namespace}/workloads/{item['metadata']['name']}")
@@ -245,9 +245,9 @@ def test_restarted_server_finds_waiting_runs(team: Team) -> None:
     holder = team.submit(8)
     team.platform.until(holder, "running")
     waiting = team.submit(8)
-    team.until_told(waiting, FIRST)
+    team.until_details(waiting, FIRST)
     team.platform.restart()
-    team.until_told(waiting, f"GPUs in use by run {team.job_name(holder)} (8)", FIRST)
+    team.until_details(waiting, f"GPUs in use by run {team.job_name(holder)} (8)", FIRST)
     team.stop(holder)
     team.platform.until(waiting, "running")
     assert team.history(waiting) == ["queued Queued", "pending Queued", "running Running"]
@@ -258,7 +258,7 @@ def test_waiting_run_that_is_stopped_leaves_no_objects(team: Team, kueue: Kueue)
     holder = team.submit(8)
     team.platform.until(holder, "running")
     waiting = team.submit(8)
-    team.until_told(waiting, FIRST)
+    team.until_details(waiting, FIRST)
     team.stop(waiting)
     assert len(until(lambda: _only(kueue.workloads(team.namespace)))) == 1
     team.stop(holder)
@@ -268,7 +268,7 @@ def test_waiting_run_that_is_stopped_leaves_no_objects(team: Team, kueue: Kueue)
 def test_runs_wait_while_kueue_is_down_and_continue_afterwards(team: Team, kueue: Kueue) -> None:
     running, unwanted = team.submit(4), team.submit(8, "unwanted")
     team.platform.until(running, "running")
-    team.until_told(unwanted, FIRST)
+    team.until_details(unwanted, FIRST)
     kueue.stop()
     try:
         waiting = team.submit(4)
@@ -297,7 +297,7 @@ def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
     platform.until(holder, "running")
     waiting = team.submit(8)
     wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waiting in queue default of the cluster")
-    (trouble,) = team.until_told(waiting, "the queue cannot be read: ")
+    (trouble,) = team.until_details(waiting, "the queue cannot be read: ")
     assert "cannot list resource" in trouble
     checks = {check["name"]: check for check in platform.api("POST", "/clusters/blind/check")}
     assert checks["permissions"]["state"] == "problem"

@@ -206,12 +206,10 @@ class Machine:
 
 def environment(home: Path, variables: Variables = None) -> dict[str, str]:
     """The variables of a process: those of this one, without Fairlead's own, and with another home."""
-    variables_kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))
-    }
-    variables_kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))}
+    inherited.pop("PYTHONDONTWRITEBYTECODE", None)
     own = {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "PYTHONPYCACHEPREFIX": str(BYTECODE)}
-    return variables_kept | own | dict(variables or {})
+    return inherited | own | dict(variables or {})
 
 
 def make_resource(name: str, **fields: Any) -> dict[str, Any]:

@@ -66,8 +66,8 @@ def check_schema(manifest: Manifest) -> Iterator[str]:
         yield f"{size} bytes are more than a cluster can store"
     if plain != manifest:
         yield "is not plain JSON: a key or a value changes when it is written"
-    for found in _schema(manifest["apiVersion"], manifest["kind"]).iter_errors(plain):
-        yield f"{'.'.join(map(str, found.instance_path))}: {found.message[:300]}"
+    for violation in _schema(manifest["apiVersion"], manifest["kind"]).iter_errors(plain):
+        yield f"{'.'.join(map(str, violation.instance_path))}: {violation.message[:300]}"
 
 
 def _check_metadata(manifest: Manifest) -> Iterator[str]:

@@ -187,8 +187,8 @@ def merge_keys(terms: list[JSON], own: dict[str, str]) -> list[JSON]:
         ]
         if expressions:
             selector = term["labelSelector"]
-            there = {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *expressions]}
-            merged.append({**term, "labelSelector": there})
+            combined = {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *expressions]}
+            merged.append({**term, "labelSelector": combined})
         else:
             merged.append(term)
     return merged
