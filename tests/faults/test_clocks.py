@@ -22,7 +22,7 @@ from fairlead.model.records import RunRecord, ServerRecord
 from tests.controllers.test_idle_culling import NOTEBOOK
 from tests.making import PYTHON
 from tests.services.executing import HOME, Platform
-from tests.services.worlds import make_asked
+from tests.services.worlds import make_request
 
 HOURS, DAYS, YEAR = timedelta(hours=1), timedelta(days=1), timedelta(days=365)
 SOON = timedelta(seconds=runs.RESYNC_SECONDS + 1)
@@ -132,7 +132,7 @@ def test_clock_set_back_deletes_nothing(platform: Platform) -> None:
 
 def test_schedule_continues_after_a_short_jump_of_a_year(platform: Platform) -> None:
     services, clock = platform.world.services, platform.world.clock
-    services.schedules.create(platform.world.root, HOME, make_asked(function=PYTHON, schedule="0 6 * * *"))
+    services.schedules.create(platform.world.root, HOME, make_request(function=PYTHON, schedule="0 6 * * *"))
     scheduler = Scheduler(platform.world.store, services.schedules.submit_due_runs, clock)
     jump(platform, YEAR)
     scheduler.submit_due()

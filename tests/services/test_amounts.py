@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from fairlead.errors import RequestRejected
 from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.parsing import violations_of
-from tests.services.worlds import World, refused
+from tests.services.worlds import World, rejection_rules
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_gpu_memory_limit_above_the_request_needs_the_switch(world: World) -> No
     gpu = {"devices": 1, "memory": {"request": "10GB", "limit": "20GB"}}
     with pytest.raises(RequestRejected) as caught:
         world.offer("gpu", resources={"gpu": gpu})
-    assert refused(caught) == [("requirements.resources.gpu.memory.limit", "gpu_memory_limits")]
+    assert rejection_rules(caught) == [("requirements.resources.gpu.memory.limit", "gpu_memory_limits")]
     world.put_policy(switches={"gpu_memory_limits": True})
     assert world.offer("gpu", resources={"gpu": gpu}).revision == 1
     assert world.preview(profile="gpu")["violations"] == []
@@ -79,7 +79,7 @@ def test_gpu_share_is_rejected_if_the_only_reachable_cluster_has_whole_gpus(worl
     share = {"gpu": {"devices": 1, "memory": "50%"}}
     with pytest.raises(RequestRejected) as caught:
         world.offer("half", scope="project/default", resources=share)
-    assert refused(caught) == [("requirements.resources.gpu.memory", "gpu_sharing")]
+    assert rejection_rules(caught) == [("requirements.resources.gpu.memory", "gpu_sharing")]
     world.offer("half", resources=share)  # somewhere on the platform it can be used
     assert world.preview("project/default", profile="half")["violations"]
     assert world.preview(profile="half")["violations"] == []
@@ -131,4 +131,4 @@ def test_invalid_amounts_are_rejected_with_a_hint(resources: Any) -> None:
 def test_gpu_as_an_extended_resource_is_rejected(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.offer("sly", resources={"extended": {"nvidia.com/gpu": 8}})
-    assert refused(caught) == [("requirements.resources.extended.nvidia.com/gpu", "gpu_as_extended")]
+    assert rejection_rules(caught) == [("requirements.resources.extended.nvidia.com/gpu", "gpu_as_extended")]

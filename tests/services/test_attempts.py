@@ -16,8 +16,8 @@ from fairlead.services.executions import Executions
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform
-from tests.services.test_run_uploads import kept, put
-from tests.services.worlds import call_as, refused, says
+from tests.services.test_run_uploads import put, stored_files
+from tests.services.worlds import call_as, rejection_rules, says
 
 
 def begin(platform: Platform, **asked: Any) -> str:
@@ -56,12 +56,12 @@ def read(platform: Platform, run: str, cursor: int | None = None, attempt: int |
 
 def read_all(platform: Platform, run: str, cursor: int | None = None, attempt: int | None = None) -> list[str]:
     """A log from a cursor on, up to its end or to what is there."""
-    found: list[str] = []
+    lines: list[str] = []
     while True:
         page = read(platform, run, cursor, attempt)
-        found += [entry.data.decode() for entry in page.entries]
+        lines += [entry.data.decode() for entry in page.entries]
         if page.complete or not page.entries:
-            return found
+            return lines
         cursor = page.cursor
 
 
@@ -146,7 +146,7 @@ def test_unknown_cursor_is_a_violation(platform: Platform, cursor: int) -> None:
     run = begin(platform)
     with pytest.raises(RequestRejected) as caught:
         read(platform, run, cursor)
-    assert refused(caught) == [("cursor", "cursor")]
+    assert rejection_rules(caught) == [("cursor", "cursor")]
 
 
 def test_cursor_of_another_attempt_is_a_violation(platform: Platform) -> None:
@@ -301,7 +301,10 @@ def test_token_of_an_attempt_expires_with_it(platform: Platform) -> None:
         platform.world.services.run_uploads.code(first, run)
     assert platform.world.services.run_uploads.code(second, run) == CODE
     put(platform, second, run, "output/a", b"second")
-    assert (kept(platform, run), kept(platform, f"{run}-2")) == ({"output/a": b"first"}, {"output/a": b"second"})
+    assert (stored_files(platform, run), stored_files(platform, f"{run}-2")) == (
+        {"output/a": b"first"},
+        {"output/a": b"second"},
+    )
 
 
 @pytest.mark.every_store
@@ -312,7 +315,7 @@ def test_files_are_deleted_with_their_run_or_with_one_attempt(platform: Platform
     for execution in executions:
         with store.recording() as tx:
             save_file(tx, execution, "output/a", execution.encode(), now)
-    assert [kept(platform, execution) for execution in executions] == [
+    assert [stored_files(platform, execution) for execution in executions] == [
         {"output/a": execution.encode()} for execution in executions
     ]
     platform.executor.end(run)

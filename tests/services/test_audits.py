@@ -14,7 +14,7 @@ from fairlead.model.roles import Grant
 from fairlead.model.scopes import Project
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
-from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, listing, make_asked
+from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, listing, make_request
 
 WHO = call_as("root", address="10.1.2.3", request_id="r-77")
 Act = Callable[[World, Call], Any]
@@ -206,7 +206,7 @@ def test_change_that_fails_halfway_is_not_audited(world: World) -> None:
     with pytest.raises(FairleadError):
         world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
     with pytest.raises(FairleadError):
-        world.services.runs.submit(world.root, FOREST, make_asked(profile="nothing"))
+        world.services.runs.submit(world.root, FOREST, make_request(profile="nothing"))
     assert world.audit() == before
 
 
@@ -225,7 +225,7 @@ def test_audit_can_be_filtered_by_every_column(world: World) -> None:
     furnish(world)
     world.clock.pass_by(days=2)
     ada = world.grant("ada", "admin", VISION)
-    run = world.services.runs.submit(replace(ada, address="10.9.9.9", request_id="r-5"), FOREST, make_asked())
+    run = world.services.runs.submit(replace(ada, address="10.9.9.9", request_id="r-5"), FOREST, make_request())
     page = world.services.audits.page
     for asked in (
         {"user": "ada"},

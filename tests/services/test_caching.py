@@ -16,7 +16,18 @@ from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
 from fairlead.services.config_files import ApplyOptions
 from fairlead.services.unit_of_work import UnitOfWork
-from tests.services.worlds import FOREST, LAKE, MAIN, VISION, World, found, found_world, listing, make_world, setting
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    MAIN,
+    VISION,
+    World,
+    finding_rules,
+    found_world,
+    listing,
+    make_world,
+    setting,
+)
 
 pytestmark = pytest.mark.every_store
 
@@ -52,7 +63,7 @@ def cpu(world: World, **asked: Any) -> Any:
 
 def broken(world: World, **asked: Any) -> list[str]:
     """The rules that a run would break."""
-    return [rule for _, rule in found(world.preview(**asked)["violations"])]
+    return [rule for _, rule in finding_rules(world.preview(**asked)["violations"])]
 
 
 def narrow(world: World) -> None:

@@ -6,7 +6,7 @@ from fairlead.errors import RequestRejected
 from fairlead.model.compute_resources import ComputeResource, Template
 from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
-from tests.services.worlds import FOREST, VISION, World, listing, refused
+from tests.services.worlds import FOREST, VISION, World, listing, rejection_rules
 
 
 def test_check_reports_what_create_would_reject_and_stores_nothing(world: World) -> None:
@@ -18,7 +18,7 @@ def test_check_reports_what_create_would_reject_and_stores_nothing(world: World)
     ]
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.create(world.root, asset)
-    assert refused(caught) == [("requirements.resources.gpu.devices", "max")]
+    assert rejection_rules(caught) == [("requirements.resources.gpu.devices", "max")]
     assert world.services.compute_resources.page(world.root, listing()).items == []
 
 
@@ -29,10 +29,10 @@ def test_check_describes_the_pod_with_effective_defaults(world: World) -> None:
     asked = {"name": "big", "scope": FOREST, "requirements": {"resources": {"gpu": 2, "mem": "4Gi"}}}
     checked = world.services.compute_resources.check(world.root, ComputeResource.model_validate(asked))
     assert [item.rule for item in checked.findings] == ["max"]
-    told = {(item.path, item.kind, item.text) for item in checked.sentences}
-    assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in told
-    assert ("resources.cpu", "note", "(department/vision policy default)") in told
-    assert ("resources.mem.limits", "risk", "Killed above 8 GiB (out of memory).") in told
+    sentences = {(item.path, item.kind, item.text) for item in checked.sentences}
+    assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in sentences
+    assert ("resources.cpu", "note", "(department/vision policy default)") in sentences
+    assert ("resources.mem.limits", "risk", "Killed above 8 GiB (out of memory).") in sentences
 
 
 def test_check_names_only_visible_clusters(world: World) -> None:
@@ -47,8 +47,8 @@ def test_check_names_only_visible_clusters(world: World) -> None:
 def test_template_is_checked_with_its_compute_resource(world: World) -> None:
     world.offer("big", resources={"gpu": 2})
     template = Template.model_validate({"name": "start", "requirements": {"profile": "big"}})
-    told = {
+    sentences = {
         (item.path, item.kind, item.text) for item in world.services.templates.check(world.root, template).sentences
     }
-    assert ("profile", "gets", "Uses compute resource big by default.") in told
-    assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in told
+    assert ("profile", "gets", "Uses compute resource big by default.") in sentences
+    assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in sentences

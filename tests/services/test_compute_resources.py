@@ -15,10 +15,10 @@ from tests.services.worlds import (
     VISION,
     World,
     call_as,
-    found,
+    finding_rules,
     listing,
     names,
-    refused,
+    rejection_rules,
     says,
     setting,
     users_of,
@@ -102,7 +102,7 @@ def test_invalid_edit_is_rejected_and_changes_nothing(world: World, change: dict
     world.offer("big")
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.edit(world.root, "big", change)
-    assert refused(caught) == expected
+    assert rejection_rules(caught) == expected
     assert world.services.compute_resources.get(world.root, "big").revision == 1
 
 
@@ -115,7 +115,7 @@ def test_edit_accepts_camel_case_fields(world: World) -> None:
 def test_revision_is_read_only(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.offer("big", revision=7)
-    assert refused(caught) == [("revision", "read_only")]
+    assert rejection_rules(caught) == [("revision", "read_only")]
 
 
 @pytest.mark.every_store
@@ -203,7 +203,7 @@ def test_copy_is_independent_and_can_differ(world: World) -> None:
     assert copy.id != first.id
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.copy(world.root, "big", {"description": "x"})
-    assert refused(caught) == [("name", "required")]
+    assert rejection_rules(caught) == [("name", "required")]
 
 
 def test_archived_compute_resource_is_hidden_and_replaced_by_its_successor_with_a_warning(world: World) -> None:
@@ -214,8 +214,8 @@ def test_archived_compute_resource_is_hidden_and_replaced_by_its_successor_with_
     assert names(services.compute_resources.page(root, listing()).items) == ["new"]
     assert names(services.compute_resources.page(root, listing(archived="true")).items) == ["old"]
     plan = world.preview(profile="old")
-    assert found(plan["violations"]) == []
-    assert ("profile", "archived") in found(plan["warnings"])
+    assert finding_rules(plan["violations"]) == []
+    assert ("profile", "archived") in finding_rules(plan["warnings"])
     assert "compute resource old is archived; its successor new is used" in [w["message"] for w in plan["warnings"]]
     assert setting(plan, "resources.cpu.requests") == "2"
     run = world.submit(profile="old")
@@ -236,7 +236,7 @@ def test_archived_compute_resource_without_a_successor_is_a_violation_with_alter
     world.offer("new")
     world.services.compute_resources.archive(world.root, "old", None)
     violations = world.preview(profile="old")["violations"]
-    assert found(violations) == [("profile", "archived")]
+    assert finding_rules(violations) == [("profile", "archived")]
     assert "new" in violations[0]["hint"]
 
 
@@ -265,7 +265,7 @@ def test_unsuitable_successor_is_rejected(world: World, successor: str, message:
     world.services.compute_resources.archive(world.root, "gone", None)
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.archive(world.root, "old", successor)
-    assert refused(caught) == [("successor", "successor")]
+    assert rejection_rules(caught) == [("successor", "successor")]
     assert caught.value.violations[0].message == message
 
 
@@ -340,7 +340,7 @@ def test_compute_resource_is_visible_within_its_scope(world: World) -> None:
     for name in ("other", "far"):
         with pytest.raises(NotFound):
             world.services.compute_resources.get(vic, name)
-        assert found(world.preview(profile=name)["violations"]) == [("profile", "unknown_profile")]
+        assert finding_rules(world.preview(profile=name)["violations"]) == [("profile", "unknown_profile")]
     for name in ("all", "dept", "mine"):
         assert world.preview(profile=name)["violations"] == []
 
@@ -355,7 +355,7 @@ def test_editor_creates_compute_resources_only_in_their_scope(world: World) -> N
         world.offer("more", scope="platform", call=eve)
     with pytest.raises(RequestRejected) as caught:
         world.offer("more", scope=SPEECH, call=eve)
-    assert refused(caught) == [("scope", "scope")]
+    assert rejection_rules(caught) == [("scope", "scope")]
     for change in ({"description": "x"}, {"scope": VISION}):
         with pytest.raises(Forbidden):
             world.services.compute_resources.edit(eve, "all", change)

@@ -77,9 +77,9 @@ def test_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_changed_document_changes_only_its_object(world: World) -> None:
     apply(world, DOCUMENTS)
-    told = actions(apply(world, changed(DOCUMENTS, "big", description="new")))
-    assert Counter(told.values()) == {"unchanged": 5, "changed": 1}
-    assert told["ComputeResource big"] == "changed"
+    changes = actions(apply(world, changed(DOCUMENTS, "big", description="new")))
+    assert Counter(changes.values()) == {"unchanged": 5, "changed": 1}
+    assert changes["ComputeResource big"] == "changed"
     assert world.services.compute_resources.get(world.root, "big").revision == 2
 
 
@@ -87,8 +87,8 @@ def test_changed_document_changes_only_its_object(world: World) -> None:
 def test_prune_removes_objects_that_are_gone_from_the_files(world: World) -> None:
     apply(world, DOCUMENTS)
     world.offer("by-hand", scope="department/sound")
-    kept = apply(world, DOCUMENTS[3:])
-    assert "removed" not in actions(kept).values()
+    result = apply(world, DOCUMENTS[3:])
+    assert "removed" not in actions(result).values()
     with pytest.raises(Conflict, match="by-hand"):
         apply(world, [], prune=True)
     assert world.services.templates.get(world.root, "tune").name == "tune"
@@ -154,8 +154,8 @@ def test_managed_objects_reject_edits_unless_forced(world: World) -> None:
             use_case()
         assert "force=true" in str(caught.value.hint)
         use_case(force=True)
-    told = actions(apply(world, DOCUMENTS))
-    assert told["Project sea"] == "created"
+    changes = actions(apply(world, DOCUMENTS))
+    assert changes["Project sea"] == "created"
 
 
 def test_copy_of_a_managed_object_is_unmanaged(world: World) -> None:
@@ -192,8 +192,8 @@ def test_all_errors_are_reported_together_and_nothing_is_stored(world: World) ->
         {"kind": "Policy", "scope": VISION, "defaults": {"profile": "nothing"}},
         {"kind": "ComputeResource", "name": "fine"},
     ]
-    found = refusals(world, wrong)
-    assert {(where.partition(":")[0].partition(",")[0], path) for where, path, _ in found} == {
+    violations = refusals(world, wrong)
+    assert {(where.partition(":")[0].partition(",")[0], path) for where, path, _ in violations} == {
         ("document 2", "requirements.resources.gpu.devices"),
         ("document 3", "scope"),
         ("document 4", "requirements.profile"),
@@ -201,14 +201,14 @@ def test_all_errors_are_reported_together_and_nothing_is_stored(world: World) ->
         ("document 6", ""),
         ("document 7", "defaults.profile"),
     }
-    assert all(rule for _, _, rule in found)
+    assert all(rule for _, _, rule in violations)
     assert world.told() == before
     with pytest.raises(NotFound):
         world.services.compute_resources.get(world.root, "fine")
 
 
 def test_unreadable_documents_are_rejected_before_any_change(world: World) -> None:
-    found = refusals(
+    violations = refusals(
         world,
         [
             {"kind": "Planet", "name": "x"},
@@ -219,22 +219,22 @@ def test_unreadable_documents_are_rejected_before_any_change(world: World) -> No
             {"kind": "ComputeResource", "name": "r", "revision": "many"},
         ],
     )
-    assert [rule for _, _, rule in found] == ["unknown_kind", "required", "name", "duplicate", "whole_number"]
-    assert all(where.startswith("document ") for where, _, _ in found)
+    assert [rule for _, _, rule in violations] == ["unknown_kind", "required", "name", "duplicate", "whole_number"]
+    assert all(where.startswith("document ") for where, _, _ in violations)
 
 
 def test_revision_in_a_document_is_rejected(world: World) -> None:
     apply(world, [{"kind": "ComputeResource", "name": "r"}])
     for name in ("r", "s"):
-        found = refusals(world, [{"kind": "ComputeResource", "name": name, "revision": 3}])
-        assert [(path, rule) for _, path, rule in found] == [("revision", "read_only")]
+        violations = refusals(world, [{"kind": "ComputeResource", "name": name, "revision": 3}])
+        assert [(path, rule) for _, path, rule in violations] == [("revision", "read_only")]
 
 
 def test_export_applied_to_the_same_platform_changes_only_the_manager(world: World) -> None:
     apply(world, DOCUMENTS)
     exported = world.services.config_files.export(world.root)
-    told = actions(apply(world, exported))
-    assert {told[f"{item['kind']} {item.get('name', item.get('scope'))}"] for item in DOCUMENTS} == {"unchanged"}
+    changes = actions(apply(world, exported))
+    assert {changes[f"{item['kind']} {item.get('name', item.get('scope'))}"] for item in DOCUMENTS} == {"unchanged"}
     assert set(actions(apply(world, exported)).values()) == {"unchanged"}
     assert world.services.config_files.export(world.root) == exported
 
@@ -296,7 +296,7 @@ def test_editor_applies_permitted_documents_and_others_are_rejected(world: World
 def test_moved_department_takes_its_assets_along(world: World) -> None:
     apply(world, DOCUMENTS)
     moved = changed(DOCUMENTS, "sound", parent="cluster/main")
-    told = actions(apply(world, moved))
-    assert told["Department sound"] == "changed"
+    changes = actions(apply(world, moved))
+    assert changes["Department sound"] == "changed"
     assert world.services.compute_resources.get(world.root, "big").cluster == "cluster/main"
     assert set(actions(apply(world, moved)).values()) == {"unchanged"}

@@ -33,7 +33,7 @@ from tests.services.worlds import (
     listing,
     make_world,
     names,
-    refused,
+    rejection_rules,
     users_of,
 )
 from tests.services.worlds import (
@@ -47,7 +47,7 @@ def put(world: World, text: str = TEXT, scope: str = MAIN, context: str | None =
     return world.services.connections.put(world.root, scope, text, context)[0]
 
 
-def kept(world: World, scope: str = MAIN) -> SecretRecord | None:
+def load_kubeconfig(world: World, scope: str = MAIN) -> SecretRecord | None:
     with world.store.reading() as tx:
         return tx.get(SecretRecord, scope=scope, name="KUBECONFIG")
 
@@ -79,7 +79,7 @@ def test_kubeconfig_is_set_described_and_deleted(world: World) -> None:
 @pytest.mark.every_store
 def test_only_the_selected_context_is_stored_and_sealed(world: World) -> None:
     put(world)
-    record = kept(world)
+    record = load_kubeconfig(world)
     assert record is not None
     assert TOKEN.encode() not in record.sealed
     content = world.keyring.open(Sealed(record.sealed, record.key_id), record.id)
@@ -107,7 +107,7 @@ def test_credentials_are_never_shown(world: World) -> None:
 
 def test_audit_contains_neither_value_nor_seal(world: World) -> None:
     put(world)
-    record = kept(world)
+    record = load_kubeconfig(world)
     assert record is not None
     entry = world.audit(kind="kubeconfig")[0]
     assert record.key_id not in json.dumps(asdict(entry), default=str)
@@ -136,10 +136,10 @@ def test_kubeconfig_follows_the_name_of_its_cluster_and_is_deleted_with_it(world
     services.scopes.create(root, Cluster(name="spare"))
     put(world, scope="cluster/spare")
     services.scopes.edit(root, "cluster/spare", {"name": "other"})
-    assert kept(world, "cluster/spare") is None
+    assert load_kubeconfig(world, "cluster/spare") is None
     assert services.connections.get(root, "cluster/other").server == SERVER
     services.scopes.delete(root, "cluster/other")
-    assert kept(world, "cluster/other") is None
+    assert load_kubeconfig(world, "cluster/other") is None
     assert ("kubeconfig.delete", "KUBECONFIG") in world.told()
 
 
@@ -148,14 +148,14 @@ def test_kubeconfig_of_a_cluster_with_departments_is_retained(world: World) -> N
     with pytest.raises(Conflict) as caught:
         world.services.scopes.delete(world.root, MAIN)
     assert [kind for kind, _ in users_of(caught)] == ["department", "department"]
-    assert kept(world) is not None
+    assert load_kubeconfig(world) is not None
 
 
 def test_kubeconfig_is_resealed_after_a_key_rotation(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     put(world)
     rotated = make_world(world.store, monkeypatch, keys=f"{OTHER_KEY},{SAFE_KEY}")
     assert rotated.services.secrets.reseal(world.root) == 1
-    record = kept(world)
+    record = load_kubeconfig(world)
     assert record is not None
     content = AesKeyring(parse_keys(OTHER_KEY)).open(Sealed(record.sealed, record.key_id), record.id)
     assert kubeconfigs.parse_serialized(content)[1].token == TOKEN
@@ -233,9 +233,9 @@ def test_invalid_kubeconfig_is_rejected_and_not_repeated(world: World, case: str
     text, expected = BAD[case]
     with pytest.raises(RequestRejected) as caught:
         put(world, text)
-    assert refused(caught) == [expected]
+    assert rejection_rules(caught) == [expected]
     assert "planted" not in str(caught.value)
-    assert kept(world) is None
+    assert load_kubeconfig(world) is None
 
 
 def test_rejected_kubeconfig_leaves_the_stored_one_unchanged(world: World) -> None:

@@ -11,7 +11,7 @@ from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
-from tests.services.worlds import call_as, refused
+from tests.services.worlds import call_as, rejection_rules
 
 Reading = Callable[[Platform, Call, str], Any]
 READINGS: dict[str, Reading] = {
@@ -125,7 +125,7 @@ def test_unknown_cursor_is_a_violation(platform: Platform, cursor: int) -> None:
     run = start(platform)
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.executions.log(platform.world.root, run, cursor, 100)
-    assert refused(caught) == [("cursor", "cursor")]
+    assert rejection_rules(caught) == [("cursor", "cursor")]
 
 
 def test_deleted_log_is_not_found(platform: Platform) -> None:

@@ -10,7 +10,7 @@ from fairlead.errors import NotFound, RequestRejected, Unavailable
 from fairlead.services.calls import Call
 from tests.making import PYTHON
 from tests.services.executing import FAR, HOME, OTHER, Platform
-from tests.services.worlds import call_as, make_asked, refused
+from tests.services.worlds import call_as, make_request, rejection_rules
 
 
 def check(
@@ -23,7 +23,7 @@ def check(
     all_nodes: bool = False,
     **asked: Any,
 ) -> FitReport:
-    request, project = make_asked(**{"function": PYTHON, **asked}), scope.partition("/")[2]
+    request, project = make_request(**{"function": PYTHON, **asked}), scope.partition("/")[2]
     fits = platform.world.services.fit_checks
     return fits.check(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
 
@@ -68,7 +68,7 @@ def test_hypothetical_nodes_can_be_added_and_removed(platform: Platform) -> None
 def test_unknown_node_is_rejected(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         check(platform, add_nodes=("2xbux",), without=("bix",))
-    assert refused(caught) == [("add_nodes.0", "unknown_node"), ("without.0", "unknown_node")]
+    assert rejection_rules(caught) == [("add_nodes.0", "unknown_node"), ("without.0", "unknown_node")]
     assert [violation.hint for violation in caught.value.violations] == ["did you mean box?"] * 2
 
 

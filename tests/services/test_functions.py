@@ -12,7 +12,7 @@ from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejec
 from fairlead.model.project_objects import FunctionDefinition
 from fairlead.model.records import FunctionRecord, PlanRecord
 from fairlead.services import runs
-from tests.services.worlds import FOREST, LAKE, World, call_as, found, listing, make_asked, names
+from tests.services.worlds import FOREST, LAKE, World, call_as, finding_rules, listing, make_request, names
 
 IMAGE = {"name": "train", "kind": "container", "image": "registry.example/train:1"}
 TEXT = "def main(x):\n    return x * x\n"
@@ -118,10 +118,10 @@ def test_file_name_that_is_not_utf_8_is_escaped(world: World) -> None:
 def test_contradictory_or_unknown_fields_are_rejected(
     world: World, said: dict[str, Any], at: list[tuple[str, str]]
 ) -> None:
-    with pytest.raises((RequestRejected, ValueError)) as refused:
+    with pytest.raises((RequestRejected, ValueError)) as caught:
         put(world, **said)
-    if isinstance(refused.value, RequestRejected):
-        assert [(item.path, item.rule) for item in refused.value.violations] == at
+    if isinstance(caught.value, RequestRejected):
+        assert [(item.path, item.rule) for item in caught.value.violations] == at
 
 
 def test_replacing_a_function_requires_its_revision(world: World) -> None:
@@ -183,7 +183,7 @@ def test_preview_resolves_stored_functions(world: World) -> None:
     world.submit(function=IMAGE)
     plan = world.preview(function="train")
     assert [item["value"] for item in plan["settings"] if item["path"] == "function.image"] == [IMAGE["image"]]
-    assert found(plan["violations"]) == []
+    assert finding_rules(plan["violations"]) == []
 
 
 def test_plan_token_is_invalid_after_its_function_changed(world: World) -> None:
@@ -208,7 +208,7 @@ def test_functions_follow_the_name_of_their_project_and_are_deleted_with_it(worl
 def test_fit_check_resolves_stored_functions(world: World) -> None:
     world.submit(function=IMAGE)
     named, whole = (
-        world.services.fit_checks.check(world.root, "forest", make_asked(function=said)) for said in ("train", IMAGE)
+        world.services.fit_checks.check(world.root, "forest", make_request(function=said)) for said in ("train", IMAGE)
     )
     assert named == whole
 

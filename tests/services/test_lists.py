@@ -13,7 +13,7 @@ from fairlead.errors import RequestRejected
 from fairlead.model.columns import COLUMNS
 from fairlead.model.plans import Violation
 from fairlead.model.records import ComputeResourceRecord
-from tests.services.worlds import FOREST, VISION, World, call_as, listing, names, refused
+from tests.services.worlds import FOREST, VISION, World, call_as, listing, names, rejection_rules
 from tests.suites import examples
 
 SORTED = sorted(COLUMNS[ComputeResourceRecord])
@@ -156,7 +156,7 @@ def test_invalid_list_request_is_rejected(shelf: World, asked: dict[str, str], e
     page = shelf.services.compute_resources.page
     with pytest.raises(RequestRejected) as caught:
         page(shelf.root, listing(**asked))
-    assert refused(caught) == expected
+    assert rejection_rules(caught) == expected
     assert all(violation.hint for violation in caught.value.violations)
 
 
@@ -172,7 +172,7 @@ def test_forged_cursor_is_rejected(shelf: World) -> None:
     for sort, value, last in FORGED:
         with pytest.raises(RequestRejected) as caught:
             shelf.services.compute_resources.page(shelf.root, listing(sort=sort, cursor=forge(sort, value, last)))
-        assert refused(caught) == [("cursor", "cursor")], (sort, value, last)
+        assert rejection_rules(caught) == [("cursor", "cursor")], (sort, value, last)
         assert "another" not in str(caught.value)  # it is rejected for its value, not for its list or order
 
 

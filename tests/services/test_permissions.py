@@ -22,9 +22,9 @@ from tests.services.worlds import (
     World,
     call_as,
     listing,
-    make_asked,
+    make_request,
     names,
-    refused,
+    rejection_rules,
 )
 
 UseCase = Callable[[World, Call, str], Any]
@@ -48,7 +48,7 @@ SEE: Mapping[str, UseCase] = {
     "templates.get": lambda w, c, s: w.services.templates.get(c, f"at-{s.replace('/', '-')}"),
     "secrets.page": lambda w, c, s: w.services.secrets.page(c, _project(s), listing()),
     "volumes.page": lambda w, c, s: w.services.volumes.page(c, _project(s), listing()),
-    "runs.preview": lambda w, c, s: w.services.runs.preview(c, _project(s), make_asked()),
+    "runs.preview": lambda w, c, s: w.services.runs.preview(c, _project(s), make_request()),
 }
 OFFER: Mapping[str, UseCase] = {
     "compute_resources.create": lambda w, c, s: w.offer("new", scope=s, call=c),
@@ -85,7 +85,7 @@ def outcome(use_case: UseCase, world: World, call: Call, scope: str) -> str:
     except NotFound:
         return "not found"
     except RequestRejected as error:
-        return "not found" if [found.path for found in error.violations] == ["scope"] else str(error)
+        return "not found" if [violation.path for violation in error.violations] == ["scope"] else str(error)
     return "done"
 
 
@@ -176,8 +176,8 @@ STRANGE: Mapping[str, Callable[[World, Call, Any], Any]] = {
     "volumes.get": lambda w, c, _: w.services.volumes.get(c, MEADOW, "theirs"),
     "volumes.create": lambda w, c, _: w.services.volumes.create(c, MEADOW, SharedVolume(name="x", size="1Gi")),
     "volumes.delete": lambda w, c, _: w.services.volumes.delete(c, MEADOW, "theirs"),
-    "runs.preview": lambda w, c, _: w.services.runs.preview(c, MEADOW, make_asked()),
-    "runs.submit": lambda w, c, _: w.services.runs.submit(c, MEADOW, make_asked()),
+    "runs.preview": lambda w, c, _: w.services.runs.preview(c, MEADOW, make_request()),
+    "runs.submit": lambda w, c, _: w.services.runs.submit(c, MEADOW, make_request()),
     "runs.page": lambda w, c, _: w.services.runs.page(c, listing(), MEADOW),
     "runs.get": lambda w, c, known: w.services.runs.get(c, known["run"]),
     "runs.plan": lambda w, c, known: w.services.runs.plan(c, known["run"]),
@@ -278,7 +278,7 @@ def test_department_administrator_manages_roles_there_and_below_only(world: Worl
             _grant(world, ada, scope)
     with pytest.raises(RequestRejected) as caught:
         _grant(world, ada, SPEECH)
-    assert refused(caught) == [("scope", "scope")]
+    assert rejection_rules(caught) == [("scope", "scope")]
     top = grants.page(world.root, listing(scope="platform")).items[0]
     with pytest.raises(NotFound):
         grants.delete(ada, top.id)

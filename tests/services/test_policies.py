@@ -8,7 +8,18 @@ import pytest
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
 from fairlead.model.policies import Policy
 from fairlead.services.policies import PolicyImpact
-from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, found, listing, refused, setting
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    SPEECH,
+    VISION,
+    World,
+    call_as,
+    finding_rules,
+    listing,
+    rejection_rules,
+    setting,
+)
 
 
 def make(scope: str = "platform", **said: Any) -> Policy:
@@ -56,7 +67,7 @@ def test_policy_is_stored_unchanged_including_zero_values(world: World, said: di
 
 def test_maximum_of_zero_gpus_rejects_every_gpu(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}})
-    assert found(world.preview(resources={"gpu": 1})["violations"]) == [("resources.gpu.devices", "max")]
+    assert finding_rules(world.preview(resources={"gpu": 1})["violations"]) == [("resources.gpu.devices", "max")]
 
 
 def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
@@ -76,8 +87,8 @@ def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
     world.put_policy(
         FOREST, rules={"resources.gpu": {"max": 4}, "priority_class": {"options": ["low"]}, "envs": {"locked": True}}
     )
-    told = msgspec.json.decode(msgspec.json.encode(world.services.policies.effective(world.root, FOREST)))
-    rules = told["rules"]
+    effective = msgspec.json.decode(msgspec.json.encode(world.services.policies.effective(world.root, FOREST)))
+    rules = effective["rules"]
 
     def who(said: Any) -> list[tuple[Any, str]]:
         return [(item["value"], item["source"]["scope"]) for item in (said if isinstance(said, list) else [said])]
@@ -88,12 +99,12 @@ def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
     assert who(rules["priority_class"]["options"]) == [(["low", "high"], VISION), (["low"], FOREST)]
     assert who(rules["envs"]["locked"]) == [(True, FOREST)]
     assert all(rules.values()), "an empty rule is not stored"
-    assert who(told["switches"]["gpu_memory_limits"]) == [(False, VISION)]
-    assert who(told["limit_factor"]["mem"]) == [(1.5, VISION)]
+    assert who(effective["switches"]["gpu_memory_limits"]) == [(False, VISION)]
+    assert who(effective["limit_factor"]["mem"]) == [(1.5, VISION)]
     nothing = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
-    assert told["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4, "used": nothing}]
-    assert told["used"] == nothing
-    assert told["defaults"] == [{"scope": "platform", "requirements": {"resources": {"cpu": {"requests": "1"}}}}]
+    assert effective["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4, "used": nothing}]
+    assert effective["used"] == nothing
+    assert effective["defaults"] == [{"scope": "platform", "requirements": {"resources": {"cpu": {"requests": "1"}}}}]
 
 
 @pytest.mark.every_store
@@ -119,9 +130,9 @@ def test_only_policies_of_visible_scopes_are_listed(world: World) -> None:
     for scope in ("platform", VISION, SPEECH, FOREST, LAKE):
         world.put_policy(scope, rules={"resources.gpu": {"max": 2}})
     vic = world.grant("vic", "viewer", FOREST)
-    found = world.services.policies.page(vic, listing(total=True))
-    assert [item.scope for item in found.items] == [VISION, "platform", FOREST]
-    assert found.total == 3
+    page = world.services.policies.page(vic, listing(total=True))
+    assert [item.scope for item in page.items] == [VISION, "platform", FOREST]
+    assert page.total == 3
     assert world.services.policies.page(call_as("nobody"), listing()).items == []
 
 
@@ -155,7 +166,7 @@ def test_default_profile_must_be_a_reachable_compute_resource(world: World) -> N
     for profile in ("far", "gone", "nothing"):
         with pytest.raises(RequestRejected) as caught:
             world.put_policy(VISION, defaults={"profile": profile})
-        assert refused(caught) == [("defaults.profile", "unknown_profile")]
+        assert rejection_rules(caught) == [("defaults.profile", "unknown_profile")]
         with pytest.raises(RequestRejected):
             world.services.policies.validate(world.root, VISION, make(VISION, defaults={"profile": profile}))
 

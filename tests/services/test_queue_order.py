@@ -11,7 +11,7 @@ from fairlead.services.calls import Call
 from fairlead.services.explanations import RunExplanation
 from tests.making import PYTHON
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
-from tests.services.worlds import make_asked
+from tests.services.worlds import make_request
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def preview(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
 
 def judge(platform: Platform, scope: str = HOME, **asked: Any) -> Any:
     """The response of a fit request."""
-    request = make_asked(function=PYTHON, **asked)
+    request = make_request(function=PYTHON, **asked)
     return platform.world.services.fit_checks.check(platform.world.root, scope.partition("/")[2], request)
 
 

@@ -18,7 +18,7 @@ from fairlead.services.run_uploads import RunUploads, UploadedFile, check_path
 from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWorkFactory
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, Platform
-from tests.services.worlds import KEY, OTHER_KEY, refused, says
+from tests.services.worlds import KEY, OTHER_KEY, rejection_rules, says
 
 RESULT = b'{"kind": "json", "value": 7}'
 ERROR = b'{"type": "ValueError", "message": "too hot", "traceback": ""}'
@@ -44,7 +44,7 @@ def put(platform: Platform, call: Call, run_id: str, path: str, content: bytes =
     return platform.world.services.run_uploads.put(call, run_id, path, io.BytesIO(content))
 
 
-def kept(platform: Platform, run_id: str) -> dict[str, bytes | None]:
+def stored_files(platform: Platform, run_id: str) -> dict[str, bytes | None]:
     """The stored files of a run."""
     with platform.world.store.reading() as tx:
         files = run_files.list_files(tx, run_id)
@@ -65,7 +65,7 @@ def test_run_downloads_its_code_and_uploads_its_files(platform: Platform) -> Non
     assert put(platform, call, run, "error.json", ERROR).size == len(ERROR)
     put(platform, call, run, "result.json", b'{"kind": "json", "value": null}')
     put(platform, call, run, "result.json", RESULT)
-    assert kept(platform, run) == {
+    assert stored_files(platform, run) == {
         "output/models/é.bin": b"\x00" * 3_000_000,
         "error.json": ERROR,
         "result.json": RESULT,
@@ -100,7 +100,7 @@ def test_token_of_another_run_grants_no_access(platform: Platform) -> None:
     with pytest.raises(NotFound):
         platform.world.services.run_uploads.code(call, run)
     put(platform, call, other, "output/a")
-    assert kept(platform, run) == {}
+    assert stored_files(platform, run) == {}
 
 
 def test_deleted_run_cannot_upload(platform: Platform) -> None:
@@ -129,7 +129,7 @@ def test_token_is_valid_only_while_the_run_is_executed(platform: Platform, end: 
         with pytest.raises(Unauthenticated, match="so its token has expired") as caught:
             attempt()
         assert platform.run(run).state in says(caught)
-    assert kept(platform, run) == {}
+    assert stored_files(platform, run) == {}
 
 
 def test_token_is_valid_while_its_run_is_stopping(platform: Platform) -> None:
@@ -188,7 +188,7 @@ def test_token_is_valid_after_a_key_rotation_until_its_key_is_deleted(platform: 
     with_keys(platform, OTHER_KEY, KEY).put(call, run, "output/a", io.BytesIO(b"1"))
     with pytest.raises(Unauthenticated, match="or its key was deleted"):
         with_keys(platform, OTHER_KEY).put(call, run, "output/b", io.BytesIO(b"1"))
-    assert list(kept(platform, run)) == ["output/a"]
+    assert list(stored_files(platform, run)) == ["output/a"]
 
 
 def test_run_token_grants_no_other_access(platform: Platform) -> None:
@@ -220,7 +220,7 @@ def test_users_cannot_upload(platform: Platform) -> None:
     for call, unseen in ((world.grant("sam", "admin", "project/other"), NotFound), (Call(), Unauthenticated)):
         with pytest.raises(unseen):
             put(platform, call, run, "output/a")
-    assert kept(platform, run) == {}
+    assert stored_files(platform, run) == {}
 
 
 def test_tokens_are_unique_and_hidden_in_repr(platform: Platform) -> None:
@@ -264,7 +264,7 @@ def test_tokens_are_unique_and_hidden_in_repr(platform: Platform) -> None:
 def test_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         check_path(path)
-    assert refused(caught) == [("path", "path")]
+    assert rejection_rules(caught) == [("path", "path")]
     assert "use result.json or error.json, or output/" in str(caught.value.violations[0].hint)
 
 
@@ -275,7 +275,7 @@ def test_invalid_path_is_rejected(path: str) -> None:
 def test_any_valid_path_is_accepted(platform: Platform, path: str) -> None:
     run, call = start(platform)
     put(platform, call, run, path)
-    assert list(kept(platform, run)) == [path]
+    assert list(stored_files(platform, run)) == [path]
 
 
 @pytest.mark.parametrize("path", ["result.json", "error.json"])
@@ -284,8 +284,8 @@ def test_content_that_is_not_a_json_object_is_rejected(platform: Platform, path:
     run, call = start(platform)
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, path, content)
-    assert refused(caught) == [("body", "json")]
-    assert kept(platform, run) == {}
+    assert rejection_rules(caught) == [("body", "json")]
+    assert stored_files(platform, run) == {}
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"kind": "json"}', b'{"kind": "json", "value": 1, "more": 2}', ERROR])
@@ -293,7 +293,7 @@ def test_invalid_result_is_rejected(platform: Platform, content: bytes) -> None:
     run, call = start(platform)
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "result.json", content)
-    assert refused(caught) == [("body", "json")]
+    assert rejection_rules(caught) == [("body", "json")]
 
 
 def test_oversized_result_is_rejected_with_sizes_and_a_hint(platform: Platform) -> None:
@@ -302,7 +302,7 @@ def test_oversized_result_is_rejected_with_sizes_and_a_hint(platform: Platform) 
     put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame)))
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame + 1)))
-    assert refused(caught) == [("body", "max")]
+    assert rejection_rules(caught) == [("body", "max")]
     assert caught.value.violations[0].message == "result.json has 524,289 bytes; at most 524,288 are allowed"
     assert "a volume" in str(caught.value.violations[0].hint)
 
@@ -316,10 +316,10 @@ def test_total_upload_size_per_run_is_limited(platform: Platform, monkeypatch: p
     put(platform, call, run, "result.json", RESULT)  # does not count
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "output/b", b"x" * 31)
-    assert refused(caught) == [("body", "max")]
-    said = caught.value.violations[0]
-    assert said.message == f"has 31 bytes, and run {run} has uploaded 70; at most 100 are allowed"
-    assert said.hint == "write it to a volume"
+    assert rejection_rules(caught) == [("body", "max")]
+    violation = caught.value.violations[0]
+    assert violation.message == f"has 31 bytes, and run {run} has uploaded 70; at most 100 are allowed"
+    assert violation.hint == "write it to a volume"
     put(platform, call, run, "output/b", b"x" * 30)
     other, theirs = start(platform)
     put(platform, theirs, other, "output/b", b"x" * 100)
@@ -332,9 +332,9 @@ def test_number_of_uploaded_files_per_run_is_limited(platform: Platform, monkeyp
         put(platform, call, run, path)
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "output/c")
-    assert refused(caught) == [("path", "max")]
+    assert rejection_rules(caught) == [("path", "max")]
     assert "has already uploaded 2 files; at most 2 are allowed" in caught.value.violations[0].message
-    assert len(kept(platform, run)) == 2
+    assert len(stored_files(platform, run)) == 2
 
 
 @pytest.mark.every_store
@@ -356,4 +356,4 @@ def test_rejected_upload_stores_nothing(platform: Platform, monkeypatch: pytest.
     for content in (b"x" * 11, b"x" * 3_000_000):
         with pytest.raises(FairleadError):
             put(platform, call, run, "output/a", content)
-    assert kept(platform, run) == {"output/a": b"first"}
+    assert stored_files(platform, run) == {"output/a": b"first"}

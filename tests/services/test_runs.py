@@ -10,7 +10,19 @@ import pytest
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.compute_resources import Defaults
 from fairlead.model.records import AuditRecord, IdempotencyRecord, PlanRecord, RunRecord
-from tests.services.worlds import FOREST, LAKE, MAIN, SPEECH, VISION, World, call_as, found, listing, refused, setting
+from tests.services.worlds import (
+    FOREST,
+    LAKE,
+    MAIN,
+    SPEECH,
+    VISION,
+    World,
+    call_as,
+    finding_rules,
+    listing,
+    rejection_rules,
+    setting,
+)
 
 Asked = dict[str, Any]
 ASKED: Asked = {"profile": "big", "secrets": ["TOKEN"], "resources": {"disk": "1Gi"}}
@@ -42,7 +54,7 @@ def test_preview_stores_nothing(ready: World) -> None:
 def test_preview_with_violations_has_no_token_and_no_manifests(ready: World) -> None:
     plan = ready.preview(profile="bog", secrets=["TOKNE"], resources={"gpu": {"memory": "50%"}}, run_as_user=0)
     assert (plan["token"], plan["manifests"]) == (None, [])
-    assert found(plan["violations"]) == [
+    assert finding_rules(plan["violations"]) == [
         ("profile", "unknown_profile"),
         ("run_as_user", "allow_root"),
         ("secrets.TOKNE", "unknown_secret"),
@@ -54,7 +66,7 @@ def test_rejected_run_reports_all_violations_and_stores_nothing(ready: World) ->
     before = everything(ready)
     with pytest.raises(RequestRejected) as caught:
         ready.submit(profile="bog", secrets=["TOKNE"], run_as_user=0)
-    assert len(refused(caught)) == 3
+    assert len(rejection_rules(caught)) == 3
     assert everything(ready) == before
 
 
@@ -157,7 +169,7 @@ def test_plan_token_works_once_even_after_its_run_is_deleted(ready: World) -> No
 def test_unknown_plan_token_is_a_violation(world: World, token: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.submit(plan_token=token)
-    assert refused(caught) == [("plan_token", "plan_token")]
+    assert rejection_rules(caught) == [("plan_token", "plan_token")]
     with pytest.raises(Conflict):
         world.submit(plan_token="0" * 32 + "." + "0" * 64)
 

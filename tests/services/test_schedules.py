@@ -11,14 +11,14 @@ from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.services.calls import Call
-from tests.services.worlds import FOREST, LAKE, NOW, World, call_as, listing, make_asked, names
+from tests.services.worlds import FOREST, LAKE, NOW, World, call_as, listing, make_request, names
 
 SIX = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)  # the first time after the beginning of the world
 
 
 def keep(world: World, schedule: Any = "0 6 * * *", *, call: Call | None = None, **asked: Any) -> ScheduleRecord:
     """A schedule of a container."""
-    request = make_asked(**{**asked, "schedule": schedule})
+    request = make_request(**{**asked, "schedule": schedule})
     return world.services.schedules.create(call or world.root, FOREST, request)
 
 
@@ -67,17 +67,21 @@ def test_duplicate_name_is_a_conflict(world: World) -> None:
 def test_schedule_that_would_be_rejected_now_is_not_stored(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         keep(world, {"cron": "never", "timezone": "Mars"}, profile="nothing")
-    assert {found.path for found in caught.value.violations} == {"profile", "schedule.cron", "schedule.timezone"}
+    assert {violation.path for violation in caught.value.violations} == {
+        "profile",
+        "schedule.cron",
+        "schedule.timezone",
+    }
     with pytest.raises(RequestRejected) as caught:
-        world.services.schedules.create(world.root, FOREST, make_asked())
-    assert [found.path for found in caught.value.violations] == ["schedule"]
+        world.services.schedules.create(world.root, FOREST, make_request())
+    assert [violation.path for violation in caught.value.violations] == ["schedule"]
 
 
 def test_run_with_a_schedule_is_rejected_with_a_hint(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.submit(schedule="0 6 * * *")
-    (found,) = caught.value.violations
-    assert (found.path, found.hint) == ("schedule", "send it to /projects/forest/schedules, or remove it")
+    (violation,) = caught.value.violations
+    assert (violation.path, violation.hint) == ("schedule", "send it to /projects/forest/schedules, or remove it")
 
 
 @pytest.mark.every_store

@@ -18,9 +18,9 @@ from tests.services.worlds import (
     World,
     call_as,
     listing,
-    make_asked,
+    make_request,
     names,
-    refused,
+    rejection_rules,
     users_of,
 )
 
@@ -49,7 +49,7 @@ def test_name_is_unique_per_kind(world: World, kind: Any) -> None:
 def test_unknown_parent_is_a_violation(world: World, parent: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.scopes.create(world.root, Project(name="sea", parent=parent))
-    assert refused(caught) == [("parent", "scope")]
+    assert rejection_rules(caught) == [("parent", "scope")]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_unknown_parent_is_a_violation(world: World, parent: str) -> None:
 def test_scope_cannot_move_below_itself_or_to_another_level(world: World, scope: str, parent: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.scopes.edit(world.root, scope, {"parent": parent})
-    assert refused(caught) == [("parent", "scope")]
+    assert rejection_rules(caught) == [("parent", "scope")]
     assert "platform > cluster > department > project" in str(caught.value.violations[0].hint)
 
 
@@ -79,7 +79,7 @@ def test_invalid_edit_is_rejected_with_all_violations(
 ) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.scopes.edit(world.root, FOREST, change)
-    assert refused(caught) == expected
+    assert rejection_rules(caught) == expected
 
 
 @pytest.mark.every_store
@@ -101,10 +101,10 @@ def test_all_objects_follow_a_renamed_project(world: World) -> None:
     assert names(services.secrets.page(root, "project/wood", listing()).items) == ["TOKEN"]
     assert names(services.volumes.page(root, "project/wood", listing()).items) == ["data"]
     assert services.runs.get(member, run.id).scope == "project/wood"
-    assert not services.runs.preview(member, "project/wood", make_asked(template="start", secrets=["TOKEN"]))[
+    assert not services.runs.preview(member, "project/wood", make_request(template="start", secrets=["TOKEN"]))[
         "violations"
     ]
-    refusals = services.runs.preview(member, "project/wood", make_asked(resources={"gpu": 2}))["violations"]
+    refusals = services.runs.preview(member, "project/wood", make_request(resources={"gpu": 2}))["violations"]
     assert [item["source"]["scope"] for item in refusals] == ["project/wood"]
 
 

@@ -19,17 +19,17 @@ from tests.services.worlds import (
     OTHER_KEY,
     World,
     call_as,
-    found,
+    finding_rules,
     listing,
     make_world,
     names,
-    refused,
+    rejection_rules,
 )
 
 VALUE = "hunter2-planted-value"
 
 
-def kept(world: World, name: str = "TOKEN") -> SecretRecord:
+def load_secret(world: World, name: str = "TOKEN") -> SecretRecord:
     """The stored record of a secret."""
     with world.store.reading() as tx:
         record = tx.get(SecretRecord, scope=FOREST, name=name)
@@ -56,7 +56,7 @@ def test_secret_is_set_listed_and_deleted(world: World) -> None:
 def test_value_is_sealed_for_its_secret_only(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
     world.services.secrets.put(world.root, FOREST, "OTHER", VALUE)
-    record, other = kept(world), kept(world, "OTHER")
+    record, other = load_secret(world), load_secret(world, "OTHER")
     assert VALUE.encode() not in record.sealed
     assert record.sealed != other.sealed
     assert world.keyring.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
@@ -85,10 +85,10 @@ def test_value_is_never_shown(world: World) -> None:
 
 def test_audit_of_a_secret_contains_neither_value_nor_seal(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
-    record = kept(world)
+    record = load_secret(world)
     entry = world.audit(kind="secret")[0]
-    told = json.dumps(asdict(entry), default=str)
-    assert record.key_id not in told
+    entry_text = json.dumps(asdict(entry), default=str)
+    assert record.key_id not in entry_text
     assert entry.after is not None
     assert set(entry.after) == {
         "id", "revision", "created_by", "created_at", "updated_by", "updated_at", "scope", "name",
@@ -99,14 +99,14 @@ def test_audit_of_a_secret_contains_neither_value_nor_seal(world: World) -> None
 def test_name_that_is_not_an_environment_variable_is_rejected(world: World, name: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.services.secrets.put(world.root, FOREST, name, VALUE)
-    assert [path for path, _ in refused(caught)] == ["name"]
+    assert [path for path, _ in rejection_rules(caught)] == ["name"]
     assert VALUE not in str(caught.value)
 
 
 def test_runs_can_use_only_secrets_of_their_project(world: World) -> None:
     world.services.secrets.put(world.root, LAKE, "TOKEN", VALUE)
     violations = world.preview(secrets=["TOKEN"])["violations"]
-    assert found(violations) == [("secrets.TOKEN", "unknown_secret")]
+    assert finding_rules(violations) == [("secrets.TOKEN", "unknown_secret")]
     assert violations[0]["message"] == "project forest has no secret TOKEN"
     world.services.secrets.put(world.root, FOREST, "TOKEN", VALUE)
     assert world.submit(secrets=["TOKEN"]).uses == ["secret/TOKEN"]
@@ -145,11 +145,11 @@ def test_only_members_can_change_secrets(world: World) -> None:
 def test_every_secret_is_resealed_after_a_key_rotation(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TOKEN", "OTHER"):
         world.services.secrets.put(world.root, FOREST, name, VALUE)
-    old = kept(world)
+    old = load_secret(world)
     rotated = make_world(world.store, monkeypatch, keys=f"{OTHER_KEY},{KEY}")
     assert rotated.services.secrets.reseal(world.root) == 2
     assert rotated.services.secrets.reseal(world.root) == 0
-    record = kept(world)
+    record = load_secret(world)
     assert (record.key_id != old.key_id, record.revision) == (True, 2)
     only_new = AesKeyring(parse_keys(OTHER_KEY))
     assert only_new.open(Sealed(record.sealed, record.key_id), record.id) == VALUE.encode()
@@ -161,4 +161,4 @@ def test_secret_with_a_lost_key_is_not_resealed(world: World, monkeypatch: pytes
     lost = make_world(world.store, monkeypatch, keys=OTHER_KEY)
     with pytest.raises(Unavailable):
         lost.services.secrets.reseal(world.root)
-    assert kept(world).revision == 1
+    assert load_secret(world).revision == 1

@@ -47,18 +47,18 @@ class Scene:
         """A run that answers."""
         made = self.world.submit(function=SERVED, action=action)
         now = {"state": "running", "reason": "Ready", "message": "answers", "server_id": SERVER, **changed}
-        kept = replace(made, **now, revision=made.revision + 1)  # type: ignore[arg-type]
+        run_record = replace(made, **now, revision=made.revision + 1)  # type: ignore[arg-type]
         with self.world.store.recording() as tx:
-            tx.save(kept)
-        self.executor.endpoints[execution_of(kept.id, kept.attempt)] = REACH
-        return kept
+            tx.save(run_record)
+        self.executor.endpoints[execution_of(run_record.id, run_record.attempt)] = REACH
+        return run_record
 
     def run(self, run_id: str) -> RunRecord:
         """The stored run."""
         with self.world.store.reading() as tx:
-            found = tx.get(RunRecord, id=run_id)
-        assert found is not None
-        return found
+            record = tx.get(RunRecord, id=run_id)
+        assert record is not None
+        return record
 
     def word(self, run: RunRecord, call: Call | None = None) -> str:
         """A word that lets in."""

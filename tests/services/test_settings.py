@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.errors import Changed, Forbidden, RequestRejected, RevisionMissing
 from fairlead.model.compute_resources import Defaults
-from tests.services.worlds import FOREST, VISION, World, call_as, refused, setting
+from tests.services.worlds import FOREST, VISION, World, call_as, rejection_rules, setting
 
 
 def make(**said: object) -> Defaults:
@@ -38,7 +38,7 @@ def test_default_profile_must_be_a_compute_resource_of_the_platform(world: World
     for profile in ("narrow", "nothing"):
         with pytest.raises(RequestRejected) as caught:
             world.services.settings.put(world.root, make(profile=profile))
-        assert refused(caught) == [("defaults.profile", "unknown_profile")]
+        assert rejection_rules(caught) == [("defaults.profile", "unknown_profile")]
 
 
 def test_settings_are_readable_by_all_and_writable_by_platform_administrators(world: World) -> None:

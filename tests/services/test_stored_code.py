@@ -11,7 +11,7 @@ from fairlead.model.records import BlobRecord, CodeRecord
 from fairlead.services.stored_code import StoredCode
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
-from tests.services.worlds import call_as, found, refused
+from tests.services.worlds import call_as, finding_rules, rejection_rules
 
 
 def count(platform: Platform) -> tuple[int, int]:
@@ -40,7 +40,7 @@ def test_each_project_uploads_its_own_code_and_it_is_stored_once(platform: Platf
         codes.find(root, OTHER, DIGEST)
     with pytest.raises(RequestRejected) as caught:
         platform.submit(OTHER, function={**PYTHON, "code": DIGEST})
-    assert refused(caught) == [("function.code", "unknown_code")]
+    assert rejection_rules(caught) == [("function.code", "unknown_code")]
     codes.put(root, OTHER, DIGEST, CODE)
     assert count(platform) == (2, 1)
     platform.submit(OTHER, function={**PYTHON, "code": DIGEST})
@@ -64,7 +64,7 @@ def test_concurrent_uploads_of_the_same_code_are_stored_once_per_project(platfor
 def test_content_that_does_not_match_its_digest_is_rejected(platform: Platform, content: bytes) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, content)
-    assert refused(caught) == [("digest", "digest")]
+    assert rejection_rules(caught) == [("digest", "digest")]
     assert count(platform) == (0, 0)
 
 
@@ -72,7 +72,7 @@ def test_content_that_does_not_match_its_digest_is_rejected(platform: Platform, 
 def test_invalid_digest_is_rejected(platform: Platform, digest: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.stored_code.put(platform.world.root, HOME, digest, CODE)
-    assert refused(caught) == [("digest", "digest")]
+    assert rejection_rules(caught) == [("digest", "digest")]
 
 
 def test_only_members_can_upload_code(platform: Platform) -> None:
@@ -92,10 +92,10 @@ def test_only_members_can_upload_code(platform: Platform) -> None:
 def test_run_with_code_requires_the_uploaded_code(platform: Platform) -> None:
     function = {**PYTHON, "code": DIGEST}
     plan = platform.world.preview(HOME, function=function)
-    assert (found(plan["violations"]), plan["token"]) == ([("function.code", "unknown_code")], None)
+    assert (finding_rules(plan["violations"]), plan["token"]) == ([("function.code", "unknown_code")], None)
     with pytest.raises(RequestRejected) as caught:
         platform.submit(function=function)
-    assert refused(caught) == [("function.code", "unknown_code")]
+    assert rejection_rules(caught) == [("function.code", "unknown_code")]
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run = platform.submit(function=function)
     assert run.code == DIGEST
@@ -105,7 +105,7 @@ def test_run_with_code_requires_the_uploaded_code(platform: Platform) -> None:
 def test_missing_code_is_reported_with_all_other_violations(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["NONE"], replicas=2)
-    assert sorted(refused(caught)) == [
+    assert sorted(rejection_rules(caught)) == [
         ("function.code", "unknown_code"),
         ("replicas", "local"),
         ("secrets.NONE", "unknown_secret"),
@@ -122,7 +122,7 @@ def test_submitted_run_has_its_cluster_and_first_event(platform: Platform) -> No
 def test_run_that_never_fits_the_machine_is_rejected(platform: Platform) -> None:
     with pytest.raises(RequestRejected) as caught:
         platform.submit(resources={"cpu": 99, "gpu": 9})
-    assert refused(caught) == [("resources.cpu", "never_fits"), ("resources.gpu", "never_fits")]
+    assert rejection_rules(caught) == [("resources.cpu", "never_fits"), ("resources.gpu", "never_fits")]
 
 
 def test_code_too_large_for_the_pods_of_a_cluster_is_rejected_at_submission(platform: Platform) -> None:
@@ -133,6 +133,6 @@ def test_code_too_large_for_the_pods_of_a_cluster_is_rejected_at_submission(plat
     platform.submit(HOME, function=function)
     with pytest.raises(RequestRejected, match="1000001 bytes") as caught:
         platform.submit(FAR, function=function)
-    assert refused(caught) == [("function.source", "size")]
+    assert rejection_rules(caught) == [("function.source", "size")]
     world.services.scopes.edit(world.root, "cluster/far", {"server_url": "https://fairlead.example.org"})
     platform.submit(FAR, function=function)

@@ -9,10 +9,10 @@ from tests.services.worlds import (
     LAKE,
     VISION,
     World,
-    found,
+    finding_rules,
     listing,
     names,
-    refused,
+    rejection_rules,
     says,
     setting,
     users_of,
@@ -36,8 +36,8 @@ def test_overridden_template_values_give_a_warning(world: World) -> None:
     world.add_template("tune", resources={"cpu": 4})
     plan = world.preview(template="tune", resources={"cpu": 1})
     assert setting(plan, "resources.cpu.requests") == "1"
-    assert ("resources.cpu.requests", "overridden") in found(plan["warnings"])
-    assert found(world.preview(template="tune", resources={"cpu": 1}, strict=True)["violations"]) == []
+    assert ("resources.cpu.requests", "overridden") in finding_rules(plan["warnings"])
+    assert finding_rules(world.preview(template="tune", resources={"cpu": 1}, strict=True)["violations"]) == []
 
 
 @pytest.mark.parametrize("scope", ["platform", VISION, FOREST])
@@ -46,7 +46,7 @@ def test_template_can_use_only_reachable_compute_resources(world: World, scope: 
     for profile in ("low", "nothing"):
         with pytest.raises(RequestRejected) as caught:
             world.add_template("tune", scope=scope, profile=profile)
-        assert refused(caught) == [("requirements.profile", "unknown_profile")]
+        assert rejection_rules(caught) == [("requirements.profile", "unknown_profile")]
 
 
 @pytest.mark.parametrize("scope", ["platform", "cluster/main", VISION])
@@ -54,7 +54,7 @@ def test_template_above_projects_can_name_secrets_and_volumes_that_do_not_exist_
     world.put_policy(switches={"existing_volumes": "allow"})
     volume = {"volume_type": "shared_volume", "name": "d", "mount_path": "/d", "spec": {"claim_name": "data"}}
     world.add_template("tune", scope=scope, secrets=["HF_TOKEN"], volumes=[volume])
-    assert found(world.preview(template="tune")["violations"]) == [
+    assert finding_rules(world.preview(template="tune")["violations"]) == [
         ("secrets.HF_TOKEN", "unknown_secret"),
         ("volumes.d.spec.claim_name", "unknown_volume"),
     ]
@@ -63,7 +63,7 @@ def test_template_above_projects_can_name_secrets_and_volumes_that_do_not_exist_
 def test_template_of_a_project_can_name_only_existing_secrets(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.add_template("tune", scope=FOREST, secrets=["HF_TOKEN"])
-    assert refused(caught) == [("requirements.secrets.HF_TOKEN", "unknown_secret")]
+    assert rejection_rules(caught) == [("requirements.secrets.HF_TOKEN", "unknown_secret")]
     world.services.secrets.put(world.root, FOREST, "HF_TOKEN", "x")
     assert world.add_template("tune", scope=FOREST, secrets=["HF_TOKEN"]).revision == 1
 
@@ -72,7 +72,7 @@ def test_template_must_comply_with_the_policies_of_its_scope(world: World) -> No
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}, "priority_class": {"options": ["low"]}})
     with pytest.raises(RequestRejected) as caught:
         world.add_template("tune", scope=FOREST, resources={"gpu": 2}, priority_class="high")
-    assert sorted(refused(caught)) == [
+    assert sorted(rejection_rules(caught)) == [
         ("requirements.priority_class", "options"),
         ("requirements.resources.gpu.devices", "max"),
     ]
@@ -118,7 +118,7 @@ def test_templates_are_copied_archived_and_compared_like_compute_resources(world
     changed = [Difference("requirements.resources.cpu.requests", "1", "2")]
     assert services.templates.compare(root, "tune", 1, 2) == changed
     services.templates.archive(root, "tune", None)
-    assert found(world.preview(template="tune")["violations"]) == [("template", "archived")]
+    assert finding_rules(world.preview(template="tune")["violations"]) == [("template", "archived")]
     assert names(services.templates.page(root, listing()).items) == ["mine"]
     services.templates.restore(root, "tune")
     assert world.preview(template="tune")["violations"] == []
@@ -131,7 +131,7 @@ def test_archived_template_is_replaced_by_its_successor_and_its_compute_resource
     world.services.templates.archive(world.root, "old", "new")
     plan = world.preview(template="old")
     assert (plan["violations"], setting(plan, "template"), setting(plan, "profile")) == ([], "new", "big")
-    assert ("template", "archived") in found(plan["warnings"])
+    assert ("template", "archived") in finding_rules(plan["warnings"])
     run = world.submit(template="old")
     assert (run.template, run.compute_resource) == ("new", "big")
 

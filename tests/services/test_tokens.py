@@ -11,7 +11,7 @@ from fairlead.model.records import AuditRecord, IdempotencyRecord, TokenRecord
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call, digest_of
 from tests.making import refuse
-from tests.services.worlds import FOREST, World, call_as, listing, make_asked, names
+from tests.services.worlds import FOREST, World, call_as, listing, make_request, names
 
 LONGEST_SECONDS = 2**31 - 1
 
@@ -34,7 +34,7 @@ def test_token_authenticates_its_user_and_only_its_digest_is_stored(world: World
     assert len(view.token) > 40
     me = world.services.tokens.me(bearer(view))
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "api:laptop")
-    assert world.services.runs.submit(bearer(view), FOREST, make_asked()).created_by == "mia"
+    assert world.services.runs.submit(bearer(view), FOREST, make_request()).created_by == "mia"
     with world.store.reading() as tx:
         kept = [tx.find(kind) for kind in (TokenRecord, AuditRecord, IdempotencyRecord)]
         record = tx.get(TokenRecord, id=view.id)
@@ -53,7 +53,7 @@ def test_invalid_token_is_rejected(world: World, text: str | None) -> None:
     with pytest.raises(Unauthenticated):
         world.services.tokens.me(Call(bearer=text))
     with pytest.raises(Unauthenticated):
-        world.services.runs.preview(Call(bearer=text), "project/none", make_asked())
+        world.services.runs.preview(Call(bearer=text), "project/none", make_request())
 
 
 def test_token_expires(world: World) -> None:

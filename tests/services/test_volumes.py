@@ -5,7 +5,7 @@ import pytest
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import JSON
-from tests.services.worlds import FOREST, LAKE, World, call_as, found, listing, names, users_of
+from tests.services.worlds import FOREST, LAKE, World, call_as, finding_rules, listing, names, users_of
 
 SHARED: JSON = {"volume_type": "shared_volume", "name": "d", "mount_path": "/data", "spec": {"claim_name": "data"}}
 
@@ -43,15 +43,19 @@ def test_volume_is_created_listed_and_deleted(world: World) -> None:
 
 def test_runs_can_share_a_volume_if_a_policy_allows_existing_volumes(world: World) -> None:
     world.services.volumes.create(world.root, FOREST, make())
-    assert found(world.preview(volumes=[SHARED])["violations"]) == [("volumes.d.volume_type", "existing_volumes")]
+    assert finding_rules(world.preview(volumes=[SHARED])["violations"]) == [
+        ("volumes.d.volume_type", "existing_volumes")
+    ]
     world.put_policy(switches={"existing_volumes": "allow"})
     assert world.preview(volumes=[SHARED])["violations"] == []
     world.put_policy("department/vision", switches={"existing_volumes": "block"})
-    assert found(world.preview(volumes=[SHARED])["violations"]) == [("volumes.d.volume_type", "existing_volumes")]
+    assert finding_rules(world.preview(volumes=[SHARED])["violations"]) == [
+        ("volumes.d.volume_type", "existing_volumes")
+    ]
 
 
 def test_run_can_use_only_volumes_of_its_project(sharing: World) -> None:
-    assert found(sharing.preview(LAKE, volumes=[SHARED])["violations"]) == [
+    assert finding_rules(sharing.preview(LAKE, volumes=[SHARED])["violations"]) == [
         ("volumes.d.spec.claim_name", "unknown_volume")
     ]
 
@@ -65,7 +69,9 @@ def test_volume_of_an_active_run_cannot_be_deleted(sharing: World) -> None:
     assert users_of(caught) == [("run", run.id)]
     sharing.services.runs.stop(sharing.root, run.id)
     sharing.services.volumes.delete(sharing.root, FOREST, "data")
-    assert found(sharing.preview(volumes=[SHARED])["violations"]) == [("volumes.d.spec.claim_name", "unknown_volume")]
+    assert finding_rules(sharing.preview(volumes=[SHARED])["violations"]) == [
+        ("volumes.d.spec.claim_name", "unknown_volume")
+    ]
 
 
 def test_environment_variable_mounts_nothing(sharing: World) -> None:

@@ -64,9 +64,9 @@ class Clock:
         self.now += timedelta(**time)
 
 
-def call_as(user: str = "root", *groups: str, **said: Any) -> Call:
+def call_as(user: str = "root", *groups: str, **options: Any) -> Call:
     """A call of an authenticated user."""
-    return Call(principal=Principal(user, groups, "test"), **said)
+    return Call(principal=Principal(user, groups, "test"), **options)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class World:
     def grant(self, user: str, role: str, scope: str) -> Call:
         """Give a user, or `group:<name>`, a role; how they call."""
         subject = user if ":" in user else f"user:{user}"
-        said = Grant.model_validate({"subject": subject, "role": role, "scope": scope})
-        self.services.grants.create(self.root, said)
+        grant = Grant.model_validate({"subject": subject, "role": role, "scope": scope})
+        self.services.grants.create(self.root, grant)
         return call_as(user)
 
     def offer(self, name: str = "big", *, call: Call | None = None, **fields: Any) -> ComputeResourceRecord:
@@ -97,18 +97,18 @@ class World:
         asset = Template.model_validate({"name": name, **_sort(fields, Template)})
         return self.services.templates.create(call or self.root, asset)
 
-    def put_policy(self, scope: str = "platform", **said: Any) -> PolicyRecord:
+    def put_policy(self, scope: str = "platform", **content: Any) -> PolicyRecord:
         """The policy of a scope, whatever was there."""
-        policy = Policy.model_validate({"scope": scope, **said})
+        policy = Policy.model_validate({"scope": scope, **content})
         return self.services.policies.put(call_as(any_revision=True), scope, policy)
 
-    def submit(self, scope: str = FOREST, *, call: Call | None = None, **asked: Any) -> RunRecord:
+    def submit(self, scope: str = FOREST, *, call: Call | None = None, **request: Any) -> RunRecord:
         """A run of a container."""
-        return self.services.runs.submit(call or self.root, scope, make_asked(**asked))
+        return self.services.runs.submit(call or self.root, scope, make_request(**request))
 
-    def preview(self, scope: str = FOREST, *, call: Call | None = None, **asked: Any) -> JSON:
+    def preview(self, scope: str = FOREST, *, call: Call | None = None, **request: Any) -> JSON:
         """Preview a run."""
-        return self.services.runs.preview(call or self.root, scope, make_asked(**asked))
+        return self.services.runs.preview(call or self.root, scope, make_request(**request))
 
     def audit(self, **filters: str) -> list[AuditRecord]:
         """The audit entries, oldest first."""
@@ -151,9 +151,9 @@ def found_world(
     return world
 
 
-def make_asked(**asked: Any) -> RunRequest:
+def make_request(**request: Any) -> RunRequest:
     """A request, by default for a container."""
-    return RunRequest.model_validate({"function": CONTAINER, **asked})
+    return RunRequest.model_validate({"function": CONTAINER, **request})
 
 
 def listing(search: str = "", sort: str | None = None, **more: Any) -> ListQuery:
@@ -167,7 +167,7 @@ def names(records: Sequence[Any]) -> list[str]:
     return [record.name for record in records]
 
 
-def refused(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str]]:
+def rejection_rules(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple[str, str]]:
     """The paths and rules of violations. Each has a message."""
     check_texts(caught.value.violations)
     return [(violation.path, violation.rule) for violation in caught.value.violations]
@@ -192,7 +192,7 @@ def says(caught: pytest.ExceptionInfo[FairleadError]) -> str:
     return f"{caught.value} -> {caught.value.hint}"
 
 
-def found(violations: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def finding_rules(violations: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The paths and rules of violations or warnings that arrive as JSON."""
     assert all(item["message"] for item in violations)
     return [(item["path"], item["rule"]) for item in violations]
