@@ -1,6 +1,6 @@
 """Blocks that talk to a server: they are executed in order, page by page, each page against a fresh server.
 
-Shell and Python alike: each page has one shell, and one Python process beside it, which the shell asks for its blocks.
+Each page has one shell and one Python process, which executes the Python blocks for the shell.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ VOLATILE = (
     (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay in line
     (rf"\b(?!{RUN_ID})[0-9a-f]{{32}}\b", "01a1dde4816c"),
     (r"\bfl_[\w-]{43}(?![\w-])", "fl_4U8tnZO"),
-    (r"\bword=[0-9a-f]{16}\.[\w-]+", "code=5e318f8c.AbxDYNRi"),
+    (r"\bcode=[0-9a-f]{16}\.[\w-]+", "code=5e318f8c.AbxDYNRi"),
     (r"(?<=\.localhost):\d+", ":8470"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-11-15T08:30:00Z"),
     (r"(?m)(?<=  )\d+[sm]$", "3s"),  # the age at the end of a table's row
@@ -59,12 +59,12 @@ VOLATILE = (
 
 
 def is_of_server(block: Block) -> bool:
-    """Whether a block is executed against a server, or shows what one that was printed."""
+    """Whether a block is executed against a server, or shows the output of such a block."""
     return block.meaning.partition(" ")[0] in ("server", "output")
 
 
 def list_missing() -> list[str]:
-    """Programs that the blocks need and this machine does not have."""
+    """Programs that the blocks need and that are not installed."""
     return [name for name in NEEDED if shutil.which(name) is None]
 
 
@@ -82,16 +82,18 @@ def render_page(page: Path) -> dict[int, str]:
         shutil.copytree(ROOT / "examples", home / "examples")
         with _serving(home) as (url, greeting):
             outputs = iter(_execute(blocks, home, url))
-            told = {block.line: [_settle(next(outputs), home, url) for _ in steps_of(block)] for block in blocks}
-            hello = _settle(greeting, home, url)
-    shown = {block.line: _show(block, told[block.line], hello) for block in blocks}
+            outputs_by_line = {
+                block.line: [_settle(next(outputs), home, url) for _ in steps_of(block)] for block in blocks
+            }
+            settled_greeting = _settle(greeting, home, url)
+    shown = {block.line: _show(block, outputs_by_line[block.line], settled_greeting) for block in blocks}
     for code, output in itertools.pairwise([*blocks, None]):
         if code is not None and code.language == "python":
-            printed = "".join(told[code.line])
+            printed = "".join(outputs_by_line[code.line])
             if output is not None and output.meaning == "output":
                 shown[output.line] = printed
             else:
-                assert not printed, f"{code}: prints what the page does not show: {printed}"
+                assert not printed, f"{code}: prints output that is not on the page: {printed}"
     return shown
 
 
@@ -125,15 +127,15 @@ def _serving(home: Path) -> Iterator[tuple[str, str]]:
 def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
     """The output of each command. One shell runs all commands, so that variables persist."""
     script, cells = [], [block.text for block in blocks if block.language == "python"]
-    asked, answered, count = home / ".asked", home / ".answered", itertools.count()
+    requests, responses, count = home / ".asked", home / ".answered", itertools.count()
     for block in blocks:
         script += [block.text] if block.language == "sh" else []
         if block.language == "python":
-            script += [f"echo {next(count)} > {asked}; cat {answered}", f"echo '{END}'"]
+            script += [f"echo {next(count)} > {requests}; cat {responses}", f"echo '{END}'"]
         for command in commands_of(block):
             script += ["true" if command == "fairlead up" else command, f"echo '{END}'"]
-    with _notebook(home, cells, asked, answered):
-        ended = subprocess.run(
+    with _notebook(home, cells, requests, responses):
+        process = subprocess.run(
             ["bash", "-c", "\n".join(script).replace(SHOWN_URL, url)],
             cwd=home,
             env=_environment(home),
@@ -144,22 +146,22 @@ def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
             timeout=PATIENCE * len(script),
             check=False,
         )
-    *outputs, rest = ended.stdout.split(f"{END}\n")
+    *outputs, rest = process.stdout.split(f"{END}\n")
     assert not rest, rest
     return outputs
 
 
 @contextlib.contextmanager
-def _notebook(home: Path, cells: list[str], asked: Path, answered: Path) -> Iterator[None]:
-    """A Python process that executes blocks when it is asked to."""
+def _notebook(home: Path, cells: list[str], requests: Path, responses: Path) -> Iterator[None]:
+    """A Python process that executes blocks on request."""
     if not cells:
         yield
         return
-    os.mkfifo(asked)
-    os.mkfifo(answered)
+    os.mkfifo(requests)
+    os.mkfifo(responses)
     blocks = home / ".cells.json"
     blocks.write_text(json.dumps(cells), "utf-8")
-    words = [sys.executable, str(Path(__file__).with_name("cells.py")), str(blocks), str(asked), str(answered)]
+    words = [sys.executable, str(Path(__file__).with_name("cells.py")), str(blocks), str(requests), str(responses)]
     process = subprocess.Popen(words, cwd=home, env=_environment(home))
     try:
         yield
@@ -169,10 +171,12 @@ def _notebook(home: Path, cells: list[str], asked: Path, answered: Path) -> Iter
 
 
 def _environment(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_", "XDG_"))}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling all modules for each command takes a second
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_", "XDG_"))
+    }
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling all modules for each command takes a second
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return kept | {"HOME": str(home), "LOGNAME": USER, "PATH": programs, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+    return variables | {"HOME": str(home), "LOGNAME": USER, "PATH": programs, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
 
 
 def _address(greeting: str) -> str:
@@ -187,40 +191,43 @@ def _is_ready(greeting: str) -> bool:
 
 
 def _settle(printed: str, home: Path, url: str) -> str:
-    """An output without what differs from time to time."""
+    """An output with placeholders for variable parts."""
     printed = printed.replace(str(home), f"/home/{USER}").replace(url, SHOWN_URL)
     printed = re.sub(rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])", HOST, printed)
-    for pattern, shown in VOLATILE:
-        printed = re.sub(pattern, shown, printed)
+    for pattern, placeholder in VOLATILE:
+        printed = re.sub(pattern, placeholder, printed)
     return printed
 
 
 def _show(block: Block, outputs: list[str], greeting: str) -> str:
-    """The block as it should be: commands with what they print, cut to the fields that its fence names."""
+    """The expected block: commands with their output, reduced to the fields that its fence names."""
     if block.language in ("sh", "python", "text"):
         return block.text
     fields = block.meaning.split()[1:]
-    told = zip(commands_of(block), outputs, strict=True)
-    return "".join(f"$ {said}\n{_lay_out(greeting if said == 'fairlead up' else out, fields)}" for said, out in told)
+    pairs = zip(commands_of(block), outputs, strict=True)
+    return "".join(
+        f"$ {command}\n{_lay_out(greeting if command == 'fairlead up' else output, fields)}"
+        for command, output in pairs
+    )
 
 
 def _lay_out(printed: str, fields: list[str]) -> str:
-    """Output with its JSON over several lines, and without empty ones."""
+    """The output with formatted JSON and without empty lines."""
     return "".join(f"{_lay_out_line(line, fields)}\n" for line in printed.splitlines() if line.strip())
 
 
 def _lay_out_line(line: str, fields: list[str]) -> str:
     try:
-        told = json.loads(line)
+        value = json.loads(line)
     except ValueError:
         return line
-    return print_json(_cut(told, fields)) if isinstance(told, dict | list) else line
+    return print_json(_cut(value, fields)) if isinstance(value, dict | list) else line
 
 
-def _cut(told: Any, fields: list[str]) -> Any:
-    """Each mapping with the fields alone; one that has none of them as it is."""
-    if isinstance(told, list):
-        return [_cut(item, fields) for item in told]
-    if not isinstance(told, dict) or not set(told) & set(fields):
-        return told
-    return {name: _cut(value, fields) for name, value in told.items() if name in fields}
+def _cut(value: Any, fields: list[str]) -> Any:
+    """Each mapping reduced to the fields; a mapping without any of them is unchanged."""
+    if isinstance(value, list):
+        return [_cut(item, fields) for item in value]
+    if not isinstance(value, dict) or not set(value) & set(fields):
+        return value
+    return {name: _cut(item_value, fields) for name, item_value in value.items() if name in fields}
