@@ -1,4 +1,4 @@
-"""The modules of the product, and what can be read off their text."""
+"""The modules of the product, with their syntax trees and imports."""
 
 import ast
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ def name_of(file: Path) -> str:
 
 @cache
 def tree_of(file: Path) -> ast.Module:
-    """A file, parsed."""
+    """The syntax tree of a file."""
     return ast.parse(file.read_text("utf-8"))
 
 
 def imports_of(file: Path) -> Iterator[str]:
-    """Every name that a file imports: modules, and what is imported from them, which may be modules too."""
+    """Every name that a file imports: modules, and names imported from them, which may be modules too."""
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -24,20 +24,20 @@ ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.in_contain
 }
 CATCH_ALL = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
 # A line of the tree of errors: the branches, and the name, prefixed with its module unless that is errors.py.
-DRAWN = re.compile(r"^(?P<branches>[│├└─ ]*)(?P<name>(?:[a-z_]+\.)*[A-Z]\w+)")
+TREE_LINE = re.compile(r"^(?P<branches>[│├└─ ]*)(?P<name>(?:[a-z_]+\.)*[A-Z]\w+)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def test_the_public_names_are_these() -> None:
+def test_the_public_names_are_pinned() -> None:
     assert fairlead.__all__ == PUBLIC
 
 
-def test_every_module_is_needed() -> None:
-    needed = {imported for file in MODULES.values() for imported in imports_of(file)} | ENTRY_POINTS
-    needed |= set(_commands()) | {name.rpartition(".")[0] for name in MODULES}
-    needed |= {name for name in MODULES if _is_migration(name)}  # Alembic loads them from their folder
-    assert sorted(MODULES.keys() - needed) == []
+def test_every_module_is_used() -> None:
+    used = {imported for file in MODULES.values() for imported in imports_of(file)} | ENTRY_POINTS
+    used |= set(_commands()) | {name.rpartition(".")[0] for name in MODULES}
+    used |= {name for name in MODULES if _is_migration(name)}  # Alembic loads them from their folder
+    assert sorted(MODULES.keys() - used) == []
 
 
 def test_the_modules_of_all_commands_exist() -> None:
@@ -62,13 +62,13 @@ def test_public_classes_and_functions_have_docstrings() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_every_error_is_in_the_drawing_below_its_parent() -> None:
+def test_every_error_is_in_the_tree_of_errors() -> None:
     for name in MODULES:
         if not _is_migration(name):  # env.py of the migrations runs only inside Alembic
             importlib.import_module(name)
-    drawn = _drawn_errors()
-    assert drawn == {_shown(child): _shown(parent) for child, parent in _errors(FairleadError)}
-    names = Counter(name.rpartition(".")[2] for name in drawn)
+    documented = _documented_errors()
+    assert documented == {_name_of(child): _name_of(parent) for child, parent in _errors(FairleadError)}
+    names = Counter(name.rpartition(".")[2] for name in documented)
     assert [name for name, count in names.items() if count > 1] == []
 
 
@@ -113,18 +113,18 @@ def _needs_docstring(function: Function) -> bool:
     return is_public and not simple and not is_overload and not ast.get_docstring(function)
 
 
-def _drawn_errors() -> dict[str, str]:
+def _documented_errors() -> dict[str, str]:
     """Each error in the docstring of errors.py, with its parent in the tree."""
     docstring = ast.get_docstring(tree_of(MODULES["fairlead.errors"])) or ""
     parents: dict[str, str] = {}
     path: list[str] = []
     for line in docstring.split("\n\n")[1].splitlines():
-        found = DRAWN.match(line)
-        assert found, f"not a line of the tree: {line}"
-        depth = len(found["branches"]) // len("├─ ")
-        path[depth:] = [found["name"]]
+        match = TREE_LINE.match(line)
+        assert match, f"not a line of the tree: {line}"
+        depth = len(match["branches"]) // len("├─ ")
+        path[depth:] = [match["name"]]
         if depth:
-            parents[found["name"]] = path[depth - 1]
+            parents[match["name"]] = path[depth - 1]
     return parents
 
 
@@ -136,5 +136,5 @@ def _errors(parent: type[FairleadError]) -> Iterator[tuple[type[FairleadError], 
             yield from _errors(child)
 
 
-def _shown(error: type[FairleadError]) -> str:
+def _name_of(error: type[FairleadError]) -> str:
     return f"{error.__module__}.{error.__name__}".removeprefix("fairlead.").removeprefix("errors.")

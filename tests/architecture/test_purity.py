@@ -22,7 +22,7 @@ CONTAINERS = {"list", "dict", "set", "defaultdict", "deque", "Counter", "Ordered
 def test_the_core_and_the_model_call_nothing_impure() -> None:
     offenders = [f"{name}: {call}" for name in PURE for call in _calls(name) if _last_name(call) in IMPURE_CALLS]
     assert not offenders, "\n".join(offenders)
-    assert sum(1 for name in PURE for _ in _calls(name)) > 1000  # so the calls are found
+    assert sum(1 for name in PURE for _ in _calls(name)) > 1000  # check that calls are found at all
 
 
 def test_the_core_imports_nothing_impure() -> None:
@@ -40,7 +40,7 @@ def test_no_module_of_the_core_or_the_model_has_global_state() -> None:
 
     This does not find caches: those of instances (`cached_property`) and of functions (`lru_cache`) are allowed.
     """
-    offenders = [f"{name}: {found}" for name in PURE for found in _global_state(tree_of(MODULES[name]))]
+    offenders = [f"{name}: {statement}" for name in PURE for statement in _global_state(tree_of(MODULES[name]))]
     assert not offenders, "\n".join(offenders)
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.modules import ROOT
 
 LOCK = ROOT / "requirements.lock"
-# Written in two halves, so that this file is not what it looks for.
+# Split in two, so that this file does not match itself.
 PACKAGE_HOSTS = [
     f"{name}.{ending}"
     for name, ending in (
@@ -29,17 +29,15 @@ TOOLS = [".ci", "Makefile", "pyproject.toml", "hatch_build.py", "ui/.npmrc", "ui
 INDEX = re.compile(r"https?://\S+|--(?:extra-)?index-url[= ]\S+|--find-links[= ]\S+")
 
 
-def test_no_host_of_packages_is_named() -> None:
+def test_no_package_registry_is_named() -> None:
     pattern = re.compile("|".join(map(re.escape, PACKAGE_HOSTS)).encode())
-    assert [str(file) for file in _kept_files() if pattern.search(file.read_bytes())] == []
+    assert [str(file) for file in _repository_files() if pattern.search(file.read_bytes())] == []
 
 
 def test_no_tool_names_a_package_index() -> None:
     files = [file for tool in TOOLS for file in ([ROOT / tool] if (ROOT / tool).is_file() else (ROOT / tool).iterdir())]
     assert len(files) >= len(TOOLS)
-    offenders = [
-        f"{file.relative_to(ROOT)}: {found}" for file in files for found in INDEX.findall(file.read_text("utf-8"))
-    ]
+    offenders = [f"{file.relative_to(ROOT)}: {url}" for file in files for url in INDEX.findall(file.read_text("utf-8"))]
     assert not offenders, "\n".join(offenders)
 
 
@@ -53,27 +51,27 @@ def test_the_lock_has_hashes_and_no_urls() -> None:
     assert [line for line in text.splitlines() if line.startswith("-")] == []
 
 
-def test_the_lock_of_the_web_page_has_digests_and_no_places() -> None:
+def test_the_lock_of_the_web_ui_has_digests_and_no_urls() -> None:
     lock = (ROOT / "ui" / "package-lock.json").read_text("utf-8")
     assert "://" not in lock, "npm run lock writes it without addresses"
     packages = json.loads(lock)["packages"]
-    installed = {name: said for name, said in packages.items() if name}
+    installed = {name: package for name, package in packages.items() if name}
     assert len(installed) > 30
-    assert [name for name, said in installed.items() if "integrity" not in said or "resolved" in said] == []
+    assert [name for name, package in installed.items() if "integrity" not in package or "resolved" in package] == []
 
 
-def test_the_lock_has_everything_that_the_project_asks_for() -> None:
+def test_the_lock_contains_all_dependencies() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    asked = [
+    requirements = [
         *project["project"]["dependencies"],
         *(name for names in project["project"]["optional-dependencies"].values() for name in names),
         *(name for names in project["dependency-groups"].values() for name in names),
     ]
     locked = set(re.findall(r"^([a-z0-9._-]+?)(?:\[.*?\])?==", LOCK.read_text("utf-8"), re.MULTILINE))
-    assert {re.split(r"[\[><=~!; ]", name)[0].lower().replace("_", "-") for name in asked} - locked == set()
+    assert {re.split(r"[\[><=~!; ]", name)[0].lower().replace("_", "-") for name in requirements} - locked == set()
 
 
-def _kept_files() -> list[Path]:
+def _repository_files() -> list[Path]:
     """Files that are in the repository, or would be with the next commit."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)

@@ -1,16 +1,16 @@
-"""Starting has a budget: what is not used is not loaded."""
+"""Import time: packages that are not used are not loaded."""
 
 import subprocess
 import sys
 
 import pytest
 
-SERVER = {
+SERVER_PACKAGES = {
     "alembic", "cryptography", "fastapi", "httptools", "joserfc", "msgspec", "orjson", "platformdirs",
     "prometheus_client", "psutil", "psycopg", "psycopg_pool", "pydantic_settings", "sqlalchemy", "starlette",
     "structlog", "uuid_utils", "uvicorn", "uvloop", "watchfiles",
 }  # fmt: skip
-DOORS = {"cyclopts", "pydantic", "rich", "yaml"}
+CLIENT_PACKAGES = {"cyclopts", "pydantic", "rich", "yaml"}
 
 IMPORT = "import fairlead"
 HELP = """
@@ -30,19 +30,19 @@ except SystemExit as ended:
 
 
 @pytest.mark.parametrize("program", [IMPORT, HELP, PREVIEW], ids=["import", "help", "preview"])
-def test_nothing_of_the_server_is_loaded(program: str) -> None:
-    assert _packages(_loaded_by(program)) & SERVER == set()
+def test_server_packages_are_not_loaded(program: str) -> None:
+    assert _packages(_loaded_by(program)) & SERVER_PACKAGES == set()
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
     loaded = _loaded_by(IMPORT)
-    assert _packages(loaded) & DOORS == set()
+    assert _packages(loaded) & CLIENT_PACKAGES == set()
     assert {name for name in loaded if name.startswith("fairlead.")} == set()
 
 
 def test_help_loads_no_model_and_no_core() -> None:
-    ours = {name for name in _loaded_by(HELP) if name.startswith("fairlead.")}
-    assert ours == {"fairlead.cli"}
+    loaded = {name for name in _loaded_by(HELP) if name.startswith("fairlead.")}
+    assert loaded == {"fairlead.cli"}
 
 
 def test_help_loads_neither_pydantic_nor_yaml() -> None:
@@ -50,10 +50,10 @@ def test_help_loads_neither_pydantic_nor_yaml() -> None:
 
 
 def _loaded_by(program: str) -> set[str]:
-    """The modules that a fresh Python has loaded after a program."""
+    """The modules that a new Python process has loaded after a program."""
     code = f"{program}\nimport sys\nprint('\\n--loaded--', *sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    return set(ended.stdout.rpartition("--loaded--")[2].split())
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return set(process.stdout.rpartition("--loaded--")[2].split())
 
 
 def _packages(modules: set[str]) -> set[str]:

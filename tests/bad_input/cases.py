@@ -1,4 +1,4 @@
-"""The tables of bad input: what people write by mistake, and every line that the terminal then says."""
+"""The tables of invalid input: typical mistakes, and the complete output of the CLI."""
 
 import itertools
 import json
@@ -52,14 +52,14 @@ def find_rules(case: Case, folder: Path) -> list[str]:
     out = terminal.run(folder, "preview", "request.yaml", *words, "-o", "json").out
     if out:
         return [violation["rule"] for violation in json.loads(out)["violations"]]
-    given = [(folder / path, KINDS[option]) for option, path in itertools.pairwise(words) if option in KINDS]
-    violations: list[Violation] = list(documents.load_library(given).violations)
+    given_files = [(folder / path, KINDS[option]) for option, path in itertools.pairwise(words) if option in KINDS]
+    violations: list[Violation] = list(documents.load_library(given_files).violations)
     documents.load_object(RunRequest, folder / "request.yaml", violations, function="request")
     return [violation.rule for violation in violations]
 
 
 def print_table(cases: list[Case]) -> str:
-    """The cases as a table that people can read."""
+    """The cases as a readable YAML table."""
     entries = [{name: value for name, value in vars(case).items() if value} for case in cases]
     text: str = yaml.dump(entries, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
     return text.replace("\n- case", "\n\n- case")

@@ -15,20 +15,20 @@ EACH_TABLE = pytest.mark.parametrize("table", TABLES)
 
 HINT = "    -> "
 # Fragments of untranslated messages of pydantic, PyYAML and Python.
-INSIDES = re.compile(
+IMPLEMENTATION_DETAILS = re.compile(
     r"\b([Ss]hould|Keys|[Tt]uple|dictionary|String|Traceback|sys\.|constructor|unhashable|token|Input)\b"
 )
 
 
 @pytest.mark.parametrize("case", ALL)
-def test_a_mistake_is_said_word_by_word(case: Case, tmp_path: Path) -> None:
-    said = answer(case, tmp_path)
-    assert (said.code, said.err) == (1, case.says)
+def test_output_and_rules_equal_the_table(case: Case, tmp_path: Path) -> None:
+    actual = answer(case, tmp_path)
+    assert (actual.code, actual.err) == (1, case.says)
     assert find_rules(case, tmp_path) == case.rules
 
 
 @EACH_TABLE
-def test_every_mistake_is_counted_and_says_where_it_is(table: str) -> None:
+def test_violations_are_counted_and_have_a_location(table: str) -> None:
     for case in TABLES[table]:
         problems = [problem for problem, _ in find_problems(case)]
         assert case.says.startswith(f"{len(problems)} violation{'s' if len(problems) > 1 else ''}\n"), case.case
@@ -37,27 +37,27 @@ def test_every_mistake_is_counted_and_says_where_it_is(table: str) -> None:
 
 
 @EACH_TABLE
-def test_every_mistake_offers_a_suggestion(table: str) -> None:
+def test_every_violation_has_a_hint(table: str) -> None:
     assert [problem for case in TABLES[table] for problem, hint in find_problems(case) if not hint] == []
 
 
 @EACH_TABLE
-def test_no_suggestion_only_repeats_what_is_wrong(table: str) -> None:
-    found = [
+def test_no_hint_repeats_its_message(table: str) -> None:
+    repeated = [
         problem for case in TABLES[table] for problem, hint in find_problems(case) if hint and problem.endswith(hint)
     ]
-    assert found == []
+    assert repeated == []
 
 
 @EACH_TABLE
-def test_no_message_speaks_of_the_insides_of_the_program(table: str) -> None:
+def test_no_message_contains_implementation_details(table: str) -> None:
     lines = [line for case in TABLES[table] for line in case.says.splitlines()]
-    assert [line for line in lines if INSIDES.search(line)] == []
+    assert [line for line in lines if IMPLEMENTATION_DETAILS.search(line)] == []
 
 
 def find_problems(case: Case) -> Iterator[tuple[str, str]]:
     """The messages, each with its hint or an empty string."""
     lines = case.says.splitlines()[1:]
-    for line, following in itertools.pairwise([*lines, ""]):
+    for line, next_line in itertools.pairwise([*lines, ""]):
         if not line.startswith(HINT):
-            yield line, following.removeprefix(HINT) if following.startswith(HINT) else ""
+            yield line, next_line.removeprefix(HINT) if next_line.startswith(HINT) else ""

@@ -1,4 +1,4 @@
-"""Writes what the terminal says now into the tables; read the difference before you commit it."""
+"""Update the tables with the current output of the CLI. Review the difference before you commit it."""
 
 import tempfile
 from dataclasses import replace
@@ -15,8 +15,8 @@ def main() -> None:
 def update(case: cases.Case) -> cases.Case:
     """The case with the current output."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        said = cases.answer(case, Path(one)).err
-        return replace(case, says=said, rules=cases.find_rules(case, Path(other)))
+        output = cases.answer(case, Path(one)).err
+        return replace(case, says=output, rules=cases.find_rules(case, Path(other)))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.making import make_claim, make_map
 from tests.cluster.platforms import Platform
 from tests.golden import stories
-from tests.golden.test_seeds import PROMISES
+from tests.golden.test_seeds import EXPECTED_PARTS
 from tests.processes.machines import Machine
 
-STORIES = list(dict.fromkeys(story for story, _, _ in PROMISES))
+STORIES = list(dict.fromkeys(story for story, _, _ in EXPECTED_PARTS))
 ALLOWED = {"existing_volumes": "allow", "allow_root": True}
 GPU_TYPES = {"A100": ["NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"]}
 CREDENTIALS = json.dumps({"auths": {"registry.example": {"auth": "dTpw"}}})
@@ -116,7 +116,7 @@ def read_live(admin: Client, run: Run) -> dict[str, Object]:
     }
 
 
-@pytest.mark.parametrize(("story", "part", "promised"), PROMISES)
+@pytest.mark.parametrize(("story", "part", "promised"), EXPECTED_PARTS)
 def test_live_objects_contain_the_expected_values(
     runs: dict[str, Run], admin: Client, story: str, part: str, promised: Object
 ) -> None:

@@ -1,7 +1,7 @@
-"""A process that executes the Python of a page, block by block, as a notebook does: what is defined stays defined.
+"""A process that executes the Python of a page, block by block, as a notebook does: definitions persist.
 
 It is run as a program, with a file of blocks and two pipes. Each number that comes through the first pipe is that of a
-block to execute; what it prints, and the value of its last line, goes into the second.
+block to execute; its output, and the value of its last line, go into the second.
 """
 
 import ast
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 
-def main(blocks: Path, asked: Path, answered: Path) -> None:
+def main(blocks: Path, requests: Path, responses: Path) -> None:
     """Execute blocks until the input ends."""
     codes, names = json.loads(blocks.read_text("utf-8")), {"__name__": "__main__"}
     for _ in codes:
-        printed = execute(codes[int(asked.read_text())], names)
-        answered.write_text(printed, "utf-8")
+        printed = execute(codes[int(requests.read_text())], names)
+        responses.write_text(printed, "utf-8")
 
 
 def execute(code: str, names: dict[str, Any]) -> str:
@@ -35,8 +35,8 @@ def execute(code: str, names: dict[str, Any]) -> str:
                 print(*([] if value is None else [repr(value)]), end="" if value is None else "\n")
         except Exception:
             traceback.print_exc(file=printed)
-    told = printed.getvalue().rstrip("\n")
-    return f"{told}\n" if told else ""
+    output = printed.getvalue().rstrip("\n")
+    return f"{output}\n" if output else ""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pages of the documentation, the fenced blocks in them, and what the blocks should show."""
+"""The pages of the documentation, their fenced blocks, and the expected contents of the blocks."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | r
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: what its fence says, and what is in it."""
+    """A fenced block: its info string and its content."""
 
     page: Path
     line: int

@@ -22,14 +22,14 @@ LANGUAGES = {"console", "json", "python", "sh", "text", "toml", "yaml", ""}
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
-def test_a_block_shows_what_there_is(block: Block) -> None:
+def test_blocks_equal_the_actual_output(block: Block) -> None:
     assert block.text == render_block(block), "try: .venv/bin/python -m tests.docs.update"
 
 
 @pytest.mark.skipif(bool(list_missing()), reason=f"there is no {' and no '.join(list_missing())}")
 @pytest.mark.parametrize(
     "page",
-    # Each page starts a server of its own. The fast suite runs the page that most people read first.
+    # Each page starts its own server. The fast suite runs the page that most people read first.
     [
         pytest.param(
             page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if page != ROOT / "README.md" else []
@@ -37,7 +37,7 @@ def test_a_block_shows_what_there_is(block: Block) -> None:
         for page in sorted({block.page for block in ON_SERVERS})
     ],
 )
-def test_a_page_shows_what_a_server_answers(page: Path) -> None:
+def test_pages_show_the_responses_of_a_server(page: Path) -> None:
     rendered = render_page(page)
     for block in ON_SERVERS:
         if block.page == page:
@@ -45,19 +45,19 @@ def test_a_page_shows_what_a_server_answers(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", list_blocks("console"), ids=str)
-def test_a_console_block_runs_the_product(block: Block) -> None:
+def test_console_blocks_run_fairlead(block: Block) -> None:
     assert commands_of(block)
     assert is_of_server(block) or all(command.startswith("fairlead ") for command in commands_of(block))
 
 
 @pytest.mark.parametrize("block", list_blocks("toml"), ids=str)
-def test_settings_on_a_page_start_a_server(block: Block) -> None:
+def test_settings_blocks_are_valid(block: Block) -> None:
     assert block.meaning == "settings"
     assert find_problems(Settings(**tomllib.loads(block.text))) == []
 
 
 @pytest.mark.parametrize("block", list_blocks("yaml"), ids=str)
-def test_yaml_is_what_its_fence_says(block: Block) -> None:
+def test_yaml_blocks_have_the_kind_of_their_fence(block: Block) -> None:
     parsed = yamls.parse_documents(block.text.encode())
     violations = list(itertools.chain.from_iterable(_violations(block, document) for document in parsed))
     assert parsed
@@ -75,7 +75,7 @@ def test_a_shortened_plan_shows_all_keys_of_its_entries(block: Block) -> None:
     assert shown["settings"]
 
 
-def test_every_fence_is_of_a_known_kind() -> None:
+def test_every_fence_has_a_known_language() -> None:
     assert {block.language for block in list_blocks()} <= LANGUAGES
     assert all(block.meaning.startswith("plan examples/requests/") for block in list_blocks("json"))
     assert all(is_of_server(block) or (ROOT / block.meaning).is_file() for block in list_blocks("python"))

@@ -1,4 +1,4 @@
-"""`make demo` and the examples: they run as they are, and are pleasant to read."""
+"""`make demo` and the examples run, and their output is readable."""
 
 import os
 import re
@@ -25,19 +25,21 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
         "FAIRLEAD_TOKEN": "fl_of_another_server",
     }
     command = [sys.executable, str(ROOT / "examples" / "demo.py")]
-    ended = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stderr == ""
+    process = subprocess.run(
+        command, cwd="/", env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stderr == ""
     assert list(folder.iterdir()) == []  # neither its data nor its server is left
-    return ended.stdout
+    return process.stdout
 
 
-def test_the_demo_trains_and_shows_the_log_as_it_comes(printed: str) -> None:
-    trained = _part(printed, 2)
-    assert 'profile="small"' in trained
-    assert "training two-moons on 1500 points" in trained
-    assert [int(found) for found in re.findall(r"^epoch +(\d+)  \[", trained, re.MULTILINE)] == [*range(5, 41, 5)]
-    assert "8 checkpoints in /checkpoints" in trained
+def test_the_demo_trains_and_shows_the_log(printed: str) -> None:
+    section = _part(printed, 2)
+    assert 'profile="small"' in section
+    assert "training two-moons on 1500 points" in section
+    assert [int(epoch) for epoch in re.findall(r"^epoch +(\d+)  \[", section, re.MULTILINE)] == [*range(5, 41, 5)]
+    assert "8 checkpoints in /checkpoints" in section
 
 
 def test_the_secret_of_the_demo_is_masked(printed: str) -> None:
@@ -45,24 +47,24 @@ def test_the_secret_of_the_demo_is_masked(printed: str) -> None:
     assert printed.count("hf_for_no_other_eyes") == 1  # if it is set
 
 
-def test_the_demo_explains_every_value_and_whom_it_overrode(printed: str) -> None:
-    explained = _part(printed, 3)
-    assert re.search(r"resources\.mem\.requests +256Mi +compute resource small\n +overrides 6Gi \(request\)", explained)
+def test_the_demo_explains_values_and_overrides(printed: str) -> None:
+    section = _part(printed, 3)
+    assert re.search(r"resources\.mem\.requests +256Mi +compute resource small\n +overrides 6Gi \(request\)", section)
     for path in ("envs.MODEL_NAME", "secrets.HF_TOKEN", "volumes.checkpoints.mount_path"):
-        assert f"  {path} " in explained
+        assert f"  {path} " in section
 
 
 def test_the_demo_shows_the_result_and_the_files(printed: str) -> None:
-    left = _part(printed, 4)
-    assert re.search(r"^result \{'loss': 0\.\d+, 'accuracy': 0\.9\d*\}$", left, re.MULTILINE)
-    assert re.search(r"^file +model\.json \d+ bytes$", left, re.MULTILINE)
-    assert re.search(r"^[0-9a-f]{32}  train +completed ", left, re.MULTILINE)
+    section = _part(printed, 4)
+    assert re.search(r"^result \{'loss': 0\.\d+, 'accuracy': 0\.9\d*\}$", section, re.MULTILINE)
+    assert re.search(r"^file +model\.json \d+ bytes$", section, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{32}  train +completed ", section, re.MULTILINE)
 
 
-def test_the_demo_ends_with_what_is_refused(printed: str) -> None:
-    refused = _part(printed, 5)
-    assert "2 violations\n" in refused
-    assert "-> did you mean small?" in refused
+def test_the_demo_ends_with_a_rejected_request(printed: str) -> None:
+    section = _part(printed, 5)
+    assert "2 violations\n" in section
+    assert "-> did you mean small?" in section
 
 
 def test_the_demo_fits_a_terminal(printed: str) -> None:
@@ -71,8 +73,8 @@ def test_the_demo_fits_a_terminal(printed: str) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_is_used(example: Path, printed: str) -> None:
-    used = "\n".join([printed, *(page.read_text("utf-8") for page in PAGES)])
-    assert str(example.relative_to(ROOT)) in used
+    texts = "\n".join([printed, *(page.read_text("utf-8") for page in PAGES)])
+    assert str(example.relative_to(ROOT)) in texts
 
 
 def _part(printed: str, number: int) -> str:

@@ -68,7 +68,7 @@ VARIABLES: dict[str, Any] = {
 
 def test_every_command_exists_with_its_options() -> None:
     assert len(COMMANDS) > 80
-    wrong = [f"{_shown(page)}: {text}: {reason}" for page, text in COMMANDS for reason in _problems_of_command(text)]
+    wrong = [f"{_path_of(page)}: {text}: {reason}" for page, text in COMMANDS for reason in _problems_of_command(text)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -81,7 +81,7 @@ def test_every_command_exists_with_its_options() -> None:
         ("fairlead run train.py --memory 1Gi -- --epochs 3", "no option --memory"),
     ],
 )
-def test_a_wrong_command_is_found(text: str, reason: str) -> None:
+def test_wrong_commands_are_detected(text: str, reason: str) -> None:
     assert list(_problems_of_command(text)) == [reason]
 
 
@@ -90,18 +90,18 @@ def test_every_option_exists() -> None:
     options = [
         (page, span.partition(" ")[0])
         for page, span in SPANS
-        if re.match(r"--?[a-z]", span) and not _shown(page).startswith(FOR_CONTRIBUTORS)
+        if re.match(r"--?[a-z]", span) and not _path_of(page).startswith(FOR_CONTRIBUTORS)
     ]
     assert len(options) > 80
-    missing = [f"{_shown(page)}: {option}" for page, option in options if option not in known]
+    missing = [f"{_path_of(page)}: {option}" for page, option in options if option not in known]
     assert not missing, "\n".join(missing)
 
 
 def test_every_environment_variable_exists() -> None:
     settings = {f"FAIRLEAD_{name.upper()}" for name in Settings.model_fields}
-    named = {(page, name) for page in PAGES for name in re.findall(r"FAIRLEAD_[A-Z_]+", page.read_text("utf-8"))}
-    assert len(named) > 20
-    missing = [f"{_shown(page)}: {name}" for page, name in sorted(named) if name not in settings | _words(page)]
+    variables = {(page, name) for page in PAGES for name in re.findall(r"FAIRLEAD_[A-Z_]+", page.read_text("utf-8"))}
+    assert len(variables) > 20
+    missing = [f"{_path_of(page)}: {name}" for page, name in sorted(variables) if name not in settings | _words(page)]
     assert not missing, "\n".join(missing)
 
 
@@ -112,35 +112,35 @@ def test_every_route_exists() -> None:
     first = {path.split("/")[1] for _, path in known}
     missing = []
     for page, span in SPANS:
-        found = re.fullmatch(r"(?:([A-Z]+) )?(/[\w{}/.-]*)(\?\S*)?", span)
-        if found is None or found[2].split("/")[1] not in first:
+        match = re.fullmatch(r"(?:([A-Z]+) )?(/[\w{}/.-]*)(\?\S*)?", span)
+        if match is None or match[2].split("/")[1] not in first:
             continue
-        if not any(found[1] in (None, method) and path.fullmatch(found[2]) for method, path in routes):
-            missing.append(f"{_shown(page)}: {span}")
+        if not any(match[1] in (None, method) and path.fullmatch(match[2]) for method, path in routes):
+            missing.append(f"{_path_of(page)}: {span}")
     assert not missing, "\n".join(missing)
 
 
 def test_every_field_exists() -> None:
     """A field is one word, or has an underscore. The code may contain fields of Kubernetes in camelCase."""
     single = [(page, span) for page, span in SPANS if re.fullmatch(r"[a-z]{2,}", span) and span not in FOREIGN_NAMES]
-    names = [*_named(SNAKE), *single]
+    names = [*_names_matching(SNAKE), *single]
     assert len(names) > 200
-    missing = [f"{_shown(page)}: {name}" for page, name in names if not _spellings(name) & _words(page)]
+    missing = [f"{_path_of(page)}: {name}" for page, name in names if not _spellings(name) & _words(page)]
     assert not missing, "\n".join(missing)
 
 
 def test_every_reason_and_kind_exists() -> None:
-    names = _named(CAMEL)
+    names = _names_matching(CAMEL)
     assert len(names) > 60
-    missing = [f"{_shown(page)}: {name}" for page, name in names if name not in _words(page)]
+    missing = [f"{_path_of(page)}: {name}" for page, name in names if name not in _words(page)]
     assert not missing, "\n".join(missing)
 
 
 def test_every_constant_on_pages_for_contributors_exists() -> None:
     constants = [(page, span) for page, span in SPANS if re.fullmatch(r"[A-Z][A-Z_]+", span)]
-    named = [(page, name) for page, name in constants if _shown(page) in ("ARCHITECTURE.md", "CONTRIBUTING.md")]
-    assert len(named) > 15
-    missing = [f"{_shown(page)}: {name}" for page, name in named if name not in _words(page)]
+    checked = [(page, name) for page, name in constants if _path_of(page) in ("ARCHITECTURE.md", "CONTRIBUTING.md")]
+    assert len(checked) > 15
+    missing = [f"{_path_of(page)}: {name}" for page, name in checked if name not in _words(page)]
     assert not missing, "\n".join(missing)
 
 
@@ -154,8 +154,8 @@ def test_every_reason_in_a_table_of_states_is_one_of_the_code() -> None:
         if row[0] in list(State)
     ]
     assert len(rows) > 40
-    named = [(page, reason) for page, (_, cell) in rows for reason in re.findall(r"`([A-Z]\w+)`", cell)]
-    missing = [f"{_shown(page)}: {reason}" for page, reason in named if reason not in known]
+    reasons = [(page, reason) for page, (_, cell) in rows for reason in re.findall(r"`([A-Z]\w+)`", cell)]
+    missing = [f"{_path_of(page)}: {reason}" for page, reason in reasons if reason not in known]
     assert not missing, "\n".join(missing)
 
 
@@ -174,7 +174,9 @@ def test_every_label_on_the_page_of_the_web_ui_exists() -> None:
 def test_every_name_of_the_sdk_exists() -> None:
     examples = [(page, tree) for page, span in SPANS if (tree := _parse(span)) is not None]
     assert len(examples) > 50
-    missing = [f"{_shown(page)}: {ast.unparse(tree)}: {reason}" for page, tree in examples for reason in _resolve(tree)]
+    missing = [
+        f"{_path_of(page)}: {ast.unparse(tree)}: {reason}" for page, tree in examples for reason in _resolve(tree)
+    ]
     assert not missing, "\n".join(missing)
 
 
@@ -188,13 +190,13 @@ def test_every_name_of_the_sdk_exists() -> None:
         ("run.why().aply(1)", "no aply"),
     ],
 )
-def test_a_wrong_name_of_the_sdk_is_found(code: str, reason: str) -> None:
+def test_wrong_names_of_the_sdk_are_detected(code: str, reason: str) -> None:
     tree = _parse(code)
     assert tree is not None
     assert list(_resolve(tree)) == [reason]
 
 
-def _shown(page: Path) -> str:
+def _path_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
@@ -225,10 +227,10 @@ def _options_of(command: App) -> set[str]:
     return options
 
 
-def _named(pattern: re.Pattern[str]) -> list[tuple[Path, str]]:
+def _names_matching(pattern: re.Pattern[str]) -> list[tuple[Path, str]]:
     """Words in code spans that match a pattern."""
-    found = {(page, word) for page, span in SPANS for word in re.findall(r"\w+", span) if pattern.fullmatch(word)}
-    return sorted((page, word) for page, word in found if word not in FOREIGN_NAMES)
+    words = {(page, word) for page, span in SPANS for word in re.findall(r"\w+", span) if pattern.fullmatch(word)}
+    return sorted((page, word) for page, word in words if word not in FOREIGN_NAMES)
 
 
 def _spellings(name: str) -> set[str]:
@@ -240,7 +242,7 @@ def _spellings(name: str) -> set[str]:
 def _words(page: Path) -> set[str]:
     """The words of the code that a page is about."""
     product = _words_in(ROOT / "src" / "fairlead")
-    if not _shown(page).startswith(FOR_CONTRIBUTORS):
+    if not _path_of(page).startswith(FOR_CONTRIBUTORS):
         return product
     return product | {"hatch_build"}.union(*(_words_in(ROOT / folder) for folder in ("bench", "tests")))
 
@@ -262,8 +264,8 @@ def _words_of(tree: ast.Module) -> Iterator[str]:
                 yield from re.findall(r"\w+", text)
             continue
         for field in ("id", "attr", "arg", "name", "asname"):
-            if isinstance(found := getattr(node, field, None), str):
-                yield from found.split(".")
+            if isinstance(name := getattr(node, field, None), str):
+                yield from name.split(".")
 
 
 def _parse(span: str) -> ast.expr | None:
@@ -298,20 +300,22 @@ def _find(tree: ast.expr) -> Any:
                 return None
             if not hasattr(owner, attr):
                 raise LookupError(f"no {attr}")
-            found = getattr(owner, attr)
-            return _returned(found.fget) if isinstance(found, property) else found
+            parameter = getattr(owner, attr)
+            return _returned(parameter.fget) if isinstance(parameter, property) else parameter
         case ast.Call(func=func, keywords=keywords):
-            called = _find(func)
-            if called is None:
+            function = _find(func)
+            if function is None:
                 return None
-            parameters = inspect.signature(called).parameters
+            parameters = inspect.signature(function).parameters
             takes_request = "parameters" in parameters
             known = {*parameters, *(RunParameters.__annotations__ if takes_request else ())}
-            is_open = not takes_request and any(found.kind is found.VAR_KEYWORD for found in parameters.values())
+            is_open = not takes_request and any(
+                parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+            )
             for keyword in keywords:
                 if keyword.arg is not None and keyword.arg not in known and not is_open:
                     raise LookupError(f"no argument {keyword.arg}")
-            return _returned(called)
+            return _returned(function)
         case _:
             return None
 
@@ -320,5 +324,5 @@ def _returned(function: Any) -> Any:
     if not inspect.isfunction(function):
         return None
     # The SDK loads these classes only when they are needed, so hints name them as text.
-    found = get_type_hints(function, localns={"Run": Run, "Function": Function, "Project": Project}).get("return")
-    return found if inspect.isclass(found) and found.__module__.startswith("fairlead.") else None
+    returned = get_type_hints(function, localns={"Run": Run, "Function": Function, "Project": Project}).get("return")
+    return returned if inspect.isclass(returned) and returned.__module__.startswith("fairlead.") else None

@@ -1,4 +1,4 @@
-"""References in the pages lead somewhere: links, headings, files, functions, decisions."""
+"""References in the pages exist: links, headings, files, functions, decisions."""
 
 import pkgutil
 import re
@@ -22,32 +22,34 @@ LINKS = [
     (page, target) for page in PAGES for target in re.findall(r"\]\(([^)]*)\)", FENCE.sub("", page.read_text("utf-8")))
 ]
 URLS = [(page, target) for page, target in LINKS if re.match(r"\w+:|//", target)]
-NAMED = [
+CODE_SPANS = [
     (page, word)
     for page in PAGES
     for word in sorted(set(re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text("utf-8")))))
 ]
-FILES = [(page, word) for page, word in NAMED if re.fullmatch(r"[\w./-]+(\.py|/)", word) and not word.startswith("/")]
+FILES = [
+    (page, word) for page, word in CODE_SPANS if re.fullmatch(r"[\w./-]+(\.py|/)", word) and not word.startswith("/")
+]
 # Pages for users and administrators name files and fields that look like modules.
 FUNCTIONS = [
     (page, word)
-    for page, word in NAMED
+    for page, word in CODE_SPANS
     if page.parent.name not in ("docs", "users", "admins", "reference")
     and re.fullmatch(rf"({LAYERS})(\.\w+)+", word)
     and not word.endswith(".py")
 ]
 
 
-def test_every_link_leads_to_a_file_and_a_heading() -> None:
+def test_every_link_has_an_existing_target() -> None:
     inner = [link for link in LINKS if link not in URLS]
     assert len(inner) > 100
-    broken = [f"{_shown(page)}: {target}" for page, target in inner if not _exists(page, target)]
+    broken = [f"{_path_of(page)}: {target}" for page, target in inner if not _exists(page, target)]
     assert not broken, "\n".join(broken)
 
 
 def test_every_url_is_well_formed_and_public() -> None:
     """No URL is requested, so this cannot tell whether the page at the other end exists."""
-    wrong = [f"{_shown(page)}: {url}: {reason}" for page, url in URLS for reason in _problems_of_url(url)]
+    wrong = [f"{_path_of(page)}: {url}: {reason}" for page, url in URLS for reason in _problems_of_url(url)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -65,19 +67,19 @@ def test_every_url_is_well_formed_and_public() -> None:
         ("https://example.org/a b", "escape spaces and characters that are not ASCII"),
     ],
 )
-def test_a_bad_url_is_found(url: str, reason: str) -> None:
+def test_bad_urls_are_detected(url: str, reason: str) -> None:
     assert list(_problems_of_url(url)) == [reason]
 
 
 def test_every_file_that_a_page_names_exists() -> None:
     assert len(FILES) > 50
-    missing = [f"{_shown(page)}: {word}" for page, word in FILES if not _finds_file(page, word)]
+    missing = [f"{_path_of(page)}: {word}" for page, word in FILES if not _finds_file(page, word)]
     assert not missing, "\n".join(missing)
 
 
 def test_every_function_that_a_page_names_exists() -> None:
     assert len(FUNCTIONS) > 10
-    missing = [f"{_shown(page)}: {word}" for page, word in FUNCTIONS if not _resolves(f"fairlead.{word}")]
+    missing = [f"{_path_of(page)}: {word}" for page, word in FUNCTIONS if not _resolves(f"fairlead.{word}")]
     assert not missing, "\n".join(missing)
 
 
@@ -109,14 +111,14 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= LONGEST_README
 
 
-def _shown(page: Path) -> str:
+def _path_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
 def _exists(page: Path, target: str) -> bool:
     file, _, heading = target.partition("#")
-    found = (page.parent / file).resolve() if file else page
-    return found.exists() and (not heading or heading in _headings(found))
+    path = (page.parent / file).resolve() if file else page
+    return path.exists() and (not heading or heading in _headings(path))
 
 
 def _problems_of_url(url: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from tests.docs.servers import render
 
 
 def main() -> None:
-    """Rewrite every page that shows something else than is true."""
+    """Rewrite every page whose blocks are outdated."""
     for page in PAGES:
         old = page.read_text("utf-8")
         new = update(page)
@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def update(page: Path) -> str:
-    """The page with every block as it should be."""
+    """The page with the expected content of every block."""
     blocks = blocks_of(page)
     return FENCE.sub(lambda match: f"```{match['info']}\n{render(next(blocks))}```", page.read_text("utf-8"))
 

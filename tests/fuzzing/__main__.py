@@ -16,20 +16,20 @@ Fuzz = Callable[[int], int]
 
 
 def main() -> int:
-    """Fuzz one after the other; 1 where something was found."""
-    asked = _read_arguments()
-    seed = choose_seed(asked.seed)
-    chosen = [asked.only] if asked.only else list(FUZZED)
-    found = False
+    """Fuzz one target after the other, and return 1 if something failed."""
+    arguments = _read_arguments()
+    seed = choose_seed(arguments.seed)
+    chosen = [arguments.only] if arguments.only else list(TARGETS)
+    failed = False
     for name in chosen:
-        left = asked.seconds / len(chosen)
-        while left >= 0:
-            with FUZZED[name]() as fuzz:
-                tally = fuzz_for(name, min(left, LIFETIME), seed, fuzz)
-            left, seed, found = left - LIFETIME, seed + tally.rounds, found or bool(tally.found)
-            if left <= 0:
+        remaining = arguments.seconds / len(chosen)
+        while remaining >= 0:
+            with TARGETS[name]() as fuzz:
+                tally = fuzz_for(name, min(remaining, LIFETIME), seed, fuzz)
+            remaining, seed, failed = remaining - LIFETIME, seed + tally.rounds, failed or bool(tally.failed_seeds)
+            if remaining <= 0:
                 break
-    return int(found)
+    return int(failed)
 
 
 @contextlib.contextmanager
@@ -49,14 +49,14 @@ def _operations() -> Iterator[Fuzz]:
         yield lambda seed: fuzz_operations(server, seed)
 
 
-FUZZED = {"planning": _planning, "previews": _previews, "operations": _operations}
+TARGETS = {"planning": _planning, "previews": _previews, "operations": _operations}
 
 
 def _read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz", description="Fuzz the requirements language and the API.")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for how long in all (%(default)g)")
-    parser.add_argument("--seed", type=int, help="what a round said that found something, to find it again")
-    parser.add_argument("--only", choices=list(FUZZED), help="one of them, for all of the time")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="total time (%(default)g)")
+    parser.add_argument("--seed", type=int, help="the seed of a failed round, to reproduce it")
+    parser.add_argument("--only", choices=list(TARGETS), help="a single target for the total time")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Requests that follow the requirements language almost: right ones, in which a few things were broken on purpose."""
+"""Almost valid requests: valid ones with a few random mutations."""
 
 import copy
 import json
@@ -25,17 +25,19 @@ TEXTS = [
     *("60", "2h", "1d2h", "2h ", "1e9", "P1D", "0 6 * * *", "* * * *", "60 * * * *", "@daily", "Europe/Rome", "UTC+1"),
     *("sha256:" + "0" * 64, "train.py", "../train.py", "main:f", "registry.example/a:1", "a@sha256:1", "$(HOME)", "$$"),
 ]
-MOST_PLACES = 300
+MAX_POSITIONS = 300
 NUMBERS = [0, -1, 1, 2**31, 2**63, 2**64, 10**30, 0.1, 1.5, -0.0, 1e308, 1e-308, 0.1 + 0.2, True, False]
 
 
 @st.composite
 def edited_texts(draw: Draw, text: str = "") -> str:
-    """A text in which a few letters were changed."""
+    """A text with a few changed characters."""
     letters = list(text or draw(st.sampled_from(TEXTS)))
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(letters)))
-        letters[at : at + draw(st.integers(0, 2))] = draw(st.sampled_from([[letter] for letter in LETTERS] + [[]]))
+        index = draw(st.integers(0, len(letters)))
+        letters[index : index + draw(st.integers(0, 2))] = draw(
+            st.sampled_from([[letter] for letter in LETTERS] + [[]])
+        )
     return "".join(letters)
 
 
@@ -61,7 +63,7 @@ def _wrapped(draw: Draw, value: Any) -> Any:
 
 
 def _repeated(draw: Draw, value: Any) -> Any:
-    few = len(list(islice(_walk([value]), MOST_PLACES))) > 20  # limits the size
+    few = len(list(islice(_walk([value]), MAX_POSITIONS))) > 20  # limits the size
     times = 2 if few else draw(st.sampled_from([2, 3, 101, 1000]))
     if isinstance(value, str):
         return value * times
@@ -89,8 +91,8 @@ MUTATIONS: tuple[Callable[[Draw, Any], Any], ...] = (
 )
 
 
-def _rename(draw: Draw, place: Data, key: Any) -> None:
-    """Another spelling of a field, beside it or in its place."""
+def _rename(draw: Draw, container: Data, key: Any) -> None:
+    """Add another spelling of a field, or replace the field."""
     text = str(key)
     spellings = [
         to_camel(text),
@@ -102,53 +104,53 @@ def _rename(draw: Draw, place: Data, key: Any) -> None:
         text.replace("_", "-"),
         f"{text}.x",
     ]
-    named = draw(st.sampled_from(spellings))
-    place[named] = copy.deepcopy(place[key]) if draw(st.booleans()) else place.pop(key)
+    spelling = draw(st.sampled_from(spellings))
+    container[spelling] = copy.deepcopy(container[key]) if draw(st.booleans()) else container.pop(key)
 
 
-def _move(draw: Draw, request: Data, place: Data, key: Any) -> None:
-    """A field in a place of another."""
-    value = place.pop(key)
-    others = [request, *(other for other, _ in _list_places(request) if isinstance(other, dict))]
+def _move(draw: Draw, request: Data, container: Data, key: Any) -> None:
+    """Move a field to another position."""
+    value = container.pop(key)
+    others = [request, *(other for other, _ in _list_positions(request) if isinstance(other, dict))]
     draw(st.sampled_from(others))[key] = value
 
 
-def _list_places(data: Any) -> list[tuple[Any, Any]]:
+def _list_positions(data: Any) -> list[tuple[Any, Any]]:
     """All positions in a request, outer ones first: a mapping or list, and a key."""
-    return list(islice(_walk(data), MOST_PLACES))
+    return list(islice(_walk(data), MAX_POSITIONS))
 
 
 def _walk(data: Any) -> Iterator[tuple[Any, Any]]:
-    waiting = [data]
-    while waiting:
-        place = waiting.pop(0)
-        for key in list(place) if isinstance(place, dict) else range(len(place)):
-            yield place, key
-            if isinstance(place[key], dict | list):
-                waiting.append(place[key])
+    remaining = [data]
+    while remaining:
+        container = remaining.pop(0)
+        for key in list(container) if isinstance(container, dict) else range(len(container)):
+            yield container, key
+            if isinstance(container[key], dict | list):
+                remaining.append(container[key])
 
 
 @st.composite
-def broken_requests(draw: Draw) -> Data:
-    """A request in which some fields, at any depth, are not what they should be; now and then none."""
-    request: Data = copy.deepcopy(draw(REQUESTS))  # what is sampled must not be changed
+def mutated_requests(draw: Draw) -> Data:
+    """A request in which some fields, at any depth, are invalid; sometimes none."""
+    request: Data = copy.deepcopy(draw(REQUESTS))  # sampled objects must not be changed
     for _ in range(draw(st.integers(0, 4))):
-        places = _list_places(request)
-        if not places:
+        positions = _list_positions(request)
+        if not positions:
             return request
-        place, key = draw(st.sampled_from(places))
-        how = draw(st.integers(0, 9))
-        if how == 0 and isinstance(place, dict):
-            _rename(draw, place, key)
-        elif how == 1 and isinstance(place, dict):
-            _move(draw, request, place, key)
+        container, key = draw(st.sampled_from(positions))
+        kind = draw(st.integers(0, 9))
+        if kind == 0 and isinstance(container, dict):
+            _rename(draw, container, key)
+        elif kind == 1 and isinstance(container, dict):
+            _move(draw, request, container, key)
         else:
-            place[key] = draw(st.sampled_from(MUTATIONS))(draw, place[key])
+            container[key] = draw(st.sampled_from(MUTATIONS))(draw, container[key])
     return request
 
 
 def is_json(data: Any) -> bool:
-    """Whether a request can be sent: Python knows more than JSON does."""
+    """Whether a request can be sent as JSON."""
     try:
         return bool(json.loads(json.dumps(data, allow_nan=False)) == data)
     except (TypeError, ValueError, RecursionError):

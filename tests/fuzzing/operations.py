@@ -1,6 +1,6 @@
-"""Fuzzes the API of a real server with all that its OpenAPI document allows, and with much that it does not.
+"""Fuzz the API of a real server with valid and invalid requests for its OpenAPI document.
 
-No answer is a mistake of the server, none is waited for without end, and no traceback is in any, nor in the log.
+No response is a server error, every response arrives in time, and neither responses nor the log contain tracebacks.
 """
 
 import contextlib
@@ -27,23 +27,23 @@ from tests.security.neighbors import Neighbors, open_neighbours
 from tests.server.samples import names_of
 from tests.server.sites import CHECKED, PROBLEM, REQUIRED, Operation
 
-SECONDS = 20.0  # for an answer: longer than any takes on a busy machine, and less than for ever
+SECONDS = 20.0  # for a response, also on a busy machine
 EXAMPLES = 4  # of an operation in a round, in each mode
 OPERATIONS = 12  # of a round
 # Streams and long polls, which would block.
-ENDLESS = ("/api/v1/events",)
-PATIENT = ("follow", "wait")
+ENDLESS_PATHS = ("/api/v1/events",)
+BLOCKING_PARAMETERS = ("follow", "wait")
 
 
 @dataclass(frozen=True)
-class Fuzzed:
-    """A server that is fuzzed, and something of every kind to ask for."""
+class FuzzedServer:
+    """A server to fuzz, with an object of every kind."""
 
     neighbors: Neighbors
 
     @cached_property
     def schema(self) -> Any:
-        """The operations as schemathesis knows them."""
+        """The operations for schemathesis."""
         return schemathesis.openapi.from_url(f"{self.url}/api/v1/openapi.json")
 
     @property
@@ -54,11 +54,11 @@ class Fuzzed:
     @cached_property
     def operations(self) -> list[Operation]:
         """The target of the fuzzer."""
-        return [item for item in self.neighbors.operations if item.path not in ENDLESS]
+        return [item for item in self.neighbors.operations if item.path not in ENDLESS_PATHS]
 
 
-def fuzz_operations(fuzzed: Fuzzed, seed: int, operations: int = OPERATIONS, examples: int = EXAMPLES) -> int:
-    """One round: some operations in any order, each with some examples; how many were sent."""
+def fuzz_operations(fuzzed: FuzzedServer, seed: int, operations: int = OPERATIONS, examples: int = EXAMPLES) -> int:
+    """Run one round of random operations, and return the number of requests."""
     chance, sent = random.Random(seed), 0
     log = fuzzed.neighbors.platform.server.process.err
     before = log.stat().st_size
@@ -70,7 +70,7 @@ def fuzz_operations(fuzzed: Fuzzed, seed: int, operations: int = OPERATIONS, exa
     return sent
 
 
-def _fuzz_operation(fuzzed: Fuzzed, item: Operation, mode: GenerationMode, seed: int, examples: int) -> int:
+def _fuzz_operation(fuzzed: FuzzedServer, item: Operation, mode: GenerationMode, seed: int, examples: int) -> int:
     load_all_checks()
     checks: list[Any] = [CHECKS.get_one(name) for name in CHECKED]
     chance, sent = random.Random(seed), 0
@@ -80,70 +80,70 @@ def _fuzz_operation(fuzzed: Fuzzed, item: Operation, mode: GenerationMode, seed:
         max_examples=examples,
         deadline=None,
         database=None,
-        phases=[Phase.generate],  # a server that has changed since does not answer the same again
+        phases=[Phase.generate],  # the state of the server changes, so shrinking does not work
         suppress_health_check=list(HealthCheck),
     )
     @given(case=fuzzed.schema[item.path][item.method].as_strategy(generation_mode=mode))
-    def ask(case: Case[Any]) -> None:
+    def send(case: Case[Any]) -> None:
         nonlocal sent
         sent += 1
         _aim(case, item, fuzzed.neighbors.things, chance)
         headers = {} if item.is_public else {"Authorization": f"Bearer {fuzzed.neighbors.platform.server.token}"}
-        began = time.monotonic()
-        answer = case.call(headers=headers, timeout=SECONDS)
-        check_answer(answer, time.monotonic() - began)
-        case.validate_response(answer, checks=checks)
+        started = time.monotonic()
+        response = case.call(headers=headers, timeout=SECONDS)
+        check_answer(response, time.monotonic() - started)
+        case.validate_response(response, checks=checks)
 
-    ask()
+    send()
     return sent
 
 
 def _aim(case: Case[Any], item: Operation, things: dict[str, str], chance: random.Random) -> None:
-    """Let a case be about something that is there, more often than not; and let its answer end."""
+    """Use names of existing objects in most cases, and disable streaming."""
     if item.parameters("path") and chance.random() < 0.6:
         case.path_parameters = names_of(item, things, chance.choice(["project", "department", "cluster"]))
-    for name in PATIENT:
+    for name in BLOCKING_PARAMETERS:
         if case.query and name in case.query:
             case.query[name] = "false" if name == "follow" else 0
 
 
-def check_answer(answer: Any, seconds: float) -> None:
+def check_answer(response: Any, seconds: float) -> None:
     """Raise AssertionError for an unexpected response."""
-    asked = f"{answer.request.method} {answer.request.url} {str(answer.request.body)[:2000]}"
-    assert answer.status_code < 500, f"{asked}: {answer.status_code} {answer.content[:2000]!r}"
-    assert b"Traceback (most recent call last)" not in answer.content, asked
-    assert seconds < SECONDS, f"{asked}: {seconds:.1f} s"
-    if answer.status_code >= 400 and answer.request.method != "HEAD":
-        assert answer.headers["content-type"] == [PROBLEM], asked
-        told = answer.json()
-        assert told.keys() >= REQUIRED, f"{asked}: {told}"
-        check_violations(told.get("violations", ()))
+    request = f"{response.request.method} {response.request.url} {str(response.request.body)[:2000]}"
+    assert response.status_code < 500, f"{request}: {response.status_code} {response.content[:2000]!r}"
+    assert b"Traceback (most recent call last)" not in response.content, request
+    assert seconds < SECONDS, f"{request}: {seconds:.1f} s"
+    if response.status_code >= 400 and response.request.method != "HEAD":
+        assert response.headers["content-type"] == [PROBLEM], request
+        problem = response.json()
+        assert problem.keys() >= REQUIRED, f"{request}: {problem}"
+        check_violations(problem.get("violations", ()))
 
 
-def check_server(fuzzed: Fuzzed, since: int) -> None:
-    """Raise AssertionError unless the server goes on, and its log says of no mistake."""
+def check_server(fuzzed: FuzzedServer, since: int) -> None:
+    """Raise AssertionError if the server stopped or logged an error."""
     process = fuzzed.neighbors.platform.server.process
     assert process.poll() is None, process.output[1][-5000:]
     assert fuzzed.neighbors.root.get("/me")["user"]
     with process.err.open("rb") as log:
         log.seek(since)
-        told = [line.decode() for line in log.read().splitlines() if _tells_of_a_mistake(line)]
-    assert not told, "\n".join(told)
+        error_lines = [line.decode() for line in log.read().splitlines() if _is_error(line)]
+    assert not error_lines, "\n".join(error_lines)
 
 
-def _tells_of_a_mistake(line: bytes) -> bool:
+def _is_error(line: bytes) -> bool:
     with contextlib.suppress(ValueError):
         return "exception" in json.loads(line) or b"Traceback" in line
     return bool(line.strip())  # anything that is not a log line is unexpected
 
 
 @contextlib.contextmanager
-def open_fuzzed_server() -> Iterator[Fuzzed]:
-    """A real server, in a folder of its own, with something of every kind."""
+def open_fuzzed_server() -> Iterator[FuzzedServer]:
+    """A real server in its own folder, with an object of every kind."""
     with tempfile.TemporaryDirectory() as home, execution.open_folder(0o755) as folder:
         launcher = Launcher(Path(home))
         try:
             with open_neighbours(Machine(folder, launcher)) as neighbors:
-                yield Fuzzed(neighbors)
+                yield FuzzedServer(neighbors)
         finally:
             launcher.close()

@@ -1,7 +1,7 @@
-"""Fuzzes the requirements language: what is read, what is planned, and what a preview answers over HTTP.
+"""Fuzz parsing and planning of requests, and previews over HTTP.
 
-Nothing is raised but what says what is wrong, every violation says where, what and what to do, every answer comes at
-once, and what is accepted survives a round trip.
+Only validation errors are raised, every violation has a path, a message and a hint, every response arrives in time,
+and accepted requests survive a round trip.
 """
 
 import contextlib
@@ -27,28 +27,28 @@ from fairlead.model.plans import Plan
 from fairlead.model.requests import RunRequest
 from tests.core.properties.strategies import snapshots
 from tests.core.properties.test_planning import with_amounts
-from tests.fuzzing.grammars import broken_requests, is_json
-from tests.fuzzing.rounds import waiting
+from tests.fuzzing.grammars import is_json, mutated_requests
+from tests.fuzzing.rounds import time_limit
 from tests.server.samples import fill
 from tests.server.sites import Site, open_site
 
-SECONDS = 1.0  # of the processor
-HANG_SECONDS = 60.0  # of the clock, also on a busy machine
+SECONDS = 1.0  # of CPU time
+HANG_SECONDS = 60.0  # of wall time, also on a busy machine
 EXAMPLES = 200
-NEEDED = ("rule", "message", "hint")
+REQUIRED_FIELDS = ("rule", "message", "hint")
 JSON = {"Content-Type": "application/json"}
-OF_THE_WHOLE = ("body", "mapping", "too_many")  # what has no place of its own
+RULES_WITHOUT_PATH = ("body", "mapping", "too_many")  # violations of the complete request
 
 
 def fuzz_planning(seed: int, examples: int = EXAMPLES) -> int:
-    """One round of reading and planning; how many requests were tried."""
+    """Run one round of parsing and planning, and return the number of requests."""
 
     @hypothesis.seed(seed)
     @_limit(examples)
-    @given(broken_requests(), snapshots())
-    def examine(asked: Any, snapshot: Snapshot) -> None:
-        with _in_time(asked, 3 * SECONDS):  # it is planned twice, and explained
-            check_request(asked, snapshot)
+    @given(mutated_requests(), snapshots())
+    def examine(requested: Any, snapshot: Snapshot) -> None:
+        with _in_time(requested, 3 * SECONDS):  # planned twice, and explained
+            check_request(requested, snapshot)
 
     examine()
     return examples
@@ -59,55 +59,55 @@ def fuzz_previews(site: Site, seed: int, examples: int = EXAMPLES) -> int:
 
     @hypothesis.seed(seed)
     @_limit(examples)
-    @given(broken_requests().filter(is_json))
-    def examine(asked: Any) -> None:
-        with _in_time(asked, SECONDS):
-            check_preview(site, asked)
+    @given(mutated_requests().filter(is_json))
+    def examine(requested: Any) -> None:
+        with _in_time(requested, SECONDS):
+            check_preview(site, requested)
 
     examine()
     return examples
 
 
-def check_request(asked: Any, snapshot: Snapshot) -> None:
-    """Raise AssertionError unless a request is refused in words, or is planned and reads back as it was."""
+def check_request(requested: Any, snapshot: Snapshot) -> None:
+    """Raise AssertionError unless a request is rejected with messages, or is planned and round-trips."""
     try:
-        request = RunRequest.model_validate(asked)
+        request = RunRequest.model_validate(requested)
     except ValidationError as error:
         violations = violations_of(error, RunRequest)
-        assert violations, "it was refused, and nothing is wrong with it"
-        return check_violations([_said(violation) for violation in violations])
+        assert violations, "rejected without violations"
+        return check_violations([_fields_of(violation) for violation in violations])
     printed = json.loads(json.dumps(request.to_data(), allow_nan=False))
     again = RunRequest.model_validate(printed)
     assert json.loads(json.dumps(again.to_data())) == printed
     plan, second = (plan_run(each, snapshot, "r7") for each in (request, again))
-    assert _decided(second) == _decided(plan)
+    assert _decisions_of(second) == _decisions_of(plan)
     assert bool(plan.violations) != bool(plan.manifests)
     json.dumps(explanations.to_data(plan), allow_nan=False)
     explanations.explain(plan, "title").encode()
-    return check_violations([_said(violation) for violation in plan.violations])
+    return check_violations([_fields_of(violation) for violation in plan.violations])
 
 
-def check_preview(site: Site, asked: Any) -> None:
-    """Raise AssertionError unless a server answers with a plan, or says what is wrong."""
-    answer = site.ask("POST", "/projects/alpha/runs/preview", content=json.dumps(asked).encode(), headers=JSON)
+def check_preview(site: Site, requested: Any) -> None:
+    """Raise AssertionError unless a server responds with a plan or a valid error."""
+    answer = site.ask("POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON)
     assert answer.status_code in (200, 400, 413, 422), f"{answer.status_code}: {answer.text}"
     assert "Traceback" not in answer.text
-    told = answer.json()
+    data = answer.json()
     if answer.status_code in (200, 422):
-        check_violations(told["violations"])
+        check_violations(data["violations"])
     else:
-        assert told["detail"], told
-        assert told["hint"], told
-    if answer.status_code == 200 and not told["violations"]:
-        assert told["token"], told
+        assert data["detail"], data
+        assert data["hint"], data
+    if answer.status_code == 200 and not data["violations"]:
+        assert data["token"], data
 
 
 def check_violations(violations: Sequence[Mapping[str, Any]]) -> None:
     """Raise AssertionError unless each violation has a path, a rule, a message and a hint."""
     for violation in violations:
-        missing = [name for name in NEEDED if not violation.get(name)]
+        missing = [name for name in REQUIRED_FIELDS if not violation.get(name)]
         assert not missing, f"without {missing}: {violation}"
-        assert violation["path"] or violation["rule"] in OF_THE_WHOLE, violation
+        assert violation["path"] or violation["rule"] in RULES_WITHOUT_PATH, violation
         json.dumps(violation).encode()
 
 
@@ -135,19 +135,19 @@ def _limit(examples: int) -> settings:
 
 
 @contextlib.contextmanager
-def _in_time(asked: Any, seconds: float) -> Iterator[None]:
-    began = time.process_time()
-    with waiting(HANG_SECONDS, asked):
+def _in_time(requested: Any, seconds: float) -> Iterator[None]:
+    started = time.process_time()
+    with time_limit(HANG_SECONDS, requested):
         yield
-    took = time.process_time() - began
-    assert took < seconds, f"took {took:.2f} s of the processor: {str(asked)[:2000]}"
+    elapsed = time.process_time() - started
+    assert elapsed < seconds, f"took {elapsed:.2f} s of CPU time: {str(requested)[:2000]}"
 
 
-def _decided(plan: Plan) -> Any:
+def _decisions_of(plan: Plan) -> Any:
     """A plan without the spelling of amounts, which may change when they are parsed and printed again."""
-    found = [(item.path, item.rule) for item in (*plan.violations, *plan.warnings)]
-    return [(item.path, item.value) for item in plan.settings], found, with_amounts(plan.manifests)
+    findings = [(item.path, item.rule) for item in (*plan.violations, *plan.warnings)]
+    return [(item.path, item.value) for item in plan.settings], findings, with_amounts(plan.manifests)
 
 
-def _said(violation: Any) -> Mapping[str, Any]:
-    return {name: getattr(violation, name) for name in ("path", *NEEDED)}
+def _fields_of(violation: Any) -> Mapping[str, Any]:
+    return {name: getattr(violation, name) for name in ("path", *REQUIRED_FIELDS)}

@@ -1,4 +1,4 @@
-"""Rounds of fuzzing: each with a seed of its own that repeats it, one after the other until the time is over."""
+"""Rounds of fuzzing until the time is over, each with a seed that reproduces it."""
 
 import contextlib
 import itertools
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LARGEST_SEED = 1_000_000_000
-ENOUGH = 20  # findings: the same mistake is found again and again
+MAX_FINDINGS = 20  # later findings are often the same failure
 
 
 class Hang(KeyboardInterrupt):
@@ -24,46 +24,48 @@ class Tally:
     """The results of all rounds: the number of requests, and the seeds of failed rounds."""
 
     rounds: int = 0
-    tried: int = 0
+    request_count: int = 0
     seconds: float = 0.0
-    found: list[int] = field(default_factory=list)
+    failed_seeds: list[int] = field(default_factory=list)
 
 
-def choose_seed(said: int | None) -> int:
-    """The seed that was given, or any other one."""
-    return secrets.randbelow(LARGEST_SEED) if said is None else said
+def choose_seed(given: int | None) -> int:
+    """The given seed, or a random one."""
+    return secrets.randbelow(LARGEST_SEED) if given is None else given
 
 
 def fuzz_for(name: str, seconds: float, seed: int, fuzz: Callable[[int], int]) -> Tally:
     """Run rounds until the time is over, at least one. Prints failures with the seed that reproduces them."""
-    tally, began = Tally(), time.monotonic()
+    tally, started = Tally(), time.monotonic()
     print(f"{name}: {seconds:g} seconds, from seed {seed} on", flush=True)
     for number in itertools.count(seed):
         try:
-            tally.tried += fuzz(number)
+            tally.request_count += fuzz(number)
         except (Exception, Hang) as error:
-            tally.found.append(number)
+            tally.failed_seeds.append(number)
             print(traceback.format_exc(), flush=True)
             print(
                 f'{name}: seed {number}. Again: make fuzz ARGS="--only {name} --seed {number} --seconds 0"', flush=True
             )
             if isinstance(error, Hang):
-                os._exit(1)  # what hangs in another thread would keep this process from ending
+                os._exit(1)  # a hanging thread would keep this process alive
         tally.rounds += 1
-        tally.seconds = time.monotonic() - began
-        if tally.seconds >= seconds or len(tally.found) >= ENOUGH:
+        tally.seconds = time.monotonic() - started
+        if tally.seconds >= seconds or len(tally.failed_seeds) >= MAX_FINDINGS:
             break
-    told = f"found something with the seeds {tally.found}" if tally.found else "found nothing"
-    print(f"{name}: {tally.rounds} rounds, {tally.tried:,} tried, {tally.seconds:.0f} s: {told}", flush=True)
+    summary = f"failed with the seeds {tally.failed_seeds}" if tally.failed_seeds else "no failures"
+    print(
+        f"{name}: {tally.rounds} rounds, {tally.request_count:,} requests, {tally.seconds:.0f} s: {summary}", flush=True
+    )
     return tally
 
 
 @contextlib.contextmanager
-def waiting(seconds: float, what: Any) -> Iterator[None]:
-    """Raise `Hang` in the middle of what takes longer."""
+def time_limit(seconds: float, subject: Any) -> Iterator[None]:
+    """Raise `Hang` in a block that takes longer."""
 
     def give_up(*_: Any) -> None:
-        raise Hang(f"takes longer than {seconds:g} s: {str(what)[:5000]}")
+        raise Hang(f"takes longer than {seconds:g} s: {str(subject)[:5000]}")
 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,4 +1,4 @@
-"""The golden stories: what each folder asks for, and what comes out. The test and the update both go through here."""
+"""The golden stories: the request and the expected outputs of each folder. Shared by the tests and the update."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ CODE = Code(
 
 
 @dataclass(frozen=True)
-class Told:
+class StoryResult:
     """The result of a story: a plan, or the violations of its files."""
 
     request: RunRequest | None
@@ -37,44 +37,44 @@ class Told:
     violations: tuple[Violation, ...]
 
 
-def tell(story: str, run_id: str = RUN_ID, code: Code = CODE) -> Told:
+def plan_story(story: str, run_id: str = RUN_ID, code: Code = CODE) -> StoryResult:
     """Read a story's files and plan its run."""
     folder = FOLDER / story
-    given = [(path, "ComputeResource") for path in [folder / "platform.yaml"] if path.exists()]
-    library = documents.load_library(given)
-    snapshot, unclear = snapshots.build_snapshot(library, PROJECT)
-    violations = [*library.violations, *unclear]
+    platform_files = [(path, "ComputeResource") for path in [folder / "platform.yaml"] if path.exists()]
+    library = documents.load_library(platform_files)
+    snapshot, ambiguities = snapshots.build_snapshot(library, PROJECT)
+    violations = [*library.violations, *ambiguities]
     request = documents.load_object(RunRequest, folder / "request.yaml", violations, function=FUNCTION)
     if violations:
-        return Told(request, None, tuple(_without_folder(violation, folder) for violation in violations))
+        return StoryResult(request, None, tuple(_without_folder(violation, folder) for violation in violations))
     plan = plan_run(request, _complete(snapshot, code), run_id)
-    return Told(request, plan, plan.violations)
+    return StoryResult(request, plan, plan.violations)
 
 
 def outputs(story: str) -> dict[str, str]:
-    """The files that a story must have beside what it asks for, with their content."""
-    told = tell(story)
+    """The expected output files of a story, with their content."""
+    result = plan_story(story)
     files: dict[str, str] = {}
-    if told.violations:
-        lines = [line for violation in told.violations for line in explanations.format_finding(violation)]
+    if result.violations:
+        lines = [line for violation in result.violations for line in explanations.format_finding(violation)]
         files["violations.txt"] = "\n".join(lines) + "\n"
-    if told.plan is not None and told.request is not None:
-        title = f"{told.request.action} {told.request.function.name} in project {PROJECT}"
-        files["explanation.txt"] = explanations.explain(told.plan, title) + "\n"
-        if not told.violations:
-            files["manifests.yaml"] = yamls.format_documents(told.plan.manifests)
+    if result.plan is not None and result.request is not None:
+        title = f"{result.request.action} {result.request.function.name} in project {PROJECT}"
+        files["explanation.txt"] = explanations.explain(result.plan, title) + "\n"
+        if not result.violations:
+            files["manifests.yaml"] = yamls.format_documents(result.plan.manifests)
     return files
 
 
-def saved(story: str) -> dict[str, str]:
-    """The outputs that are there."""
+def stored_outputs(story: str) -> dict[str, str]:
+    """The stored outputs of a story."""
     files = [FOLDER / story / name for name in OUTPUTS]
     return {file.name: file.read_text("utf-8") for file in files if file.exists()}
 
 
 def save(story: str) -> bool:
-    """Write a story's outputs; whether anything changed."""
-    old, new = saved(story), outputs(story)
+    """Write the outputs of a story, and return whether anything changed."""
+    old, new = stored_outputs(story), outputs(story)
     for name in old.keys() - new.keys():
         (FOLDER / story / name).unlink()
     for name, text in new.items():

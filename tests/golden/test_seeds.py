@@ -9,8 +9,8 @@ from tests.golden import stories
 
 GPU = "nvidia.com/gpu"
 
-# Of each seed's fragment: which part of the manifests, and what it has there.
-PROMISES: list[tuple[str, str, dict[str, Any]]] = [
+# Story, part of its manifests, and the expected values of that part.
+EXPECTED_PARTS: list[tuple[str, str, dict[str, Any]]] = [
     ("seed000-nothing-asked", "resources", {"requests": None, "limits": None}),
     (
         "seed000-cpu-mem-gpu",
@@ -98,7 +98,7 @@ PROMISES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 # Forbidden requests, and the rule that rejects them.
-REFUSED: list[tuple[str, set[str]]] = [
+REJECTED: list[tuple[str, set[str]]] = [
     ("seed001-existing-volume-blocked", {"existing_volumes"}),
     ("seed001-secret-from-elsewhere", {"unknown_secret"}),
     ("seed001-run-as-root", {"allow_root"}),
@@ -112,27 +112,27 @@ REFUSED: list[tuple[str, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("story", "part", "promised"), PROMISES)
-def test_a_fragment_becomes_what_the_seed_promises(story: str, part: str, promised: dict[str, Any]) -> None:
-    found = read_parts(story)[part]
-    assert {name: found.get(name) for name in promised} == promised
+@pytest.mark.parametrize(("story", "part", "expected"), EXPECTED_PARTS)
+def test_manifests_contain_the_values_of_the_seed(story: str, part: str, expected: dict[str, Any]) -> None:
+    actual = read_parts(story)[part]
+    assert {name: actual.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(("story", "rules"), REFUSED)
-def test_what_the_seeds_exclude_is_refused(story: str, rules: set[str]) -> None:
-    told = stories.tell(story)
-    assert {violation.rule for violation in told.violations} == rules
-    assert all(violation.hint for violation in told.violations)
+@pytest.mark.parametrize(("story", "rules"), REJECTED)
+def test_forbidden_requests_of_the_seeds_are_rejected(story: str, rules: set[str]) -> None:
+    result = stories.plan_story(story)
+    assert {violation.rule for violation in result.violations} == rules
+    assert all(violation.hint for violation in result.violations)
 
 
-def test_a_profile_that_wins_says_so() -> None:
-    plan = stories.tell("seed002-profile-wins").plan
+def test_an_overriding_profile_produces_a_warning() -> None:
+    plan = stories.plan_story("seed002-profile-wins").plan
     assert plan is not None
-    assert [(found.path, found.rule) for found in plan.warnings] == [("resources.mem.requests", "overridden")]
+    assert [(warning.path, warning.rule) for warning in plan.warnings] == [("resources.mem.requests", "overridden")]
 
 
 def read_parts(story: str) -> dict[str, dict[str, Any]]:
-    """The parts of a story's manifests that the seeds speak of."""
+    """The parts of the manifests of a story that the seeds specify."""
     manifests = list(yaml.safe_load_all(stories.outputs(story)["manifests.yaml"]))
     job, template = manifests[0]["spec"], manifests[0]["spec"]["template"]
     pod, container = template["spec"], template["spec"]["containers"][0]

@@ -1,4 +1,4 @@
-"""Every story gives what its folder says, and what Kubernetes would take."""
+"""The outputs of every story equal its golden files, and its manifests are valid."""
 
 import json
 import re
@@ -26,12 +26,12 @@ RENDERED = [story for story in stories.STORIES if (stories.FOLDER / story / "man
 
 
 @pytest.mark.parametrize("story", stories.STORIES)
-def test_a_story_ends_as_it_is_told(story: str) -> None:
-    assert stories.outputs(story) == stories.saved(story), "if this is meant: make golden"
+def test_outputs_equal_the_golden_files(story: str) -> None:
+    assert stories.outputs(story) == stories.stored_outputs(story), "if this is intended: make golden"
 
 
 @pytest.mark.parametrize("story", stories.STORIES)
-def test_a_story_begins_with_what_it_is_about(story: str) -> None:
+def test_every_request_names_its_section(story: str) -> None:
     first = (stories.FOLDER / story / "request.yaml").read_text("utf-8").splitlines()[0]
     assert re.match(r"# (Seed 00[0-4]|Design [1-8])\b", first)
 
@@ -42,12 +42,12 @@ def test_every_folder_is_a_story() -> None:
 
 
 @pytest.mark.parametrize("story", RENDERED)
-def test_a_cluster_takes_the_manifests_of_a_story(story: str) -> None:
+def test_golden_manifests_are_valid(story: str) -> None:
     assert check_manifests(load_manifests(story), claims=CLAIMS, config_maps=CONFIG_MAPS) == []
 
 
 @pytest.mark.parametrize("story", RENDERED)
-def test_no_text_of_a_manifest_is_a_number_for_kubectl(story: str) -> None:
+def test_no_text_in_manifests_is_a_number_for_kubectl(story: str) -> None:
     text = (stories.FOLDER / story / "manifests.yaml").read_text("utf-8")
     plain = {token.value for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken) and token.plain}
     odd = {word for word in plain if GO_NUMBER.fullmatch(word) or word in GO_TRUTH}
@@ -55,23 +55,23 @@ def test_no_text_of_a_manifest_is_a_number_for_kubectl(story: str) -> None:
 
 
 @pytest.mark.parametrize("story", ["seed002-profile-wins", "seed002-secrets", "policy-scopes"])
-def test_the_terminal_tells_the_same_story(story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cli_gives_the_same_plan(story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = tmp_path / "request.yaml"
-    asked = (stories.FOLDER / story / "request.yaml").read_text("utf-8")
-    request.write_text(f"function: {json.dumps(stories.FUNCTION)}\n{asked}", "utf-8")
+    request_text = (stories.FOLDER / story / "request.yaml").read_text("utf-8")
+    request.write_text(f"function: {json.dumps(stories.FUNCTION)}\n{request_text}", "utf-8")
     (tmp_path / "train.py").write_text("def main(**inputs): ...\n")
     platform = stories.FOLDER / story / "platform.yaml"
     command = ["preview", str(request), "--project", stories.PROJECT, "--secrets", ",".join(stories.SECRETS)]
     command += ["--policy", str(platform)] if platform.exists() else []
 
     code, _ = sources.load_code(tmp_path, Function.model_validate(stories.FUNCTION))
-    told = stories.tell(story, run_id="preview", code=code)
+    result = stories.plan_story(story, run_id="preview", code=code)
     with pytest.raises(SystemExit) as end:
         app([*command, "--output", "json"])
 
-    assert told.plan is not None
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(explanations.to_data(told.plan)))
-    assert end.value.code == (1 if told.violations else 0)
+    assert result.plan is not None
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(explanations.to_data(result.plan)))
+    assert end.value.code == (1 if result.violations else 0)
 
 
 def load_manifests(story: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from tests.golden import stories
 
 
 def main() -> None:
-    """Say which stories changed."""
+    """Print the stories that changed."""
     changed = [story for story in stories.STORIES if stories.save(story)]
     for story in changed:
         print(f"changed: {story}")

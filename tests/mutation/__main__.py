@@ -31,7 +31,7 @@ from tests.mutation.mutants import Mutant, choose_mutants, find_again
 
 SECONDS = 90
 TIMED_OUT = f"no test failed within {SECONDS} s"
-MOST_TESTS = 300
+MAX_TESTS = 300
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "node_modules", ".*_cache", "__pycache__", "dist")
 RUNS = "tests/processes/test_runs_"
 # Tests in these folders start processes: they come last.
@@ -67,11 +67,11 @@ class Tests:
         by_file = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._durations.get(test, 1.0), test)):
             by_file[test.partition("::")[0]].append(test)
-        files = sorted(by_file.values(), key=lambda found: self._durations.get(found[0], 1.0))
-        quick = [found for found in files if not _is_process(found[0])]
-        slow = [found for found in files if _is_process(found[0])]
+        files = sorted(by_file.values(), key=lambda tests_of_file: self._durations.get(tests_of_file[0], 1.0))
+        quick = [tests_of_file for tests_of_file in files if not _is_process(tests_of_file[0])]
+        slow = [tests_of_file for tests_of_file in files if _is_process(tests_of_file[0])]
         turns = [*chain.from_iterable(zip_longest(*quick)), *chain.from_iterable(zip_longest(*slow))]
-        return [test for test in turns if test is not None][:MOST_TESTS]
+        return [test for test in turns if test is not None][:MAX_TESTS]
 
 
 def main() -> None:
@@ -81,36 +81,39 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=17, help="the same seed plants the same faults")
     parser.add_argument("--again", type=Path, help="plant the faults of an earlier report, wherever they are now")
     parser.add_argument("--report", type=Path, default=ROOT / ".pytest_cache" / "mutants.json")
-    parser.add_argument("--data", type=Path, default=ROOT / ".coverage", help="what `make coverage` wrote")
+    parser.add_argument("--data", type=Path, default=ROOT / ".coverage", help="the data of `make coverage`")
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    mutants = choose_mutants(given.count, given.seed)
+    arguments = parser.parse_args()
+    mutants = choose_mutants(arguments.count, arguments.seed)
     killers: dict[Any, str | None] = {}
-    if given.again:
-        earlier = json.loads(given.again.read_text("utf-8"))
+    if arguments.again:
+        earlier = json.loads(arguments.again.read_text("utf-8"))
         mutants = find_again([Mutant(**entry["mutant"]) for entry in earlier])
         killers = {Mutant(**entry["mutant"]).key: entry["killer"] for entry in earlier}
-    tests = Tests(given.data, json.loads(DURATIONS.read_text("utf-8")))
+    tests = Tests(arguments.data, json.loads(DURATIONS.read_text("utf-8")))
     verdicts: list[dict[str, Any]] = []
     copies: queue.Queue[Path] = queue.Queue()  # of the repository, one for each worker
 
     def judge(mutant: Mutant) -> None:
-        found = tests.covering(mutant)
-        if (killer := killers.get(mutant.key)) in found:
-            found = [str(killer), *(test for test in found if test != killer)]
+        covering = tests.covering(mutant)
+        if (killer := killers.get(mutant.key)) in covering:
+            covering = [str(killer), *(test for test in covering if test != killer)]
         copy = copies.get()
-        result = _find_killer(mutant, found, copy) if found else None
+        result = _find_killer(mutant, covering, copy) if covering else None
         copies.put(copy)
         killed_by = result if result != TIMED_OUT else None
-        verdicts.append({"mutant": asdict(mutant), "killer": killed_by, "tests": len(found)})
-        why = result or f"{len(found)} tests passed"
-        print(f"{'killed  ' if killed_by else 'SURVIVED'} {mutant}  ({why})", flush=True)
+        verdicts.append({"mutant": asdict(mutant), "killer": killed_by, "tests": len(covering)})
+        explanation = result or f"{len(covering)} tests passed"
+        print(f"{'killed  ' if killed_by else 'SURVIVED'} {mutant}  ({explanation})", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="fairlead-mutants-") as folder, ThreadPoolExecutor(given.workers) as pool:
-        for number in range(given.workers):
+    with (
+        tempfile.TemporaryDirectory(prefix="fairlead-mutants-") as folder,
+        ThreadPoolExecutor(arguments.workers) as pool,
+    ):
+        for number in range(arguments.workers):
             copies.put(Path(shutil.copytree(ROOT, Path(folder) / f"{number}", ignore=LEFT_OUT, symlinks=True)))
         list(pool.map(judge, mutants))
-    given.report.write_text(json.dumps(verdicts, indent=1), "utf-8")
+    arguments.report.write_text(json.dumps(verdicts, indent=1), "utf-8")
     killed = sum(verdict["killer"] is not None for verdict in verdicts)
     print(f"{killed} of {len(verdicts)} mutants killed ({killed / len(verdicts):.1%})")
 
@@ -128,12 +131,12 @@ def _find_killer(mutant: Mutant, tests: list[str], copy: Path) -> str | None:
 
 def _run_tests(tests: list[str], copy: Path) -> str | None:
     """The first of some tests that fails, TIMED_OUT, or None if all pass."""
-    listed = copy.with_suffix(".tests")
-    listed.write_text("\n".join(tests), "utf-8")
+    list_file = copy.with_suffix(".tests")
+    list_file.write_text("\n".join(tests), "utf-8")
     variables = {**os.environ, "PYTHONPATH": str(copy / "src"), "FAIRLEAD_SUITE": "all"}
     variables |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(copy.with_suffix(".bytecode"))}
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"@{listed}"],
+        [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"@{list_file}"],
         cwd=copy,
         env=variables,
         stdout=subprocess.PIPE,

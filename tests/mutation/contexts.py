@@ -21,9 +21,9 @@ _seconds: Counter[str] = Counter()
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Attribute everything that is executed from now on to this test."""
     os.environ["COVERAGE_TEST"] = nodeid  # for the processes that it starts: see tests/processes/launcher.py
-    measured = coverage.Coverage.current()
-    if measured is not None:
-        measured.switch_context(nodeid)
+    current = coverage.Coverage.current()
+    if current is not None:
+        current.switch_context(nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -75,14 +75,14 @@ def list_mutants(sources: Path = SOURCES) -> list[Mutant]:
 def _mutants_of(file: Path, name: str) -> Iterator[Mutant]:
     source = file.read_bytes()
     lines = source.splitlines(keepends=True)
-    begins = [0]
+    line_starts = [0]
     for line in lines:
-        begins.append(begins[-1] + len(line))
+        line_starts.append(line_starts[-1] + len(line))
     counts: Counter[tuple[str, str, str]] = Counter()
 
-    def cut(first: ast.AST, last: ast.AST, after: str, place: str) -> Mutant:
-        start = begins[first.lineno - 1] + first.col_offset  # type: ignore[attr-defined]
-        end = begins[last.end_lineno - 1] + last.end_col_offset  # type: ignore[attr-defined]
+    def make_mutant(first: ast.AST, last: ast.AST, after: str, place: str) -> Mutant:
+        start = line_starts[first.lineno - 1] + first.col_offset  # type: ignore[attr-defined]
+        end = line_starts[last.end_lineno - 1] + last.end_col_offset  # type: ignore[attr-defined]
         before = source[start:end].decode()
         number = counts[place, before, after]
         counts[place, before, after] += 1
@@ -90,7 +90,7 @@ def _mutants_of(file: Path, name: str) -> Iterator[Mutant]:
 
     for node, place in _walk(ast.parse(source)):
         for first, last, after in _faults_of(node):
-            yield cut(first, last, after, place)
+            yield make_mutant(first, last, after, place)
 
 
 def _walk(tree: ast.AST, place: str = "") -> Iterator[tuple[ast.AST, str]]:
@@ -137,5 +137,5 @@ def _is_none(node: ast.expr) -> bool:
 
 def find_again(mutants: Sequence[Mutant], sources: Path = SOURCES) -> list[Mutant]:
     """Find the mutants in another version of the source. Skips mutants whose code no longer exists."""
-    made = {mutant.key: mutant for mutant in list_mutants(sources)}
-    return [made[mutant.key] for mutant in mutants if mutant.key in made]
+    by_key = {mutant.key: mutant for mutant in list_mutants(sources)}
+    return [by_key[mutant.key] for mutant in mutants if mutant.key in by_key]

@@ -40,13 +40,13 @@ DEFINED += ["reader", "imported", "renamed", "tried", "tried_otherwise", "opened
 
 @pytest.mark.parametrize("name", DEFINED)
 @pytest.mark.parametrize("module", ["", "train:"])
-def test_what_stands_at_the_top_level_is_there(tmp_path: Path, module: str, name: str) -> None:
+def test_top_level_names_are_accepted(tmp_path: Path, module: str, name: str) -> None:
     write(tmp_path, {"train.py": CODE})
     check_handler(tmp_path / "train.py", f"{module}{name}")
 
 
 @pytest.mark.parametrize("name", ["inner", "inside_a_list", "only_said", "other", "json", "helpers", "Main"])
-def test_what_does_not_is_not(tmp_path: Path, name: str) -> None:
+def test_other_names_are_rejected(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"train.py": CODE})
     with pytest.raises(Unreadable, match=f"no function '{name}' in .*train.py"):
         check_handler(tmp_path / "train.py", name)
@@ -61,38 +61,38 @@ def test_what_does_not_is_not(tmp_path: Path, name: str) -> None:
         ("def _private(): ...\n", "train", "define train at the top level of the file"),
     ],
 )
-def test_the_nearest_names_are_told(tmp_path: Path, code: str, handler: str, hint: str) -> None:
+def test_the_hint_contains_the_nearest_names(tmp_path: Path, code: str, handler: str, hint: str) -> None:
     write(tmp_path, {"a.py": code})
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(Unreadable) as caught:
         check_handler(tmp_path / "a.py", handler)
-    assert refused.value.hint == hint
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize("code", ["from lib import *\n", "def __getattr__(name): ...\n"])
-def test_a_module_that_may_have_anything_is_believed(tmp_path: Path, code: str) -> None:
+def test_modules_with_dynamic_names_accept_any_handler(tmp_path: Path, code: str) -> None:
     write(tmp_path, {"a.py": code})
     check_handler(tmp_path / "a.py", "anything")
 
 
 @pytest.mark.parametrize("handler", ["main", "a:main", None])
-def test_a_mistake_of_syntax_is_told_with_its_line(tmp_path: Path, handler: str | None) -> None:
+def test_syntax_errors_are_reported_with_their_line(tmp_path: Path, handler: str | None) -> None:
     write(tmp_path, {"a.py": "x = 1\ndef main(:\n    pass\n"})
-    with pytest.raises(Unreadable, match=r"a\.py, line 2: invalid syntax") as refused:
+    with pytest.raises(Unreadable, match=r"a\.py, line 2: invalid syntax") as caught:
         check_handler(tmp_path / "a.py", handler)
-    assert refused.value.hint == "fix: def main(:"
+    assert caught.value.hint == "fix: def main(:"
 
 
 @pytest.mark.parametrize(
     "content", [b"\0", b"\xff\xfe = 1", b"(" * 10_000, b"# coding: nowhere\n", b"-" * 100_000 + b"1"]
 )
-def test_what_is_no_python_at_all_is_refused_too(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_python_are_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.py").write_bytes(content)
     with pytest.raises(Unreadable, match=r"a\.py"):
         check_handler(tmp_path / "a.py", "main")
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "message"),
     [
         ("pipeline.steps:run", None),
         ("pipeline:start", None),
@@ -103,24 +103,24 @@ def test_what_is_no_python_at_all_is_refused_too(tmp_path: Path, content: bytes)
         (None, "is a folder without __main__.py"),
     ],
 )
-def test_the_handler_of_a_folder_is_looked_for_in_its_module(
-    tmp_path: Path, handler: str | None, said: str | None
+def test_the_handler_of_a_folder_is_looked_up_in_its_module(
+    tmp_path: Path, handler: str | None, message: str | None
 ) -> None:
     write(tmp_path, {"src/pipeline/__init__.py": "start = print\n", "src/pipeline/steps.py": "def run(): ...\n"})
-    if said is None:
+    if message is None:
         check_handler(tmp_path / "src", handler)
     else:
-        with pytest.raises(Unreadable, match=said):
+        with pytest.raises(Unreadable, match=message):
             check_handler(tmp_path / "src", handler)
 
 
-def test_odd_code_that_python_takes_is_taken(tmp_path: Path) -> None:
+def test_unusual_but_valid_code_is_accepted(tmp_path: Path) -> None:
     chain = "if 0: pass\n" + "elif 0: pass\n" * 500
     write(tmp_path, {"a.py": f"x = '\\d' {'+ 1' * 500}\n{chain}def main(): ...\n"})
     check_handler(tmp_path / "a.py", "main")
 
 
-def test_scripts_of_other_languages_are_left_alone(tmp_path: Path) -> None:
+def test_other_scripts_are_not_parsed(tmp_path: Path) -> None:
     write(tmp_path, {"run.sh": "echo (\n", "src/__main__.py": "print(1)\n"})
     check_handler(tmp_path / "run.sh", None)
     check_handler(tmp_path / "src", None)

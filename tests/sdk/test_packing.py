@@ -1,4 +1,4 @@
-"""Equal code gives equal bytes, wherever and whenever it is packed; what cannot travel is named."""
+"""Packing of code: equal code gives equal archives, and unpicklable objects are named."""
 
 import functools
 import io
@@ -58,7 +58,7 @@ def make_tree(folder: Path, tree: dict[str, dict[str, tuple[bytes, bool]]], *, m
 
 @given(FOLDERS)
 @settings(max_examples=examples(fast=15, all=100), deadline=None)
-def test_equal_trees_pack_to_equal_bytes(tree: dict[str, dict[str, tuple[bytes, bool]]]) -> None:
+def test_equal_trees_give_equal_archives(tree: dict[str, dict[str, tuple[bytes, bool]]]) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         first = pack_path(make_tree(Path(one), tree, mask=0o077, time=1))
         second = pack_path(make_tree(Path(two), dict(reversed(tree.items())), mask=0o002, time=10**9))
@@ -74,16 +74,18 @@ def test_equal_trees_pack_to_equal_bytes(tree: dict[str, dict[str, tuple[bytes, 
 @given(FOLDERS, FOLDERS)
 @settings(max_examples=examples(fast=15, all=100), deadline=None)
 def test_different_trees_have_different_digests(one: Any, two: Any) -> None:
-    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
-        first = pack_path(make_tree(Path(here), one, mask=0, time=1))
-        second = pack_path(make_tree(Path(there), two, mask=0, time=1))
+    with tempfile.TemporaryDirectory() as first_folder, tempfile.TemporaryDirectory() as second_folder:
+        first = pack_path(make_tree(Path(first_folder), one, mask=0, time=1))
+        second = pack_path(make_tree(Path(second_folder), two, mask=0, time=1))
     assert (first.digest == second.digest) == (one == two)
 
 
 @pytest.mark.parametrize(
     ("path", "source"), [("src", "src"), ("src/", "src"), ("src/main.py", "main.py"), (".", "here")]
 )
-def test_code_is_known_by_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, source: str) -> None:
+def test_the_source_is_the_name_of_the_file_or_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, source: str
+) -> None:
     write(tmp_path / "here", FILES)
     monkeypatch.chdir(tmp_path / "here")
     packed = pack_path(Path(path))
@@ -91,7 +93,7 @@ def test_code_is_known_by_its_own_name(tmp_path: Path, monkeypatch: pytest.Monke
     assert {name.split("/")[0] for name in entries_of(packed)} == {source}
 
 
-def test_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
+def test_links_are_packed_as_their_targets(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     (tmp_path / "src" / "also.py").symlink_to("lib/more.py")
     (tmp_path / "src" / "library").symlink_to("lib")
@@ -101,7 +103,7 @@ def test_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("/etc/hostname", "points outside"),
         ("../other.py", "points outside"),
@@ -112,14 +114,14 @@ def test_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
         ("../src", "points to its own parent folder"),
     ],
 )
-def test_a_link_that_leads_out_or_around_is_refused_by_name(tmp_path: Path, target: str, said: str) -> None:
+def test_broken_and_outside_links_are_rejected_by_name(tmp_path: Path, target: str, message: str) -> None:
     write(tmp_path, {**FILES, "other.py": "", "src2/a.py": ""})
     (tmp_path / "src" / "link").symlink_to(target)
-    with pytest.raises(Unreadable, match=f"{tmp_path}/src/link {said}"):
+    with pytest.raises(Unreadable, match=f"{tmp_path}/src/link {message}"):
         pack_path(tmp_path / "src")
 
 
-def test_links_that_lead_to_each_other_end(tmp_path: Path) -> None:
+def test_circular_links_are_rejected(tmp_path: Path) -> None:
     write(tmp_path, {"src/a/x.py": "", "src/b/y.py": ""})
     (tmp_path / "src" / "a" / "b").symlink_to("../b")
     (tmp_path / "src" / "b" / "a").symlink_to("../a")
@@ -127,38 +129,38 @@ def test_links_that_lead_to_each_other_end(tmp_path: Path) -> None:
         pack_path(tmp_path / "src")
 
 
-def test_what_is_packed_may_itself_be_a_link(tmp_path: Path) -> None:
+def test_the_packed_path_may_be_a_link(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     (tmp_path / "link.py").symlink_to("src/main.py")
     assert list(entries_of(pack_path(tmp_path / "link.py"))) == ["link.py"]
 
 
-def test_locks_of_editors_and_pipes_are_left_where_they_are(tmp_path: Path) -> None:
+def test_editor_locks_and_pipes_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     (tmp_path / "src" / ".#main.py").symlink_to("me@here.1234")
     os.mkfifo(tmp_path / "src" / "pipe")
     assert set(entries_of(pack_path(tmp_path / "src"))) == set(FILES)
 
 
-def test_what_cannot_be_packed_is_said(tmp_path: Path) -> None:
+def test_unpackable_paths_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    for path, said in {
+    for path, message in {
         "nowhere.py": "does not exist",
         "empty": "contains no files",
         "pipe": "is not a file or folder",
     }.items():
-        with pytest.raises(Unreadable, match=said):
+        with pytest.raises(Unreadable, match=message):
             pack_path(tmp_path / path)
 
 
-def test_too_much_code_is_refused_with_the_file_that_has_most_of_it(tmp_path: Path) -> None:
+def test_too_much_code_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, FILES)
     with (tmp_path / "src" / "model.bin").open("wb") as file:
         file.truncate(MAX_SOURCE_BYTES)
-    with pytest.raises(Unreadable, match="src has more than 10,485,760 bytes") as refused:
+    with pytest.raises(Unreadable, match="src has more than 10,485,760 bytes") as caught:
         pack_path(tmp_path / "src")
-    assert "volume" in refused.value.hint
+    assert "volume" in caught.value.hint
     (tmp_path / "src" / "model.bin").unlink()
     assert pack_path(tmp_path / "src").source == "src"
 
@@ -167,7 +169,7 @@ def add(a: int, b: int = 2) -> int:
     return a + b
 
 
-def test_a_function_travels_with_what_reads_it() -> None:
+def test_a_function_is_packed_with_cloudpickle() -> None:
     packed = pack_function(add)
     assert (packed.source, packed.handler) == ("add.pkl", "add")
     entries = entries_of(packed)
@@ -178,13 +180,13 @@ def test_a_function_travels_with_what_reads_it() -> None:
 
 
 @pytest.mark.parametrize("function", [lambda: 1, functools.partial(add, 1), print, int, add])
-def test_whatever_can_be_called_has_a_name(function: Callable[..., Any]) -> None:
+def test_every_callable_gets_a_name(function: Callable[..., Any]) -> None:
     packed = pack_function(function)
     assert packed.handler in ("function", "print", "int", "add")
     assert packed.source == f"{packed.handler}.pkl"
 
 
-def test_what_was_registered_before_is_registered_afterwards() -> None:
+def test_the_pickle_registry_is_restored() -> None:
     before = cloudpickle.list_registry_pickle_by_value()
     pack_function(add)
     assert cloudpickle.list_registry_pickle_by_value() == before
@@ -194,7 +196,7 @@ def _uses_lock() -> None:
     LOCK.acquire()
 
 
-def _uses_it_further_down() -> None:
+def _uses_lock_indirectly() -> None:
     def inner() -> None:
         _uses_lock()
 
@@ -220,10 +222,10 @@ def make_closure() -> Callable[[], str]:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (_uses_lock, "the function _uses_lock cannot be sent to a run: it uses LOCK (lock): cannot pickle"),
-        (_uses_it_further_down, "it uses _uses_lock.LOCK (lock): "),
+        (_uses_lock_indirectly, "it uses _uses_lock.LOCK (lock): "),
         (_calls_itself, "it uses _uses_lock.LOCK (lock): "),
         (functools.partial(print, b=LOCK), "it uses b (lock): "),
         (LOCK.acquire, "cannot pickle"),
@@ -234,11 +236,11 @@ def make_closure() -> Callable[[], str]:
         (_uses_large, "it uses LARGE (bytes): the pickled function is larger than 10,485,760 bytes"),
     ],
 )
-def test_what_cannot_travel_with_a_function_is_named(function: Callable[..., Any], said: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+def test_unpicklable_dependencies_are_named(function: Callable[..., Any], message: str) -> None:
+    with pytest.raises(Unreadable) as caught:
         pack_function(function)
-    assert said in str(refused.value)
-    assert refused.value.hint
+    assert message in str(caught.value)
+    assert caught.value.hint
 
 
 def test_an_open_file_in_a_closure_is_named() -> None:

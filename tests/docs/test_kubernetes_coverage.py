@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT
 PAGE = (ROOT / "docs" / "admins" / "kubernetes.md").read_text("utf-8")
 CLUSTERS = (ROOT / "docs" / "admins" / "clusters.md").read_text("utf-8")
 ADAPTERS = ROOT / "src" / "fairlead" / "adapters"
-EVERY = {
+PERMISSIONS = {
     (permission.group, permission.resource, permission.scope): permission
     for cluster in (Cluster(name="main", queueing="kueue", gpu_sharing="kai"), Cluster(name="main", queueing="kai"))
     for permission in list_permissions(cluster)
@@ -36,7 +36,7 @@ CHECKS = sorted(
 def test_every_permission_is_in_its_table_with_its_verbs() -> None:
     missing = [
         f"{permission.qualified_name} {permission.scope}: {verb}"
-        for permission in EVERY.values()
+        for permission in PERMISSIONS.values()
         for verb in permission.verbs
         if verb not in _documented_verbs(permission)
     ]
@@ -47,13 +47,13 @@ def test_the_tables_have_no_other_resources() -> None:
     tables = "".join(
         PAGE.partition(f"| {name} |")[2].partition("\n\n")[0] for name in ("cluster-wide", "in project namespaces")
     )
-    named = {
+    documented = {
         name
         for line in tables.splitlines()
         if line.startswith("| `")
         for name in re.findall(r"`([^`]+)`", line.split("|")[1])
     }
-    assert named == {permission.qualified_name for permission in EVERY.values()}
+    assert documented == {permission.qualified_name for permission in PERMISSIONS.values()}
 
 
 def test_every_check_is_explained() -> None:
@@ -78,7 +78,7 @@ def test_the_oldest_version_is_named() -> None:
     assert f"Kubernetes {'.'.join(map(str, MIN_VERSION))} or newer" in PAGE
 
 
-def test_the_check_on_the_page_is_what_one_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_checks_on_the_page_equal_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     address = "https://fairlead.example.org"
     devices = [make_node(name, {"nvidia.com/gpu.product": "H100"}, nvidia_gpu="8") for name in "ab"]
     api = OnePod("fairlead-system", make_pod("Succeeded", terminated={"message": "reached"}))

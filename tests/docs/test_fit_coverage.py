@@ -1,4 +1,4 @@
-"""Every option and every part of the answer of `fairlead fit` is in docs/reference/fit.md."""
+"""Every option and every field of the report of `fairlead fit` is in docs/reference/fit.md."""
 
 import inspect
 from dataclasses import fields
@@ -14,7 +14,9 @@ OPTIONS = [
     *(name for name in inspect.signature(fit).parameters if name not in SHARED),
     *(field.name for field in fields(Files)),
 ]
-ANSWERED = {field.name for kind in (FitReport, WhatIfChanges, NodeFit) for field in fields(kind)} - {"pods_left_out"}
+REPORT_FIELDS = {field.name for kind in (FitReport, WhatIfChanges, NodeFit) for field in fields(kind)} - {
+    "pods_left_out"
+}
 
 
 def test_every_option_is_in_the_table() -> None:
@@ -24,9 +26,9 @@ def test_every_option_is_in_the_table() -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_every_field_of_the_answer_is_documented() -> None:
+def test_every_field_of_the_report_is_documented() -> None:
     section = PAGE.partition("\n## JSON output\n")[2]
-    missing = [field for field in sorted(ANSWERED) if f"`{field}`" not in section]
+    missing = [field for field in sorted(REPORT_FIELDS) if f"`{field}`" not in section]
     assert not missing, "\n".join(missing)
 
 

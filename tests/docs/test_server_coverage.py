@@ -32,7 +32,7 @@ DEFAULTS = {
     "python": "the server's",
 }
 # Errors that never reach a client of the API: the SDK raises the first one, an executor the second.
-NOT_ANSWERED = {errors.RunFailed, errors.StartFailed}
+NEVER_RETURNED = {errors.RunFailed, errors.StartFailed}
 COLUMN_KINDS = {"timestamp": "time", "word": "keyword", "flag": "boolean"}
 
 
@@ -69,9 +69,9 @@ def test_every_column_of_the_audit_is_documented() -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_every_code_of_a_problem_is_in_the_table_with_its_status() -> None:
-    kinds = [kind for kind in _errors(errors.FairleadError) if kind not in NOT_ANSWERED]
-    known = {kind.code: str(STATUSES.get(kind, 500)) for kind in kinds} | dict(_door_codes())
+def test_every_error_code_is_in_the_table_with_its_status() -> None:
+    kinds = [kind for kind in _errors(errors.FairleadError) if kind not in NEVER_RETURNED]
+    known = {kind.code: str(STATUSES.get(kind, 500)) for kind in kinds} | dict(_server_codes())
     assert len(known) > 15
     assert {code: _row(API, "Errors", code)[1:2] for code in known} == {
         code: [status] for code, status in known.items()
@@ -130,8 +130,8 @@ def _errors(kind: type[errors.FairleadError]) -> Iterator[type[errors.FairleadEr
         yield from _errors(inner)
 
 
-def _door_codes() -> Iterator[tuple[str, str]]:
-    """The codes that only the server itself gives, with their statuses, as they stand in its text."""
+def _server_codes() -> Iterator[tuple[str, str]]:
+    """The error codes in the source of the server, with their statuses."""
     text = "".join(file.read_text("utf-8") for file in (SOURCES / "server").rglob("*.py"))
     for status, code in re.findall(r'(?:Problem|render)\(\s*([\w.]+),\s*"(\w+)"', text):
         yield code, status if status.isdigit() else "any"

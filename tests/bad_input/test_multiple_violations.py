@@ -1,4 +1,4 @@
-"""All mistakes of a file are reported together."""
+"""All violations are reported together."""
 
 import re
 from pathlib import Path
@@ -11,9 +11,9 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TERMS = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
 
 
-def paths_said(said: str) -> list[str]:
+def paths_in(output: str) -> list[str]:
     """The paths of the violations of the request."""
-    return re.findall(r"^  request\.yaml: ([^ ]+):", said, re.MULTILINE)
+    return re.findall(r"^  request\.yaml: ([^ ]+):", output, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -42,32 +42,32 @@ def paths_said(said: str) -> list[str]:
         ("deadline: soon\nreplicas: 0\nstrict: 1\naction: x\nprofile: 5\nfs_group: x", 6),
     ],
 )
-def test_every_mistake_of_a_request_is_reported_at_once(
+def test_all_violations_of_a_request_are_reported_together(
     tmp_path: Path, request_text: str, paths: list[str] | int
 ) -> None:
-    said = preview(tmp_path, request_text if "function" in request_text else f"function: train\n{request_text}")
-    found = paths_said(said.err)
-    assert said.code == 1
+    answer = preview(tmp_path, request_text if "function" in request_text else f"function: train\n{request_text}")
+    reported = paths_in(answer.err)
+    assert answer.code == 1
     if isinstance(paths, int):
-        assert len(found) >= paths
+        assert len(reported) >= paths
     else:
-        assert sorted(found) == sorted(paths)
+        assert sorted(reported) == sorted(paths)
 
 
-def test_a_compute_resource_that_names_a_profile_and_a_template_hears_of_both(tmp_path: Path) -> None:
+def test_profile_and_template_in_a_compute_resource_are_both_reported(tmp_path: Path) -> None:
     files = {"compute.yaml": "name: a\nrequirements: {profile: b, template: c}"}
-    said = preview(tmp_path, "function: train", "--compute", "compute.yaml", files=files).err
-    assert "requirements.profile" in said
-    assert "requirements.template" in said
+    output = preview(tmp_path, "function: train", "--compute", "compute.yaml", files=files).err
+    assert "requirements.profile" in output
+    assert "requirements.template" in output
 
 
-def test_mistakes_in_the_request_the_compute_resources_the_policies_and_the_defaults_are_reported_at_once(
+def test_violations_of_all_files_are_reported_together(
     tmp_path: Path,
 ) -> None:
     files = {"c/a.yaml": "name: a b", "c/b.yaml": "[", "p.yaml": "rules: {x: {}}", "d.yaml": "cpu: 1"}
     options = ("--compute", "c", "--policy", "p.yaml", "--defaults", "d.yaml", "--project", "a/b")
-    said = preview(tmp_path, "function: 5", *options, files=files).err
-    for place in (
+    output = preview(tmp_path, "function: 5", *options, files=files).err
+    for location in (
         "request.yaml: function",
         "c/a.yaml: name",
         "c/b.yaml: ",
@@ -75,13 +75,13 @@ def test_mistakes_in_the_request_the_compute_resources_the_policies_and_the_defa
         "d.yaml: cpu",
         "project: ",
     ):
-        assert f"\n  {place}" in said
+        assert f"\n  {location}" in output
 
 
-def test_all_broken_rules_of_a_plan_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_violated_rules_of_a_plan_are_reported_together(tmp_path: Path) -> None:
     files = {"p.yaml": "rules: {resources.gpu: {max: 2}, resources.mem: {required: true}}"}
     request = "function: train\nprofile: nope\nrun_as_user: 0\nsecrets: [A]\nresources: {gpu: 4}"
-    said = preview(tmp_path, request, "--policy", "p.yaml", "--secrets", "B", files=files)
+    answer = preview(tmp_path, request, "--policy", "p.yaml", "--secrets", "B", files=files)
     for path in ("profile", "run_as_user", "secrets.A", "resources.gpu.devices", "resources.mem"):
-        assert f"\n  {path}: " in said.err
-    assert said.err.startswith("5 violations\n")
+        assert f"\n  {path}: " in answer.err
+    assert answer.err.startswith("5 violations\n")
