@@ -121,7 +121,7 @@ def test_errors_are_shown_at_their_fields(page: Page, site: Site) -> None:
     expect(name).to_have_accessible_description(re.compile(r"'\.\./elsewhere' is not a valid name"))
     name.fill("a b")
     save(dialog)
-    expect(name).to_have_accessible_description(re.compile("Is no valid name: 'a b'. Use letters"))
+    expect(name).to_have_accessible_description(re.compile(r"Invalid name 'a b'\. Use letters"))
     name.fill("refused")
     source.fill("../main.py")
     save(dialog)

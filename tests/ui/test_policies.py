@@ -71,7 +71,7 @@ def test_policy_is_created_for_a_scope_and_applies(page: Page, site: Site) -> No
     page.get_by_role("option", name="resources.mem.requests").click()
     rule(page, 1, "at most").fill("32Gi")
     rejected = page.get_by_role("list", name="New rejections").get_by_role("listitem")
-    expect(rejected).to_have_text(re.compile(r"large.*new.*is 64Gi.*allows at most 32Gi", re.DOTALL))
+    expect(rejected).to_have_text(re.compile(r"large.*new.*64Gi.*allows at most 32Gi", re.DOTALL))
     expect(page.get_by_text("Checked 1 compute resource, 0 templates and 0 recent runs.")).to_be_visible()
     expect(effective(page)).not_to_contain_text("32 GiB")
     save(page)
