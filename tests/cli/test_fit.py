@@ -49,7 +49,7 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     lines = answer.out.splitlines()
     assert (answer.code, answer.err) == (1, "")
     assert lines[0].startswith("later: needs 3 GPUs on one node; at most 2 free on any of 3 suitable nodes")
-    assert lines[1] == "of 7 nodes, 0 take it now, 4 could later and 3 never"
+    assert lines[1] == "of 7 nodes, 0 fit now, 4 later and 3 never"
     assert [line.split()[0] for line in lines[3:8]] == ["NODE", "a100-1", "a100-2", "l4-1", "l4-2"]
     assert lines[8:] == [
         "3 more nodes: use --all-nodes to see why",
@@ -171,7 +171,7 @@ def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Pat
     answer = fit(tmp_path, "--pending")
     assert (answer.code, answer.err) == (1, "")
     assert answer.out.splitlines()[0] == "0 of 3 pending pods would be scheduled now"
-    assert "leave one out" in fit(tmp_path, "--pending", "--gpu", "1").err
+    assert "remove one of them" in fit(tmp_path, "--pending", "--gpu", "1").err
     placed = read(tmp_path, "--pending", "--add-nodes", "2xa100-1")["pods"]
     assert [(pod["pod"], pod["verdict"], pod["node"]) for pod in placed] == [
         ("forest/pretrain-9a02", "now", "a100-1+1"),

@@ -33,7 +33,7 @@ class NameFormat:
         """Parse a name. Raises a field error if it does not have this format."""
         text = parse_text(value)
         if len(text) > self.max_length:
-            message = f"{short_repr(text)} has {len(text)} characters; at most {self.max_length} are allowed"
+            message = f"has {len(text)} characters; at most {self.max_length} are allowed"
             raise field_error("too_long", message, f"use {self.description}")
         if not self.matches(text):
             raise field_error(self.rule, f"invalid {self.rule} {short_repr(text)}", f"use {self.description}")
