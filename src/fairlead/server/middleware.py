@@ -211,11 +211,7 @@ def _body_limit(scope: Scope) -> int:
 
 def _too_large(scope: Scope, limit: int) -> Response:
     detail = f"the body has more than {limit:,} bytes"
-    hint = (
-        USE_VOLUME_HINT
-        if UPLOADS.fullmatch(scope["path"])
-        else "send less data in the request"
-    )
+    hint = USE_VOLUME_HINT if UPLOADS.fullmatch(scope["path"]) else "send less data in the request"
     response = render(413, "too_large", detail, scope["request_id"], hint=hint)
     response.headers["Connection"] = "close"
     return response
