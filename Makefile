@@ -167,7 +167,7 @@ $(VENV)/.project-installed: $(VENV)/.lock-installed pyproject.toml
 
 # The file that npm writes last.
 ui/node_modules/.package-lock.json: ui/package-lock.json ui/package.json ui/.npmrc | $(VENV)/.project-installed
-	@echo "installing what builds the web page into ui/node_modules"
+	@echo "installing npm packages into ui/node_modules"
 	@$(call quietly,$(NPM) ci)
 	@touch $@
 
