@@ -1,4 +1,4 @@
-"""A server that all tests of the terminal share, each with names of its own."""
+"""A server that all CLI tests share; each test uses its own names."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def server(shared_server: Running) -> Running:
 
 @pytest.fixture
 def terminal(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal in an empty folder that knows the server."""
+    """A terminal in an empty folder, connected to the server."""
     monkeypatch.setenv("FAIRLEAD_URL", server.url)
     monkeypatch.setenv("FAIRLEAD_TOKEN", server.token)
     monkeypatch.delenv("FAIRLEAD_PROJECT", raising=False)

@@ -1,4 +1,4 @@
-"""The terminal door for tests: the real command, in this process, with what it prints kept apart."""
+"""Runs the real CLI in this process, and captures stdout and stderr."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ class Terminal:
         """Run a command, and return exit code and output."""
         return run(self.folder, *words)
 
-    def say(self, *words: str) -> str:
+    def succeed(self, *words: str) -> str:
         """Run a command that must succeed without output to stderr, and return stdout."""
         answer = self(*words)
         assert (answer.code, answer.err) == (0, ""), answer
@@ -38,7 +38,7 @@ class Terminal:
 
     def read(self, *words: str) -> Any:
         """Run a command with --json, and return the data."""
-        return json.loads(self.say(*words, "--json"))
+        return json.loads(self.succeed(*words, "--json"))
 
     def fail(self, *words: str) -> str:
         """Run a command that must fail without output to stdout, and return stderr."""
@@ -48,18 +48,18 @@ class Terminal:
 
 
 def run(folder: Path, *words: str) -> Answer:
-    """Run `fairlead` with these words in a folder."""
+    """Run `fairlead` with arguments in a folder."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = fairlead.cli.run(words)
-        except SystemExit as ending:
-            code = int(ending.code or 0)
+        except SystemExit as error:
+            code = int(error.code or 0)
     return Answer(code, out.getvalue(), err.getvalue())
 
 
 def preview(folder: Path, request: str, *options: str, files: Mapping[str, str] | None = None) -> Answer:
-    """Run `fairlead preview` on a request, with files beside it."""
+    """Run `fairlead preview` on a request, with other files in the folder."""
     write(folder, {"request.yaml": request, **(files or {})})
     return run(folder, "preview", "request.yaml", *options)
 

@@ -1,4 +1,4 @@
-"""Tries of runs in a terminal: asked for by options, listed, and each read by its number."""
+"""Attempts of runs in the CLI: options, lists, logs and files."""
 
 from pathlib import Path
 
@@ -21,46 +21,44 @@ def programs(tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, PROGRAMS)
 
 
-def test_tries_are_shown_one_after_the_other_listed_and_read_by_their_numbers(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_attempts_are_listed_and_read_by_their_numbers(terminal: Terminal, tmp_path: Path) -> None:
     answer = terminal("run", "grow.py", *GROWING)
     assert (answer.code, answer.out) == (0, "try 1\ntry 2\n"), answer
     assert "attempt 1 failed (OOMKilled): " in answer.err
     run = terminal.read("runs", "ls", "--filter", "function=grow", "--limit", "1")[0]["id"]
     first, second = terminal.read("runs", "attempts", run)
     assert (first["number"], first["reason"], second["number"], second["state"]) == (1, "OOMKilled", 2, "completed")
-    heading, *rows = terminal.say("runs", "attempts", run).splitlines()
+    heading, *rows = terminal.succeed("runs", "attempts", run).splitlines()
     assert heading.split()[:5] == ["ATTEMPT", "STATE", "REASON", "EXIT", "MEMORY"]
     assert [row.split()[:5] for row in rows] == [
         ["1", "failed", "OOMKilled", "137", "48Mi"],
         ["2", "completed", "Completed", "0", "192Mi"],
     ]
-    assert terminal.say("runs", "logs", run) == "try 2\n"
+    assert terminal.succeed("runs", "logs", run) == "try 2\n"
     for number in ("1", "2"):
-        assert terminal.say("runs", "logs", run, "--attempt", number) == f"try {number}\n"
-        assert terminal.say("runs", "logs", run, "--attempt", number, "--follow") == f"try {number}\n"
+        assert terminal.succeed("runs", "logs", run, "--attempt", number) == f"try {number}\n"
+        assert terminal.succeed("runs", "logs", run, "--attempt", number, "--follow") == f"try {number}\n"
         assert terminal.read("runs", "files", run, "--attempt", number)[0]["path"] == "number"
-        terminal.say("runs", "download", run, "number", "--attempt", number)
+        terminal.succeed("runs", "download", run, "number", "--attempt", number)
         assert (tmp_path / "number").read_text() == number
-    used = [terminal.read("runs", "usage", run, "--attempt", number)["peaks"]["mem"] for number in ("1", "2")]
-    assert used[0] < used[1]
-    whole = terminal("runs", "logs", run, "--cursor", "0")
-    assert (whole.out, "attempt 2 follows" in whole.err) == ("try 1\ntry 2\n", True)
+    peaks = [terminal.read("runs", "usage", run, "--attempt", number)["peaks"]["mem"] for number in ("1", "2")]
+    assert peaks[0] < peaks[1]
+    complete = terminal("runs", "logs", run, "--cursor", "0")
+    assert (complete.out, "attempt 2 follows" in complete.err) == ("try 1\ntry 2\n", True)
     assert f"attempt 3 of run {run} does not exist" in terminal.fail("runs", "logs", run, "--attempt", "3")
 
 
-def test_options_win_over_what_a_file_says(terminal: Terminal) -> None:
+def test_options_override_the_file(terminal: Terminal) -> None:
     plan = terminal("run", "grow.py", "--file", "ask.yaml", "--preview", "--mem", "48Mi", "--json")
     assert '"retries"' in plan.out
-    told = terminal("run", "grow.py", "--file", "ask.yaml", "--preview", "--mem", "48Mi", "--on-oom-max", "2Gi").out
-    said = {words[0]: words[1] for line in told.splitlines() if len(words := line.split()) > 1}
-    assert (said["retries"], said["on_oom.grow"], said["on_oom.max"]) == ("1", "3", "2Gi")
+    output = terminal("run", "grow.py", "--file", "ask.yaml", "--preview", "--mem", "48Mi", "--on-oom-max", "2Gi").out
+    values = {words[0]: words[1] for line in output.splitlines() if len(words := line.split()) > 1}
+    assert (values["retries"], values["on_oom.grow"], values["on_oom.max"]) == ("1", "3", "2Gi")
 
 
 @pytest.mark.parametrize(
     ("option", "value", "path"),
     [("--retries", "21", "retries"), ("--on-oom-grow", "1", "on_oom.grow"), ("--on-oom-max", "lots", "on_oom.max")],
 )
-def test_what_cannot_be_is_refused_where_it_stands(terminal: Terminal, option: str, value: str, path: str) -> None:
+def test_invalid_options_are_rejected_with_their_path(terminal: Terminal, option: str, value: str, path: str) -> None:
     assert path in terminal.fail("run", "grow.py", option, value)

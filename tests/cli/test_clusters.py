@@ -10,7 +10,7 @@ from tests.cli.terminal import Terminal, run, write
 from tests.kubeconfigs import TOKEN, make_kubeconfig
 
 # A closed port.
-GONE = {"server": "http://127.0.0.1:1"}
+UNREACHABLE = {"server": "http://127.0.0.1:1"}
 
 
 @pytest.fixture
@@ -18,39 +18,39 @@ def kubeconfig(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A kubeconfig in the home folder, with an unreachable server."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(terminal.folder))
-    write(terminal.folder, {".kube/config": yaml.safe_dump(make_kubeconfig(cluster=GONE))})
+    write(terminal.folder, {".kube/config": yaml.safe_dump(make_kubeconfig(cluster=UNREACHABLE))})
     return terminal.folder / ".kube" / "config"
 
 
-def test_a_cluster_is_added_with_the_kubeconfig_at_home_and_checked(terminal: Terminal, kubeconfig: Path) -> None:
+def test_a_cluster_is_added_with_the_default_kubeconfig_and_checked(terminal: Terminal, kubeconfig: Path) -> None:
     answer = terminal(
         "clusters", "add", "one", "--namespace", "ai-{project}", "--autoscaled", "--storage-class", "fast"
     )
     assert (answer.code, answer.err) == (1, "")
-    first, second, found, hint = answer.out.splitlines()
+    first, second, check, hint = answer.out.splitlines()
     assert first == f"context main of {kubeconfig} leads to http://127.0.0.1:1"
     assert second == "added cluster one below platform"
-    assert found.startswith("problem  connection  the cluster is unreachable")
+    assert check.startswith("problem  connection  the cluster is unreachable")
     assert hint.strip().startswith("-> ")
     shown = terminal.read("clusters", "show", "one")
     assert shown["details"] == {"namespace": "ai-{project}", "autoscaled": True, "storage_classes": ["fast"]}
-    assert terminal.say("clusters", "rm", "one") == "deleted cluster one\n"
+    assert terminal.succeed("clusters", "rm", "one") == "deleted cluster one\n"
 
 
-def test_a_variable_or_an_option_names_another_kubeconfig(
+def test_a_variable_or_an_option_selects_another_kubeconfig(
     terminal: Terminal, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = {"mine.yaml": yaml.safe_dump(make_kubeconfig(cluster={"server": "http://localhost:1"}))}
-    write(terminal.folder, there)
+    files = {"mine.yaml": yaml.safe_dump(make_kubeconfig(cluster={"server": "http://localhost:1"}))}
+    write(terminal.folder, files)
     monkeypatch.setenv("KUBECONFIG", "gone.yaml:mine.yaml")
     for words in ((), ("--kubeconfig", "mine.yaml", "--context", "main")):
         assert (
             "context main of mine.yaml leads to http://localhost:1\n" in terminal("clusters", "add", "two", *words).out
         )
-        terminal.say("clusters", "rm", "two")
+        terminal.succeed("clusters", "rm", "two")
 
 
-def test_what_programs_read_has_all_that_was_answered(terminal: Terminal, kubeconfig: Path) -> None:
+def test_json_output_contains_all_responses(terminal: Terminal, kubeconfig: Path) -> None:
     added = json.loads(terminal("clusters", "add", "three", "--json").out)
     assert (added["cluster"]["scope"], added["kubeconfig"]["user"]) == ("cluster/three", ["token"])
     assert [check["state"] for check in added["checks"]] == ["problem"]
@@ -59,19 +59,22 @@ def test_what_programs_read_has_all_that_was_answered(terminal: Terminal, kubeco
     checked = terminal("clusters", "check", "three", "--json")
     assert (checked.code, [check["name"] for check in json.loads(checked.out)]) == (1, ["connection"])
     assert TOKEN not in json.dumps(added) + connected.out
-    terminal.say("clusters", "rm", "three")
+    terminal.succeed("clusters", "rm", "three")
 
 
-def test_files_that_a_kubeconfig_names_are_sent_along(terminal: Terminal, kubeconfig: Path) -> None:
+def test_files_referenced_by_a_kubeconfig_are_sent(terminal: Terminal, kubeconfig: Path) -> None:
     user = {"tokenFile": "token"}
-    write(terminal.folder, {"k/config": yaml.safe_dump(make_kubeconfig(cluster=GONE, user=user)), "k/token": "abc\n"})
+    write(
+        terminal.folder,
+        {"k/config": yaml.safe_dump(make_kubeconfig(cluster=UNREACHABLE, user=user)), "k/token": "abc\n"},
+    )
     added = terminal("clusters", "add", "four", "--kubeconfig", "k/config", "--json")
     assert json.loads(added.out)["kubeconfig"]["user"] == ["token"]
-    terminal.say("clusters", "rm", "four")
+    terminal.succeed("clusters", "rm", "four")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--context", "mian"), "did you mean main?"),
         (("--context", "other"), "kubeconfig.users[0].user.exec: gets credentials from a program"),
@@ -82,20 +85,20 @@ def test_files_that_a_kubeconfig_names_are_sent_along(terminal: Terminal, kubeco
         (("--parent", "department/none"), "parent: "),
     ],
 )
-def test_what_cannot_be_added_is_told_and_nothing_is_left(
-    terminal: Terminal, kubeconfig: Path, words: tuple[str, ...], said: str
+def test_invalid_clusters_are_rejected_and_not_created(
+    terminal: Terminal, kubeconfig: Path, words: tuple[str, ...], message: str
 ) -> None:
     answer = terminal("clusters", "add", "five", *words)
     assert answer.code == 1
-    assert said in answer.err
+    assert message in answer.err
     assert "cluster/five does not exist" in terminal.fail("clusters", "show", "five")
 
 
-def test_a_name_that_is_taken_keeps_what_it_has(terminal: Terminal, kubeconfig: Path) -> None:
+def test_adding_an_existing_cluster_does_not_change_it(terminal: Terminal, kubeconfig: Path) -> None:
     terminal("clusters", "add", "six")
     assert "cluster/six already exists" in terminal("clusters", "add", "six").err
     assert terminal.read("clusters", "show", "six")["name"] == "six"
-    terminal.say("clusters", "rm", "six")
+    terminal.succeed("clusters", "rm", "six")
 
 
 def test_a_server_in_the_cluster_needs_no_kubeconfig(terminal: Terminal, kubeconfig: Path) -> None:
@@ -103,20 +106,20 @@ def test_a_server_in_the_cluster_needs_no_kubeconfig(terminal: Terminal, kubecon
     assert "added cluster seven below platform" in added.out
     assert terminal.read("clusters", "show", "seven")["details"] == {"connection": "in_cluster"}
     assert "connection: in_cluster and does not use a kubeconfig" in terminal("clusters", "connect", "seven").err
-    terminal.say("clusters", "rm", "seven")
+    terminal.succeed("clusters", "rm", "seven")
 
 
 def test_a_cluster_is_edited(terminal: Terminal, kubeconfig: Path) -> None:
     terminal("clusters", "add", "eight")
-    edited = terminal.say("clusters", "edit", "eight", "--no-create-namespaces", "--gpu-sharing", "kai")
-    assert edited == "cluster eight is at revision 2\n"
+    output = terminal.succeed("clusters", "edit", "eight", "--no-create-namespaces", "--gpu-sharing", "kai")
+    assert output == "cluster eight is at revision 2\n"
     assert terminal.read("clusters", "show", "eight")["details"] == {"create_namespaces": False, "gpu_sharing": "kai"}
     assert "nothing to change" in terminal.fail("clusters", "edit", "eight")
     assert "python_image: invalid image" in terminal.fail("clusters", "edit", "eight", "--python-image", "a b")
-    terminal.say("clusters", "rm", "eight")
+    terminal.succeed("clusters", "rm", "eight")
 
 
-def test_this_machine_is_checked_too(terminal: Terminal) -> None:
+def test_the_local_cluster_is_checked(terminal: Terminal) -> None:
     answer = terminal("clusters", "check", "local")
     assert answer.code == 0
     assert [line.split()[1] for line in answer.out.splitlines() if "->" not in line] == [
@@ -125,7 +128,7 @@ def test_this_machine_is_checked_too(terminal: Terminal) -> None:
     assert "executes runs locally and needs no permissions" in terminal.fail("clusters", "rbac", "local")
 
 
-def test_permissions_are_printed_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rbac_manifests_are_printed_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_none")
     answer = run(tmp_path, "clusters", "rbac")
@@ -133,23 +136,23 @@ def test_permissions_are_printed_without_a_server(tmp_path: Path, monkeypatch: p
     kinds = [manifest["kind"] for manifest in yaml.safe_load_all(answer.out)]
     assert kinds == ["Namespace", "ServiceAccount", *["ClusterRole", "ClusterRoleBinding"] * 2]
     assert "kubectl create token fairlead --namespace fairlead-system" in answer.out
-    closed = run(tmp_path, "clusters", "rbac", "--namespace-of", "forest", "--namespace-of", "lake").out
-    roles = [manifest for manifest in yaml.safe_load_all(closed) if manifest["kind"] == "Role"]
+    output = run(tmp_path, "clusters", "rbac", "--namespace-of", "forest", "--namespace-of", "lake").out
+    roles = [manifest for manifest in yaml.safe_load_all(output) if manifest["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["forest", "lake"]
 
 
-def test_permissions_are_those_of_the_cluster(terminal: Terminal, kubeconfig: Path) -> None:
-    said = ("--no-create-namespaces", "--namespace", "x-{project}", "--queueing", "kueue")
-    terminal("clusters", "add", "nine", *said)
-    assert "The cluster has no project yet" in terminal.say("clusters", "rbac", "nine")
-    terminal.say("departments", "create", "nines", "--parent", "cluster/nine")
-    terminal.say("projects", "create", "ninth", "--parent", "department/nines")
-    printed = terminal.say("clusters", "rbac", "nine")
+def test_rbac_manifests_are_those_of_the_cluster(terminal: Terminal, kubeconfig: Path) -> None:
+    options = ("--no-create-namespaces", "--namespace", "x-{project}", "--queueing", "kueue")
+    terminal("clusters", "add", "nine", *options)
+    assert "The cluster has no project yet" in terminal.succeed("clusters", "rbac", "nine")
+    terminal.succeed("departments", "create", "nines", "--parent", "cluster/nine")
+    terminal.succeed("projects", "create", "ninth", "--parent", "department/nines")
+    printed = terminal.succeed("clusters", "rbac", "nine")
     (role,) = (item for item in yaml.safe_load_all(printed) if item["kind"] == "Role")
     assert role["metadata"]["namespace"] == "x-ninth"
     assert "localqueues" in printed
     assert "fairlead clusters rbac nine | kubectl apply -f -" in printed
-    terminal.say("projects", "rm", "ninth")
-    terminal.say("departments", "rm", "nines")
-    terminal.say("clusters", "rm", "nine")
+    terminal.succeed("projects", "rm", "ninth")
+    terminal.succeed("departments", "rm", "nines")
+    terminal.succeed("clusters", "rm", "nine")
     assert "cluster/nine does not exist" in terminal.fail("clusters", "rbac", "nine")

@@ -1,4 +1,4 @@
-"""`fairlead fit` without a server: what kubectl printed, and what an administrator wonders."""
+"""`fairlead fit`: without a server, on the output of kubectl, and with what-if changes."""
 
 import io
 import json
@@ -14,14 +14,14 @@ from tests.docs.pages import ROOT
 
 NODES = str(ROOT / "examples" / "nodes.json")
 PLATFORM = str(ROOT / "examples" / "platform")
-NOWHERE = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_any"}
+UNREACHABLE = {"FAIRLEAD_URL": "http://127.0.0.1:1", "FAIRLEAD_TOKEN": "fl_any"}
 
 
 @pytest.fixture(autouse=True)
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server is available."""
     monkeypatch.delenv("FAIRLEAD_PROJECT", raising=False)
-    for name, value in NOWHERE.items():
+    for name, value in UNREACHABLE.items():
         monkeypatch.setenv(name, value)
 
 
@@ -35,7 +35,7 @@ def read(folder: Path, *words: str) -> Any:
     return json.loads(answer.out)
 
 
-def test_what_fits_now_is_told_with_its_nodes_and_the_room(tmp_path: Path) -> None:
+def test_a_fitting_request_is_shown_with_nodes_and_room(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "2")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
@@ -44,7 +44,7 @@ def test_what_fits_now_is_told_with_its_nodes_and_the_room(tmp_path: Path) -> No
     ]
 
 
-def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Path) -> None:
+def test_a_waiting_request_is_shown_with_suitable_nodes(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "3")
     lines = answer.out.splitlines()
     assert (answer.code, answer.err) == (1, "")
@@ -59,7 +59,7 @@ def test_what_has_to_wait_is_told_with_the_nodes_that_could_take_it(tmp_path: Pa
     ]
 
 
-def test_what_never_fits_is_told_and_the_answer_is_1(tmp_path: Path) -> None:
+def test_the_exit_code_for_never_is_1(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "16")
     assert (answer.code, answer.out.splitlines()[0]) == (
         1,
@@ -88,11 +88,11 @@ def test_every_node_is_listed_with_every_reason(tmp_path: Path) -> None:
         (("--gpu", "2", "--without", "gpu", "--add-nodes", "l4-1"), "now"),
     ],
 )
-def test_nodes_may_come_and_go(tmp_path: Path, words: tuple[str, ...], verdict: str) -> None:
+def test_nodes_can_be_added_and_removed(tmp_path: Path, words: tuple[str, ...], verdict: str) -> None:
     assert read(tmp_path, *words)["verdict"] == verdict
 
 
-def test_what_is_supposed_is_told_first(tmp_path: Path) -> None:
+def test_what_if_changes_are_shown_first(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "8", "--add-nodes", "2xa100-1", "--without", "l4-2", "--without", "cpu-1")
     assert answer.out.splitlines()[:3] == [
         "what if: 2 empty nodes like a100-1: a100-1+1 and a100-1+2",
@@ -101,7 +101,7 @@ def test_what_is_supposed_is_told_first(tmp_path: Path) -> None:
     ]
 
 
-def test_nodes_that_nobody_knows_are_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_unknown_nodes_are_rejected_with_the_nearest_names(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "1", "--add-nodes", "2xa100-3", "--without", "l4")
     assert (answer.code, answer.out) == (1, "")
     assert "add_nodes.0: no node, node group or GPU type is named 'a100-3'" in answer.err
@@ -109,7 +109,7 @@ def test_nodes_that_nobody_knows_are_refused_with_the_nearest(tmp_path: Path) ->
     assert "without.0: no node, node group or GPU type is named 'l4'" in answer.err
 
 
-def test_a_request_is_said_as_for_a_preview_with_the_same_files(tmp_path: Path) -> None:
+def test_request_files_are_those_of_preview(tmp_path: Path) -> None:
     request = str(ROOT / "examples" / "requests" / "train.yaml")
     answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest")
     assert answer.out.startswith("now: 1 of 7 nodes takes it (a100-2); there is room for 1 such run\n")
@@ -117,14 +117,14 @@ def test_a_request_is_said_as_for_a_preview_with_the_same_files(tmp_path: Path) 
     assert "the compute resource" not in answer.err, "overridden by the compute resource"
 
 
-def test_options_win_over_the_file(tmp_path: Path) -> None:
+def test_options_override_the_file(tmp_path: Path) -> None:
     write(tmp_path, {"r.yaml": "resources: {gpu: 1, cpu: 2}", "more.yaml": "node_selector: {pool: cpu}"})
     assert read(tmp_path, "r.yaml")["verdict"] == "now"
     assert read(tmp_path, "r.yaml", "--gpu", "8")["verdict"] == "later"
     assert read(tmp_path, "r.yaml", "-f", "more.yaml")["verdict"] == "never"
 
 
-def test_a_program_is_said_as_for_a_run(tmp_path: Path) -> None:
+def test_programs_are_given_as_for_run(tmp_path: Path) -> None:
     write(tmp_path, {"train.py": "def main(): ..."})
     assert read(tmp_path, "train.py:main", "--gpu", "1", "-i", "n=3", "-e", "A=b")["verdict"] == "now"
     assert fit(tmp_path, "train.py", "--gpu", "1", "--", "--lr", "7").code == 0
@@ -132,13 +132,13 @@ def test_a_program_is_said_as_for_a_run(tmp_path: Path) -> None:
     assert "trian.py does not exist" in fit(tmp_path, "trian.py").err
 
 
-def test_an_action_may_be_said(tmp_path: Path) -> None:
+def test_the_action_is_an_option(tmp_path: Path) -> None:
     words = ("--profile", "half-gpu", "--compute", PLATFORM, "--project", "forest")
     assert "allows workspace, inference; the type of action job is training" in fit(tmp_path, *words).err
     assert read(tmp_path, *words, "--action", "workspace")["verdict"] == "now"
 
 
-def test_a_request_that_breaks_rules_is_refused_as_a_preview_would(tmp_path: Path) -> None:
+def test_a_request_that_violates_rules_is_rejected(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "9", "--policy", PLATFORM, "--project", "forest")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith("1 violation\n  resources.gpu.devices: 9 requested; the department/vision policy")
@@ -147,27 +147,30 @@ def test_a_request_that_breaks_rules_is_refused_as_a_preview_would(tmp_path: Pat
     assert "r.yaml: resources.gpus: unknown field" in fit(tmp_path, "r.yaml").err
 
 
-def test_a_cluster_that_grows_by_itself_never_says_never(tmp_path: Path) -> None:
+def test_an_autoscaled_cluster_never_has_the_verdict_never(tmp_path: Path) -> None:
     write(tmp_path, {"cluster.yaml": "{kind: Cluster, name: main, autoscaled: true}"})
     assert read(tmp_path, "--gpu", "16", "--compute", "cluster.yaml")["verdict"] == "later"
 
 
-def test_what_a_gpu_is_called_is_seen_from_the_nodes_where_nobody_says_it(tmp_path: Path) -> None:
+def test_the_gpu_resource_is_detected_from_the_nodes(tmp_path: Path) -> None:
     write(tmp_path, {"amd.json": Path(NODES).read_text("utf-8").replace("nvidia.com/gpu", "amd.com/gpu")})
     assert run(tmp_path, "fit", "--nodes", "amd.json", "--gpu", "2").code == 0
 
 
-def test_with_nothing_asked_for_every_compute_resource_is_tried(tmp_path: Path) -> None:
+def test_without_a_request_all_compute_resources_are_checked(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--compute", PLATFORM, "--project", "forest", "--without", "a100-2")
     assert (answer.code, answer.err) == (0, "")
     rows = [line.split()[:2] for line in answer.out.splitlines()[2:]]
     assert rows == [["1xa100", "later"], ["cpu-small", "now"], ["half-gpu", "now"]]
-    offers = read(tmp_path, "--compute", PLATFORM, "--project", "forest")["compute_resources"]
-    assert [(offer["name"], offer["verdict"]) for offer in offers[:2]] == [("1xa100", "now"), ("cpu-small", "now")]
+    resources = read(tmp_path, "--compute", PLATFORM, "--project", "forest")["compute_resources"]
+    assert [(resource["name"], resource["verdict"]) for resource in resources[:2]] == [
+        ("1xa100", "now"),
+        ("cpu-small", "now"),
+    ]
     assert "set --gpu 1" in fit(tmp_path).err
 
 
-def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Path) -> None:
+def test_pending_pods_of_the_file_are_scheduled_one_by_one(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--pending")
     assert (answer.code, answer.err) == (1, "")
     assert answer.out.splitlines()[0] == "0 of 3 pending pods would be scheduled now"
@@ -181,7 +184,7 @@ def test_pods_of_the_file_that_wait_are_placed_one_after_the_other(tmp_path: Pat
     assert placed[2]["reasons"] == ["needs 40 CPU cores; the largest of 2 matching nodes has 32 (cpu-1)"]
 
 
-def test_no_pod_that_waits_is_good_news(tmp_path: Path) -> None:
+def test_the_exit_code_without_pending_pods_is_0(tmp_path: Path) -> None:
     items = json.loads(Path(NODES).read_text("utf-8"))["items"]
     placed = [item for item in items if item["kind"] == "Node" or "nodeName" in item["spec"]]
     write(tmp_path, {"placed.json": json.dumps({"kind": "List", "items": placed})})
@@ -189,9 +192,7 @@ def test_no_pod_that_waits_is_good_news(tmp_path: Path) -> None:
     assert (answer.code, answer.out) == (0, "0 of no pending pods would be scheduled now\n")
 
 
-def test_nodes_and_pods_may_come_in_several_files_and_from_a_pipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_and_pods_may_be_in_several_files_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = json.loads(Path(NODES).read_text("utf-8"))["items"]
     parts = {kind: json.dumps([item for item in items if item["kind"] == kind]) for kind in ("Node", "Pod")}
     write(tmp_path, {"nodes.json": parts["Node"]})
@@ -200,7 +201,7 @@ def test_nodes_and_pods_may_come_in_several_files_and_from_a_pipe(
     assert together == fit(tmp_path, "--gpu", "3")
 
 
-def test_what_may_be_missing_is_warned_of(tmp_path: Path) -> None:
+def test_missing_pods_are_a_warning(tmp_path: Path) -> None:
     items = json.loads(Path(NODES).read_text("utf-8"))["items"]
     write(tmp_path, {"nodes.json": json.dumps([item for item in items if item["kind"] == "Node"])})
     answer = run(tmp_path, "fit", "--gpu", "8", "--nodes", "nodes.json")
@@ -209,24 +210,24 @@ def test_what_may_be_missing_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [("hello", "is not the output of kubectl"), ("{", "is not valid JSON"), ("", "is empty"), (None, "cannot be read")],
 )
-def test_a_file_that_kubectl_did_not_print_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
+def test_files_that_are_not_output_of_kubectl_are_rejected(tmp_path: Path, text: str | None, message: str) -> None:
     write(tmp_path, {} if text is None else {"nodes.json": text})
     answer = run(tmp_path, "fit", "--gpu", "1", "--nodes", "nodes.json")
     assert (answer.code, answer.out) == (1, "")
-    assert f"nodes.json: {told}" in answer.err
+    assert f"nodes.json: {message}" in answer.err
 
 
 @pytest.mark.parametrize("words", [("--pending",), ("--compute", "x"), ("--policy", "x", "--gpu", "1")])
-def test_options_about_files_need_the_file_with_the_nodes(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_file_options_require_nodes(tmp_path: Path, words: tuple[str, ...]) -> None:
     answer = run(tmp_path, "fit", *words)
     assert (answer.code, answer.out) == (1, "")
     assert "add --nodes FILE" in answer.err
 
 
-def test_neither_the_server_nor_a_connection_is_needed(tmp_path: Path) -> None:
+def test_no_server_and_no_network_is_needed(tmp_path: Path) -> None:
     check = (
         "import socket, sys\n"
         "def refuse(*_): raise AssertionError('a connection')\n"
@@ -236,24 +237,24 @@ def test_neither_the_server_nor_a_connection_is_needed(tmp_path: Path) -> None:
         "loaded = {'fastapi', 'sqlalchemy', 'msgspec', 'fairlead.services', 'fairlead.server', 'fairlead.app'}\n"
         "sys.exit(str(loaded & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", check], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.stderr.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", check], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.stderr.strip() == "set()"
 
 
-def test_a_server_judges_with_its_own_nodes(terminal: Terminal, tmp_path: Path) -> None:
-    told = terminal.read("fit", "--cpu", "100m", "--mem", "64Mi")
-    (node,) = told["nodes"]
-    assert (told["verdict"], node["fits"], told["violations"]) == ("now", True, [])
-    assert terminal.say("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: 1 of 1 node takes it")
+def test_a_server_uses_its_own_nodes(terminal: Terminal, tmp_path: Path) -> None:
+    report = terminal.read("fit", "--cpu", "100m", "--mem", "64Mi")
+    (node,) = report["nodes"]
+    assert (report["verdict"], node["fits"], report["violations"]) == ("now", True, [])
+    assert terminal.succeed("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: 1 of 1 node takes it")
     assert terminal("fit", "--cpu", "100000").out.startswith("never: needs 100000 CPU cores; ")
-    supposed = terminal("fit", "--cpu", "1", "--mem", "1Mi", "--add-nodes", f"3x{node['name']}", "--all-nodes")
-    assert (supposed.code, supposed.out.splitlines()[0].partition(":")[0]) == (0, "what_if")
+    what_if = terminal("fit", "--cpu", "1", "--mem", "1Mi", "--add-nodes", f"3x{node['name']}", "--all-nodes")
+    assert (what_if.code, what_if.out.splitlines()[0].partition(":")[0]) == (0, "what if")
     assert "did you mean" in terminal.fail("fit", "--cpu", "1", "--without", f"{node['name']}x")
     write(tmp_path, {"r.yaml": "resources: {cpu: 100m}", "train.py": ""})
     assert terminal("fit", "r.yaml").code == terminal("fit", "train.py", "--mem", "1Mi").code == 0
 
 
-def test_a_server_needs_to_know_what_is_asked_and_where(terminal: Terminal) -> None:
-    assert "say --gpu 1, --profile NAME" in terminal.fail("fit")
+def test_a_server_requires_a_request_and_a_valid_project(terminal: Terminal) -> None:
+    assert "set --gpu 1, --profile NAME" in terminal.fail("fit")
     assert "did you mean default?" in terminal.fail("fit", "--cpu", "1", "--project", "defualt")
     assert "run_as_user" not in terminal.fail("fit", "--profile", "nothing-of-this-name")

@@ -1,4 +1,4 @@
-"""`fairlead nodes`, and what `fairlead compute ls` says of them: against a real server, and of larger clusters."""
+"""`fairlead nodes` and fits in `fairlead compute ls`: with a real server, and with larger clusters."""
 
 import json
 from collections.abc import Callable
@@ -31,45 +31,45 @@ A100 = {NVIDIA: "A100", GROUP: "train"}
 MIG = "nvidia.com/mig-1g.5gb"
 
 
-class Fields(MemoryExecutor):
-    """Several nodes, as a cluster has them."""
+class ManyNodesExecutor(MemoryExecutor):
+    """An executor with several nodes."""
 
     def __init__(self, *nodes: Node) -> None:
         super().__init__()
         self.node_table = NodeTable(nodes)
 
     def nodes(self) -> NodeTable:
-        """All of them."""
+        """All nodes."""
         return self.node_table.copy()
 
 
-class Desk:
-    """Answers as a server of a world does, in JSON."""
+class FakeClient:
+    """An API client that calls the services of a world directly."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def get(self, path: str, **asked: str) -> Any:
+    def get(self, path: str, **parameters: str) -> Any:
         """GET a path of the API."""
         services = self.world.services
         show: dict[str, Callable[..., Any]] = {
             "/nodes": services.executions.nodes,
             "/capacity": services.capacity.show,
         }
-        return json.loads(msgspec.json.encode(show[path](self.world.root, **asked)))
+        return json.loads(msgspec.json.encode(show[path](self.world.root, **parameters)))
 
 
-def make_desk(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **said: Any) -> World:
-    """A world with a cluster of these nodes, which the terminal asks from now on."""
-    tree = (Cluster(name="main", **said), Project(name="forest", parent="cluster/main"))
-    execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": Fields(*nodes)}))
+def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: Any) -> World:
+    """A world with a cluster of these nodes, used by the CLI from now on."""
+    tree = (Cluster(name="main", **fields), Project(name="forest", parent="cluster/main"))
+    execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
     world = found_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
-    monkeypatch.setattr(command, "connect", lambda: Desk(world))
+    monkeypatch.setattr(command, "connect", lambda: FakeClient(world))
     return world
 
 
 def table(answer: Answer) -> list[str]:
-    """The lines that were printed."""
+    """The printed lines."""
     assert (answer.code, answer.err) == (0, "")
     return answer.out.splitlines()
 
@@ -78,8 +78,8 @@ def with_mig(node: Node) -> Node:
     return replace(node, capacity={**node.capacity, MIG: 7 * NANOS})
 
 
-def test_nodes_are_listed_with_what_is_free_and_the_runs_that_are_there(terminal: Terminal) -> None:
-    lines = terminal.say("nodes", "ls").splitlines()
+def test_nodes_are_listed_with_free_resources_and_runs(terminal: Terminal) -> None:
+    lines = terminal.succeed("nodes", "ls").splitlines()
     assert [word for word in lines[0].split() if word not in ("GPU", "TYPE")] == ["NAME", "CPU", "MEM", "DISK", "RUNS"]
     assert len(lines) == 2
     (node,) = terminal.read("nodes", "ls")
@@ -88,49 +88,47 @@ def test_nodes_are_listed_with_what_is_free_and_the_runs_that_are_there(terminal
     assert terminal.fail("nodes", "ls", "--cluster", "none") == "error: cluster/none does not exist\n"
 
 
-def test_capacity_is_told_of_each_cluster_with_what_fits(terminal: Terminal) -> None:
-    terminal.say("compute", "create", "fitting", "--cpu", "1m")
-    terminal.say("compute", "create", "never-fitting", "--cpu", "9000")
-    told = terminal.say("nodes", "capacity", "--cluster", "local")
-    assert told.startswith("cluster local: 1 node\nNODES ")
-    assert "COMPUTE RESOURCE" in told
+def test_capacity_is_shown_per_cluster_with_fitting_compute_resources(terminal: Terminal) -> None:
+    terminal.succeed("compute", "create", "fitting", "--cpu", "1m")
+    terminal.succeed("compute", "create", "never-fitting", "--cpu", "9000")
+    output = terminal.succeed("nodes", "capacity", "--cluster", "local")
+    assert output.startswith("cluster local: 1 node\nNODES ")
+    assert "COMPUTE RESOURCE" in output
     (entry,) = terminal.read("nodes", "capacity", "--project", "default")
     assert entry["total"]["nodes"] == 1
-    fits = {offer["name"]: offer["fits_now"] for offer in entry["compute_resources"]}
+    fits = {resource["name"]: resource["fits_now"] for resource in entry["compute_resources"]}
     assert fits["fitting"] > 0 == fits["never-fitting"]
 
 
-def test_compute_resources_are_listed_with_how_many_fit_now(terminal: Terminal) -> None:
-    terminal.say("compute", "create", "counted", "--cpu", "9000")
-    terminal.say("projects", "create", "elsewhere", "--parent", "cluster/local")
-    terminal.say("compute", "create", "counted-elsewhere", "--cpu", "9000", "--scope", "project/elsewhere")
+def test_compute_resources_are_listed_with_the_number_that_fits_now(terminal: Terminal) -> None:
+    terminal.succeed("compute", "create", "counted", "--cpu", "9000")
+    terminal.succeed("projects", "create", "elsewhere", "--parent", "cluster/local")
+    terminal.succeed("compute", "create", "counted-elsewhere", "--cpu", "9000", "--scope", "project/elsewhere")
     words = ("compute", "ls", "--filter", "name=counted")
-    assert [line.split()[3:5] for line in terminal.say(*words).splitlines()[1:]] == [["-", "-"], ["-", "-"]]
+    assert [line.split()[3:5] for line in terminal.succeed(*words).splitlines()[1:]] == [["-", "-"], ["-", "-"]]
     assert {item["name"]: item["fits_now"] for item in terminal.read(*words)} == {
         "counted": 0,
         "counted-elsewhere": None,
     }
-    for place in (("--project", "elsewhere"), ("--cluster", "local")):
-        assert [item["fits_now"] for item in terminal.read(*words, *place)] == [0, 0]
+    for scope in (("--project", "elsewhere"), ("--cluster", "local")):
+        assert [item["fits_now"] for item in terminal.read(*words, *scope)] == [0, 0]
     assert terminal.fail(*words, "--project", "none") == "error: project/none does not exist\n"
 
 
-def test_python_is_told_the_same(terminal: Terminal) -> None:
+def test_the_sdk_returns_the_same_capacity(terminal: Terminal) -> None:
     (entry,) = terminal.read("nodes", "capacity", "--project", "default")
     assert fairlead.project("default").capacity() == entry
 
 
-def test_python_is_told_where_a_project_is_on_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = make_desk(monkeypatch)
+def test_the_sdk_reports_a_project_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_fake_server(monkeypatch)
     world.services.scopes.create(world.root, Project(name="lost"))
     with pytest.raises(NotFound, match="project lost is not in a cluster"):
-        projects.Project(cast(ApiClient, Desk(world)), "lost").capacity()
+        projects.Project(cast(ApiClient, FakeClient(world)), "lost").capacity()
 
 
-def test_groups_types_of_gpus_and_taints_are_told_where_there_are_any(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_desk(
+def test_groups_gpu_types_and_taints_are_shown_if_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fake_server(
         monkeypatch,
         make_node(
             make_holding("train-a", gpu=1), make_holding(None), name="a", labels=A100, taints=["team=x:NoSchedule"]
@@ -144,27 +142,25 @@ def test_groups_types_of_gpus_and_taints_are_told_where_there_are_any(
     ]
 
 
-def test_gpus_of_two_makers_and_slices_have_columns_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_of_two_vendors_and_slices_have_separate_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(make_node(name="b"), capacity={"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS})
-    make_desk(monkeypatch, with_mig(make_node(name="a")), other)
+    make_fake_server(monkeypatch, with_mig(make_node(name="a")), other)
     lines = [line.split("  ") for line in table(run(tmp_path, "nodes", "ls"))]
     assert [word.strip() for word in lines[0] if word.strip()][5:] == ["nvidia.com/gpu", MIG, "amd.com/gpu", "RUNS"]
     assert [word.strip() for word in lines[2] if word.strip()][5:] == ["-", "-", "4 of 4", "0"]
 
 
-def test_one_maker_of_gpus_is_called_gpu_whoever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    has = {"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS}
-    make_desk(monkeypatch, replace(make_node(name="b", labels={AMD: "MI300X"}), capacity=has))
+def test_a_single_gpu_vendor_has_the_column_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    capacity = {"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS}
+    make_fake_server(monkeypatch, replace(make_node(name="b", labels={AMD: "MI300X"}), capacity=capacity))
     assert table(run(tmp_path, "nodes", "ls")) == [
         "NAME  GPU TYPE  CPU     MEM  DISK  GPU     RUNS",
         "b     MI300X    8 of 8  -    -     4 of 4  0",
     ]
 
 
-def test_a_cluster_is_told_in_all_by_group_and_by_type_of_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = make_desk(
+def test_capacity_is_shown_in_total_by_group_and_by_gpu_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_fake_server(
         monkeypatch,
         make_node(make_holding(gpu=1, cpu=2), name="a", labels=A100),
         make_node(name="b", labels=A100, cordoned=True),
@@ -198,25 +194,23 @@ def test_a_cluster_is_told_in_all_by_group_and_by_type_of_gpu(tmp_path: Path, mo
     ]
 
 
-def test_a_cluster_that_cannot_be_told_of_says_why_and_one_without_compute_resources_ends_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_desk(monkeypatch, make_node(name="a", gpu=0))
+def test_a_cluster_without_an_executor_shows_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_fake_server(monkeypatch, make_node(name="a", gpu=0))
     lines = table(run(tmp_path, "nodes", "capacity"))
     assert lines[0] == "cluster local: no server executes the runs of cluster/local yet"
     assert lines[1:4] == ["", "cluster main: 1 node", "NODES  COUNT  RESOURCE  FREE            LARGEST FREE"]
     assert lines[-1].startswith("all    1      PODS ")
 
 
-def test_that_there_is_no_cluster_is_said_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = make_desk(monkeypatch)
+def test_missing_clusters_are_reported_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_fake_server(monkeypatch)
     world.services.scopes.create(world.root, Project(name="lost"))
     assert run(tmp_path, "nodes", "capacity", "--project", "lost") == Answer(0, "", "no clusters\n")
     assert run(tmp_path, "nodes", "capacity", "--project", "lost", "--json") == Answer(0, "[]\n", "")
     assert run(tmp_path, "nodes", "ls") == Answer(0, "", "no nodes\n")
 
 
-def test_more_than_were_counted_are_marked() -> None:
+def test_incomplete_counts_are_marked() -> None:
     assert command.show_fits({"fits_now": 1000, "more": True}) == "1000+"
     assert command.show_fits({"fits_now": 3, "more": False}) == "3"
     assert command.show_fits({"fits_now": None, "more": False}) is None

@@ -1,4 +1,4 @@
-"""`fairlead preview`: the plan on stdout, what is wrong on stderr, 0 or 1 as the answer."""
+"""`fairlead preview`: the plan on stdout, violations on stderr, and exit code 0 or 1."""
 
 import base64
 import io
@@ -59,7 +59,7 @@ def value_of(plan: dict[str, Any], path: str) -> Any:
     return next(setting["value"] for setting in plan["settings"] if setting["path"] == path)
 
 
-def test_the_explanation_says_each_value_with_its_source_and_what_it_overrode(tmp_path: Path) -> None:
+def test_the_explanation_contains_sources_and_overridden_values(tmp_path: Path) -> None:
     answer = preview(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
     assert (answer.code, answer.err) == (0, "")
@@ -73,11 +73,11 @@ def test_the_explanation_says_each_value_with_its_source_and_what_it_overrode(tm
     )
 
 
-def test_the_explanation_is_what_comes_out_where_nothing_is_said(tmp_path: Path) -> None:
+def test_the_explanation_is_the_default_output(tmp_path: Path) -> None:
     assert preview(tmp_path, "function: a") == preview(tmp_path, "function: a", "--output", "explain")
 
 
-def test_the_plan_as_json_has_the_shape_that_the_design_promises(tmp_path: Path) -> None:
+def test_the_plan_as_json_has_the_shape_of_the_design(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
     assert list(plan) == ["settings", "warnings", "violations", "manifests", "fit"]
     assert plan["fit"] == {"verdict": "unknown", "nodes": [], "reasons": [], "suggestions": [], "counts": {}}
@@ -90,7 +90,7 @@ def test_the_plan_as_json_has_the_shape_that_the_design_promises(tmp_path: Path)
         assert setting["source"].keys() == SOURCE
         assert setting["source"]["layer"] in LAYERS
         assert all(
-            lost.keys() == {"value", "source"} and lost["source"].keys() == SOURCE for lost in setting["overridden"]
+            value.keys() == {"value", "source"} and value["source"].keys() == SOURCE for value in setting["overridden"]
         )
     assert [setting["path"] for setting in plan["settings"]] == sorted(setting["path"] for setting in plan["settings"])
     assert {"path", "rule", "message", "hint", "source"} <= plan["warnings"][0].keys()
@@ -99,7 +99,7 @@ def test_the_plan_as_json_has_the_shape_that_the_design_promises(tmp_path: Path)
     assert kinds == ["Job", "PersistentVolumeClaim", "Secret", "ConfigMap"]
 
 
-def test_a_setting_in_json_names_its_source_and_whom_it_overrode(tmp_path: Path) -> None:
+def test_a_setting_in_json_has_its_source_and_overridden_values(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
     (memory,) = [setting for setting in plan["settings"] if setting["path"] == "resources.mem.requests"]
     assert memory == {
@@ -113,7 +113,7 @@ def test_a_setting_in_json_names_its_source_and_whom_it_overrode(tmp_path: Path)
     }
 
 
-def test_the_manifests_as_yaml_are_those_of_the_json(tmp_path: Path) -> None:
+def test_the_manifests_as_yaml_equal_those_in_json(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
     printed = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", "yaml", files=FILES)
     assert printed.code == 0
@@ -121,13 +121,13 @@ def test_the_manifests_as_yaml_are_those_of_the_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["explain", "yaml", "json"])
-def test_the_same_request_gives_the_same_bytes_every_time(tmp_path: Path, output: str) -> None:
+def test_the_output_is_deterministic(tmp_path: Path, output: str) -> None:
     first = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", output, files=FILES)
     again = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", output, files=FILES)
     assert first == again
 
 
-def test_a_plan_that_breaks_rules_is_shown_its_violations_are_on_stderr_and_the_answer_is_1(tmp_path: Path) -> None:
+def test_violations_go_to_stderr_and_the_exit_code_is_1(tmp_path: Path) -> None:
     answer = preview(tmp_path, "function: a\nrun_as_user: 0")
     assert answer.code == 1
     assert answer.out.startswith("job a in project default\n")
@@ -135,7 +135,7 @@ def test_a_plan_that_breaks_rules_is_shown_its_violations_are_on_stderr_and_the_
     assert answer.err.startswith("1 violation\n  run_as_user: 0 is root")
 
 
-def test_a_plan_that_breaks_rules_has_no_manifests(tmp_path: Path) -> None:
+def test_a_plan_with_violations_has_no_manifests(tmp_path: Path) -> None:
     printed = preview(tmp_path, "function: a\nrun_as_user: 0", "-o", "yaml")
     plan = plan_of(tmp_path, "function: a\nrun_as_user: 0")
     assert (printed.code, printed.out) == (1, "")
@@ -145,7 +145,7 @@ def test_a_plan_that_breaks_rules_has_no_manifests(tmp_path: Path) -> None:
     assert violation["source"]["layer"] == "platform"
 
 
-def test_a_request_that_does_not_parse_is_a_plan_without_settings_as_json(tmp_path: Path) -> None:
+def test_an_invalid_request_as_json_has_violations_and_no_settings(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "functio: a")
     (violation,) = plan["violations"]
     assert (plan["settings"], plan["manifests"]) == ([], [])
@@ -153,21 +153,21 @@ def test_a_request_that_does_not_parse_is_a_plan_without_settings_as_json(tmp_pa
 
 
 @pytest.mark.parametrize("output", ["explain", "yaml"])
-def test_a_request_that_does_not_parse_leaves_stdout_empty(tmp_path: Path, output: str) -> None:
+def test_an_invalid_request_leaves_stdout_empty(tmp_path: Path, output: str) -> None:
     answer = preview(tmp_path, "functio: a", "-o", output)
     assert (answer.code, answer.out) == (1, "")
 
 
-def test_warnings_are_never_lost_whatever_the_output(tmp_path: Path) -> None:
+def test_warnings_are_shown_with_every_output(tmp_path: Path) -> None:
     request = "function: a\nprofile: 1xa100\nresources: {mem: 6Gi}"
-    said = "the request sets 6Gi; the compute resource 1xa100 overrides it and sets 64Gi"
-    assert said in preview(tmp_path, request, *OPTIONS, files=FILES).out
-    assert said in preview(tmp_path, request, *OPTIONS, "-o", "yaml").err
+    message = "the request sets 6Gi; the compute resource 1xa100 overrides it and sets 64Gi"
+    assert message in preview(tmp_path, request, *OPTIONS, files=FILES).out
+    assert message in preview(tmp_path, request, *OPTIONS, "-o", "yaml").err
     plan = json.loads(preview(tmp_path, request, *OPTIONS, "-o", "json").out)
-    assert said in [warning["message"] for warning in plan["warnings"]]
+    assert message in [warning["message"] for warning in plan["warnings"]]
 
 
-def test_warnings_do_not_change_the_answer_unless_the_request_is_strict(tmp_path: Path) -> None:
+def test_warnings_change_the_exit_code_only_if_the_request_is_strict(tmp_path: Path) -> None:
     request = "function: a\nprofile: 1xa100\nresources: {mem: 6Gi}\n"
     assert preview(tmp_path, request, *OPTIONS, files=FILES).code == 0
     strict = preview(tmp_path, request + "strict: true", *OPTIONS, files=FILES)
@@ -175,19 +175,19 @@ def test_warnings_do_not_change_the_answer_unless_the_request_is_strict(tmp_path
     assert "remove strict" in strict.err
 
 
-def test_folders_and_files_may_be_given_several_times_before_and_after_the_request(tmp_path: Path) -> None:
+def test_options_may_be_repeated_before_and_after_the_request(tmp_path: Path) -> None:
     write(tmp_path, {"r.yaml": "function: a\nprofile: y", "one/a.yaml": "name: x", "two.yaml": "name: y"})
     answer = run(tmp_path, "preview", "--compute", "one", "r.yaml", "--compute", "two.yaml", "-o", "json")
     assert (answer.code, value_of(json.loads(answer.out), "profile")) == (0, "y")
 
 
-def test_templates_are_found_with_their_option(tmp_path: Path) -> None:
+def test_templates_are_loaded_with_their_option(tmp_path: Path) -> None:
     files = {"t.yaml": "name: finetune\nrequirements: {resources: {disk: 50Gi}}"}
     plan = plan_of(tmp_path, "function: a\ntemplate: finetune", "--templates", "t.yaml", files=files)
     assert value_of(plan, "resources.disk.requests") == "50Gi"
 
 
-def test_a_policy_gives_defaults_and_rules(tmp_path: Path) -> None:
+def test_a_policy_sets_defaults_and_rules(tmp_path: Path) -> None:
     files = {"p.yaml": "defaults: {resources: {mem: 2Gi}}\nrules: {resources.gpu: {max: 1}}"}
     assert (
         value_of(plan_of(tmp_path, "function: a", "--policy", "p.yaml", files=files), "resources.mem.requests") == "2Gi"
@@ -195,7 +195,7 @@ def test_a_policy_gives_defaults_and_rules(tmp_path: Path) -> None:
     assert preview(tmp_path, "function: a\nresources: {gpu: 2}", "--policy", "p.yaml", files=files).code == 1
 
 
-def test_the_platforms_defaults_are_the_weakest_layer(tmp_path: Path) -> None:
+def test_platform_defaults_are_the_weakest_layer(tmp_path: Path) -> None:
     files = {"d.yaml": "resources: {cpu: 2, mem: 1Gi}", "p.yaml": "defaults: {resources: {mem: 2Gi}}"}
     plan = plan_of(tmp_path, "function: a", "--defaults", "d.yaml", "--policy", "p.yaml", files=files)
     assert value_of(plan, "resources.cpu.requests") == "2"
@@ -205,20 +205,20 @@ def test_the_platforms_defaults_are_the_weakest_layer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("secrets", "code"), [(None, 0), ("HF_TOKEN", 0), (" OTHER , HF_TOKEN ,", 0), ("OTHER", 1), ("", 1)]
 )
-def test_secrets_are_checked_where_they_are_given(tmp_path: Path, secrets: str | None, code: int) -> None:
+def test_secrets_are_checked_if_they_are_given(tmp_path: Path, secrets: str | None, code: int) -> None:
     options = () if secrets is None else ("--secrets", secrets)
     assert preview(tmp_path, "function: a\nsecrets: [HF_TOKEN]", *options).code == code
 
 
-def test_the_project_is_where_the_run_would_be(tmp_path: Path) -> None:
+def test_the_project_determines_the_namespace(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "function: a", "--project", "forest")
     assert plan["manifests"][0]["metadata"]["namespace"] == "forest"
     assert preview(tmp_path, "function: a").out.startswith("job a in project default\n")
 
 
 def test_a_project_sees_the_compute_resources_of_its_department_only(tmp_path: Path) -> None:
-    offers = [("ours", "a"), ("theirs", "b")]
-    texts = [f"kind: ComputeResource\nname: {name}\nscope: department/{place}" for name, place in offers]
+    resources = [("ours", "a"), ("theirs", "b")]
+    texts = [f"kind: ComputeResource\nname: {name}\nscope: department/{department}" for name, department in resources]
     files = {"c.yaml": "\n---\n".join(["kind: Project\nname: p\nparent: department/a", *texts])}
     options = ("--compute", "c.yaml", "--project", "p")
     assert preview(tmp_path, "function: a\nprofile: ours", *options, files=files).code == 0
@@ -233,9 +233,9 @@ def test_a_request_without_a_function_is_named_after_its_file(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("source", ["train.py", "src/train.py", "src"])
-def test_the_source_beside_a_request_elsewhere_is_packed_into_the_manifests(tmp_path: Path, source: str) -> None:
-    elsewhere = {"work/train.py": "print(1)", "work/src/train.py": "print(2)", "work/src/lib.py": ""}
-    write(tmp_path, {**elsewhere, "work/r.yaml": f"function: {{name: a, source: {source}, handler: train:main}}"})
+def test_the_source_next_to_the_request_is_packed(tmp_path: Path, source: str) -> None:
+    files = {"work/train.py": "print(1)", "work/src/train.py": "print(2)", "work/src/lib.py": ""}
+    write(tmp_path, {**files, "work/r.yaml": f"function: {{name: a, source: {source}, handler: train:main}}"})
     answer = run(tmp_path, "preview", "work/r.yaml", "-o", "json")
     (code,) = [manifest for manifest in json.loads(answer.out)["manifests"] if manifest["kind"] == "ConfigMap"]
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(code["binaryData"]["code.tar.gz"]))) as packed:
@@ -244,13 +244,13 @@ def test_the_source_beside_a_request_elsewhere_is_packed_into_the_manifests(tmp_
     assert names == (["src/lib.py", "src/train.py"] if source == "src" else [source])
 
 
-def test_a_source_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+def test_a_missing_source_is_a_warning(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "function: {name: a, source: nowhere.py}")
     (warning,) = plan["warnings"]
     assert (warning["path"], warning["rule"]) == ("function.source", "missing")
 
 
-def test_a_python_function_without_a_source_is_not_planned_in_silence(tmp_path: Path) -> None:
+def test_a_python_function_without_a_source_is_reported(tmp_path: Path) -> None:
     answer = preview(tmp_path, "function: {name: a, kind: python}")
     assert "function.source" in answer.out + answer.err
 
@@ -259,14 +259,14 @@ def test_a_python_function_without_a_source_is_not_planned_in_silence(tmp_path: 
     "request_text",
     ["action: serve\nfunction: {name: a, source: a.py}", "function: {name: a, source: folder}"],
 )
-def test_code_that_nothing_would_call_is_refused(tmp_path: Path, request_text: str) -> None:
+def test_code_without_a_handler_is_rejected(tmp_path: Path, request_text: str) -> None:
     answer = preview(tmp_path, request_text, files={"a.py": "", "folder/b.py": ""})
     assert answer.code == 1
     assert "function.handler: " in answer.err
 
 
 @pytest.mark.parametrize("source", ["/etc/passwd", "../train.py", "a/../../b.py", "", "~/train.py/.."])
-def test_a_source_lies_beside_the_request(tmp_path: Path, source: str) -> None:
+def test_a_source_outside_the_folder_of_the_request_is_rejected(tmp_path: Path, source: str) -> None:
     answer = preview(tmp_path, f"function: {{name: a, source: '{source}'}}")
     assert answer.code == 1
     assert "request.yaml: function.source: " in answer.err
@@ -279,8 +279,8 @@ def test_every_action_can_be_previewed(tmp_path: Path, action: str) -> None:
     assert (answer.code, answer.out.splitlines()[0]) == (0, f"{action} a in project default")
 
 
-def test_the_installed_command_does_the_same(tmp_path: Path) -> None:
+def test_the_installed_command_gives_the_same_output(tmp_path: Path) -> None:
     expected = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", "json", files=FILES)
     words = [FAIRLEAD, "preview", "request.yaml", *OPTIONS, "-o", "json"]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (expected.code, expected.out, expected.err)
+    process = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout, process.stderr) == (expected.code, expected.out, expected.err)

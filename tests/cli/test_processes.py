@@ -1,4 +1,4 @@
-"""The installed command, as a process: terminals, pipes, servers that are not there, and completion."""
+"""The installed command as a process: terminals, pipes, unreachable servers, and completion."""
 
 import http.server
 import os
@@ -17,8 +17,8 @@ from tests.processes.machines import FAIRLEAD, Running, environment
 NOUNS = ("compute", "templates", "secrets", "volumes", "projects", "departments", "clusters", "policy")
 
 
-class Page(http.server.BaseHTTPRequestHandler):
-    """Some other server: it answers everything with a page for browsers."""
+class HtmlHandler(http.server.BaseHTTPRequestHandler):
+    """Another server: responds to everything with an HTML page."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -30,9 +30,9 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def page() -> Iterator[str]:
-    """Where some other server is."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+def other_server_url() -> Iterator[str]:
+    """The URL of another server."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HtmlHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -41,7 +41,7 @@ def page() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_every_noun_says_where_no_server_answers(
+def test_every_noun_reports_an_unreachable_server(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, noun: str
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_URL", "http://127.0.0.1:1")
@@ -51,28 +51,28 @@ def test_every_noun_says_where_no_server_answers(
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[::1", "http://a b"])
-def test_a_server_that_does_not_answer_is_told(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_invalid_urls_are_reported(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("FAIRLEAD_URL", url)
     assert terminal.fail("compute", "ls").startswith(f"error: no response from {url}: ")
 
 
-def test_another_server_and_a_wrong_token_are_told(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, page: str
+def test_another_server_and_a_wrong_token_are_reported(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, other_server_url: str
 ) -> None:
     monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_wrong")
     assert "the token is unknown" in terminal.fail("projects", "ls")
-    monkeypatch.setenv("FAIRLEAD_URL", page)
+    monkeypatch.setenv("FAIRLEAD_URL", other_server_url)
     assert terminal.fail("projects", "ls") == "error: the server responded with 200 and no readable error\n"
 
 
-def test_a_list_is_read_page_by_page_as_it_is_needed(terminal: Terminal, server: Running) -> None:
+def test_pages_of_a_list_are_loaded_on_demand(terminal: Terminal, server: Running) -> None:
     for number in range(3):
-        terminal.say("volumes", "create", f"paged-{number}", "--size", "1Gi")
+        terminal.succeed("volumes", "create", f"paged-{number}", "--size", "1Gi")
     connection = ApiClient(server.url, server.token)
-    found = connection.list("/projects/default/volumes", search="paged-", limit=1)
-    assert next(found)["name"] == "paged-0"
-    terminal.say("volumes", "rm", "paged-1")
-    assert [item["name"] for item in found] == ["paged-2"], "pages are loaded on demand"
+    volumes = connection.list("/projects/default/volumes", search="paged-", limit=1)
+    assert next(volumes)["name"] == "paged-0"
+    terminal.succeed("volumes", "rm", "paged-1")
+    assert [item["name"] for item in volumes] == ["paged-2"], "pages are loaded on demand"
 
 
 def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None:
@@ -82,90 +82,92 @@ def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None
     assert connection == ApiClient(server.url, server.token)
 
 
-def test_a_reader_who_leaves_early_is_no_error(server: Running, tmp_path: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(server: Running, tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     words = [str(FAIRLEAD), "clusters", "ls"]
-    ended = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, env=_here(server, tmp_path), check=False)
+    process = subprocess.run(
+        words, stdout=write, stderr=subprocess.PIPE, env=_environment_of(server, tmp_path), check=False
+    )
     os.close(write)
-    assert (ended.returncode, ended.stderr) == (1, b"")
+    assert (process.returncode, process.stderr) == (1, b"")
 
 
-def test_a_pipe_gets_all_of_a_table_and_a_terminal_what_fits(
+def test_tables_are_truncated_on_terminals_but_not_in_pipes(
     terminal: Terminal, server: Running, tmp_path: Path
 ) -> None:
-    terminal.say("volumes", "create", "wide", "--size", "1Gi", "--description", "word " * 20 + "end")
+    terminal.succeed("volumes", "create", "wide", "--size", "1Gi", "--description", "word " * 20 + "end")
     words = [str(FAIRLEAD), "volumes", "ls", "--search", "wide"]
-    variables = _here(server, tmp_path) | {"COLUMNS": "60"}
-    piped = subprocess.run(words, stdout=subprocess.PIPE, env=variables, text=True, check=True).stdout
-    assert "word end" in piped
+    variables = _environment_of(server, tmp_path) | {"COLUMNS": "60"}
+    complete = subprocess.run(words, stdout=subprocess.PIPE, env=variables, text=True, check=True).stdout
+    assert "word end" in complete
     shown = _type(words, variables, "")
     assert max(map(len, shown.splitlines())) == 60
     assert "…" in shown
 
 
-def test_a_secret_is_asked_for_without_an_echo(terminal: Terminal, server: Running, tmp_path: Path) -> None:
-    shown = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _here(server, tmp_path), "planted\n")
+def test_a_secret_is_prompted_without_echo(terminal: Terminal, server: Running, tmp_path: Path) -> None:
+    shown = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _environment_of(server, tmp_path), "planted\n")
     assert "value of TYPED: " in shown
     assert "set secret TYPED of project default" in shown
     assert "planted" not in shown
-    left = _type([str(FAIRLEAD), "secrets", "set", "LEFT"], _here(server, tmp_path), "\x04")
-    assert "error: stdin contains no value" in left
+    empty = _type([str(FAIRLEAD), "secrets", "set", "LEFT"], _environment_of(server, tmp_path), "\x04")
+    assert "error: stdin contains no value" in empty
     assert {item["name"] for item in terminal.read("secrets", "ls")} & {"TYPED", "LEFT"} == {"TYPED"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_every_noun(terminal: Terminal, shell: str) -> None:
-    script = terminal.say("completion", shell)
+    script = terminal.succeed("completion", shell)
     assert [noun for noun in NOUNS if noun not in script] == []
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("typed", "expected"),
     [
         (("comp",), {"compute", "completion"}),
         (("compute", "re"), {"rename", "restore", "revisions"}),
         (("volumes", "create", "--si"), {"--size"}),
     ],
 )
-def test_completion_completes_in_bash(terminal: Terminal, typed: tuple[str, ...], offered: set[str]) -> None:
+def test_completion_completes_in_bash(terminal: Terminal, typed: tuple[str, ...], expected: set[str]) -> None:
     words = " ".join(("fairlead", *typed))
-    ask = f'COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _fairlead; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    script = f"{terminal.say('completion', 'bash')}\n{ask}"
-    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert set(ended.stdout.split()) == offered
+    query = f'COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _fairlead; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    script = f"{terminal.succeed('completion', 'bash')}\n{query}"
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert set(process.stdout.split()) == expected
 
 
-def test_completion_of_an_unknown_shell_is_refused(terminal: Terminal) -> None:
+def test_completion_of_an_unknown_shell_is_rejected(terminal: Terminal) -> None:
     answer = terminal("completion", "tcsh")
     assert (answer.code, answer.out) == (2, "")
     assert "tcsh" in answer.err
 
 
-def _here(server: Running, home: Path) -> dict[str, str]:
+def _environment_of(server: Running, home: Path) -> dict[str, str]:
     return environment(home, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})
 
 
 def _type(words: list[str], variables: dict[str, str], typed: str) -> str:
     """The output of a command in a terminal with typed input."""
-    ours, theirs = pty.openpty()
+    controller, terminal = pty.openpty()
     with subprocess.Popen(
-        words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True
+        words, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, start_new_session=True
     ) as process:
-        os.close(theirs)
-        seen = b""
-        while chunk := _read(ours):
-            seen += chunk
-            if typed and b": " in seen:
-                os.write(ours, typed.encode())
+        os.close(terminal)
+        output = b""
+        while chunk := _read(controller):
+            output += chunk
+            if typed and b": " in output:
+                os.write(controller, typed.encode())
                 typed = ""
         process.wait(60)
-    os.close(ours)
-    return seen.decode()
+    os.close(controller)
+    return output.decode()
 
 
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 4096)
-    except OSError:  # the other end was closed: that is how a terminal ends
+    except OSError:  # the terminal was closed
         return b""

@@ -11,29 +11,29 @@ NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
 ROWS = [["NAME", "SCOPE", "DESCRIPTION"], ["a", "platform", "word " * 10], ["longer-name", "p", "x"]]
 
 
-def test_columns_are_aligned_and_no_line_ends_in_blanks() -> None:
+def test_columns_are_aligned_without_trailing_spaces() -> None:
     lines = format_table([["NAME", "SIZE"], ["a", "1"], ["long", "-"]])
     assert lines == ["NAME  SIZE", "a     1", "long  -"]
 
 
 @pytest.mark.parametrize("width", [60, 40, 30, 25])
-def test_the_widest_columns_are_cut_to_the_terminal(width: int) -> None:
+def test_the_widest_columns_are_truncated(width: int) -> None:
     lines = format_table(ROWS, width)
     assert max(map(len, lines)) <= width
     assert "…" in lines[1]
     assert all(line.isprintable() for line in lines)
 
 
-def test_what_fits_is_not_cut_and_without_a_width_nothing_is() -> None:
+def test_fitting_tables_are_not_truncated() -> None:
     assert format_table(ROWS, 200) == format_table(ROWS)
     assert "word " * 9 + "word" in format_table(ROWS)[1]
 
 
-def test_a_terminal_that_is_too_narrow_for_anything_gets_the_least() -> None:
+def test_very_narrow_terminals_get_minimal_columns() -> None:
     assert [len(line) <= 3 * 6 + 4 for line in format_table(ROWS, 1)] == [True] * 3
 
 
-def test_letters_that_take_two_cells_count_twice() -> None:
+def test_wide_characters_count_as_two_cells() -> None:
     assert format_table([["A", "B"], ["森林", "1"], ["e\u0301", "2"]]) == ["A     B", "森林  1", "e\u0301     2"]
     assert len(format_table([["森" * 30, "1"]], 20)[0]) < 20
 
@@ -55,7 +55,7 @@ def test_letters_that_take_two_cells_count_twice() -> None:
         ("back\u202ewards", "back\\u202ewards"),
     ],
 )
-def test_a_value_is_shown_as_people_read_it(value: Any, shown: str) -> None:
+def test_values_are_formatted_for_people(value: Any, shown: str) -> None:
     assert format_cell(value, NOW) == shown
 
 
@@ -63,10 +63,10 @@ def test_a_value_is_shown_as_people_read_it(value: Any, shown: str) -> None:
     ("seconds", "age"),
     [(-5, "0s"), (0.4, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (86399, "23h"), (86400, "1d"), (8e7, "2y")],
 )
-def test_an_age_is_in_the_largest_unit_that_is_full(seconds: float, age: str) -> None:
+def test_an_age_is_shown_in_its_largest_unit(seconds: float, age: str) -> None:
     assert format_age(seconds) == age
 
 
-def test_a_path_that_leads_nowhere_shows_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_values_are_shown_as_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([{"a": {"b": 1}}, {"a": None}, {}], {"B": "a.b", "LATER": "later_at"})
     assert capsys.readouterr().out == "B  LATER\n1  -\n-  -\n-  -\n"

@@ -33,7 +33,7 @@ def terminal(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -> Iterator[Path]:
     """That of the service account for which the permissions were applied that `rbac` prints."""
     file = terminal.folder / "rbac.yaml"
-    file.write_text(terminal.say("clusters", "rbac"), "utf-8")
+    file.write_text(terminal.succeed("clusters", "rbac"), "utf-8")
     control_plane.kubectl("apply", "-f", str(file))
     token = control_plane.kubectl("create", "token", "fairlead", "--namespace", "fairlead-system").strip()
     yield control_plane.write_kubeconfig(terminal.folder / "fairlead.kubeconfig", token)
@@ -60,11 +60,11 @@ def test_cluster_is_added_checked_edited_and_removed(
     assert set(states.values()) == {"ok"}, added.out
     assert {"connection", "permissions", "namespaces", "storage", "gpus", "callbacks"} <= states.keys()
     assert terminal.read("clusters", "show", "main")["details"] == {"server_url": server.url}
-    edited = terminal.say("clusters", "edit", "main", "--storage-class", "fast", "--storage-class", "gone")
+    edited = terminal.succeed("clusters", "edit", "main", "--storage-class", "fast", "--storage-class", "gone")
     assert edited == "cluster main is at revision 2\n"
     checked = until(lambda: _with(terminal("clusters", "check", "main"), "storage_classes allows gone"))
     assert checked.code == 1
-    assert terminal.say("clusters", "rm", "main") == "deleted cluster main\n"
+    assert terminal.succeed("clusters", "rm", "main") == "deleted cluster main\n"
     assert "cluster/main does not exist" in terminal.fail("clusters", "check", "main")
 
 
@@ -77,7 +77,7 @@ def test_invalid_token_is_reported_and_can_be_replaced(
     assert "clusters connect second" in added.out
     connected = terminal("clusters", "connect", "second", "--kubeconfig", str(kubeconfig))
     assert (connected.code, read_states(connected)["permissions"]) == (0, "ok"), connected
-    terminal.say("clusters", "rm", "second")
+    terminal.succeed("clusters", "rm", "second")
 
 
 def test_missing_permissions_are_found_and_can_be_granted(
@@ -88,21 +88,23 @@ def test_missing_permissions_are_found_and_can_be_granted(
     checked = until(lambda: _with(terminal("clusters", "check", "third"), "missing: create jobs.batch"))
     assert checked.code == 1
     assert "fairlead clusters rbac third | kubectl apply -f -" in checked.out
-    (terminal.folder / "again.yaml").write_text(terminal.say("clusters", "rbac", "third"), "utf-8")
+    (terminal.folder / "again.yaml").write_text(terminal.succeed("clusters", "rbac", "third"), "utf-8")
     control_plane.kubectl("apply", "-f", str(terminal.folder / "again.yaml"))
     until(lambda: terminal("clusters", "check", "third").code == 0)
-    terminal.say("clusters", "rm", "third")
+    terminal.succeed("clusters", "rm", "third")
 
 
 def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, kubeconfig: Path) -> None:
     options = ("--no-create-namespaces", "--namespace", "ai-{project}")
     terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *options)
-    assert "The cluster has no project yet" in terminal.say("clusters", "rbac", "fourth")
+    assert "The cluster has no project yet" in terminal.succeed("clusters", "rbac", "fourth")
     for name in ("arm", "leg"):
-        terminal.say("projects", "create", name, "--parent", "cluster/fourth")
-    roles = [item for item in yaml.safe_load_all(terminal.say("clusters", "rbac", "fourth")) if item["kind"] == "Role"]
+        terminal.succeed("projects", "create", name, "--parent", "cluster/fourth")
+    roles = [
+        item for item in yaml.safe_load_all(terminal.succeed("clusters", "rbac", "fourth")) if item["kind"] == "Role"
+    ]
     assert [role["metadata"]["namespace"] for role in roles] == ["ai-arm", "ai-leg"]
-    printed = terminal.say("clusters", "rbac", "fourth", "--namespace-of", "leg")
+    printed = terminal.succeed("clusters", "rbac", "fourth", "--namespace-of", "leg")
     roles = [item for item in yaml.safe_load_all(printed) if item["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["ai-leg"]
 
@@ -130,10 +132,10 @@ def test_runs_work_with_only_the_printed_permissions(
 ) -> None:
     """A run with code, a secret, a volume and an output, and its removal: no request is forbidden."""
     terminal("clusters", "add", "fifth", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
-    terminal.say("projects", "create", "tree", "--parent", "cluster/fifth")
+    terminal.succeed("projects", "create", "tree", "--parent", "cluster/fifth")
     account = "system:serviceaccount:fairlead-system:fairlead"
     before = len(control_plane.requests(account))
-    terminal.say("secrets", "set", "WORD", "--value", "planted", "--project", "tree")
+    terminal.succeed("secrets", "set", "WORD", "--value", "planted", "--project", "tree")
     (terminal.folder / "train.py").write_text(PROGRAM, "utf-8")
     asked = ["--secret", "WORD", "--volume", "data:/data:1Gi", "--input", "n=7", "--project", "tree", "--mem", "64Mi"]
     ran = terminal("run", "train.py:main", *asked)
@@ -141,7 +143,7 @@ def test_runs_work_with_only_the_printed_permissions(
     assert '{"n": 7, "word": 7}' in ran.err
     (run,) = terminal.read("runs", "ls", "--filter", "scope=project/tree")
     assert [file["path"] for file in terminal.read("runs", "files", run["id"])] == ["model.bin"]
-    terminal.say("runs", "rm", run["id"])
+    terminal.succeed("runs", "rm", run["id"])
     until(lambda: not control_plane.kubectl("get", "jobs", "-n", "tree", "-o", "name"))
     asked_for = [
         (event["responseStatus"]["code"], event["verb"], event["requestURI"])

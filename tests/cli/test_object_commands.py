@@ -19,26 +19,26 @@ quota: {{gpu: 8}}
 """
 
 
-def feed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+def set_stdin(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     stdin = SimpleNamespace(buffer=io.BytesIO(text), isatty=lambda: False)
     monkeypatch.setattr("sys.stdin", stdin)
 
 
-def test_projects_and_departments_make_a_tree(terminal: Terminal) -> None:
-    created = terminal.say("departments", "create", "vision", "--parent", "cluster/local")
+def test_projects_and_departments_are_created_moved_and_deleted(terminal: Terminal) -> None:
+    created = terminal.succeed("departments", "create", "vision", "--parent", "cluster/local")
     assert created == "created department vision below cluster/local\n"
     assert terminal.read("projects", "create", "forest", "--parent", "department/vision")["scope"] == "project/forest"
     lines = [
-        line.split() for line in terminal.say("projects", "ls", "--filter", "parent=department/vision").splitlines()
+        line.split() for line in terminal.succeed("projects", "ls", "--filter", "parent=department/vision").splitlines()
     ]
     assert [line[:2] for line in lines] == [["NAME", "PARENT"], ["forest", "department/vision"]]
-    assert terminal.say("projects", "rename", "forest", "woods") == "renamed project forest to woods\n"
-    complaint = terminal.fail("departments", "rm", "vision")
-    assert "  project woods\n" in complaint
-    assert terminal.say("projects", "move", "woods", "cluster/local") == "moved project woods below cluster/local\n"
-    assert "parent: cluster/local" in terminal.say("projects", "show", "woods")
-    assert terminal.say("projects", "rm", "woods") == "deleted project woods\n"
-    assert terminal.say("departments", "rm", "vision") == "deleted department vision\n"
+    assert terminal.succeed("projects", "rename", "forest", "woods") == "renamed project forest to woods\n"
+    error = terminal.fail("departments", "rm", "vision")
+    assert "  project woods\n" in error
+    assert terminal.succeed("projects", "move", "woods", "cluster/local") == "moved project woods below cluster/local\n"
+    assert "parent: cluster/local" in terminal.succeed("projects", "show", "woods")
+    assert terminal.succeed("projects", "rm", "woods") == "deleted project woods\n"
+    assert terminal.succeed("departments", "rm", "vision") == "deleted department vision\n"
     assert "project/woods does not exist" in terminal.fail("projects", "rm", "woods")
     assert "department/nowhere does not exist" in terminal.fail(
         "projects", "create", "x", "--parent", "department/nowhere"
@@ -46,56 +46,56 @@ def test_projects_and_departments_make_a_tree(terminal: Terminal) -> None:
 
 
 def test_clusters_are_listed_and_shown(terminal: Terminal) -> None:
-    [line] = terminal.say("clusters", "ls", "--filter", "name==local").splitlines()[1:]
+    [line] = terminal.succeed("clusters", "ls", "--filter", "name==local").splitlines()[1:]
     assert line.split()[:3] == ["local", "platform", "local"]
-    assert terminal.say("clusters", "show", "local").startswith("kind: cluster\nname: local\n")
+    assert terminal.succeed("clusters", "show", "local").startswith("kind: cluster\nname: local\n")
 
 
-def test_a_policy_is_shown_as_it_was_said_and_as_it_holds(terminal: Terminal) -> None:
-    terminal.say("departments", "create", "ruled", "--parent", "cluster/local")
-    terminal.say("projects", "create", "below", "--parent", "department/ruled")
+def test_a_policy_and_the_effective_policy_are_shown(terminal: Terminal) -> None:
+    terminal.succeed("departments", "create", "ruled", "--parent", "cluster/local")
+    terminal.succeed("projects", "create", "below", "--parent", "department/ruled")
     write(terminal.folder, {"policy.yaml": POLICY.format(name="ruled")})
-    terminal.say("apply", "-f", "policy.yaml")
-    listed = terminal.say("policy", "ls").splitlines()
+    terminal.succeed("apply", "-f", "policy.yaml")
+    listed = terminal.succeed("policy", "ls").splitlines()
     assert ["department/ruled", "defaults,", "rules,", "switches,", "quota"] in [line.split()[:-1] for line in listed]
     [item] = terminal.read("policy", "ls", "--filter", "scope=department/ruled")
     assert item["content"]["quota"] == {"gpu": 8}
     assert terminal.read("policy", "ls", "--search", "nowhere") == []
-    assert "scope: department/ruled" in terminal.say("policy", "show", "department/ruled")
-    lines = [" ".join(line.split()) for line in terminal.say("policy", "effective", "project/below").splitlines()]
+    assert "scope: department/ruled" in terminal.succeed("policy", "show", "department/ruled")
+    lines = [" ".join(line.split()) for line in terminal.succeed("policy", "effective", "project/below").splitlines()]
     for part in ("rules.resources.gpu.devices.max 2", "defaults.resources.mem.requests 2Gi", "quotas.gpu 8, 0 used"):
         assert f"{part} department/ruled policy" in lines
     assert "switches.existing_volumes block department/ruled policy" in lines
     assert "switches.allow_root false platform default" in lines
     assert "rules" in terminal.read("policy", "effective", "platform")
     assert "managed by files" in terminal.fail("policy", "rm", "department/ruled")
-    assert terminal.say("policy", "rm", "department/ruled", "--force") == "deleted policy of department/ruled\n"
+    assert terminal.succeed("policy", "rm", "department/ruled", "--force") == "deleted policy of department/ruled\n"
     assert "policy of department/ruled does not exist" in terminal.fail("policy", "show", "department/ruled")
 
 
 @pytest.mark.parametrize("scope", ["", "vision", "department/", "department/../x", "planet/earth", "platform/platform"])
-def test_what_is_no_scope_is_told(terminal: Terminal, scope: str) -> None:
-    told = terminal.fail("policy", "show", scope)
-    assert f"scope: invalid scope {scope!r}" in told
+def test_invalid_scopes_are_rejected(terminal: Terminal, scope: str) -> None:
+    error = terminal.fail("policy", "show", scope)
+    assert f"scope: invalid scope {scope!r}" in error
 
 
 def test_a_secret_is_set_listed_and_deleted_and_never_shown(terminal: Terminal) -> None:
-    assert terminal.say("secrets", "set", "A", "--value", "planted") == "set secret A of project default\n"
+    assert terminal.succeed("secrets", "set", "A", "--value", "planted") == "set secret A of project default\n"
     assert terminal.read("secrets", "set", "A", "--value", "planted")["revision"] >= 1
-    listed = terminal.say("secrets", "ls", "--search", "A")
+    listed = terminal.succeed("secrets", "ls", "--search", "A")
     assert listed.split()[:4] == ["NAME", "REVISION", "BY", "AGE"]
     assert "planted" not in listed + json.dumps(terminal.read("secrets", "ls"))
-    assert terminal.say("secrets", "rm", "A") == "deleted secret A\n"
+    assert terminal.succeed("secrets", "rm", "A") == "deleted secret A\n"
     assert "secret 'A' does not exist in" in terminal.fail("secrets", "rm", "A")
 
 
 @pytest.mark.parametrize(
-    ("piped", "code"), [(b"word", 0), (b"word\n", 0), (b"a\nb\r\n", 0), (b"", 1), (b"\n", 1), (b"\xff", 1)]
+    ("content", "code"), [(b"word", 0), (b"word\n", 0), (b"a\nb\r\n", 0), (b"", 1), (b"\n", 1), (b"\xff", 1)]
 )
-def test_a_secret_comes_from_a_pipe(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, piped: bytes, code: int
+def test_a_secret_is_read_from_stdin(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, content: bytes, code: int
 ) -> None:
-    feed(monkeypatch, piped)
+    set_stdin(monkeypatch, content)
     answer = terminal("secrets", "set", "PIPED")
     assert answer.code == code
     assert "Traceback" not in answer.err
@@ -103,16 +103,16 @@ def test_a_secret_comes_from_a_pipe(
 
 def test_a_volume_is_created_listed_and_deleted(terminal: Terminal) -> None:
     options = ["--size", "10Gi", "--storage-class", "fast", "--description", "Raw data."]
-    assert terminal.say("volumes", "create", "data", *options) == "created volume data of project default\n"
-    [line] = terminal.say("volumes", "ls", "--filter", "name==data").splitlines()[1:]
+    assert terminal.succeed("volumes", "create", "data", *options) == "created volume data of project default\n"
+    [line] = terminal.succeed("volumes", "ls", "--filter", "name==data").splitlines()[1:]
     assert line.split()[:5] == ["data", "10Gi", "fast", "Raw", "data."]
     assert "size: " in terminal.fail("volumes", "create", "bad", "--size", "much")
-    assert terminal.say("volumes", "rm", "data") == "deleted volume data\n"
+    assert terminal.succeed("volumes", "rm", "data") == "deleted volume data\n"
 
 
 def test_the_project_is_an_option_or_a_variable_or_default(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal.say("projects", "create", "other", "--parent", "cluster/local")
-    terminal.say("volumes", "create", "theirs", "--size", "1Gi", "--project", "other")
+    terminal.succeed("projects", "create", "other", "--parent", "cluster/local")
+    terminal.succeed("volumes", "create", "theirs", "--size", "1Gi", "--project", "other")
     monkeypatch.setenv("FAIRLEAD_PROJECT", "other")
     assert [item["name"] for item in terminal.read("volumes", "ls")] == ["theirs"]
     assert terminal.read("volumes", "ls", "--project", "default", "--filter", "name==theirs") == []
@@ -125,18 +125,18 @@ def test_the_project_is_an_option_or_a_variable_or_default(terminal: Terminal, m
 
 def test_a_list_is_searched_sorted_filtered_and_limited(terminal: Terminal) -> None:
     for name, size in (("list-a", "1Gi"), ("list-b", "2Gi"), ("list-c", "3Gi")):
-        terminal.say("volumes", "create", name, "--size", size, "--storage-class", f"class-{name[-1]}")
-    asked = ("volumes", "ls", "--search", "list-")
-    assert _names(terminal, *asked) == ["list-a", "list-b", "list-c"]
-    assert _names(terminal, *asked, "--sort", "-name", "--limit", "2") == ["list-c", "list-b"]
+        terminal.succeed("volumes", "create", name, "--size", size, "--storage-class", f"class-{name[-1]}")
+    command = ("volumes", "ls", "--search", "list-")
+    assert _names(terminal, *command) == ["list-a", "list-b", "list-c"]
+    assert _names(terminal, *command, "--sort", "-name", "--limit", "2") == ["list-c", "list-b"]
     several = ("--filter", "storage_class=class-a,class-b", "--filter", "name=!list-a")
-    assert _names(terminal, *asked, *several) == ["list-b"]
+    assert _names(terminal, *command, *several) == ["list-b"]
     assert terminal("volumes", "ls", "--search", "no-such-volume").err == "no volumes\n"
     assert terminal.read("volumes", "ls", "--search", "no-such-volume") == []
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--filter", "name"), "invalid filter 'name'"),
         (("--filter", "=x"), "invalid filter '=x'"),
@@ -145,12 +145,12 @@ def test_a_list_is_searched_sorted_filtered_and_limited(terminal: Terminal) -> N
         (("--filter", "created_at=yesterday"), "invalid time"),
     ],
 )
-def test_a_list_that_cannot_be_asked_for_is_refused(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
-    assert said in terminal.fail("volumes", "ls", *words)
+def test_invalid_list_options_are_rejected(terminal: Terminal, words: tuple[str, ...], message: str) -> None:
+    assert message in terminal.fail("volumes", "ls", *words)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("volumes", "ls", "--limit", "0"), "--limit"),
         (("volumes", "create", "x"), "--size"),
@@ -163,13 +163,13 @@ def test_a_list_that_cannot_be_asked_for_is_refused(terminal: Terminal, words: t
         (("clusters", "rename", "local", "other"), "rename"),
     ],
 )
-def test_words_that_mean_nothing_are_named(terminal: Terminal, words: tuple[str, ...], said: str) -> None:
+def test_invalid_arguments_are_named(terminal: Terminal, words: tuple[str, ...], message: str) -> None:
     answer = terminal(*words)
     assert (answer.code, answer.out) == (2, "")
-    assert said in answer.err
+    assert message in answer.err
 
 
-def test_who_may_not_is_told_so(terminal: Terminal, server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_permissions_are_reported(terminal: Terminal, server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     with server.client() as client:
         client.post("/roles", json={"subject": "user:eve", "role": "viewer", "scope": "project/default"})
         token = client.post("/tokens", json={"name": "t", "user": "eve"}).json()["token"]

@@ -1,4 +1,4 @@
-"""`fairlead run` and `fairlead runs` on a real server: what is typed is what runs, and nothing else."""
+"""`fairlead run` and `fairlead runs` on a real server."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def programs(tmp_path: Path, terminal: Terminal) -> None:
     write(tmp_path, PROGRAMS)
 
 
-def test_a_function_is_called_with_its_inputs_and_its_result_is_told(terminal: Terminal) -> None:
+def test_a_function_is_called_with_its_inputs_and_its_result_shown(terminal: Terminal) -> None:
     answer = terminal("run", "train.py:main", "--input", "n=3", "--mem", "64Mi", "--mem-limit", "256Mi")
     assert answer.code == 0, answer
     assert answer.out == "step 3\n"
@@ -32,7 +32,7 @@ def test_the_exit_code_of_a_program_is_that_of_the_command(terminal: Terminal) -
 
 
 @pytest.mark.parametrize("option", ["--memory", "--profil", "--lr"])
-def test_an_option_that_is_misspelt_is_refused_and_not_given_to_the_program(terminal: Terminal, option: str) -> None:
+def test_misspelled_options_are_rejected_and_not_passed_to_the_program(terminal: Terminal, option: str) -> None:
     before = terminal.read("runs", "ls", "--filter", "function=train", "--limit", "1")
     answer = terminal("run", "train.py", option, "1")
     assert answer.code != 0
@@ -41,23 +41,23 @@ def test_an_option_that_is_misspelt_is_refused_and_not_given_to_the_program(term
     assert [run["id"] for run in before] == [run["id"] for run in after]
 
 
-def test_words_that_a_function_would_never_see_are_refused(terminal: Terminal) -> None:
+def test_positional_arguments_for_a_function_are_rejected(terminal: Terminal) -> None:
     assert "say --input NAME=VALUE" in terminal.fail("run", "train.py:main", "n=3")
 
 
-def test_a_project_that_is_misspelt_is_not_made(terminal: Terminal) -> None:
+def test_a_misspelled_project_is_not_created(terminal: Terminal) -> None:
     assert "did you mean default?" in terminal.fail("run", "train.py:main", "--project", "defualt")
-    assert "defualt" not in terminal.say("projects", "ls")
+    assert "defualt" not in terminal.succeed("projects", "ls")
 
 
-def test_the_end_of_an_id_will_do(terminal: Terminal) -> None:
-    run_id = terminal.say("run", "train.py:main", "--detach").strip()
+def test_a_part_of_an_id_is_sufficient(terminal: Terminal) -> None:
+    run_id = terminal.succeed("run", "train.py:main", "--detach").strip()
     assert terminal.read("runs", "show", run_id[-8:])["id"] == run_id
     assert terminal.read("runs", "show", run_id[:20])["id"] == run_id
     assert "list runs with fairlead runs ls" in terminal.fail("runs", "show", "zzzz")
 
 
-def test_a_preview_creates_nothing_and_is_told_as_json_too(terminal: Terminal) -> None:
+def test_a_preview_creates_no_run(terminal: Terminal) -> None:
     before = len(terminal.read("runs", "ls", "--limit", "500"))
     plan = terminal.read("run", "train.py:main", "--preview", "--cpu", "1")
     assert {setting["path"]: setting["value"] for setting in plan["settings"]}["resources.cpu.requests"] == "1"
@@ -65,7 +65,7 @@ def test_a_preview_creates_nothing_and_is_told_as_json_too(terminal: Terminal) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("envs: [{name: A}]\n", "envs is neither a mapping nor a list of name and value"),
         ("volumes: {a: b}\n", "volumes is not a list"),
@@ -74,33 +74,31 @@ def test_a_preview_creates_nothing_and_is_told_as_json_too(terminal: Terminal) -
         ("- 1\n", "is not a mapping"),
     ],
 )
-def test_a_file_that_says_something_else_is_refused_in_a_sentence(
-    terminal: Terminal, tmp_path: Path, text: str, told: str
-) -> None:
+def test_invalid_request_files_are_rejected(terminal: Terminal, tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, {"more.yaml": text})
-    assert told in terminal.fail("run", "train.py:main", "-f", "more.yaml")
+    assert message in terminal.fail("run", "train.py:main", "-f", "more.yaml")
 
 
-def test_the_same_run_again(terminal: Terminal) -> None:
+def test_a_run_can_be_repeated(terminal: Terminal) -> None:
     answer = terminal("run", "train.py:main", "--input", "n=5", "--json")
     run = json.loads(answer.out)
     assert run["result"] == {"n": 5}
     assert terminal("runs", "again", run["id"]).out == "step 5\n"
-    assert terminal.say("runs", "logs", run["id"]) == "step 5\n"
-    assert json.loads(terminal.say("runs", "result", run["id"])) == {"n": 5}
+    assert terminal.succeed("runs", "logs", run["id"]) == "step 5\n"
+    assert json.loads(terminal.succeed("runs", "result", run["id"])) == {"n": 5}
 
 
-def test_how_an_image_is_pulled_is_said_with_options(terminal: Terminal) -> None:
-    pulled = ["--pull-policy", "Always", "--pull-secret", "REGISTRY", "--pull-secret", "OTHER"]
+def test_pull_settings_are_options(terminal: Terminal) -> None:
+    options = ["--pull-policy", "Always", "--pull-secret", "REGISTRY", "--pull-secret", "OTHER"]
     for program in (["serve", "--image", "registry.example/lab/serve:1"], ["train.py:main"]):
-        plan = json.loads(terminal("run", *program, *pulled, "--preview", "--json").out)
+        plan = json.loads(terminal("run", *program, *options, "--preview", "--json").out)
         values = {setting["path"]: setting["value"] for setting in plan["settings"]}
         assert values["function.pull_policy"] == "Always"
         assert {"function.pull_secrets.REGISTRY", "function.pull_secrets.OTHER"} <= values.keys()
     assert "did you mean Always?" in terminal.fail("run", "train.py:main", "--pull-policy", "always", "--preview")
 
 
-def test_a_function_that_was_run_is_kept_and_runs_again_by_its_name(terminal: Terminal) -> None:
+def test_a_stored_function_runs_again_by_its_name(terminal: Terminal) -> None:
     terminal("run", "train.py:main", "--name", "kept-one", "--input", "n=3")
     Path(terminal.folder, "train.py").unlink()
     answer = terminal("run", "--function", "kept-one", "--input", "n=4")
@@ -110,10 +108,10 @@ def test_a_function_that_was_run_is_kept_and_runs_again_by_its_name(terminal: Te
     assert "did you mean kept-one?" in terminal.fail("run", "--function", "kept-on")
     assert "--image" in terminal.fail("run", "--function", "kept-one", "--image", "a:1")
     assert "--function" in terminal.fail("run")
-    assert "deleted function kept-one" in terminal.say("functions", "rm", "kept-one")
+    assert "deleted function kept-one" in terminal.succeed("functions", "rm", "kept-one")
 
 
-def test_words_after_a_kept_script_are_its_arguments(terminal: Terminal) -> None:
+def test_a_stored_script_receives_arguments(terminal: Terminal) -> None:
     terminal("run", "train.py", "--name", "kept-script", "--", "0")
     answer = terminal("run", "--function", "kept-script", "--", "--lr", "7")
     assert (answer.code, answer.out) == (7, "['--lr', '7']\n")
@@ -126,24 +124,24 @@ resources: {mem: 64Mi}
 """
 
 
-def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_request_file_is_run_with_the_code_next_to_it(terminal: Terminal, tmp_path: Path) -> None:
     write(tmp_path, {"asked/by-eight.yaml": REQUEST, "asked/lib/train.py": PROGRAMS["train.py"]})
     answer = terminal("run", "asked/by-eight.yaml", "--json")
-    told = json.loads(answer.out)
-    assert (answer.code, told["function"], told["result"]) == (0, "by-eight", {"n": 8})
+    run = json.loads(answer.out)
+    assert (answer.code, run["function"], run["result"]) == (0, "by-eight", {"n": 8})
     # Options override the file, and a name alone is a stored function.
     assert terminal("run", "asked/by-eight.yaml", "-i", "n=9", "--name", "by-nine").out == "step 9\n"
     write(tmp_path, {"again.yml": "function: by-nine\ninputs: {n: 7}\n"})
     assert terminal("run", "again.yml").out == "step 7\n"
     # The very code of another run.
-    code = terminal.read("runs", "show", told["id"])["code"]
-    kept = {"name": "by-digest", "source": "train.py", "handler": "main", "code": code}
-    write(tmp_path, {"kept.json": json.dumps({"function": kept})})
+    code = terminal.read("runs", "show", run["id"])["code"]
+    function = {"name": "by-digest", "source": "train.py", "handler": "main", "code": code}
+    write(tmp_path, {"kept.json": json.dumps({"function": function})})
     assert terminal("run", "kept.json").out == "step 1\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("resources: {mem: 64Mi}\n", "more.yaml has no function\n  -> say function there"),
         ("function: {source: train.py, color: red}\n", "more.yaml: function.color"),
@@ -156,11 +154,11 @@ def test_a_file_with_a_request_is_run_with_the_code_beside_it(terminal: Terminal
         ("[", "more.yaml"),
     ],
 )
-def test_what_is_wrong_with_a_request_is_told_with_its_file(
-    terminal: Terminal, tmp_path: Path, text: str, told: str
+def test_violations_of_a_request_are_reported_with_its_file(
+    terminal: Terminal, tmp_path: Path, text: str, message: str
 ) -> None:
     write(tmp_path, {"more.yaml": text})
-    assert told in terminal.fail("run", "more.yaml")
+    assert message in terminal.fail("run", "more.yaml")
 
 
 def test_a_workspace_needs_no_program(terminal: Terminal, tmp_path: Path) -> None:
