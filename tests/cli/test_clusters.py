@@ -28,8 +28,8 @@ def test_a_cluster_is_added_with_the_default_kubeconfig_and_checked(terminal: Te
     )
     assert (answer.code, answer.err) == (1, "")
     first, second, check, hint = answer.out.splitlines()
-    assert first == f"context main of {kubeconfig} leads to http://127.0.0.1:1"
-    assert second == "added cluster one below platform"
+    assert first == f"using context main of {kubeconfig}: http://127.0.0.1:1"
+    assert second == "added cluster one in platform"
     assert check.startswith("problem  connection  the cluster is unreachable")
     assert hint.strip().startswith("-> ")
     shown = terminal.read("clusters", "show", "one")
@@ -44,9 +44,7 @@ def test_a_variable_or_an_option_selects_another_kubeconfig(
     write(terminal.folder, files)
     monkeypatch.setenv("KUBECONFIG", "gone.yaml:mine.yaml")
     for words in ((), ("--kubeconfig", "mine.yaml", "--context", "main")):
-        assert (
-            "context main of mine.yaml leads to http://localhost:1\n" in terminal("clusters", "add", "two", *words).out
-        )
+        assert "using context main of mine.yaml: http://localhost:1\n" in terminal("clusters", "add", "two", *words).out
         terminal.succeed("clusters", "rm", "two")
 
 
@@ -79,7 +77,7 @@ def test_files_referenced_by_a_kubeconfig_are_sent(terminal: Terminal, kubeconfi
         (("--context", "mian"), "did you mean main?"),
         (("--context", "other"), "kubeconfig.users[0].user.exec: gets credentials from a program"),
         (("--kubeconfig", "gone.yaml"), "gone.yaml: kubeconfig: cannot be read"),
-        (("--in-cluster", "--context", "main"), "needs no kubeconfig"),
+        (("--in-cluster", "--context", "main"), "exclude each other"),
         (("--namespace", "ai"), "namespace: must contain {project} exactly once"),
         (("--server-url", "fairlead"), "server_url: must be an http or https URL"),
         (("--parent", "department/none"), "parent: "),
@@ -103,7 +101,7 @@ def test_adding_an_existing_cluster_does_not_change_it(terminal: Terminal, kubec
 
 def test_a_server_in_the_cluster_needs_no_kubeconfig(terminal: Terminal, kubeconfig: Path) -> None:
     added = terminal("clusters", "add", "seven", "--in-cluster")
-    assert "added cluster seven below platform" in added.out
+    assert "added cluster seven in platform" in added.out
     assert terminal.read("clusters", "show", "seven")["details"] == {"connection": "in_cluster"}
     assert "connection: in_cluster and does not use a kubeconfig" in terminal("clusters", "connect", "seven").err
     terminal.succeed("clusters", "rm", "seven")

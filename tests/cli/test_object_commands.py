@@ -26,7 +26,7 @@ def set_stdin(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
 
 def test_projects_and_departments_are_created_moved_and_deleted(terminal: Terminal) -> None:
     created = terminal.succeed("departments", "create", "vision", "--parent", "cluster/local")
-    assert created == "created department vision below cluster/local\n"
+    assert created == "created department vision in cluster/local\n"
     assert terminal.read("projects", "create", "forest", "--parent", "department/vision")["scope"] == "project/forest"
     lines = [
         line.split() for line in terminal.succeed("projects", "ls", "--filter", "parent=department/vision").splitlines()
@@ -35,7 +35,7 @@ def test_projects_and_departments_are_created_moved_and_deleted(terminal: Termin
     assert terminal.succeed("projects", "rename", "forest", "woods") == "renamed project forest to woods\n"
     error = terminal.fail("departments", "rm", "vision")
     assert "  project woods\n" in error
-    assert terminal.succeed("projects", "move", "woods", "cluster/local") == "moved project woods below cluster/local\n"
+    assert terminal.succeed("projects", "move", "woods", "cluster/local") == "moved project woods to cluster/local\n"
     assert "parent: cluster/local" in terminal.succeed("projects", "show", "woods")
     assert terminal.succeed("projects", "rm", "woods") == "deleted project woods\n"
     assert terminal.succeed("departments", "rm", "vision") == "deleted department vision\n"

@@ -42,7 +42,7 @@ def test_misspelled_options_are_rejected_and_not_passed_to_the_program(terminal:
 
 
 def test_positional_arguments_for_a_function_are_rejected(terminal: Terminal) -> None:
-    assert "say --input NAME=VALUE" in terminal.fail("run", "train.py:main", "n=3")
+    assert "use --input NAME=VALUE" in terminal.fail("run", "train.py:main", "n=3")
 
 
 def test_a_misspelled_project_is_not_created(terminal: Terminal) -> None:
@@ -70,8 +70,8 @@ def test_a_preview_creates_no_run(terminal: Terminal) -> None:
         ("envs: [{name: A}]\n", "envs is neither a mapping nor a list of name and value"),
         ("volumes: {a: b}\n", "volumes is not a list"),
         ("resources: [1]\n", "resources is not a mapping"),
-        ("function: x\n", "says function"),
-        ("- 1\n", "is not a mapping"),
+        ("function: x\n", "sets function"),
+        ("- 1\n", "must contain one mapping"),
     ],
 )
 def test_invalid_request_files_are_rejected(terminal: Terminal, tmp_path: Path, text: str, message: str) -> None:
@@ -143,7 +143,7 @@ def test_a_request_file_is_run_with_the_code_next_to_it(terminal: Terminal, tmp_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("resources: {mem: 64Mi}\n", "more.yaml has no function\n  -> say function there"),
+        ("resources: {mem: 64Mi}\n", "more.yaml has no function\n  -> add a function to the file"),
         ("function: {source: train.py, color: red}\n", "more.yaml: function.color"),
         ("function: {source: ../train.py}\n", "more.yaml: function.source"),
         ("function: {name: 5}\n", "more.yaml: function.name"),
@@ -170,4 +170,4 @@ def test_a_workspace_needs_no_program(terminal: Terminal, tmp_path: Path) -> Non
     plan = terminal.read("run", "image.yaml", "--preview")
     assert {setting["path"]: setting["value"] for setting in plan["settings"]}["function.kind"] == "python"
     assert "no handler is set" in terminal.fail("run", "notebooks")
-    assert "say a file" in terminal.fail("run", "--action", "serve")
+    assert "name a file" in terminal.fail("run", "--action", "serve")
