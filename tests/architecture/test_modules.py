@@ -26,6 +26,9 @@ CATCH_ALL = {"util", "utils", "helper", "helpers", "common", "base", "manager", 
 # A line of the tree of errors: the branches, and the name, prefixed with its module unless that is errors.py.
 TREE_LINE = re.compile(r"^(?P<branches>[│├└─ ]*)(?P<name>(?:[a-z_]+\.)*[A-Z]\w+)")
 
+# Names of the SDK that are also the names of API models or services: each is the natural word for both.
+SHARED_CLASS_NAMES = {"Function", "Project", "Runs", "Schedule"}
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -55,6 +58,13 @@ def test_modules_have_docstrings() -> None:
     trees = {name: tree_of(file) for name, file in MODULES.items()}
     offenders = [name for name, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
     assert not offenders, "\n".join(offenders)
+
+
+def test_class_names_are_unique() -> None:
+    classes = Counter(
+        node.name for file in MODULES.values() for node in ast.walk(tree_of(file)) if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in classes.items() if count > 1} == SHARED_CLASS_NAMES
 
 
 def test_public_classes_and_functions_have_docstrings() -> None:
