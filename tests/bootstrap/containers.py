@@ -1,4 +1,4 @@
-"""A container for tests: the bootstrap in a process of its own, with call.json and the code beside it."""
+"""A container for tests: the bootstrap in a separate process, next to call.json and the code."""
 
 import hashlib
 import json
@@ -20,29 +20,29 @@ MOUNTED = "mounted"
 
 
 def make_container(folder: Path, files: dict[str, str], source: str | None, **call: Any) -> Path:
-    """A folder as the container sees it: the bootstrap, what to call, and the code."""
+    """The folder of a container: the bootstrap, call.json, and the code."""
     work = folder / "work"
     write(work, files)
     return mount(folder, pack_path(work / source, work).archive if source else b"", source=source, **call)
 
 
 def mount(folder: Path, archive: bytes, **call: Any) -> Path:
-    """Run code that is already packed."""
+    """Mount code that is already packed."""
     mounted = folder / MOUNTED
     mounted.mkdir()
     for part in (BOOTSTRAP, FUNCTION_SERVER):
         shutil.copy(part, mounted / part.name)
     (mounted / "code.tar.gz").write_bytes(archive)
-    whole: dict[str, Any] = {"action": "job", "source": None, "handler": None, "command": [], "inputs": {}}
-    whole |= {"port": None, "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}", **call}
-    (mounted / "call.json").write_text(json.dumps(whole), "utf-8")
+    complete_call: dict[str, Any] = {"action": "job", "source": None, "handler": None, "command": [], "inputs": {}}
+    complete_call |= {"port": None, "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}", **call}
+    (mounted / "call.json").write_text(json.dumps(complete_call), "utf-8")
     return mounted / "bootstrap.py"
 
 
 def start(
     folder: Path, bootstrap: Path, *words: str, python: str = sys.executable, **envs: str
 ) -> subprocess.Popen[str]:
-    """Start what a container starts."""
+    """Start the process of a container."""
     environment = {**os.environ, "FAIRLEAD_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1", **envs}
     command = [python, "-u", str(bootstrap), *words]
     return subprocess.Popen(
@@ -53,7 +53,7 @@ def start(
 def execute(
     folder: Path, bootstrap: Path, *words: str, python: str = sys.executable, **envs: str
 ) -> tuple[int, str, str]:
-    """Start it, and wait for its end: exit code, output, errors."""
+    """Run the process of a container, and return exit code, stdout and stderr."""
     process = start(folder, bootstrap, *words, python=python, **envs)
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
@@ -71,15 +71,15 @@ def result_of(folder: Path) -> Any:
 
 def value_of(folder: Path) -> Any:
     """A result that is small JSON."""
-    found = result_of(folder)
-    assert set(found) == {"kind", "value"}
-    assert found["kind"] == "json"
-    return found["value"]
+    result = result_of(folder)
+    assert set(result) == {"kind", "value"}
+    assert result["kind"] == "json"
+    return result["value"]
 
 
 def error_of(folder: Path) -> dict[str, str]:
     """The content of error.json. A failed run has no result."""
     assert not (folder / "home" / "result.json").exists()
-    found: dict[str, str] = json.loads((folder / "home" / "error.json").read_text("utf-8"))
-    assert set(found) == {"type", "message", "traceback"}
-    return found
+    error: dict[str, str] = json.loads((folder / "home" / "error.json").read_text("utf-8"))
+    assert set(error) == {"type", "message", "traceback"}
+    return error

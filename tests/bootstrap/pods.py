@@ -1,4 +1,4 @@
-"""A pod for tests: a container with a termination message, and a server of its own that it can reach."""
+"""A pod for tests: a container with a termination message and a reachable server."""
 
 import contextlib
 import json
@@ -27,27 +27,27 @@ class Server:
 
     url: str = ""
     code: bytes = b""
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
-    kept: dict[str, bytes] = field(default_factory=dict)
-    statuses: list[int] = field(default_factory=list)  # of the first answers; all others are good
-    refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # problems, by path
+    uploads: dict[str, bytes] = field(default_factory=dict)
+    statuses: list[int] = field(default_factory=list)  # of the first responses; all others are 200
+    problems: dict[str, dict[str, Any]] = field(default_factory=dict)  # problems, by path
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         """The response to one request."""
-        self.asked.append((method, path))
+        self.requests.append((method, path))
         status = self.statuses.pop(0) if self.statuses else 200
-        if path in self.refused:
-            problem = self.refused[path]
+        if path in self.problems:
+            problem = self.problems[path]
             return problem["status"], json.dumps(problem).encode()
         if status == 200 and method == "PUT":
-            self.kept[path] = body
+            self.uploads[path] = body
         return status, self.code if method == "GET" else b"{}"
 
 
 @contextlib.contextmanager
 def serving(prefix: str = "") -> Iterator[Server]:
-    """A server that listens."""
+    """A running server."""
     server = Server()
 
     class Requests(BaseHTTPRequestHandler):
@@ -72,18 +72,18 @@ def serving(prefix: str = "") -> Iterator[Server]:
         do_PUT = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
-    server.url = f"http://127.0.0.1:{listening.server_address[1]}{prefix}"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+    http_server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
+    server.url = f"http://127.0.0.1:{http_server.server_address[1]}{prefix}"
+    thread = threading.Thread(target=http_server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield server
     finally:
-        listening.shutdown()
+        http_server.shutdown()
         thread.join()
-        listening.server_close()
+        http_server.server_close()
 
 
 def silent_url() -> str:
@@ -94,7 +94,7 @@ def silent_url() -> str:
 
 
 def make_pod(folder: Path, files: dict[str, str], source: str | None, *, fetched: bool = False, **call: Any) -> Path:
-    """A container with what hands over beside the bootstrap; fetched: its code is elsewhere."""
+    """A container with the sidecar. With `fetched`, its code is not in the pod."""
     work = folder / "work"
     write(work, files)
     archive = pack_path(work / source, work).archive if source else b""
@@ -107,7 +107,7 @@ def make_pod(folder: Path, files: dict[str, str], source: str | None, *, fetched
 
 
 def limit(bootstrap: Path, **limits: int) -> None:
-    """Make the limits of a pod smaller, or its patience shorter."""
+    """Lower the limits and timeouts of the sidecar."""
     file = bootstrap.parent / "sidecar.py"
     text = file.read_text("utf-8")
     for name, value in limits.items():
@@ -117,10 +117,10 @@ def limit(bootstrap: Path, **limits: int) -> None:
 
 
 def envs_of(folder: Path, server: Server | str | None = None) -> dict[str, str]:
-    """The variables of a pod; with a server, it knows that."""
+    """The variables of a pod, with the URL and token of a server if given."""
     url = server.url if isinstance(server, Server) else server
-    known = {} if url is None else {"FAIRLEAD_SERVER": url, "FAIRLEAD_RUN_TOKEN": TOKEN}
-    return {"FAIRLEAD_RUN": RUN, "FAIRLEAD_TERMINATION": str(folder / "message"), **known}
+    server_envs = {} if url is None else {"FAIRLEAD_SERVER": url, "FAIRLEAD_RUN_TOKEN": TOKEN}
+    return {"FAIRLEAD_RUN": RUN, "FAIRLEAD_TERMINATION": str(folder / "message"), **server_envs}
 
 
 def message_of(folder: Path) -> Any:

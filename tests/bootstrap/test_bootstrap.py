@@ -1,4 +1,4 @@
-"""The bootstrap as a container starts it: a process of its own, with call.json and the code beside it."""
+"""The bootstrap in a separate process, as in a container."""
 
 import ast
 import base64
@@ -16,13 +16,24 @@ from tests.bootstrap.pods import SIDECAR
 from tests.cli.terminal import preview, write
 
 # All Python versions next to this one, also those of pyenv.
-HERE = Path(sys.base_prefix)
-FOUND = [*HERE.glob("bin/python3.*"), *HERE.parent.glob("3.*/bin/python3.*")]
-PYTHONS = sorted(str(path) for path in FOUND if re.fullmatch(r"python3\.([89]|\d\d)", path.name))
-SLOW = {"asyncio", "hashlib", "http", "inspect", "pickle", "runpy", "socketserver", "tarfile", "traceback", "typing"}
+BASE_PREFIX = Path(sys.base_prefix)
+CANDIDATES = [*BASE_PREFIX.glob("bin/python3.*"), *BASE_PREFIX.parent.glob("3.*/bin/python3.*")]
+PYTHONS = sorted(str(path) for path in CANDIDATES if re.fullmatch(r"python3\.([89]|\d\d)", path.name))
+SLOW_MODULES = {
+    "asyncio",
+    "hashlib",
+    "http",
+    "inspect",
+    "pickle",
+    "runpy",
+    "socketserver",
+    "tarfile",
+    "traceback",
+    "typing",
+}
 
 
-def test_a_handler_is_called_with_the_inputs_and_its_result_is_kept(tmp_path: Path) -> None:
+def test_a_handler_is_called_with_the_inputs_and_its_result_stored(tmp_path: Path) -> None:
     code = "def main(epochs, names):\n    print('training')\n    return {'epochs': epochs + 1, 'names': names}\n"
     inputs = {"epochs": 3, "names": ["é", None, True]}
     bootstrap = make_container(tmp_path, {"train.py": code}, "train.py", handler="main", inputs=inputs)
@@ -30,20 +41,20 @@ def test_a_handler_is_called_with_the_inputs_and_its_result_is_kept(tmp_path: Pa
     assert value_of(tmp_path) == {"epochs": 4, "names": ["é", None, True]}
 
 
-def test_a_folder_without_a_handler_runs_its_main_with_arguments_and_modules(tmp_path: Path) -> None:
+def test_a_folder_without_a_handler_runs_its_main_module(tmp_path: Path) -> None:
     code = "import sys, lib\nif __name__ == '__main__':\n    print(sys.argv[1:], lib.x)\n"
     bootstrap = make_container(tmp_path, {"src/__main__.py": code, "src/lib.py": "x = 7\n"}, "src")
     assert execute(tmp_path, bootstrap, "--epochs", "3") == (0, "['--epochs', '3'] 7\n", "")
 
 
-def test_a_command_runs_in_the_folder_of_the_code_with_its_arguments(tmp_path: Path) -> None:
+def test_a_command_runs_in_the_code_folder_with_its_arguments(tmp_path: Path) -> None:
     files = {"src/show.py": "import os, sys\nprint(sorted(os.listdir()), sys.argv[1:])\n"}
     command = [sys.executable, "src/show.py", "one"]
     bootstrap = make_container(tmp_path, files, "src", command=command)
     assert execute(tmp_path, bootstrap, "two") == (0, "['src'] ['one', 'two']\n", "")
 
 
-def test_a_command_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_command_is_reported_in_one_line(tmp_path: Path) -> None:
     bootstrap = make_container(tmp_path, {"a.py": ""}, "a.py", command=["nowhere-to-be-found"])
     code, _, err = execute(tmp_path, bootstrap)
     assert code == 1
@@ -51,7 +62,7 @@ def test_a_command_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("source", ["train.py", "src/train.py"])
-def test_a_script_runs_wherever_it_lies(tmp_path: Path, source: str) -> None:
+def test_a_script_runs_from_any_folder(tmp_path: Path, source: str) -> None:
     code = "import sys\nprint(__name__, sys.argv[1:])\n"
     bootstrap = make_container(tmp_path, {source: code}, source)
     assert execute(tmp_path, bootstrap, "a b") == (0, "__main__ ['a b']\n", "")
@@ -60,7 +71,7 @@ def test_a_script_runs_wherever_it_lies(tmp_path: Path, source: str) -> None:
 
 @pytest.mark.parametrize("handler", ["main", "train:main"])
 @pytest.mark.parametrize("source", ["train.py", "src/train.py"])
-def test_a_handler_is_found_wherever_its_file_lies(tmp_path: Path, source: str, handler: str) -> None:
+def test_a_handler_is_found_in_any_folder(tmp_path: Path, source: str, handler: str) -> None:
     bootstrap = make_container(tmp_path, {source: "def main():\n    return 'found'\n"}, source, handler=handler)
     assert execute(tmp_path, bootstrap) == (0, "", "")
     assert value_of(tmp_path) == "found"
@@ -78,39 +89,39 @@ def test_a_handler_of_a_folder_is_a_module_and_a_function(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["json", "code", "types", "queue", "my-train", "bootstrap"])
-def test_a_file_may_be_called_like_a_module_of_python(tmp_path: Path, name: str) -> None:
+def test_a_file_may_have_the_name_of_a_python_module(tmp_path: Path, name: str) -> None:
     source = f"{name}.py"
     bootstrap = make_container(tmp_path, {source: "def main():\n    return 'mine'\n"}, source, handler="main")
     assert execute(tmp_path, bootstrap) == (0, "", "")
     assert value_of(tmp_path) == "mine"
 
 
-def test_code_that_is_not_what_was_submitted_does_not_run(tmp_path: Path) -> None:
+def test_changed_code_does_not_run(tmp_path: Path) -> None:
     bootstrap = make_container(tmp_path, {"a.py": "print('ran')"}, "a.py", digest="sha256:0000")
     code, out, err = execute(tmp_path, bootstrap)
     assert (code, out) == (1, "")
     assert err.startswith("the code was changed: expected sha256:0000, found sha256:")
 
 
-def test_a_function_without_a_source_says_so(tmp_path: Path) -> None:
+def test_a_function_without_a_source_is_reported(tmp_path: Path) -> None:
     code, _, err = execute(tmp_path, make_container(tmp_path, {}, None))
     assert code == 1
     assert "Traceback" not in err
     assert "no source" in err
 
 
-def test_a_script_decides_its_own_exit_code(tmp_path: Path) -> None:
+def test_a_script_sets_its_exit_code(tmp_path: Path) -> None:
     bootstrap = make_container(tmp_path, {"a.py": "import sys\nsys.exit(7)\n"}, "a.py")
     assert execute(tmp_path, bootstrap)[0] == 7
 
 
-def test_a_container_that_is_started_again_runs_again(tmp_path: Path) -> None:
+def test_a_restarted_container_runs_again(tmp_path: Path) -> None:
     bootstrap = make_container(tmp_path, {"a.py": "def main():\n    return 1\n"}, "a.py", handler="main")
     assert [execute(tmp_path, bootstrap)[0] for _ in range(2)] == [0, 0]
 
 
 @pytest.mark.parametrize("source", ["train.py", "src/train.py", "src"])
-def test_what_a_preview_renders_is_what_runs(tmp_path: Path, source: str) -> None:
+def test_the_manifests_of_a_preview_can_be_executed(tmp_path: Path, source: str) -> None:
     write(tmp_path, dict.fromkeys(("train.py", "src/train.py"), "def main(n):\n    return n + 1\n"))
     request = f"function: {{name: a, source: {source}, handler: 'train:main'}}\ninputs: {{n: 41}}"
     plan = json.loads(preview(tmp_path, request, "-o", "json").out)
@@ -128,7 +139,7 @@ def test_a_function_may_be_asynchronous(tmp_path: Path) -> None:
     assert value_of(tmp_path) == 2
 
 
-def test_a_module_that_is_named_by_its_own_file_may_be_called_like_one_of_python(tmp_path: Path) -> None:
+def test_a_handler_module_may_have_the_name_of_a_python_module(tmp_path: Path) -> None:
     bootstrap = make_container(
         tmp_path, {"json.py": "def main():\n    return 'mine'\n"}, "json.py", handler="json:main"
     )
@@ -136,7 +147,7 @@ def test_a_module_that_is_named_by_its_own_file_may_be_called_like_one_of_python
     assert value_of(tmp_path) == "mine"
 
 
-def test_archives_with_long_and_foreign_names_are_unpacked_too(tmp_path: Path) -> None:
+def test_archives_with_long_and_unicode_names_are_unpacked(tmp_path: Path) -> None:
     long = "/".join(["deep" * 10] * 4)
     files = {f"src/{long}/a.py": "", "src/é.py": "def f():\n    return 1\n", "src/b.py": "from é import f\n"}
     bootstrap = make_container(tmp_path, files, "src", handler="b:f")
@@ -145,14 +156,14 @@ def test_archives_with_long_and_foreign_names_are_unpacked_too(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("extra", ["", "é.txt"])
-def test_programs_stay_executable_whoever_unpacks_them(tmp_path: Path, extra: str) -> None:
+def test_programs_stay_executable(tmp_path: Path, extra: str) -> None:
     write(tmp_path / "work", {"src/run.sh": "#!/bin/sh\necho ran\n", **({f"src/{extra}": ""} if extra else {})})
     (tmp_path / "work" / "src" / "run.sh").chmod(0o700)
     bootstrap = make_container(tmp_path, {}, "src", command=["src/run.sh"])
     assert execute(tmp_path, bootstrap) == (0, "ran\n", "")
 
 
-def test_children_of_a_function_find_its_module(tmp_path: Path) -> None:
+def test_child_processes_can_import_the_function(tmp_path: Path) -> None:
     """Data loaders start processes, which import the function's file by its name."""
     code = """
 import multiprocessing
@@ -169,17 +180,17 @@ def main():
     assert value_of(tmp_path) == [2, 4]
 
 
-def test_calling_a_function_loads_little_of_the_library(tmp_path: Path) -> None:
+def test_calling_a_function_loads_few_modules(tmp_path: Path) -> None:
     code = "import sys\nloaded = list(sys.modules)\ndef main():\n    return loaded\n"
     bootstrap = make_container(tmp_path, {"train.py": code}, "train.py", handler="main")
     assert execute(tmp_path, bootstrap)[0] == 0
     command = [sys.executable, "-c", "import json, sys; print(*sys.modules)"]
-    anyway = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.split()
-    assert set(value_of(tmp_path)) & SLOW - set(anyway) == set()
+    default_modules = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.split()
+    assert set(value_of(tmp_path)) & SLOW_MODULES - set(default_modules) == set()
 
 
 @pytest.mark.parametrize("python", sorted(set(PYTHONS)))
-def test_the_bootstrap_works_with_every_python_of_this_machine(tmp_path: Path, python: str) -> None:
+def test_the_bootstrap_works_with_every_installed_python(tmp_path: Path, python: str) -> None:
     code = "import lib\nasync def main(n):\n    return lib.f(n)\ndef fail():\n    raise ValueError('é')\n"
     files = {"src/a.py": code, "src/lib.py": "def f(n):\n    return n + 1\n", "src/ü.txt": ""}
     bootstrap = make_container(tmp_path, files, "src", handler="a:main", inputs={"n": 1})
@@ -188,8 +199,8 @@ def test_the_bootstrap_works_with_every_python_of_this_machine(tmp_path: Path, p
     call = json.loads((bootstrap.parent / "call.json").read_text("utf-8"))
     for handler, inputs, kind in (("a:fail", {}, "ValueError"), ("a:main", {"m": 1}, "InputsMismatch")):
         write(bootstrap.parent, {"call.json": json.dumps({**call, "handler": handler, "inputs": inputs})})
-        ended, _, err = execute(tmp_path, bootstrap, python=python)
-        assert (ended, "bootstrap.py" in err, error_of(tmp_path)["type"]) == (1, False, kind)
+        exit_code, _, err = execute(tmp_path, bootstrap, python=python)
+        assert (exit_code, "bootstrap.py" in err, error_of(tmp_path)["type"]) == (1, False, kind)
 
 
 @pytest.mark.parametrize("file", [BOOTSTRAP, SIDECAR], ids=lambda file: file.stem)
@@ -200,14 +211,14 @@ def test_the_bootstrap_is_python_3_8_and_the_standard_library_only(file: Path) -
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name.split(".")[0] for name in imported} <= set(sys.stdlib_module_names)
     # Names that came after 3.8, and types that cannot be subscripted or joined there, except in annotations, which
-    # nobody evaluates.
+    # are not evaluated.
     assert "from __future__ import annotations\n" in text
     newer = ("removeprefix", "removesuffix", "tomllib", "zoneinfo", "graphlib", "pairwise", "batched", "StrEnum")
     assert [name for name in newer if name in text] == []
-    noted = {id(inner) for node in _annotations(tree) for inner in ast.walk(node)}
-    evaluated = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and id(node) not in noted]
-    named = [node.value.id for node in evaluated if isinstance(node.value, ast.Name)]
-    assert [name for name in named if name in ("dict", "list", "tuple", "set", "type")] == []
+    in_annotations = {id(inner) for node in _annotations(tree) for inner in ast.walk(node)}
+    evaluated = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and id(node) not in in_annotations]
+    subscripted = [node.value.id for node in evaluated if isinstance(node.value, ast.Name)]
+    assert [name for name in subscripted if name in ("dict", "list", "tuple", "set", "type")] == []
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match)]
 
 

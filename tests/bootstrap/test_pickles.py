@@ -1,4 +1,4 @@
-"""Functions that lie in no file: packed by one program, called by another that has none of its modules."""
+"""Pickled functions: packed by one program, and called by another without its modules."""
 
 import hashlib
 import json
@@ -33,8 +33,8 @@ def pack_script(folder: Path, code: str, cwd: Path | None = None) -> dict[str, A
     """Pack the function `main` of a script in a separate process."""
     write(folder, {"script.py": code + PACK, **HELPERS})
     command = [sys.executable, str(folder / "script.py")]
-    ended = subprocess.run(command, cwd=cwd or folder, capture_output=True, text=True, timeout=60, check=True)
-    packed: dict[str, Any] = json.loads(ended.stdout)
+    process = subprocess.run(command, cwd=cwd or folder, capture_output=True, text=True, timeout=60, check=True)
+    packed: dict[str, Any] = json.loads(process.stdout)
     return packed
 
 
@@ -50,14 +50,14 @@ def pack_script(folder: Path, code: str, cwd: Path | None = None) -> dict[str, A
         ("def outer():\n    k = 7\n    def main(n):\n        return n * k\n    return main\nmain = outer()\n", 28),
     ],
 )
-def test_a_function_is_called_elsewhere_with_what_lay_beside_it(tmp_path: Path, code: str, result: Any) -> None:
+def test_a_pickled_function_is_called_with_its_dependencies(tmp_path: Path, code: str, result: Any) -> None:
     packed = pack_script(tmp_path / "author", code)
     bootstrap = mount(tmp_path, (tmp_path / "author" / "packed.tar.gz").read_bytes(), **packed, inputs={"n": 4})
     assert execute(tmp_path, bootstrap) == (0, "", "")
     assert value_of(tmp_path) == result
 
 
-def test_helpers_beside_the_script_travel_wherever_it_is_started(tmp_path: Path) -> None:
+def test_helper_modules_are_packed_from_any_working_folder(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     code = "from helper import scale\ndef main(n):\n    return scale(n)\n"
     packed = pack_script(tmp_path / "author", code, cwd=tmp_path / "elsewhere")
@@ -66,20 +66,20 @@ def test_helpers_beside_the_script_travel_wherever_it_is_started(tmp_path: Path)
     assert value_of(tmp_path) == 40
 
 
-def test_another_python_says_that_it_is_another(tmp_path: Path) -> None:
+def test_another_python_version_is_reported(tmp_path: Path) -> None:
     packed = pack_script(tmp_path / "author", "def main():\n    pass\n")
     with tarfile.open(tmp_path / "author" / "packed.tar.gz") as archive:
         files = {name: archive.extractfile(name).read() for name in archive.getnames()}  # type: ignore[union-attr]
     repacked = pack(ArchiveEntry(name, content) for name, content in {**files, ".python-version": b"3.7"}.items())
-    told = packed | {"digest": f"sha256:{hashlib.sha256(repacked).hexdigest()}"}
-    bootstrap = mount(tmp_path, repacked, **told)
-    here = "{}.{}".format(*sys.version_info)
-    said = f"pickled with Python 3.7, but this is Python {here}: use an image with Python 3.7, or a source file"
-    assert execute(tmp_path, bootstrap) == (1, "", f"{said}\n")
-    assert error_of(tmp_path) == {"type": "PythonMismatch", "message": said, "traceback": ""}
+    call = packed | {"digest": f"sha256:{hashlib.sha256(repacked).hexdigest()}"}
+    bootstrap = mount(tmp_path, repacked, **call)
+    version = "{}.{}".format(*sys.version_info)
+    message = f"pickled with Python 3.7, but this is Python {version}: use an image with Python 3.7, or a source file"
+    assert execute(tmp_path, bootstrap) == (1, "", f"{message}\n")
+    assert error_of(tmp_path) == {"type": "PythonMismatch", "message": message, "traceback": ""}
 
 
-def test_failures_of_pickled_functions_are_told_like_others(tmp_path: Path) -> None:
+def test_failures_of_pickled_functions_are_reported(tmp_path: Path) -> None:
     packed = pack_script(tmp_path / "author", "def main(n):\n    return 1 / n\n") | {"inputs": {"n": 0}}
     bootstrap = mount(tmp_path, (tmp_path / "author" / "packed.tar.gz").read_bytes(), **packed)
     assert execute(tmp_path, bootstrap)[0] == 1

@@ -11,13 +11,13 @@ from tests.bootstrap.containers import call_code, error_of, execute, make_contai
 SUGGESTION = "; return JSON or bytes, or write files to $FAIRLEAD_OUTPUT"
 
 
-def returning(folder: Path, result: str) -> tuple[int, str, str]:
+def return_value(folder: Path, result: str) -> tuple[int, str, str]:
     """Call a function that returns the value of an expression."""
     return call_code(folder, f"import array\nclass Tensor: pass\ndef main():\n    return {result}\n")
 
 
 @pytest.mark.parametrize(
-    ("result", "kept"),
+    ("result", "expected"),
     [
         ("None", None),
         ("{'loss': 0.5, 'names': ('é', '\\n')}", {"loss": 0.5, "names": ["é", "\n"]}),
@@ -26,21 +26,21 @@ def returning(folder: Path, result: str) -> tuple[int, str, str]:
         ("'x' * (256 * 1024 - 2)", "x" * (256 * 1024 - 2)),
     ],
 )
-def test_small_json_is_kept_as_it_is(tmp_path: Path, result: str, kept: Any) -> None:
-    assert returning(tmp_path, result) == (0, "", "")
-    assert value_of(tmp_path) == kept
+def test_small_json_is_stored_unchanged(tmp_path: Path, result: str, expected: Any) -> None:
+    assert return_value(tmp_path, result) == (0, "", "")
+    assert value_of(tmp_path) == expected
     assert list((tmp_path / "home" / "output").iterdir()) == []
 
 
-def test_large_json_is_a_file_of_the_output(tmp_path: Path) -> None:
-    assert returning(tmp_path, "['é' * 128 * 1024]") == (0, "", "")
+def test_large_json_is_an_output_file(tmp_path: Path) -> None:
+    assert return_value(tmp_path, "['é' * 128 * 1024]") == (0, "", "")
     data = (tmp_path / "home" / "output" / "result.json").read_bytes()
     assert json.loads(data) == ["é" * 128 * 1024]
     assert result_of(tmp_path) == {"kind": "file", "path": "result.json", "type": "json", "size": len(data)}
 
 
 @pytest.mark.parametrize(
-    ("result", "kept"),
+    ("result", "expected"),
     [
         ("b'\\x00\\xff'", b"\x00\xff"),
         ("b''", b""),
@@ -50,14 +50,14 @@ def test_large_json_is_a_file_of_the_output(tmp_path: Path) -> None:
         ("bytes(1000) * 1000", bytes(1_000_000)),
     ],
 )
-def test_bytes_are_a_file_of_the_output(tmp_path: Path, result: str, kept: bytes) -> None:
-    assert returning(tmp_path, result) == (0, "", "")
-    assert (tmp_path / "home" / "output" / "result.bin").read_bytes() == kept
-    assert result_of(tmp_path) == {"kind": "file", "path": "result.bin", "type": "bytes", "size": len(kept)}
+def test_bytes_are_an_output_file(tmp_path: Path, result: str, expected: bytes) -> None:
+    assert return_value(tmp_path, result) == (0, "", "")
+    assert (tmp_path / "home" / "output" / "result.bin").read_bytes() == expected
+    assert result_of(tmp_path) == {"kind": "file", "path": "result.bin", "type": "bytes", "size": len(expected)}
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "problem"),
     [
         ("{1, 2}", "result is a set"),
         ("object()", "result is an object"),
@@ -72,9 +72,9 @@ def test_bytes_are_a_file_of_the_output(tmp_path: Path, result: str, kept: bytes
         ("(lambda a: a.append(a) or a)([])", "result[0] contains itself"),
     ],
 )
-def test_a_result_that_is_not_json_is_a_failure_that_says_where(tmp_path: Path, result: str, said: str) -> None:
-    code, _, err = returning(tmp_path, result)
-    message = f"the result of the function is not JSON: {said}{SUGGESTION}"
+def test_a_result_that_is_not_json_fails_with_its_path(tmp_path: Path, result: str, problem: str) -> None:
+    code, _, err = return_value(tmp_path, result)
+    message = f"the result of the function is not JSON: {problem}{SUGGESTION}"
     assert (code, err) == (1, f"{message}\n")
     assert error_of(tmp_path) == {"type": "ResultNotJSON", "message": message, "traceback": ""}
 
@@ -82,21 +82,21 @@ def test_a_result_that_is_not_json_is_a_failure_that_says_where(tmp_path: Path, 
 @pytest.mark.parametrize(
     "result", ["'\\ud800'", "10**5000", "__import__('functools').reduce(lambda a, _: [a], range(10**5), [])"]
 )
-def test_text_that_nobody_could_read_again_is_not_json(tmp_path: Path, result: str) -> None:
-    code, _, err = returning(tmp_path, result)
+def test_values_that_cannot_be_parsed_again_are_not_json(tmp_path: Path, result: str) -> None:
+    code, _, err = return_value(tmp_path, result)
     assert code == 1
     assert err.startswith("the result of the function is not JSON: ")
     assert error_of(tmp_path)["type"] == "ResultNotJSON"
 
 
-def test_the_output_folder_is_there_and_may_be_elsewhere(tmp_path: Path) -> None:
+def test_the_output_folder_can_be_configured(tmp_path: Path) -> None:
     code = "import os\ndef main():\n    print(os.listdir(os.environ['FAIRLEAD_OUTPUT']))\n    return b'x'\n"
     bootstrap = make_container(tmp_path, {"a.py": code}, "a.py", handler="main")
     assert execute(tmp_path, bootstrap, FAIRLEAD_OUTPUT="else/where") == (0, "[]\n", "")
     assert (tmp_path / "else" / "where" / "result.bin").read_bytes() == b"x"
 
 
-def test_a_container_that_is_started_again_leaves_nothing_of_its_first_life(tmp_path: Path) -> None:
+def test_a_restarted_container_removes_earlier_results(tmp_path: Path) -> None:
     code = "import os\ndef main():\n    mark = os.environ['FAIRLEAD_HOME'] + '/mark'\n"
     code += "    first = not os.path.exists(mark)\n    open(mark, 'w').close()\n    return 1 if first else 1 / 0\n"
     bootstrap = make_container(tmp_path, {"a.py": code}, "a.py", handler="main")
