@@ -25,7 +25,7 @@ from fairlead.server.applications import create_application
 from tests.adapters.local.making import make_work
 from tests.cluster.control_planes import ControlPlane
 from tests.contracts.executors import is_over, wait_for_phase
-from tests.contracts.samples import keep, make, make_places
+from tests.contracts.samples import add_records, make, make_scopes
 from tests.databases import wait_until
 
 KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -35,14 +35,14 @@ class KubernetesBench:
     """Real objects, in namespaces of their own."""
 
     # A cluster keeps what a pod writes as one.
-    said: Mapping[str, bytes] = {"stdout": b"hello\noops\n", "stderr": b"", "platform": b""}
+    output: Mapping[str, bytes] = {"stdout": b"hello\noops\n", "stderr": b"", "platform": b""}
     measures = False
 
     def __init__(self, plane: ControlPlane, folder: Path, store: DatabaseStore, name: str, url: str) -> None:
         self.plane, self.folder, self.store, self.name = plane, folder, store, name
         self.keyring = keyrings.AesKeyring(keyrings.parse_keys(KEY))
         self.cluster = Cluster(name="main", namespace=f"{name}-{{project}}", server_url=url)
-        keep(store, *make_places())
+        add_records(store, *make_scopes())
         self.opened: list[KubernetesExecutor] = []
         self.told: list[str] = []
         self.executor: KubernetesExecutor = self.open()

@@ -249,7 +249,7 @@ def test_objects_are_removed_after_a_while_and_their_data_stays(
     wait_until(lambda: impatient.view.find_run("r1") is None and bench.executor.view.find_run("r1") is None)
     for executor in (bench.executor, impatient, bench.open()):
         assert executor.observe("r1") == observation
-        assert read_all(executor, "r1") == bench.said
+        assert read_all(executor, "r1") == bench.output
         assert executor.read_log("r1", 0, 1 << 20).complete
         assert executor.read_usage("r1") == usage
         assert [file.path for file in executor.list_files("r1")] == ["deep/notes.txt", "model.bin"]

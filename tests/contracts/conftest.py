@@ -1,13 +1,13 @@
-"""A store that is not quite empty: most records are at a place."""
+"""A store with scopes, which most records need."""
 
 import pytest
 
 from fairlead.ports import Store
-from tests.contracts.samples import keep, make_places
+from tests.contracts.samples import add_records, make_scopes
 
 
 @pytest.fixture
-def kept(store: Store) -> Store:
-    """A store with the platform and a few places."""
-    keep(store, *make_places())
+def filled_store(store: Store) -> Store:
+    """A store with the platform and a few scopes."""
+    add_records(store, *make_scopes())
     return store

@@ -1,4 +1,4 @@
-"""The executor in memory: the contract of executors as plain Python, and benches on which any executor is tried."""
+"""An executor in memory, and benches that run the contract tests on any executor."""
 
 import contextlib
 import io
@@ -37,7 +37,7 @@ def main():
             file.write("once")
     return {"n": 7}
 """
-SAID: Mapping[str, bytes] = {"stdout": b"hello\n", "stderr": b"oops\n", "platform": b""}
+OUTPUT: Mapping[str, bytes] = {"stdout": b"hello\n", "stderr": b"oops\n", "platform": b""}
 FAILS = """
 def main():
     raise ValueError("bad")
@@ -59,69 +59,69 @@ def main(code=None):
 
 
 @dataclass
-class Kept:
+class MemoryRun:
     """The state of one run in the executor in memory."""
 
-    work: LaunchSpec
-    seen: Observation
+    launch: LaunchSpec
+    observation: Observation
     log: list[LogEntry] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
 
 
 class MemoryExecutor:
-    """An executor in memory, whose runs advance when a test says so. Several executors can share one machine."""
+    """An executor in memory, whose runs advance on request. Several executors can share one machine."""
 
     has_scheduler = False
 
-    def __init__(self, node: Node | None = None, kept: dict[str, Kept] | None = None) -> None:
+    def __init__(self, node: Node | None = None, runs: dict[str, MemoryRun] | None = None) -> None:
         self.node = node or Node("box", make_amounts(cpu=8, mem="32Gi", disk="100Gi", gpu=2, pods=16))
-        self.kept: dict[str, Kept] = {} if kept is None else kept
+        self.runs: dict[str, MemoryRun] = {} if runs is None else runs
         self.volumes: set[str] = set()
         self.clock: Callable[[], datetime] = lambda: NOW
         self.calls: list[tuple[str, str]] = []  # the calls that change something
         self.broken: dict[str, Exception] = {}  # errors of observe by run
-        self.endpoints: dict[str, Endpoint] = {}  # where runs listen
-        self.cores = 0.5  # that each run uses
+        self.endpoints: dict[str, Endpoint] = {}  # of served runs
+        self.cores = 0.5  # CPU usage of each run
 
     # The port
 
-    def start(self, work: LaunchSpec) -> None:
-        """See to it that a run executes, unless it does or did."""
-        self._call("start", work.run_id)
-        if work.run_id in self.kept:
+    def start(self, launch: LaunchSpec) -> None:
+        """Start the run. Idempotent."""
+        self._call("start", launch.run_id)
+        if launch.run_id in self.runs:
             return
-        self.volumes |= {volume.id for volume in work.volumes.values()}
+        self.volumes |= {volume.id for volume in launch.volumes.values()}
         claims = [
             volume["persistentVolumeClaim"]["claimName"]
-            for volume in work.manifests[0]["spec"]["template"]["spec"].get("volumes", ())
+            for volume in launch.manifests[0]["spec"]["template"]["spec"].get("volumes", ())
             if "persistentVolumeClaim" in volume
         ]
-        made = [manifest["metadata"]["name"] for manifest in work.manifests]
-        missing = [claim for claim in claims if claim not in (*made, *work.volumes)]
-        self.kept[work.run_id] = Kept(work, Observation(Phase.STARTING))
+        manifest_names = [manifest["metadata"]["name"] for manifest in launch.manifests]
+        missing = [claim for claim in claims if claim not in (*manifest_names, *launch.volumes)]
+        self.runs[launch.run_id] = MemoryRun(launch, Observation(Phase.STARTING))
         if missing:
-            self.end(work.run_id, Phase.FAILED, reason="StartFailed", message=f"volume {missing[0]} does not exist")
+            self.end(launch.run_id, Phase.FAILED, reason="StartFailed", message=f"volume {missing[0]} does not exist")
 
     def stop(self, run_id: str) -> None:
-        """See to it that a run ends."""
+        """Stop the run. Idempotent."""
         self._call("stop", run_id)
-        if run_id in self.kept and self.kept[run_id].seen.phase not in ENDED:
+        if run_id in self.runs and self.runs[run_id].observation.phase not in ENDED:
             self.end(run_id, Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
 
     def observe(self, run_id: str) -> Observation | None:
         """The observation of a run."""
         if run_id in self.broken:
             raise self.broken[run_id]
-        return self.kept[run_id].seen if run_id in self.kept else None
+        return self.runs[run_id].observation if run_id in self.runs else None
 
     def clean_up(self, run_id: str) -> None:
-        """There is nothing that is needed no longer."""
+        """Record the call; there is nothing to remove."""
         self._call("clean_up", run_id)
 
     def delete_run(self, run_id: str) -> None:
         """Remove everything of a run."""
         self._call("delete_run", run_id)
-        self.kept.pop(run_id, None)
+        self.runs.pop(run_id, None)
 
     def list_volumes(self) -> list[str]:
         """The ids of existing shared volumes."""
@@ -133,86 +133,86 @@ class MemoryExecutor:
 
     def list_runs(self) -> list[str]:
         """The runs that have objects or files."""
-        return sorted(self.kept)
+        return sorted(self.runs)
 
     def nodes(self) -> NodeTable:
-        """The one node, with what the runs hold that have not ended."""
+        """The single node, with the resources of runs that have not ended."""
         holdings = tuple(
             ScheduledPod(
-                run_id_of(kept.work.run_id),
-                kept.work.name,
-                read_pod_request(kept.work.manifests).amounts,
-                kept.work.project,
+                run_id_of(run.launch.run_id),
+                run.launch.name,
+                read_pod_request(run.launch.manifests).amounts,
+                run.launch.project,
             )
-            for kept in self.kept.values()
-            if kept.seen.phase not in ENDED
+            for run in self.runs.values()
+            if run.observation.phase not in ENDED
         )
         return NodeTable([replace(self.node, pods=(*self.node.pods, *holdings))])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """The log from a cursor on. A cursor is how many entries were read."""
-        kept = self._find(run_id)
-        if not 0 <= cursor <= len(kept.log):
+        """The log from a cursor on. A cursor is the number of entries read."""
+        run = self._find(run_id)
+        if not 0 <= cursor <= len(run.log):
             raise ValueError("the log is not that long")
         entries: list[LogEntry] = []
-        for entry in kept.log[cursor:]:
+        for entry in run.log[cursor:]:
             if max_bytes > 0:
                 entries.append(entry)
                 max_bytes -= len(entry.data)
         end = cursor + len(entries)
-        return LogPage(entries, end, complete=kept.seen.phase in ENDED and end == len(kept.log))
+        return LogPage(entries, end, complete=run.observation.phase in ENDED and end == len(run.log))
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
         """One sample of each run."""
-        return [{"at": NOW, "cpu": self.cores, "mem": 1000}] if run_id in self.kept else []
+        return [{"at": NOW, "cpu": self.cores, "mem": 1000}] if run_id in self.runs else []
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """The files that a run left."""
-        files = self.kept[run_id].files if run_id in self.kept else {}
+        """The output files of a run."""
+        files = self.runs[run_id].files if run_id in self.runs else {}
         return [OutputFile(path, len(content), NOW) for path, content in sorted(files.items())]
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
-        """One of those files."""
-        if run_id not in self.kept or path not in self.kept[run_id].files:
+        """An output file of a run."""
+        if run_id not in self.runs or path not in self.runs[run_id].files:
             raise NotFound(f"run {run_id} left no file {path!r}")
-        return io.BytesIO(self.kept[run_id].files[path])
+        return io.BytesIO(self.runs[run_id].files[path])
 
     def find_endpoint(self, run_id: str) -> Endpoint:
         """The endpoint of a run, once a test has set it."""
-        kept = self.kept.get(run_id)
-        if kept is None or kept.seen.phase in ENDED or kept.work.manifests[0]["kind"] == "Job":
+        run = self.runs.get(run_id)
+        if run is None or run.observation.phase in ENDED or run.launch.manifests[0]["kind"] == "Job":
             raise NotFound(f"run {run_id} serves nothing")
         if run_id not in self.endpoints:
             raise Unavailable(f"run {run_id} does not answer yet")
         return self.endpoints[run_id]
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """Memory is always there."""
+        """A check that always succeeds."""
         del projects
         return [Check("machine", "ok", f"{self.node.name} pretends")]
 
     # For tests
 
     def go(self, run_id: str) -> None:
-        """Let a run begin."""
-        self.kept[run_id].seen = Observation(Phase.RUNNING, started_at=NOW)
+        """Set a run to running."""
+        self.runs[run_id].observation = Observation(Phase.RUNNING, started_at=NOW)
 
     def write(self, run_id: str, data: bytes, stream: str = "stdout") -> None:
-        """Let a run write something."""
-        kept = self.kept[run_id]
-        for secret in kept.work.secrets.values():
+        """Write to the log of a run."""
+        run = self.runs[run_id]
+        for secret in run.launch.secrets.values():
             data = data.replace(secret.encode(), b"***")
-        kept.log.append(LogEntry(NOW, stream, data, len(kept.log) + 1))
+        run.log.append(LogEntry(NOW, stream, data, len(run.log) + 1))
 
-    def end(self, run_id: str, phase: Phase = Phase.SUCCEEDED, **seen: Any) -> None:
-        """Let a run end."""
+    def end(self, run_id: str, phase: Phase = Phase.SUCCEEDED, **observation: Any) -> None:
+        """End a run."""
         code = {"exit_code": 0} if phase is Phase.SUCCEEDED else {}
         times = {"started_at": NOW, "finished_at": self.clock() + timedelta(seconds=1)}
-        self.kept[run_id].seen = Observation(phase, **{**code, **times, "usage": {"mem": 1000}, **seen})
+        self.runs[run_id].observation = Observation(phase, **{**code, **times, "usage": {"mem": 1000}, **observation})
 
     def lose(self, run_id: str) -> None:
-        """Let a run vanish without a trace."""
-        del self.kept[run_id]
+        """Remove a run without an observation."""
+        del self.runs[run_id]
 
     def count(self, call: str, run_id: str) -> int:
         """The number of calls of a kind."""
@@ -221,24 +221,24 @@ class MemoryExecutor:
     def _call(self, call: str, run_id: str) -> None:
         self.calls.append((call, run_id))
 
-    def _find(self, run_id: str) -> Kept:
-        if run_id not in self.kept:
+    def _find(self, run_id: str) -> MemoryRun:
+        if run_id not in self.runs:
             raise NotFound(f"the log of run {run_id} is not kept any more")
-        return self.kept[run_id]
+        return self.runs[run_id]
 
 
 class Bench(Protocol):
-    """An executor, and how its runs are made to go on."""
+    """An executor with programs for contract tests."""
 
-    said: Mapping[str, bytes]  # what a run that returns has written, by stream
-    measures: bool  # whether what a run of a moment uses is measured
+    output: Mapping[str, bytes]  # the output of RETURNS, by stream
+    measures: bool  # whether the usage of a short run is measured
 
     @property
     def executor(self) -> Executor:
         """An executor under test, with its programs."""
 
-    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
-        """Start a run that does something."""
+    def start(self, run_id: str, program: str, **requested: Any) -> LaunchSpec:
+        """Start a run of a program."""
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
         """Wait until a run is in one of these phases, and return its observation."""
@@ -251,62 +251,62 @@ class Bench(Protocol):
 
 
 class MemoryBench:
-    """Runs that pretend."""
+    """Simulated runs in memory."""
 
-    said: Mapping[str, bytes] = SAID
+    output: Mapping[str, bytes] = OUTPUT
     measures = True
 
     def __init__(self) -> None:
         self.executor = MemoryExecutor()
         self.programs: dict[str, str] = {}
 
-    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
-        """Start a run, and know what it is to do."""
-        work = make_work(run_id, program, **asked)
+    def start(self, run_id: str, program: str, **requested: Any) -> LaunchSpec:
+        """Start a run, and remember its program."""
+        launch = make_work(run_id, program, **requested)
         self.programs.setdefault(run_id, program)
-        self.executor.start(work)
-        return work
+        self.executor.start(launch)
+        return launch
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
-        """Do what the program would do."""
-        seen = self.executor.kept[run_id].seen
-        if seen.phase in phases or seen.phase in ENDED:
-            return seen
+        """Simulate the program."""
+        observation = self.executor.runs[run_id].observation
+        if observation.phase in phases or observation.phase in ENDED:
+            return observation
         self.executor.go(run_id)
         if self.programs[run_id] == WAITS:
             self.executor.write(run_id, b"up\n")
         elif self.programs[run_id] == SERVES:
             self.executor.endpoints[run_id] = Endpoint("http://pretended")
-            self.executor.kept[run_id].seen = Observation(
+            self.executor.runs[run_id].observation = Observation(
                 Phase.RUNNING, "Ready", "ready to serve requests", started_at=NOW
             )
         elif self.programs[run_id] == FAILS:
             error = {"type": "ValueError", "message": "bad", "traceback": "Traceback: ValueError"}
-            told = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}
-            self.executor.end(run_id, Phase.FAILED, **told)
+            outcome = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}
+            self.executor.end(run_id, Phase.FAILED, **outcome)
         elif self.programs[run_id] == RETURNS:
             self.executor.write(run_id, b"hello\n")
             self.executor.write(run_id, b"oops\n", "stderr")
-            self.executor.kept[run_id].files |= {"model.bin": b"once", "deep/notes.txt": b"once"}
+            self.executor.runs[run_id].files |= {"model.bin": b"once", "deep/notes.txt": b"once"}
             self.executor.end(run_id, result={"kind": "json", "value": {"n": 7}})
         else:
-            for word in self.executor.kept[run_id].work.secrets.values():
-                self.executor.write(run_id, word.encode())
+            for secret in self.executor.runs[run_id].launch.secrets.values():
+                self.executor.write(run_id, secret.encode())
             self.executor.end(run_id)
-        return self.executor.kept[run_id].seen
+        return self.executor.runs[run_id].observation
 
     def again(self) -> Executor:
-        """Another one that knows the same runs."""
-        return MemoryExecutor(kept=self.executor.kept)
+        """Another executor with the same runs."""
+        return MemoryExecutor(runs=self.executor.runs)
 
     def close(self) -> None:
         """There is nothing to end."""
 
 
 class LocalBench:
-    """Real processes, in a folder of their own."""
+    """Real processes in a separate folder."""
 
-    said: Mapping[str, bytes] = SAID
+    output: Mapping[str, bytes] = OUTPUT
     measures = True
 
     def __init__(self, data: Path, machine: Machine) -> None:
@@ -314,22 +314,22 @@ class LocalBench:
         self.opened: list[LocalExecutor] = []
         self.executor: LocalExecutor = self._open()
 
-    def start(self, run_id: str, program: str, **asked: Any) -> LaunchSpec:
+    def start(self, run_id: str, program: str, **requested: Any) -> LaunchSpec:
         """Start a run of a program."""
-        work = make_work(run_id, program, **asked)
-        self.executor.start(work)
-        return work
+        launch = make_work(run_id, program, **requested)
+        self.executor.start(launch)
+        return launch
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
-        """Wait for it."""
+        """Wait until a run is in one of these phases."""
         return wait_for_phase(self.executor, run_id, *phases)
 
     def again(self) -> LocalExecutor:
-        """Another one on the same folder."""
+        """Another executor on the same folder."""
         return self._open()
 
     def close(self) -> None:
-        """End all runs, and what looks after them."""
+        """End all runs and their supervisors."""
         for executor in self.opened:
             for run_id in executor.list_runs():
                 executor.stop(run_id)
@@ -352,30 +352,30 @@ def find_holdings(executor: Executor) -> list[ScheduledPod]:
 
 def wait_for_phase(executor: Executor, run_id: str, *phases: Phase) -> Observation:
     """Wait until a run is in one of these phases or has ended, and return its observation."""
-    found: list[Observation] = []
+    observations: list[Observation] = []
 
-    def look() -> bool:
-        seen = executor.observe(run_id)
-        found[:] = [] if seen is None else [seen]
-        return seen is not None and seen.phase in (*phases, *ENDED)
+    def has_reached() -> bool:
+        observation = executor.observe(run_id)
+        observations[:] = [] if observation is None else [observation]
+        return observation is not None and observation.phase in (*phases, *ENDED)
 
-    wait_until(look, seconds=30)
-    return found[0]
+    wait_until(has_reached, seconds=30)
+    return observations[0]
 
 
 def is_over(executor: Executor, run_id: str) -> bool:
-    """Whether nothing goes on any more."""
-    seen = executor.observe(run_id)
-    return seen is None or seen.phase in ENDED
+    """Whether a run has ended or does not exist."""
+    observation = executor.observe(run_id)
+    return observation is None or observation.phase in ENDED
 
 
 def read_all(executor: Executor, run_id: str, max_bytes: int = 1 << 20) -> Mapping[str, bytes]:
     """The output of each stream, read page by page."""
-    cursor, found = 0, {"stdout": b"", "stderr": b"", "platform": b""}
+    cursor, output = 0, {"stdout": b"", "stderr": b"", "platform": b""}
     while True:
         page = executor.read_log(run_id, cursor, max_bytes)
         for entry in page.entries:
-            found[entry.stream] += entry.data
+            output[entry.stream] += entry.data
         if page.complete or page.cursor == cursor:
-            return found
+            return output
         cursor = page.cursor

@@ -1,4 +1,4 @@
-"""The store in memory: the contract of stores as plain Python, for tests that need no database."""
+"""A store in memory, for tests that need no database."""
 
 import contextlib
 import operator
@@ -20,7 +20,7 @@ from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.ports import ConfigPart, Generation, RecordT
 
-Shelves = Mapping[type, MutableMapping[str, Any]]  # records by their ids, by kind
+RecordTables = Mapping[type, MutableMapping[str, Any]]  # records by id, by kind
 
 UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.ScopeRecord: (("scope",),),
@@ -73,18 +73,18 @@ SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class MemoryStore:
-    """Records in memory. A transaction works on copies of the shelves, which take their place when it ends well."""
+    """Records in memory. A transaction works on copies of the tables, which replace them on commit."""
 
     def __init__(self) -> None:
         self._one_writer = threading.Lock()
-        self._now: tuple[Shelves, Generation] = {kind: {} for kind in UNIQUE}, Generation(1, 1)
+        self._now: tuple[RecordTables, Generation] = {kind: {} for kind in UNIQUE}, Generation(1, 1)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator["MemoryTransaction"]:
-        """A look at the store as it is at one moment."""
-        shelves, generation = self._now
-        looked_at: Any = {kind: MappingProxyType(shelf) for kind, shelf in shelves.items()}
-        yield MemoryTransaction(looked_at, generation)
+        """A read transaction on a snapshot."""
+        tables, generation = self._now
+        read_only: Any = {kind: MappingProxyType(table) for kind, table in tables.items()}
+        yield MemoryTransaction(read_only, generation)
 
     def recording(self, *, exclusive: bool = False) -> AbstractContextManager["MemoryTransaction"]:  # noqa: ARG002
         """A transaction that depends on the configuration, which cannot change meanwhile."""
@@ -95,27 +95,27 @@ class MemoryStore:
         return self._writing(part, *more)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to close."""
 
     @contextlib.contextmanager
     def _writing(self, *parts: ConfigPart) -> Iterator["MemoryTransaction"]:
         with self._one_writer:
-            shelves, generation = self._now
-            grown = replace(generation, **{part: getattr(generation, part) + 1 for part in parts})
-            tx = MemoryTransaction({kind: dict(shelf) for kind, shelf in shelves.items()}, grown)
+            tables, generation = self._now
+            next_generation = replace(generation, **{part: getattr(generation, part) + 1 for part in parts})
+            tx = MemoryTransaction({kind: dict(table) for kind, table in tables.items()}, next_generation)
             yield tx
-            if tx.refused:
+            if tx.failed:
                 raise RuntimeError("a database would not commit a transaction after a conflict")
-            self._now = tx.shelves, tx.generation
+            self._now = tx.tables, tx.generation
 
 
 class MemoryTransaction:
-    """One transaction: what it changes, it changes on its own shelves."""
+    """A transaction on its own copy of the tables."""
 
-    def __init__(self, shelves: Shelves, generation: Generation) -> None:
-        self.shelves = shelves
+    def __init__(self, tables: RecordTables, generation: Generation) -> None:
+        self.tables = tables
         self.generation = generation
-        self.refused = False  # whether a record violated a constraint
+        self.failed = False  # whether a record violated a constraint
 
     def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
         """The one record whose fields have these values."""
@@ -124,158 +124,158 @@ class MemoryTransaction:
     def find(
         self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
     ) -> list[RecordT]:
-        """Records for which all conditions hold, in the order of one of their texts; without one, oldest first."""
+        """Records that match all conditions, sorted by a text field, or oldest first."""
         return sorted(self._matching(kind, conditions), key=operator.attrgetter(by, "id"))[:limit]
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
         """One page of a list; its cursor is left for the caller to make."""
 
-        def place(record: Any) -> tuple[Any, str]:
+        def sort_key(record: Any) -> tuple[Any, str]:
             column = COLUMNS[kind][query.sort] if query.sort != "id" else None
             return record.id if column is None else column.sort_value(column.of(record)), record.id
 
-        found = self._matching(kind, query.conditions, query.search)
+        matching = self._matching(kind, query.conditions, query.search)
         if query.after is not None:
             beyond = operator.lt if query.descending else operator.gt
-            found = [record for record in found if beyond(place(record), query.after)]
-        return Page(sorted(found, key=place, reverse=query.descending)[: query.limit])
+            matching = [record for record in matching if beyond(sort_key(record), query.after)]
+        return Page(sorted(matching, key=sort_key, reverse=query.descending)[: query.limit])
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
-        """How many records there are for which all conditions hold."""
+        """The number of records that match all conditions."""
         return len(self._matching(kind, conditions, search))
 
     def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
-        """How many records there are for which all conditions hold, by the values of some of their fields."""
+        """The number of records that match all conditions, grouped by the values of some fields."""
         return dict(Counter(tuple(getattr(item, name) for name in names) for item in self._matching(kind, conditions)))
 
     def add(self, record: Any) -> None:
         """Add a record. Raise `Conflict` if its name or id is taken."""
-        self._check(record, unique=(("id",), *UNIQUE[type(record)]), others=self.shelves[type(record)].values())
-        self.shelves[type(record)][record.id] = _as_kept(record)
+        self._check(record, unique=(("id",), *UNIQUE[type(record)]), others=self.tables[type(record)].values())
+        self.tables[type(record)][record.id] = _as_stored(record)
 
     def save(self, record: Any) -> None:
-        """Keep a changed record. Raise `Changed` unless its revision is the next after the kept one."""
-        shelf = self.shelves[type(record)]
-        before = shelf.get(record.id)
+        """Save a changed record. Raise `Changed` unless its revision follows the stored one."""
+        table = self.tables[type(record)]
+        before = table.get(record.id)
         if before is None or before.revision != record.revision - 1:
             raise Changed("someone else changed it at the same time", "read it again, then repeat the change")
-        others = [other for other in shelf.values() if other is not before]
+        others = [other for other in table.values() if other is not before]
         self._check(record, unique=UNIQUE[type(record)], others=others)
-        shelf[record.id] = _as_kept(record)
+        table[record.id] = _as_stored(record)
         if isinstance(record, records.ScopeRecord):
             self._follow(before.scope, record.scope)
 
     def remove(self, record: Any) -> None:
-        """Forget a record."""
+        """Remove a record."""
         self.remove_all(type(record), Condition("id", "=", record.id))
 
     def remove_all(self, kind: type[Any], *conditions: Condition) -> int:
-        """Forget all records for which the conditions hold; how many there were."""
-        gone = {record.id: record for record in self._matching(kind, conditions)}
-        if gone and kind in APPEND_ONLY:
+        """Remove all records that match the conditions, and return their number."""
+        removed = {record.id: record for record in self._matching(kind, conditions)}
+        if removed and kind in APPEND_ONLY:
             raise Conflict("it is append-only")
         if kind is records.ScopeRecord:
-            scopes = {place.scope for place in gone.values()}
-            if any(named in scopes for record, _, named in self._references() if gone.get(record.id) != record):
+            scopes = {sort_key.scope for sort_key in removed.values()}
+            if any(scope in scopes for record, _, scope in self._references() if removed.get(record.id) != record):
                 raise Conflict("it is still in use", "remove everything that uses it first")
-        for id in gone:
-            del self.shelves[kind][id]
+        for id in removed:
+            del self.tables[kind][id]
             self._forget_parts(kind, id)
-        return len(gone)
+        return len(removed)
 
-    def _forget_parts(self, of: type, whole: str) -> None:
+    def _forget_parts(self, owner_kind: type, owner_id: str) -> None:
         for kind, (owner, name) in PARTS.items():
-            shelf = self.shelves[kind]
-            for id in [id for id, part in shelf.items() if owner is of and getattr(part, name) == whole]:
-                del shelf[id]
+            table = self.tables[kind]
+            for id in [id for id, part in table.items() if owner is owner_kind and getattr(part, name) == owner_id]:
+                del table[id]
                 self._forget_parts(kind, id)
 
     def rename_scope(self, old: str, new: str) -> None:
-        """Give a place a new name: whatever names it as its scope, parent or cluster follows."""
-        scopes = {place.scope: place for place in self.shelves[records.ScopeRecord].values()}
+        """Rename a scope, and update all references to it."""
+        scopes = {sort_key.scope: sort_key for sort_key in self.tables[records.ScopeRecord].values()}
         if old in scopes and old != new:
             if new in scopes:
                 raise Conflict(f"{new} already exists", "choose another name")
-            self.shelves[records.ScopeRecord][scopes[old].id] = replace(scopes[old], scope=new)
+            self.tables[records.ScopeRecord][scopes[old].id] = replace(scopes[old], scope=new)
             self._follow(old, new)
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
         """Set the cluster of the compute resources and templates at these scopes, without a new revision."""
         for kind in (records.ComputeResourceRecord, records.TemplateRecord):
-            there = {id: record for id, record in self.shelves[kind].items() if record.scope in scopes}
-            self.shelves[kind].update({id: replace(record, cluster=cluster) for id, record in there.items()})
+            moved = {id: record for id, record in self.tables[kind].items() if record.scope in scopes}
+            self.tables[kind].update({id: replace(record, cluster=cluster) for id, record in moved.items()})
 
     def _matching(self, kind: type[RecordT], conditions: Iterable[Condition], search: str = "") -> list[RecordT]:
-        found = map(self._derived, self.shelves[kind].values())
-        sought = [name for name, column in COLUMNS.get(kind, {}).items() if column.searched and search]
+        matching = map(self._derived, self.tables[kind].values())
+        searched = [name for name, column in COLUMNS.get(kind, {}).items() if column.searched and search]
         return [
-            pickle.loads(pickle.dumps(record))  # a copy, which its reader may change
-            for record in found
-            if all(_holds(record, condition) for condition in conditions)
-            and (not search or any(_contains(getattr(record, name), search) for name in sought))
+            pickle.loads(pickle.dumps(record))  # a copy, which the reader may change
+            for record in matching
+            if all(_matches(record, condition) for condition in conditions)
+            and (not search or any(_contains(getattr(record, name), search) for name in searched))
         ]
 
     def _derived(self, record: Any) -> Any:
-        """A record with what is worked out when it is read."""
+        """The record with its derived fields."""
         derived: dict[str, Any] = {}
         if isinstance(record, records.ComputeResourceRecord | records.TemplateRecord):
             by = "template_id" if isinstance(record, records.TemplateRecord) else "compute_resource_id"
-            runs = [run for run in self.shelves[records.RunRecord].values() if getattr(run, by) == record.id]
+            runs = [run for run in self.tables[records.RunRecord].values() if getattr(run, by) == record.id]
             derived["workloads"] = sum(run.active for run in runs)
             derived["last_used_at"] = max((run.created_at for run in runs), default=None)
         if isinstance(record, records.ComputeResourceRecord):
-            templates = self.shelves[records.TemplateRecord].values()
+            templates = self.tables[records.TemplateRecord].values()
             derived["templates"] = sum(template.compute_resource == record.name for template in templates)
         if isinstance(record, records.FunctionRecord):
-            every = self.shelves[records.RunRecord].values()
-            runs = [run for run in every if (run.scope, run.function) == (record.scope, record.name)]
+            all_runs = self.tables[records.RunRecord].values()
+            runs = [run for run in all_runs if (run.scope, run.function) == (record.scope, record.name)]
             derived = {"runs": len(runs), "last_run_at": max((run.created_at for run in runs), default=None)}
         return replace(record, **derived) if derived else record
 
     def _check(self, record: Any, unique: Iterable[tuple[str, ...]], others: Iterable[Any]) -> None:
-        called = getattr(record, "name", None) or getattr(record, "scope", record.id)
-        taken = [operator.attrgetter(*names) for names in unique]
-        if any(value(other) == value(record) for other in others for value in taken):
-            self.refused = True
-            raise Conflict(f"{called} already exists", "choose another name")
-        scopes = {place.scope for place in self.shelves[records.ScopeRecord].values()} | {None}
-        homeless = not {getattr(record, name) for name in REFERENCES[type(record)]} <= scopes
+        label = getattr(record, "name", None) or getattr(record, "scope", record.id)
+        unique_keys = [operator.attrgetter(*names) for names in unique]
+        if any(value(other) == value(record) for other in others for value in unique_keys):
+            self.failed = True
+            raise Conflict(f"{label} already exists", "choose another name")
+        scopes = {sort_key.scope for sort_key in self.tables[records.ScopeRecord].values()} | {None}
+        missing_scope = not {getattr(record, name) for name in REFERENCES[type(record)]} <= scopes
         owner, name = PARTS.get(type(record), (None, "id"))
-        if homeless or (owner is not None and getattr(record, name) not in self.shelves[owner]):
-            self.refused = True
-            raise Conflict(f"the scope of {called} was deleted", "read the tree again")
+        if missing_scope or (owner is not None and getattr(record, name) not in self.tables[owner]):
+            self.failed = True
+            raise Conflict(f"the scope of {label} was deleted", "read the tree again")
 
     def _references(self) -> Iterator[tuple[Any, str, str]]:
-        """Every record that names a place, with the field in which it does so and the place."""
+        """Every reference to a scope: the record, its field and the scope."""
         for kind, names in REFERENCES.items():
-            for record in tuple(self.shelves[kind].values()):
+            for record in tuple(self.tables[kind].values()):
                 yield from ((record, name, getattr(record, name)) for name in names)
 
     def _follow(self, old: str, new: str) -> None:
-        for record, name, named in self._references():
-            if named == old:
-                shelf = self.shelves[type(record)]
-                shelf[record.id] = replace(shelf[record.id], **{name: new})
+        for record, name, scope in self._references():
+            if scope == old:
+                table = self.tables[type(record)]
+                table[record.id] = replace(table[record.id], **{name: new})
 
 
-def _as_kept(record: Any) -> Any:
-    """A record as databases give it back: moments in UTC, JSON of its own, and nothing that is worked out."""
+def _as_stored(record: Any) -> Any:
+    """The record as a database returns it: times in UTC, copied JSON, and default values of derived fields."""
     return replace(
         record,
         **{
-            field.name: field.default if field.name in record.DERIVED else _plain(getattr(record, field.name))
+            field.name: field.default if field.name in record.DERIVED else _normalized(getattr(record, field.name))
             for field in fields(record)
         },
     )
 
 
-def _plain(value: Any) -> Any:
+def _normalized(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return msgspec.json.decode(msgspec.json.encode(value)) if isinstance(value, dict | list | tuple) else value
 
 
-def _holds(record: Any, condition: Condition) -> bool:
+def _matches(record: Any, condition: Condition) -> bool:
     column = COLUMNS.get(type(record), {}).get(condition.column)
     value = getattr(record, condition.column) if column is None else column.of(record)
     match condition.operator:

@@ -1,4 +1,4 @@
-"""Records to keep: one of any kind, and a small world in which every list has ties, gaps and odd letters."""
+"""Sample records: one of each kind, and a world in which every list has ties, gaps and unusual characters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -8,12 +8,12 @@ from fairlead.model import records
 from fairlead.ports import Store
 
 NOW = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
-PLACES = ("cluster/main", "department/vision", "project/forest", "project/meadow")
+SCOPES = ("cluster/main", "department/vision", "project/forest", "project/meadow")
 
 Kind = TypeVar("Kind")
 
 _STAMPS = {"created_by": "ada", "created_at": NOW, "updated_by": "ada", "updated_at": NOW}
-_NEEDED: Mapping[type, dict[str, Any]] = {
+_REQUIRED_FIELDS: Mapping[type, dict[str, Any]] = {
     records.ScopeRecord: {**_STAMPS, "kind": "project", "parent": "platform"},
     records.ComputeResourceRecord: {**_STAMPS, "scope": "platform"},
     records.TemplateRecord: {**_STAMPS, "scope": "platform"},
@@ -78,7 +78,7 @@ _NEEDED: Mapping[type, dict[str, Any]] = {
     records.SettingsRecord: _STAMPS,
 }
 # Further unique fields, derived from the id.
-_OWN: Mapping[type, tuple[str, ...]] = {
+_UNIQUE_FIELDS: Mapping[type, tuple[str, ...]] = {
     records.ScopeRecord: ("name", "scope"),
     records.ComputeResourceRecord: ("name",),
     records.TemplateRecord: ("name",),
@@ -96,19 +96,21 @@ PARTS = (
     *(records.PlanRecord, records.EventRecord, records.OutcomeRecord, records.AttemptRecord),
     *(records.RunFileRecord, records.FilePartRecord),
 )
-KINDS = tuple(kind for kind in _NEEDED if kind not in PARTS)
+KINDS = tuple(kind for kind in _REQUIRED_FIELDS if kind not in PARTS)
 NAMES = ("Twin", "zebra", "äpfel", "TWIN", "50%", "a_b", "Zürich", "twin", "aXb", "日本", "\\", "Äpfel", "it's")
 _TEXTS = ("Zebra", "apple", "Äpfel", "äpfel", "50%", "a_b", "", "APPLE", "\\")
 _WORDS = ("beta", "Alpha", None, "alpha")
 _MOMENTS = (NOW, NOW + timedelta(microseconds=1), NOW - timedelta(days=400), NOW, NOW + timedelta(days=1))
-_SCOPES = ("platform", *PLACES)
+_ALL_SCOPES = ("platform", *SCOPES)
 _REQUIREMENTS: Sequence[records.JSON] = (
     {"resources": {"cpu": {"requests": "500m", "limits": "unlimited"}, "mem": {"requests": "1Gi", "limits": "2Gi"}}},
     {},
     {"resources": {"cpu": {"requests": "2", "limits": "4"}, "gpu": {"devices": 2, "memory": {"request": "50%"}}}},
     {"resources": {"mem": {"requests": "1024Mi", "limits": "unlimited"}, "gpu": {"devices": 0}}},
     {"resources": {"gpu": {"devices": 1, "memory": {"limit": "10Gi"}}, "cpu": {"requests": "500m"}}},
-    {"resources": {"mem": {"limits": "7Ei"}, "cpu": {"limits": "9223372036854775807"}}},  # what a column just holds
+    {
+        "resources": {"mem": {"limits": "7Ei"}, "cpu": {"limits": "9223372036854775807"}}
+    },  # the largest value of a column
 )
 _STAMPED: Mapping[str, Sequence[Any]] = {
     "created_by": _TEXTS,
@@ -121,7 +123,7 @@ _ASSET: Mapping[str, Sequence[Any]] = {
     **_STAMPED,
     "name": NAMES,
     "description": _TEXTS,
-    "scope": _SCOPES,
+    "scope": _ALL_SCOPES,
     "cluster": (None, "cluster/main"),
     "requirements": _REQUIREMENTS,
     "archived": (False, True, False),
@@ -129,14 +131,14 @@ _ASSET: Mapping[str, Sequence[Any]] = {
     "managed_by": _WORDS,
 }
 _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
-    records.ScopeRecord: {**_STAMPED, "name": NAMES, "parent": _SCOPES, "managed_by": _WORDS},
+    records.ScopeRecord: {**_STAMPED, "name": NAMES, "parent": _ALL_SCOPES, "managed_by": _WORDS},
     records.ComputeResourceRecord: _ASSET,
     records.TemplateRecord: {**_ASSET, "compute_resource": (NAMES[0], None, "gone", NAMES[1], NAMES[0])},
     records.PolicyRecord: {**_STAMPED, "managed_by": _WORDS},
-    records.SecretRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES},
-    records.VolumeRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES, "storage_class": _WORDS},
-    records.FunctionRecord: {**_STAMPED, "name": _TEXTS, "scope": _SCOPES, "kind": ("python", "container")},
-    records.GrantRecord: {**_STAMPED, "subject": _TEXTS, "role": ("admin", "member"), "scope": _SCOPES},
+    records.SecretRecord: {**_STAMPED, "name": _TEXTS, "scope": _ALL_SCOPES},
+    records.VolumeRecord: {**_STAMPED, "name": _TEXTS, "scope": _ALL_SCOPES, "storage_class": _WORDS},
+    records.FunctionRecord: {**_STAMPED, "name": _TEXTS, "scope": _ALL_SCOPES, "kind": ("python", "container")},
+    records.GrantRecord: {**_STAMPED, "subject": _TEXTS, "role": ("admin", "member"), "scope": _ALL_SCOPES},
     records.TokenRecord: {
         **_STAMPED,
         "name": _TEXTS,
@@ -147,7 +149,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
     },
     records.RunRecord: {
         **_STAMPED,
-        "scope": _SCOPES,
+        "scope": _ALL_SCOPES,
         "function": _TEXTS,
         "action": ("job", "serve"),
         "state": ("queued", "running", "completed"),
@@ -164,7 +166,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
     records.ScheduleRecord: {
         **_STAMPED,
         "name": _TEXTS,
-        "scope": _SCOPES,
+        "scope": _ALL_SCOPES,
         "function": _TEXTS,
         "paused": (False, True),
         "next_at": (None, *_MOMENTS),
@@ -177,7 +179,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "kind": ("run", "place"),
         "name": _TEXTS,
         "object_id": ("a", "b", "B"),
-        "scope": ("project/gone", *_SCOPES),
+        "scope": ("project/gone", *_ALL_SCOPES),
         "address": ("::1", "10.0.0.1"),
         "request_id": ("r1", "R1", "r0"),
     },
@@ -185,29 +187,29 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
 
 
 def make(kind: type[Kind], id: str, /, **fields: Any) -> Kind:
-    """A record of a kind, with what a test does not care about."""
-    return kind(**{"id": id, **dict.fromkeys(_OWN.get(kind, ()), id), **_NEEDED[kind], **fields})
+    """A record of a kind, with defaults for all other fields."""
+    return kind(**{"id": id, **dict.fromkeys(_UNIQUE_FIELDS.get(kind, ()), id), **_REQUIRED_FIELDS[kind], **fields})
 
 
-def make_places() -> Iterator[records.ScopeRecord]:
-    """The platform, and a place of every kind below it."""
+def make_scopes() -> Iterator[records.ScopeRecord]:
+    """The platform, and scopes of every kind in it."""
     parent = None
-    for number, scope in enumerate(("platform", *PLACES)):
+    for number, scope in enumerate(("platform", *SCOPES)):
         kind, _, name = scope.partition("/")
         yield make(records.ScopeRecord, f"place-{number}", kind=kind, name=name or kind, scope=scope, parent=parent)
         parent = scope if kind != "project" else parent
 
 
-def keep(store: Store, *kept: Any) -> None:
+def add_records(store: Store, *records_to_add: Any) -> None:
     """Add records to a store."""
     with store.changing("organization", "assets") as tx:
-        for record in kept:
+        for record in records_to_add:
             tx.add(record)
 
 
 def make_world() -> Iterator[Any]:
-    """Records of every listed kind, places first. Values repeat out of step, so that most pairs of them occur."""
-    yield from make_places()
+    """Records of every listed kind, scopes first. Values repeat with different periods, so that most pairs occur."""
+    yield from make_scopes()
     for kind, varied in _VARIED.items():
         for number, name in enumerate(NAMES):
             fields = {field: values[number % len(values)] for field, values in varied.items()}

@@ -13,69 +13,71 @@ from fairlead.errors import Changed, Conflict
 from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord, SettingsRecord, VolumeRecord
 from fairlead.ports import Generation
-from tests.contracts.samples import keep, make, make_places
+from tests.contracts.samples import add_records, make, make_scopes
 
 pytestmark = pytest.mark.every_store
 
 Result = TypeVar("Result")
 
-SECONDS = 20  # nothing here takes one; a deadlock fails the test instead of hanging it
+SECONDS = 20  # a timeout: a deadlock fails the test instead of hanging it
 WRITERS = 8
 CHANGES = 25
 
 
 @pytest.fixture
-def kept(database_store: DatabaseStore) -> DatabaseStore:
-    """A store on a database, with the platform and a few places."""
-    keep(database_store, *make_places())
+def filled_store(database_store: DatabaseStore) -> DatabaseStore:
+    """A database store with the platform and a few scopes."""
+    add_records(database_store, *make_scopes())
     return database_store
 
 
-def test_of_two_who_save_the_same_revision_one_wins(kept: DatabaseStore) -> None:
+def test_one_of_two_saves_of_the_same_revision_succeeds(filled_store: DatabaseStore) -> None:
     volume = make(VolumeRecord, "v1")
-    keep(kept, volume)
-    together = threading.Barrier(2)
+    add_records(filled_store, volume)
+    barrier = threading.Barrier(2)
 
     def save(size: str) -> str | None:
-        together.wait(SECONDS)
+        barrier.wait(SECONDS)
         try:
-            with kept.changing("assets") as tx:
+            with filled_store.changing("assets") as tx:
                 tx.save(replace(volume, size=size, revision=2))
         except Changed:
             return None
         return size
 
-    won = [size for size in _at_once(*(lambda size=size: save(size) for size in ("2Gi", "3Gi"))) if size]
-    with kept.reading() as tx:
-        assert [found.size for found in tx.find(VolumeRecord)] == won
+    saved = [size for size in _at_once(*(lambda size=size: save(size) for size in ("2Gi", "3Gi"))) if size]
+    with filled_store.reading() as tx:
+        assert [stored.size for stored in tx.find(VolumeRecord)] == saved
 
 
-def test_of_two_who_save_without_the_lock_on_the_configuration_one_wins(kept: DatabaseStore) -> None:
+def test_one_of_two_saves_without_the_configuration_lock_succeeds(filled_store: DatabaseStore) -> None:
     run = make(RunRecord, "r1")
-    keep(kept, run)
-    together = threading.Barrier(2)
+    add_records(filled_store, run)
+    barrier = threading.Barrier(2)
 
     def save(state: str) -> str | None:
-        together.wait(SECONDS)
+        barrier.wait(SECONDS)
         try:
-            with kept.recording() as tx:
+            with filled_store.recording() as tx:
                 tx.save(replace(run, state=state, revision=2))
         except Changed:
             return None
         return state
 
-    won = [state for state in _at_once(*(lambda state=state: save(state) for state in ("running", "failed"))) if state]
-    with kept.reading() as tx:
-        assert [found.state for found in tx.find(RunRecord)] == won
+    saved = [
+        state for state in _at_once(*(lambda state=state: save(state) for state in ("running", "failed"))) if state
+    ]
+    with filled_store.reading() as tx:
+        assert [stored.state for stored in tx.find(RunRecord)] == saved
 
 
-def test_of_two_who_add_the_same_name_one_wins(kept: DatabaseStore) -> None:
-    together = threading.Barrier(2)
+def test_one_of_two_adds_of_the_same_name_succeeds(filled_store: DatabaseStore) -> None:
+    barrier = threading.Barrier(2)
 
     def add(id: str) -> bool:
-        together.wait(SECONDS)
+        barrier.wait(SECONDS)
         try:
-            with kept.recording() as tx:
+            with filled_store.recording() as tx:
                 tx.add(make(VolumeRecord, id, name="data"))
         except Conflict:
             return False
@@ -84,118 +86,118 @@ def test_of_two_who_add_the_same_name_one_wins(kept: DatabaseStore) -> None:
     assert sorted(_at_once(lambda: add("v1"), lambda: add("v2"))) == [False, True]
 
 
-def test_many_who_change_the_same_lose_nothing(kept: DatabaseStore) -> None:
-    keep(kept, make(SettingsRecord, "settings", defaults={"count": 0}))
+def test_concurrent_changes_lose_no_update(filled_store: DatabaseStore) -> None:
+    add_records(filled_store, make(SettingsRecord, "settings", defaults={"count": 0}))
 
     def count() -> None:
         for _ in range(CHANGES):
-            with kept.changing("organization") as tx:
-                found = tx.get(SettingsRecord, id="settings")
-                assert found is not None
-                counted = {"count": found.defaults["count"] + 1}
-                tx.save(replace(found, defaults=counted, revision=found.revision + 1))
+            with filled_store.changing("organization") as tx:
+                record = tx.get(SettingsRecord, id="settings")
+                assert record is not None
+                defaults = {"count": record.defaults["count"] + 1}
+                tx.save(replace(record, defaults=defaults, revision=record.revision + 1))
 
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         before = tx.generation
     _at_once(*[count] * WRITERS)
-    with kept.reading() as tx:
-        found = tx.get(SettingsRecord, id="settings")
-        assert found is not None
-        assert (found.defaults, found.revision) == ({"count": WRITERS * CHANGES}, WRITERS * CHANGES + 1)
+    with filled_store.reading() as tx:
+        record = tx.get(SettingsRecord, id="settings")
+        assert record is not None
+        assert (record.defaults, record.revision) == ({"count": WRITERS * CHANGES}, WRITERS * CHANGES + 1)
         assert tx.generation == replace(before, organization=before.organization + WRITERS * CHANGES)
 
 
-def test_nobody_sees_half_of_a_change(kept: DatabaseStore) -> None:
+def test_readers_never_see_a_partial_change(filled_store: DatabaseStore) -> None:
     volumes = [make(VolumeRecord, "v1", size="0"), make(VolumeRecord, "v2", size="0")]
-    keep(kept, *volumes)
+    add_records(filled_store, *volumes)
     done = threading.Event()
 
     def write() -> None:
         for number in range(1, CHANGES + 1):
-            with kept.changing("assets") as tx:
+            with filled_store.changing("assets") as tx:
                 for volume in volumes:
                     tx.save(replace(volume, size=str(number), revision=number + 1))
         done.set()
 
     def read() -> list[tuple[Generation, str, str]]:
-        seen = []
+        reads = []
         while not done.is_set():
-            with kept.reading() as tx:
+            with filled_store.reading() as tx:
                 first = tx.get(VolumeRecord, id="v1")
                 second = tx.get(VolumeRecord, id="v2")
                 assert first is not None
                 assert second is not None
-                seen.append((tx.generation, first.size, second.size))
-        return seen
+                reads.append((tx.generation, first.size, second.size))
+        return reads
 
     with ThreadPoolExecutor(3) as threads:
-        looks = [threads.submit(read), threads.submit(read)]
+        readers = [threads.submit(read), threads.submit(read)]
         threads.submit(write).result(SECONDS)
-    seen = [item for look in looks for item in look.result()]
-    assert [item for item in seen if item[1] != item[2]] == []
-    sizes_by_generation = {(generation, size) for generation, size, _ in seen}
+    reads = [item for reader in readers for item in reader.result()]
+    assert [item for item in reads if item[1] != item[2]] == []
+    sizes_by_generation = {(generation, size) for generation, size, _ in reads}
     assert len(sizes_by_generation) == len({generation for generation, _ in sizes_by_generation})
 
 
-def test_while_somebody_records_nobody_changes_the_configuration(kept: DatabaseStore) -> None:
+def test_recording_blocks_changes_of_the_configuration(filled_store: DatabaseStore) -> None:
     def change() -> Generation:
-        with kept.changing("assets") as tx:
+        with filled_store.changing("assets") as tx:
             return tx.generation
 
     with ThreadPoolExecutor(1) as threads:
-        with kept.recording() as tx:
+        with filled_store.recording() as tx:
             changed = threads.submit(change)
             assert _waits(changed)
-            with kept.reading() as look:
-                assert look.generation == tx.generation
+            with filled_store.reading() as reader:
+                assert reader.generation == tx.generation
         assert changed.result(SECONDS) == replace(tx.generation, assets=tx.generation.assets + 1)
 
 
-def test_while_somebody_changes_the_configuration_nobody_records(kept: DatabaseStore) -> None:
+def test_changing_the_configuration_blocks_recording(filled_store: DatabaseStore) -> None:
     def record() -> Generation:
-        with kept.recording() as tx:
+        with filled_store.recording() as tx:
             assert tx.count(VolumeRecord) == 1
             return tx.generation
 
     with ThreadPoolExecutor(1) as threads:
-        with kept.changing("assets") as tx:
+        with filled_store.changing("assets") as tx:
             recorded = threads.submit(record)
             assert _waits(recorded)
             tx.add(make(VolumeRecord, "v1"))
         assert recorded.result(SECONDS) == tx.generation
 
 
-def test_on_postgresql_many_record_at_once(postgresql_store: DatabaseStore) -> None:
-    keep(postgresql_store, *make_places())
-    together = threading.Barrier(3)
+def test_postgresql_allows_concurrent_recording(postgresql_store: DatabaseStore) -> None:
+    add_records(postgresql_store, *make_scopes())
+    barrier = threading.Barrier(3)
 
     def record(id: str) -> None:
         with postgresql_store.recording() as tx:
             tx.add(make(RunRecord, id))
-            together.wait(SECONDS)  # all three transactions are open
+            barrier.wait(SECONDS)  # all three transactions are open
 
     _at_once(*(lambda id=id: record(id) for id in ("r1", "r2", "r3")))
     with postgresql_store.reading() as tx:
         assert tx.count(RunRecord, Condition("active", "=", True)) == 3
 
 
-def test_a_look_does_not_wait_for_a_change(kept: DatabaseStore) -> None:
+def test_reading_does_not_wait_for_a_change(filled_store: DatabaseStore) -> None:
     def look() -> int:
-        with kept.reading() as tx:
+        with filled_store.reading() as tx:
             return tx.count(VolumeRecord)
 
-    with ThreadPoolExecutor(1) as threads, kept.changing("assets") as tx:
+    with ThreadPoolExecutor(1) as threads, filled_store.changing("assets") as tx:
         tx.add(make(VolumeRecord, "v1"))
         assert threads.submit(look).result(SECONDS) == 0
 
 
-def test_a_change_that_fails_lets_the_next_one_through(kept: DatabaseStore) -> None:
+def test_a_failed_change_releases_the_lock(filled_store: DatabaseStore) -> None:
     def fail() -> None:
-        with pytest.raises(KeyError), kept.changing("assets"):
+        with pytest.raises(KeyError), filled_store.changing("assets"):
             raise KeyError
 
     _at_once(*[fail] * WRITERS)
-    keep(kept, make(VolumeRecord, "v1"))
+    add_records(filled_store, make(VolumeRecord, "v1"))
 
 
 def _at_once(*tasks: Callable[[], Result]) -> list[Result]:
@@ -205,7 +207,7 @@ def _at_once(*tasks: Callable[[], Result]) -> list[Result]:
 
 
 def _waits(task: Future[Generation], seconds: float = 0.2) -> bool:
-    """Whether a task is still running after a moment that is long for it."""
+    """Whether a task is still running after a time that is long for it."""
     try:
         task.result(seconds)
     except TimeoutError:

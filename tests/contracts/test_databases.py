@@ -1,4 +1,4 @@
-"""Databases against memory: whatever is asked of a list, both give the same answer."""
+"""Database stores return the same lists as the store in memory."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from fairlead.model.columns import COLUMNS
 from fairlead.model.queries import Condition, Operator, Query
 from fairlead.model.records import RunRecord
 from tests.contracts.memory import MemoryStore
-from tests.contracts.samples import NOW, keep, make_world
+from tests.contracts.samples import NOW, add_records, make_world
 
 pytestmark = pytest.mark.every_store
 
@@ -23,45 +23,49 @@ OPERATORS: dict[str, tuple[Operator, ...]] = {
     "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
     "timestamp": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
 }
-MOST = 3  # values of a column: each costs a query for each operator
-SEARCHED = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")
+MAX_VALUES = 3  # values of a column: each costs a query for each operator
+SEARCH_TEXTS = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")
 EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__name__)
 
 
 @pytest.fixture
 def memory(database_store: DatabaseStore) -> MemoryStore:
-    """Memory with the same records as the database."""
+    """A store in memory with the same records as the database."""
     both = MemoryStore(), database_store
     for store in both:
-        keep(store, *make_world())
+        add_records(store, *make_world())
     return both[0]
 
 
 @EACH_LIST
-def test_every_condition_finds_the_same(database_store: DatabaseStore, memory: MemoryStore, kind: type) -> None:
+def test_conditions_find_the_same_records_as_memory(
+    database_store: DatabaseStore, memory: MemoryStore, kind: type
+) -> None:
     with memory.reading() as expected, database_store.reading() as tx:
         everything: list[Any] = expected.find(kind)
         assert tx.find(kind) == everything
         for column in COLUMNS[kind].values():
-            values = _distinct(column.of(item) for item in everything)[:MOST]
+            values = _distinct(column.of(item) for item in everything)[:MAX_VALUES]
             for operator in OPERATORS[column.kind]:
                 plain = {"contains": values, "until": values}
-                asked = {"in": [tuple(values[::2])], **plain}.get(operator, [None, *values])
-                for condition in (Condition(column.name, operator, value) for value in asked):
+                operands = {"in": [tuple(values[::2])], **plain}.get(operator, [None, *values])
+                for condition in (Condition(column.name, operator, value) for value in operands):
                     assert tx.find(kind, condition) == expected.find(kind, condition), condition
 
 
 @EACH_LIST
-def test_every_search_finds_the_same(database_store: DatabaseStore, memory: MemoryStore, kind: type) -> None:
+def test_searches_find_the_same_records_as_memory(
+    database_store: DatabaseStore, memory: MemoryStore, kind: type
+) -> None:
     with memory.reading() as expected, database_store.reading() as tx:
-        for text in SEARCHED:
+        for text in SEARCH_TEXTS:
             query = Query(search=text, limit=500)
             assert tx.page(kind, query) == expected.page(kind, query), text
             assert tx.count(kind, search=text) == expected.count(kind, search=text)
 
 
 @EACH_LIST
-def test_a_page_of_a_long_list_is_the_same(
+def test_pages_of_long_lists_equal_those_of_memory(
     database_store: DatabaseStore, memory: MemoryStore, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If many records match, the database sorts them; otherwise the store does."""
@@ -78,13 +82,15 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(value for value in values if value is not None))
 
 
-def test_what_changed_of_the_runs_is_found_by_its_time(sqlite_store: DatabaseStore) -> None:
-    told: list[tuple[str, Any]] = []
+def test_changed_runs_are_found_with_an_index(sqlite_store: DatabaseStore) -> None:
+    statements: list[tuple[str, Any]] = []
     since = (Condition("updated_at", ">", NOW),)
     with sqlite_store.reading() as tx:
         connection = tx._connection
-        sa.event.listen(connection, "before_cursor_execute", lambda *said: told.append((said[2], said[3])))
+        sa.event.listen(
+            connection, "before_cursor_execute", lambda *arguments: statements.append((arguments[2], arguments[3]))
+        )
         tx.page(RunRecord, Query(since, sort="updated_at"))
-        statement, values = told[0]
+        statement, values = statements[0]
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
     assert "ix_runs_updated_at" in str(plan)

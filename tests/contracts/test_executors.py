@@ -32,15 +32,15 @@ SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data",
 @pytest.fixture(params=["memory", "local"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """An executor of every kind in turn, without any runs."""
-    made: Bench = MemoryBench()
+    created: Bench = MemoryBench()
     if request.param == "local":
-        made = LocalBench(tmp_path, this_machine())
-    yield made
-    made.close()
+        created = LocalBench(tmp_path, this_machine())
+    yield created
+    created.close()
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
-def test_nothing_is_there_of_a_run_that_was_never_started(bench: Bench) -> None:
+def test_a_run_that_was_never_started_has_no_data(bench: Bench) -> None:
     executor = bench.executor
     for change in (executor.stop, executor.clean_up, executor.delete_run):
         change("none")
@@ -56,107 +56,117 @@ def test_nothing_is_there_of_a_run_that_was_never_started(bench: Bench) -> None:
         executor.find_endpoint("none")
 
 
-def test_what_was_started_is_seen_at_once(bench: Bench) -> None:
-    """Otherwise a run that is stopped at that moment would be taken for one that never was, and go on."""
+def test_a_started_run_is_observed_immediately(bench: Bench) -> None:
+    """Otherwise a run stopped at that moment would look as if it never existed, and continue."""
     bench.start("r1", WAITS)
-    seen = bench.executor.observe("r1")
-    assert seen is not None
-    assert seen.phase in (Phase.PENDING, Phase.STARTING, Phase.RUNNING)
+    observation = bench.executor.observe("r1")
+    assert observation is not None
+    assert observation.phase in (Phase.PENDING, Phase.STARTING, Phase.RUNNING)
     assert bench.executor.list_runs() == ["r1"]
 
 
-def test_a_run_that_returns_has_succeeded_with_what_it_returned(bench: Bench) -> None:
+def test_a_run_that_returns_succeeds_with_its_result(bench: Bench) -> None:
     bench.start("r1", RETURNS)
-    seen = bench.until("r1", *ENDED)
-    assert (seen.phase, seen.exit_code, seen.stopped, seen.error) == (Phase.SUCCEEDED, 0, False, None), seen
-    assert seen.result is not None
-    assert seen.result["value"] == {"n": 7}
-    assert seen.started_at is not None
-    assert seen.finished_at is not None
-    assert seen.started_at <= seen.finished_at
-    assert not bench.measures or seen.usage["mem"] > 0
+    observation = bench.until("r1", *ENDED)
+    assert (observation.phase, observation.exit_code, observation.stopped, observation.error) == (
+        Phase.SUCCEEDED,
+        0,
+        False,
+        None,
+    ), observation
+    assert observation.result is not None
+    assert observation.result["value"] == {"n": 7}
+    assert observation.started_at is not None
+    assert observation.finished_at is not None
+    assert observation.started_at <= observation.finished_at
+    assert not bench.measures or observation.usage["mem"] > 0
 
 
-def test_a_run_that_raises_has_failed_with_what_it_raised(bench: Bench) -> None:
+def test_a_run_that_raises_fails_with_its_error(bench: Bench) -> None:
     bench.start("r1", FAILS)
-    seen = bench.until("r1", *ENDED)
-    assert (seen.phase, seen.reason, seen.exit_code, seen.stopped) == (Phase.FAILED, "ExitCode", 1, False)
-    assert seen.message == "ValueError: bad"
-    assert seen.error is not None
-    assert "ValueError" in seen.error["traceback"]
-    assert seen.result is None
+    observation = bench.until("r1", *ENDED)
+    assert (observation.phase, observation.reason, observation.exit_code, observation.stopped) == (
+        Phase.FAILED,
+        "ExitCode",
+        1,
+        False,
+    )
+    assert observation.message == "ValueError: bad"
+    assert observation.error is not None
+    assert "ValueError" in observation.error["traceback"]
+    assert observation.result is None
 
 
-def test_nothing_starts_twice(bench: Bench) -> None:
-    work = bench.start("r1", RETURNS)
-    bench.executor.start(work)
+def test_start_is_idempotent(bench: Bench) -> None:
+    launch = bench.start("r1", RETURNS)
+    bench.executor.start(launch)
     bench.until("r1", *ENDED)
-    bench.executor.start(work)
+    bench.executor.start(launch)
     bench.executor.clean_up("r1")
-    bench.executor.start(work)
+    bench.executor.start(launch)
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
-    assert read_all(bench.executor, "r1") == bench.said
+    assert read_all(bench.executor, "r1") == bench.output
     with bench.executor.open_file("r1", "model.bin") as file:
         assert file.read() == b"once"
 
 
-def test_nothing_starts_twice_when_the_server_is_another(bench: Bench) -> None:
-    work = bench.start("r1", RETURNS)
+def test_start_is_idempotent_across_servers(bench: Bench) -> None:
+    launch = bench.start("r1", RETURNS)
     other = bench.again()
-    other.start(work)
+    other.start(launch)
     bench.until("r1", *ENDED)
-    bench.again().start(work)
+    bench.again().start(launch)
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
-    assert read_all(other, "r1") == bench.said
-    wait_until(lambda: (seen := other.observe("r1")) is not None and seen.phase is Phase.SUCCEEDED)
+    assert read_all(other, "r1") == bench.output
+    wait_until(lambda: (observation := other.observe("r1")) is not None and observation.phase is Phase.SUCCEEDED)
 
 
-def test_a_run_is_stopped_and_that_is_told_however_often_it_is_said(bench: Bench) -> None:
+def test_stop_is_idempotent_and_observed(bench: Bench) -> None:
     bench.start("r1", WAITS)
     assert bench.until("r1", Phase.RUNNING).phase is Phase.RUNNING
     bench.executor.stop("r1")
     bench.executor.stop("r1")
-    seen = bench.until("r1", *ENDED)
-    assert (seen.phase, seen.stopped) == (Phase.FAILED, True)
+    observation = bench.until("r1", *ENDED)
+    assert (observation.phase, observation.stopped) == (Phase.FAILED, True)
     bench.executor.stop("r1")
-    assert bench.executor.observe("r1") == seen
+    assert bench.executor.observe("r1") == observation
 
 
-def test_a_run_that_is_stopped_while_it_starts_does_not_go_on(bench: Bench) -> None:
-    work = bench.start("r1", RETURNS)
+def test_a_run_stopped_while_starting_does_not_run(bench: Bench) -> None:
+    launch = bench.start("r1", RETURNS)
     bench.executor.stop("r1")
 
     def over() -> bool:
-        seen = bench.executor.observe("r1")
-        return seen is None or (seen.phase is Phase.FAILED and seen.stopped)
+        observation = bench.executor.observe("r1")
+        return observation is None or (observation.phase is Phase.FAILED and observation.stopped)
 
     wait_until(over)
     assert bench.executor.list_files("r1") == []
     wait_until(lambda: not find_holdings(bench.executor))
-    assert work.run_id == "r1"
+    assert launch.run_id == "r1"
 
 
-def test_a_run_that_has_ended_cannot_be_stopped(bench: Bench) -> None:
+def test_stopping_an_ended_run_changes_nothing(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     before = bench.until("r1", *ENDED)
     bench.executor.stop("r1")
     assert bench.executor.observe("r1") == before
 
 
-def test_the_log_is_read_page_by_page_and_complete_at_its_end(bench: Bench) -> None:
+def test_the_log_is_read_in_pages_and_complete_at_its_end(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     bench.until("r1", *ENDED)
-    assert read_all(bench.executor, "r1", max_bytes=1) == bench.said
-    whole = bench.executor.read_log("r1", 0, 1 << 20)
-    assert whole.complete
-    assert whole.entries[-1].end == whole.cursor
+    assert read_all(bench.executor, "r1", max_bytes=1) == bench.output
+    complete = bench.executor.read_log("r1", 0, 1 << 20)
+    assert complete.complete
+    assert complete.entries[-1].end == complete.cursor
     first = bench.executor.read_log("r1", 0, 1)
-    assert (first.complete, first.entries) == (False, whole.entries[:1])
-    assert bench.executor.read_log("r1", first.cursor, 1 << 20).entries == whole.entries[1:]
-    assert bench.executor.read_log("r1", whole.cursor, 100) == type(whole)([], whole.cursor, complete=True)
+    assert (first.complete, first.entries) == (False, complete.entries[:1])
+    assert bench.executor.read_log("r1", first.cursor, 1 << 20).entries == complete.entries[1:]
+    assert bench.executor.read_log("r1", complete.cursor, 100) == type(complete)([], complete.cursor, complete=True)
 
 
-def test_the_log_of_a_run_that_goes_on_is_not_complete(bench: Bench) -> None:
+def test_the_log_of_a_running_run_is_not_complete(bench: Bench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     wait_until(lambda: bool(bench.executor.read_log("r1", 0, 100).entries))
@@ -166,14 +176,14 @@ def test_the_log_of_a_run_that_goes_on_is_not_complete(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("cursor", [-1, 1 << 40])
-def test_a_cursor_that_no_page_gave_out_is_refused(bench: Bench, cursor: int) -> None:
+def test_invalid_cursors_are_rejected(bench: Bench, cursor: int) -> None:
     bench.start("r1", RETURNS)
     bench.until("r1", *ENDED)
     with pytest.raises(ValueError, match="log"):
         bench.executor.read_log("r1", cursor, 100)
 
 
-def test_the_files_that_a_run_left_are_listed_and_read(bench: Bench) -> None:
+def test_output_files_are_listed_and_read(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     bench.until("r1", *ENDED)
     assert [(file.path, file.size) for file in bench.executor.list_files("r1")] == [
@@ -187,7 +197,7 @@ def test_the_files_that_a_run_left_are_listed_and_read(bench: Bench) -> None:
             bench.executor.open_file("r1", path)
 
 
-def test_what_is_tidied_keeps_how_it_ended_and_its_log_and_files(bench: Bench) -> None:
+def test_clean_up_keeps_outcome_log_and_files(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     before = bench.until("r1", *ENDED)
     files, log = bench.executor.list_files("r1"), read_all(bench.executor, "r1")
@@ -200,11 +210,11 @@ def test_what_is_tidied_keeps_how_it_ended_and_its_log_and_files(bench: Bench) -
     assert bench.executor.read_usage("r1") == usage
 
 
-def test_what_is_forgotten_leaves_nothing(bench: Bench) -> None:
+def test_deleting_a_run_removes_all_its_data(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     bench.start("r2", FAILS)
     bench.until("r1", *ENDED)
-    kept = bench.until("r2", *ENDED)
+    other = bench.until("r2", *ENDED)
     for _ in range(2):
         bench.executor.delete_run("r1")
     assert bench.executor.observe("r1") is None
@@ -212,15 +222,15 @@ def test_what_is_forgotten_leaves_nothing(bench: Bench) -> None:
     assert bench.executor.list_files("r1") == []
     with pytest.raises(NotFound):
         bench.executor.read_log("r1", 0, 100)
-    assert bench.executor.observe("r2") == kept
+    assert bench.executor.observe("r2") == other
 
 
-def test_a_run_holds_what_it_asked_for_until_it_has_ended(bench: Bench) -> None:
+def test_a_run_holds_its_resources_until_it_ends(bench: Bench) -> None:
     assert not find_holdings(bench.executor)
-    work = bench.start("r1", WAITS, resources={"cpu": "500m", "mem": "64Mi"})
+    launch = bench.start("r1", WAITS, resources={"cpu": "500m", "mem": "64Mi"})
     wait_until(lambda: bool(find_holdings(bench.executor)))
     (holding,) = find_holdings(bench.executor)
-    assert (holding.run_id, holding.name, holding.project) == ("r1", work.name, "forest")
+    assert (holding.run_id, holding.name, holding.project) == ("r1", launch.name, "forest")
     assert holding.amounts == make_amounts(cpu="500m", mem="64Mi", pods=1)
     bench.until("r1", Phase.RUNNING)
     bench.executor.stop("r1")
@@ -228,7 +238,7 @@ def test_a_run_holds_what_it_asked_for_until_it_has_ended(bench: Bench) -> None:
     wait_until(lambda: not find_holdings(bench.executor))
 
 
-def test_tries_of_a_run_are_apart_and_what_the_last_one_holds_is_held_by_the_run(bench: Bench) -> None:
+def test_attempts_of_a_run_are_separate_and_share_its_run_id(bench: Bench) -> None:
     bench.start("r1", FAILS)
     first = bench.until("r1", *ENDED)
     bench.start("r1-2", WAITS, resources={"cpu": 1})
@@ -239,18 +249,18 @@ def test_tries_of_a_run_are_apart_and_what_the_last_one_holds_is_held_by_the_run
     wait_until(lambda: read_all(bench.executor, "r1-2")["stdout"] == b"up\n")
     assert b"up" not in read_all(bench.executor, "r1")["stdout"]
     bench.executor.delete_run("r1")
-    seen = bench.executor.observe("r1-2")
-    assert seen is not None
-    assert seen.phase is Phase.RUNNING
+    observation = bench.executor.observe("r1-2")
+    assert observation is not None
+    assert observation.phase is Phase.RUNNING
 
 
-def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench) -> None:
+def test_another_executor_on_the_same_machine_takes_over_runs(bench: Bench) -> None:
     bench.start("r1", WAITS, resources={"cpu": 1})
     bench.until("r1", Phase.RUNNING)
     other = bench.again()
-    seen = other.observe("r1")
-    assert seen is not None
-    assert seen.phase is Phase.RUNNING
+    observation = other.observe("r1")
+    assert observation is not None
+    assert observation.phase is Phase.RUNNING
     assert [holding.run_id for holding in find_holdings(other)] == ["r1"]
     wait_until(lambda: read_all(other, "r1")["stdout"] == b"up\n")
     other.stop("r1")
@@ -262,22 +272,22 @@ def test_another_executor_on_the_same_machine_takes_over_what_runs(bench: Bench)
 
 def test_another_executor_sees_how_a_run_ended(bench: Bench) -> None:
     bench.start("r1", RETURNS)
-    seen = bench.until("r1", *ENDED)
+    observation = bench.until("r1", *ENDED)
     other = bench.again()
-    assert other.observe("r1") == seen
+    assert other.observe("r1") == observation
     wait_until(lambda: not find_holdings(other))
 
 
-def test_what_keeps_a_run_from_starting_is_seen(bench: Bench) -> None:
+def test_start_failures_are_observed(bench: Bench) -> None:
     bench.start("r1", RETURNS, volumes=[SHARED])
-    seen = bench.until("r1", *ENDED)
-    assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "StartFailed", False)
-    assert "sets" in seen.message
+    observation = bench.until("r1", *ENDED)
+    assert (observation.phase, observation.reason, observation.stopped) == (Phase.FAILED, "StartFailed", False)
+    assert "sets" in observation.message
     assert bench.executor.read_log("r1", 0, 100).complete
     wait_until(lambda: not find_holdings(bench.executor))
 
 
-def test_a_shared_volume_is_there_until_it_is_removed(bench: Bench) -> None:
+def test_a_shared_volume_exists_until_it_is_removed(bench: Bench) -> None:
     assert bench.executor.list_volumes() == []
     bench.start("r1", RETURNS, volumes=[SHARED], shared={"sets": "v1"})
     bench.until("r1", *ENDED)
@@ -288,20 +298,20 @@ def test_a_shared_volume_is_there_until_it_is_removed(bench: Bench) -> None:
     assert bench.executor.list_volumes() == []
 
 
-def test_what_serves_nothing_cannot_be_reached(bench: Bench) -> None:
+def test_a_job_has_no_endpoint(bench: Bench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     with pytest.raises(NotFound):
         bench.executor.find_endpoint("r1")
 
 
-def test_what_serves_is_ready_once_it_can_be_reached_until_it_is_stopped(bench: Bench) -> None:
+def test_a_served_run_has_an_endpoint_until_it_is_stopped(bench: Bench) -> None:
     bench.start("r1", SERVES, action="serve")
     with contextlib.suppress(Unavailable):
         bench.executor.find_endpoint("r1")
-    seen = bench.until("r1", Phase.RUNNING)
-    assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
-    assert seen.started_at is not None
+    observation = bench.until("r1", Phase.RUNNING)
+    assert (observation.phase, observation.reason) == (Phase.RUNNING, "Ready")
+    assert observation.started_at is not None
     assert bench.executor.find_endpoint("r1").url.startswith("http")
     bench.executor.stop("r1")
     wait_until(lambda: (ended := bench.executor.observe("r1")) is not None and ended.stopped, seconds=60)
@@ -310,22 +320,22 @@ def test_what_serves_is_ready_once_it_can_be_reached_until_it_is_stopped(bench: 
 
 
 def test_secrets_are_not_in_the_log(bench: Bench) -> None:
-    tells = "import os\ndef main():\n    print(os.environ['TOKEN'])\n    print(os.environ['TOKEN'][:3])\n"
-    bench.start("r1", tells, secrets={"TOKEN": "hunter2"})
+    program = "import os\ndef main():\n    print(os.environ['TOKEN'])\n    print(os.environ['TOKEN'][:3])\n"
+    bench.start("r1", program, secrets={"TOKEN": "hunter2"})
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
     log = read_all(bench.executor, "r1")
     assert b"***" in log["stdout"]
     assert b"hunter2" not in b"".join(log.values())
 
 
-def test_what_is_there_is_told_in_words(bench: Bench) -> None:
+def test_checks_have_messages_and_hints(bench: Bench) -> None:
     checks = bench.executor.check(["forest"])
     assert "ok" in [check.state for check in checks]
     assert [check for check in checks if not check.message or (check.state != "ok" and not check.hint)] == []
 
 
 def clean_up(executor: Executor, run_id: str) -> bool:
-    """Whether all is tidied up after a run: an executor raises `Unavailable` as long as the log is still being read."""
+    """Whether clean-up is done: an executor raises `Unavailable` while the log is still being read."""
     try:
         executor.clean_up(run_id)
     except Unavailable:

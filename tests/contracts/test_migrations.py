@@ -1,4 +1,4 @@
-"""Migrations: from nothing to the tables that the code means, with the data that was there, and once."""
+"""Migrations: from an empty database to the tables of the code, with existing data, and only once."""
 
 import contextlib
 import sqlite3
@@ -31,7 +31,7 @@ pytestmark = [
 FIRST = "0001"
 RENAMING = "fairlead.adapters.database.migrations.versions.0009_standard_names"
 VALUES: dict[type, Any] = {
-    str: "platform",  # also the one place that everything is at
+    str: "platform",  # also the only scope
     int: 1,
     bool: True,
     bytes: b"\x00\xff",
@@ -50,11 +50,11 @@ def empty(empty_url: str) -> Iterator[sa.Engine]:
     store.close()
 
 
-def test_the_newest_migration_is_the_one_that_the_code_needs() -> None:
+def test_the_newest_migration_is_the_required_one() -> None:
     assert ScriptDirectory(str(FOLDER)).get_heads() == [HEAD]
 
 
-def test_an_empty_database_is_brought_to_what_the_code_needs(empty: sa.Engine, empty_url: str) -> None:
+def test_an_empty_database_is_migrated(empty: sa.Engine, empty_url: str) -> None:
     assert current_revision(empty) is None
     migrate(empty)
     assert current_revision(empty) == HEAD
@@ -65,22 +65,22 @@ def test_an_empty_database_is_brought_to_what_the_code_needs(empty: sa.Engine, e
     store.close()
 
 
-def test_migrations_make_the_tables_that_the_code_means(empty: sa.Engine, tmp_path: Path) -> None:
+def test_migrations_create_the_tables_of_the_code(empty: sa.Engine, tmp_path: Path) -> None:
     migrate(empty)
-    made = _describe(empty)
-    meant = _describe_meant(empty, tmp_path)
-    assert made.keys() == meant.keys()
-    for table in meant:
-        assert made[table] == meant[table], table
+    actual = _describe(empty)
+    expected = _describe_expected(empty, tmp_path)
+    assert actual.keys() == expected.keys()
+    for table in expected:
+        assert actual[table] == expected[table], table
 
 
-def test_every_row_is_still_there_after_all_migrations(empty: sa.Engine) -> None:
+def test_migrations_keep_all_rows(empty: sa.Engine) -> None:
     migrate(empty, FIRST)
     assert current_revision(empty) == FIRST
     tables = _reflect(empty).sorted_tables
     with empty.begin() as connection:
         for table in tables:
-            if table.name not in ("alembic_version", "generations"):  # which have their one row
+            if table.name not in ("alembic_version", "generations"):  # they already have a row
                 connection.execute(sa.insert(table), _make_row(table))
     before = {table.name: _rows(empty, table) for table in tables if table.name != "alembic_version"}
     assert {name: len(rows) for name, rows in before.items()} == dict.fromkeys(before, 1)
@@ -93,7 +93,7 @@ def test_every_row_is_still_there_after_all_migrations(empty: sa.Engine) -> None
         assert stored == expected
 
 
-def test_runs_that_were_kept_before_say_what_they_hold(empty: sa.Engine) -> None:
+def test_a_migration_computes_resources_of_existing_runs(empty: sa.Engine) -> None:
     migrate(empty, "0003")
     tables = _reflect(empty).tables
     amounts = {
@@ -111,22 +111,27 @@ def test_runs_that_were_kept_before_say_what_they_hold(empty: sa.Engine) -> None
     }
     with empty.begin() as connection:
         connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
-        for name, said in plans.items():
+        for name, plan_settings in plans.items():
             row = _make_row(tables["runs"]) | {"id": name, "live": name != "ended"}
             connection.execute(sa.insert(tables["runs"]), row)
-            connection.execute(sa.insert(tables["plans"]), {"id": name, "request": {}, "plan": {"settings": said}})
+            connection.execute(
+                sa.insert(tables["plans"]), {"id": name, "request": {}, "plan": {"settings": plan_settings}}
+            )
     migrate(empty)
     runs = {row["id"]: row for row in _rows(empty, _reflect(empty).tables["runs"])}
-    held = {name: (row["gpus"], row["cpu_millicores"], row["mem_bytes"]) for name, row in runs.items()}
-    assert held == {"live": (6, 1500, 3 * 2**30), "ended": (0, 0, 0), "small": (0, 0, 0), "huge": (0, 0, 2**63 - 1)}
+    resources = {name: (row["gpus"], row["cpu_millicores"], row["mem_bytes"]) for name, row in runs.items()}
+    assert resources == {
+        "live": (6, 1500, 3 * 2**30),
+        "ended": (0, 0, 0),
+        "small": (0, 0, 0),
+        "huge": (0, 0, 2**63 - 1),
+    }
 
 
-def test_functions_of_runs_that_were_kept_before_are_kept_as_they_were_last_run(
-    empty: sa.Engine, empty_url: str
-) -> None:
+def test_a_migration_creates_functions_of_existing_runs(empty: sa.Engine, empty_url: str) -> None:
     migrate(empty, "0006")
     tables = _reflect(empty).tables
-    said = {
+    runs = {
         "1": ("train", {"name": "train", "command": ["old"]}),
         "2": ("train", {"name": "train", "command": ["new"]}),
         "3": ("named", {"name": "named"}),
@@ -134,55 +139,55 @@ def test_functions_of_runs_that_were_kept_before_are_kept_as_they_were_last_run(
     }
     with empty.begin() as connection:
         connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
-        for run_id, (name, function) in said.items():
+        for run_id, (name, function) in runs.items():
             connection.execute(sa.insert(tables["runs"]), _make_row(tables["runs"]) | {"id": run_id, "function": name})
             plan = {"id": run_id, "request": {"function": function}, "plan": {"settings": []}}
             connection.execute(sa.insert(tables["plans"]), plan)
     migrate(empty)
     with contextlib.closing(DatabaseStore(empty_url)) as store, store.reading() as tx:
-        kept = {function.name: function for function in tx.find(FunctionRecord)}
-    contents = {name: (function.kind, function.content) for name, function in kept.items()}
+        functions = {function.name: function for function in tx.find(FunctionRecord)}
+    contents = {name: (function.kind, function.content) for name, function in functions.items()}
     assert contents == {
         "train": ("python", {"command": ["new"]}),
         "serve": ("container", {"kind": "container", "image": "a:1"}),
     }
-    assert kept["train"].runs == 2
+    assert functions["train"].runs == 2
 
 
 @EACH_LOG
 @pytest.mark.parametrize("statement", ["UPDATE {} SET name = 'b'", "UPDATE {} SET id = id", "DELETE FROM {}"])
-def test_what_is_append_only_refuses_to_change(database_store: DatabaseStore, table: str, statement: str) -> None:
-    _expect_refusal(database_store.engine, table, statement)
+def test_append_only_tables_cannot_be_changed(database_store: DatabaseStore, table: str, statement: str) -> None:
+    _check_rejected(database_store.engine, table, statement)
 
 
 @EACH_LOG
-def test_what_is_append_only_cannot_be_emptied(postgresql_store: DatabaseStore, table: str) -> None:
-    _expect_refusal(postgresql_store.engine, table, "TRUNCATE {}")
+def test_append_only_tables_cannot_be_truncated(postgresql_store: DatabaseStore, table: str) -> None:
+    _check_rejected(postgresql_store.engine, table, "TRUNCATE {}")
 
 
 @EACH_LOG
-def test_what_is_append_only_cannot_be_replaced(sqlite_store: DatabaseStore, table: str) -> None:
-    _expect_refusal(sqlite_store.engine, table, "INSERT OR REPLACE INTO {0} SELECT * FROM {0}")
+def test_rows_of_append_only_tables_cannot_be_replaced(sqlite_store: DatabaseStore, table: str) -> None:
+    _check_rejected(sqlite_store.engine, table, "INSERT OR REPLACE INTO {0} SELECT * FROM {0}")
 
 
-def test_servers_that_start_at_once_migrate_once(empty_url: str) -> None:
-    together = threading.Barrier(2)
+def test_servers_that_start_concurrently_migrate_once(empty_url: str) -> None:
+    barrier = threading.Barrier(2)
 
     def start() -> str | None:
         store = DatabaseStore(empty_url)
-        together.wait(10)
+        barrier.wait(10)
         migrate(store.engine)
-        found = current_revision(store.engine)
+        revision = current_revision(store.engine)
         with store.reading() as tx:
             assert tx.generation == Generation(1, 1)
         store.close()
-        return found
+        return revision
 
     with ThreadPoolExecutor(2) as threads:
         assert [task.result(30) for task in [threads.submit(start), threads.submit(start)]] == [HEAD, HEAD]
 
 
-def test_a_database_that_another_program_writes_for_the_first_time_is_waited_for(tmp_path: Path) -> None:
+def test_a_database_locked_by_another_program_is_waited_for(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "new.db", check_same_thread=False)) as other:
         other.execute("CREATE TABLE t (x)")
         other.execute("INSERT INTO t VALUES (1)")
@@ -194,7 +199,7 @@ def test_a_database_that_another_program_writes_for_the_first_time_is_waited_for
         done.join()
 
 
-def test_a_database_of_a_newer_version_is_refused(empty: sa.Engine) -> None:
+def test_a_database_of_a_newer_version_is_rejected(empty: sa.Engine) -> None:
     migrate(empty)
     with empty.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
@@ -204,7 +209,7 @@ def test_a_database_of_a_newer_version_is_refused(empty: sa.Engine) -> None:
     assert current_revision(empty) == "9999"
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(empty: sa.Engine) -> None:
+def test_a_failed_migration_is_rolled_back(empty: sa.Engine) -> None:
     def fail(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
         assert not statement.startswith("INSERT INTO generations")
 
@@ -217,7 +222,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty: sa.Engine) -> None:
     assert current_revision(empty) == HEAD
 
 
-def _expect_refusal(engine: sa.Engine, name: str, statement: str) -> None:
+def _check_rejected(engine: sa.Engine, name: str, statement: str) -> None:
     table = _reflect(engine).tables[name]
     with engine.begin() as connection:
         connection.execute(sa.insert(table), _make_row(table))
@@ -228,7 +233,7 @@ def _expect_refusal(engine: sa.Engine, name: str, statement: str) -> None:
 
 
 def _make_row(table: sa.Table) -> dict[str, Any]:
-    """A value in every column; a place has no parent, so that it can be the first."""
+    """A value in every column. A scope has no parent, so that it can be the first."""
     return {
         column.name: None
         if any(key.column.table is table for key in column.foreign_keys)
@@ -243,27 +248,27 @@ def _rows(engine: sa.Engine, table: sa.Table) -> list[dict[str, Any]]:
 
 
 def _reflect(engine: sa.Engine) -> sa.MetaData:
-    found = sa.MetaData()
-    found.reflect(engine)
-    return found
+    reflected = sa.MetaData()
+    reflected.reflect(engine)
+    return reflected
 
 
-def _describe_meant(engine: sa.Engine, folder: Path) -> dict[str, Any]:
-    """The tables as the code means them, made in an empty database of the same kind."""
+def _describe_expected(engine: sa.Engine, folder: Path) -> dict[str, Any]:
+    """The tables of the code, created in an empty database of the same kind."""
     if engine.dialect.name == "postgresql":
         with engine.begin() as connection:
             connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         metadata.create_all(engine)
         return _describe(engine)
-    meant = sa.create_engine(f"sqlite:///{folder / 'meant.db'}")
-    metadata.create_all(meant)
-    described = _describe(meant)
-    meant.dispose()
+    expected = sa.create_engine(f"sqlite:///{folder / 'meant.db'}")
+    metadata.create_all(expected)
+    described = _describe(expected)
+    expected.dispose()
     return described
 
 
 def _describe(engine: sa.Engine) -> dict[str, Any]:
-    """Everything about the tables but the order of their columns."""
+    """All properties of the tables except the order of their columns."""
     inspector = sa.inspect(engine)
     if engine.dialect.name == "postgresql":
         indexes = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'"

@@ -1,4 +1,4 @@
-"""Files of runs in any store: kept whole, listed without their contents, read in parts, and gone with their run."""
+"""Files of runs in stores: saved, listed without contents, read in ranges, and deleted with their run."""
 
 import io
 import os
@@ -13,7 +13,7 @@ from fairlead.errors import Conflict, NotFound
 from fairlead.model.records import FilePartRecord, RunFileRecord, RunRecord
 from fairlead.ports import Store
 from fairlead.run_files import PART_BYTES
-from tests.contracts.samples import NOW, keep, make, make_places
+from tests.contracts.samples import NOW, add_records, make, make_scopes
 
 pytestmark = pytest.mark.every_store
 
@@ -21,14 +21,14 @@ SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES]
 
 
 @pytest.fixture
-def files(kept: Store) -> Store:
+def files(filled_store: Store) -> Store:
     """A store with two runs; the id of one is a prefix of the other."""
-    keep(kept, make(RunRecord, "r1"), make(RunRecord, "r10"))
-    return kept
+    add_records(filled_store, make(RunRecord, "r1"), make(RunRecord, "r10"))
+    return filled_store
 
 
 def save(store: Store, path: str, content: bytes, run_id: str = "r1") -> RunFileRecord:
-    """Keep a file."""
+    """Save a file."""
     with store.recording() as tx:
         return run_files.save_file(tx, run_id, path, content, NOW)
 
@@ -40,7 +40,7 @@ def paths(store: Store, run_id: str = "r1", under: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_file_comes_back_as_it_was_given(files: Store, size: int) -> None:
+def test_files_round_trip(files: Store, size: int) -> None:
     content = os.urandom(size)
     record = save(files, "output/a", content)
     assert record == RunFileRecord(id="r1/output/a", run_id="r1", path="output/a", size=size, modified_at=NOW)
@@ -58,7 +58,7 @@ def test_a_file_comes_back_as_it_was_given(files: Store, size: int) -> None:
         assert b"".join(iter(lambda: opened.read(300_001), b"")) == content
 
 
-def test_a_file_is_kept_from_what_can_be_read_as_well(files: Store) -> None:
+def test_a_file_is_saved_from_a_stream(files: Store) -> None:
     source = io.BytesIO(b"before and after")
     source.read(7)
     with files.recording() as tx:
@@ -68,7 +68,7 @@ def test_a_file_is_kept_from_what_can_be_read_as_well(files: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "most"),
+    ("start", "max_bytes"),
     [
         (0, 0),
         (0, 10),
@@ -80,14 +80,14 @@ def test_a_file_is_kept_from_what_can_be_read_as_well(files: Store) -> None:
         (0, 9 * PART_BYTES),
     ],
 )
-def test_part_of_a_file_is_read_wherever_it_lies(files: Store, start: int, most: int) -> None:
+def test_ranges_of_a_file_are_read(files: Store, start: int, max_bytes: int) -> None:
     content = os.urandom(2 * PART_BYTES + 10)
     save(files, "log", content)
     with files.reading() as tx:
-        assert run_files.load_range(tx, "r1", "log", start, most) == content[start : start + most]
+        assert run_files.load_range(tx, "r1", "log", start, max_bytes) == content[start : start + max_bytes]
 
 
-def test_beyond_the_end_there_is_nothing(files: Store) -> None:
+def test_ranges_beyond_the_end_are_empty(files: Store) -> None:
     save(files, "log", b"x" * PART_BYTES)
     with files.reading() as tx:
         assert run_files.load_range(tx, "r1", "log", PART_BYTES, 10) == b""
@@ -99,7 +99,7 @@ def test_beyond_the_end_there_is_nothing(files: Store) -> None:
         run_files.open_file(files, "r1", "output/gone")
 
 
-def test_a_file_takes_the_place_of_one_of_its_path(files: Store) -> None:
+def test_saving_a_file_replaces_the_one_at_its_path(files: Store) -> None:
     save(files, "output/a", b"x" * (3 * PART_BYTES))
     with files.recording() as tx:
         run_files.save_file(tx, "r1", "output/a", b"short", NOW + timedelta(hours=1))
@@ -109,7 +109,7 @@ def test_a_file_takes_the_place_of_one_of_its_path(files: Store) -> None:
         assert run_files.measure_files(tx, "r1") == (1, 5)
 
 
-def test_files_are_listed_by_the_beginning_of_their_paths(files: Store) -> None:
+def test_files_are_listed_by_path_prefix(files: Store) -> None:
     for path in ("output/b", "log", "output/a/é", "output/a", "usage.json", "output", "output0", "output-x"):
         save(files, path, b"12")
     save(files, "output/theirs", b"123", "r10")
@@ -124,7 +124,7 @@ def test_files_are_listed_by_the_beginning_of_their_paths(files: Store) -> None:
         assert run_files.measure_files(tx, "r2") == (0, 0)
 
 
-def test_files_are_removed_by_the_beginning_of_their_paths(files: Store) -> None:
+def test_files_are_removed_by_path_prefix(files: Store) -> None:
     for path in ("output/b", "log", "output/a"):
         save(files, path, b"12")
     save(files, "log", b"123", "r10")
@@ -138,7 +138,7 @@ def test_files_are_removed_by_the_beginning_of_their_paths(files: Store) -> None
         assert run_files.load_file(tx, "r10", "log") == b"123"
 
 
-def test_files_go_with_their_run(files: Store) -> None:
+def test_files_are_deleted_with_their_run(files: Store) -> None:
     save(files, "log", b"1")
     save(files, "log", b"2", "r10")
     with files.recording() as tx:
@@ -148,12 +148,12 @@ def test_files_go_with_their_run(files: Store) -> None:
         assert [part.content for part in tx.find(FilePartRecord)] == [b"2"]
 
 
-def test_a_file_of_no_run_is_refused(files: Store) -> None:
+def test_a_file_of_a_missing_run_is_rejected(files: Store) -> None:
     with pytest.raises(Conflict):
         save(files, "log", b"", "gone")
 
 
-def test_a_file_that_goes_while_it_is_read_is_no_shorter_file(files: Store) -> None:
+def test_a_file_deleted_while_it_is_read_is_an_error(files: Store) -> None:
     save(files, "log", os.urandom(3 * PART_BYTES))
     with run_files.open_file(files, "r1", "log") as opened:
         opened.read(10)
@@ -163,13 +163,13 @@ def test_a_file_that_goes_while_it_is_read_is_no_shorter_file(files: Store) -> N
             opened.read()
 
 
-def test_a_list_reads_no_contents(database_store: DatabaseStore) -> None:
-    keep(database_store, *make_places(), make(RunRecord, "r1"))
+def test_listing_files_reads_no_contents(database_store: DatabaseStore) -> None:
+    add_records(database_store, *make_scopes(), make(RunRecord, "r1"))
     save(database_store, "log", b"secret")
-    asked: list[str] = []
-    sa.event.listen(database_store.engine, "before_cursor_execute", lambda _c, _cu, text, *_: asked.append(text))
+    statements: list[str] = []
+    sa.event.listen(database_store.engine, "before_cursor_execute", lambda _c, _cu, text, *_: statements.append(text))
     with database_store.recording() as tx:
         run_files.list_files(tx, "r1")
         run_files.measure_files(tx, "r1")
-    assert asked
-    assert [text for text in asked if "file_parts" in text] == []
+    assert statements
+    assert [text for text in statements if "file_parts" in text] == []

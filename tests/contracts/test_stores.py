@@ -29,24 +29,24 @@ from fairlead.model.records import (
 )
 from fairlead.ports import ConfigPart, Generation, Store
 from tests.contracts.memory import REFERENCES, UNIQUE
-from tests.contracts.samples import KINDS, NOW, PARTS, PLACES, keep, make
+from tests.contracts.samples import KINDS, NOW, PARTS, SCOPES, add_records, make
 
 pytestmark = pytest.mark.every_store
 
 # All stores
 
 
-def test_memory_holds_unique_what_the_tables_do() -> None:
+def test_memory_and_tables_have_the_same_unique_constraints() -> None:
     for kind, table in TABLES.items():
         constraints = [item for item in table.constraints if isinstance(item, sa.UniqueConstraint)]
         assert {tuple(column.name for column in item.columns) for item in constraints} == set(UNIQUE[kind])
 
 
-def test_every_kind_of_record_is_tried() -> None:
+def test_every_kind_of_record_is_tested() -> None:
     assert {*KINDS, *PARTS} == set(TABLES) == set(UNIQUE)
 
 
-def test_memory_refers_to_places_where_the_tables_do() -> None:
+def test_memory_and_tables_have_the_same_references_to_scopes() -> None:
     for kind, table in TABLES.items():
         keys = {key.parent.name for key in table.foreign_keys if key.target_fullname == "places.scope"}
         assert keys == set(REFERENCES[kind])
@@ -56,63 +56,63 @@ def test_memory_refers_to_places_where_the_tables_do() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_of_any_kind_comes_back_as_it_was_given(kept: Store, kind: type) -> None:
+def test_records_of_every_kind_round_trip(filled_store: Store, kind: type) -> None:
     record: Any = make(kind, "x1")
     if kind is not ScopeRecord:
         record = replace(record, **({"scope": "project/forest"} if hasattr(record, "scope") else {}))
-    keep(kept, record)
-    with kept.reading() as tx:
+    add_records(filled_store, record)
+    with filled_store.reading() as tx:
         assert tx.get(kind, id="x1") == record
 
 
-def test_nothing_comes_back_where_nothing_is(kept: Store) -> None:
-    with kept.reading() as tx:
+def test_an_empty_store_returns_nothing(filled_store: Store) -> None:
+    with filled_store.reading() as tx:
         assert tx.get(ComputeResourceRecord, name="gone") is None
         assert tx.find(ComputeResourceRecord) == []
         assert tx.count(ComputeResourceRecord) == 0
 
 
-def test_a_record_is_got_by_several_fields(kept: Store) -> None:
+def test_a_record_is_selected_by_several_fields(filled_store: Store) -> None:
     first = make(SecretRecord, "s1", scope="project/forest", name="token")
     second = make(SecretRecord, "s2", scope="project/meadow", name="token")
-    keep(kept, first, second)
-    with kept.reading() as tx:
+    add_records(filled_store, first, second)
+    with filled_store.reading() as tx:
         assert tx.get(SecretRecord, scope="project/meadow", name="token") == second
         assert tx.get(SecretRecord, scope="platform", name="token") is None
 
 
-def test_records_are_found_oldest_first_and_no_more_than_asked_for(kept: Store) -> None:
-    keep(kept, *(make(VolumeRecord, id) for id in ("v3", "v1", "v2")))
-    with kept.reading() as tx:
+def test_records_are_found_oldest_first_up_to_the_limit(filled_store: Store) -> None:
+    add_records(filled_store, *(make(VolumeRecord, id) for id in ("v3", "v1", "v2")))
+    with filled_store.reading() as tx:
         assert [volume.id for volume in tx.find(VolumeRecord)] == ["v1", "v2", "v3"]
         assert [volume.id for volume in tx.find(VolumeRecord, limit=2)] == ["v1", "v2"]
         assert tx.find(VolumeRecord, limit=0) == []
 
 
-def test_records_are_found_in_the_order_of_one_of_their_texts(kept: Store) -> None:
-    turns = {"r1": "c", "r2": "a", "r3": "b", "r4": "a"}
-    keep(kept, *(make(RunRecord, id, turn=turn) for id, turn in turns.items()))
-    with kept.reading() as tx:
+def test_records_are_sorted_by_a_text_field(filled_store: Store) -> None:
+    turn_by_id = {"r1": "c", "r2": "a", "r3": "b", "r4": "a"}
+    add_records(filled_store, *(make(RunRecord, id, turn=turn) for id, turn in turn_by_id.items()))
+    with filled_store.reading() as tx:
         assert [run.id for run in tx.find(RunRecord, by="turn", limit=3)] == ["r2", "r4", "r3"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "naïve Ünïcode", "日本語 🦊", "a'b\"c", "%_\\/", "line\nline\ttab", "\x7f"])
-def test_any_text_comes_back(kept: Store, text: str) -> None:
+def test_any_text_round_trips(filled_store: Store, text: str) -> None:
     details = {"text": text, text: [text, {"deep": text}]}
-    keep(kept, make(ComputeResourceRecord, "c1", description=text, requirements=details))
-    with kept.reading() as tx:
-        found = tx.get(ComputeResourceRecord, description=text)
-    assert found is not None
-    assert (found.description, found.requirements) == (text, details)
+    add_records(filled_store, make(ComputeResourceRecord, "c1", description=text, requirements=details))
+    with filled_store.reading() as tx:
+        stored = tx.get(ComputeResourceRecord, description=text)
+    assert stored is not None
+    assert (stored.description, stored.requirements) == (text, details)
 
 
 @pytest.mark.parametrize("sealed", [b"", b"\x00\xff\x00", bytes(range(256)) * 400])
-def test_any_bytes_come_back(kept: Store, sealed: bytes) -> None:
-    keep(kept, make(SecretRecord, "s1", sealed=sealed))
-    with kept.reading() as tx:
-        found = tx.get(SecretRecord, id="s1")
-    assert found is not None
-    assert found.sealed == sealed
+def test_any_bytes_round_trip(filled_store: Store, sealed: bytes) -> None:
+    add_records(filled_store, make(SecretRecord, "s1", sealed=sealed))
+    with filled_store.reading() as tx:
+        stored = tx.get(SecretRecord, id="s1")
+    assert stored is not None
+    assert stored.sealed == sealed
 
 
 @pytest.mark.parametrize(
@@ -125,45 +125,45 @@ def test_any_bytes_come_back(kept: Store, sealed: bytes) -> None:
         datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
     ],
 )
-def test_a_moment_comes_back_to_the_microsecond_and_in_utc(kept: Store, moment: datetime) -> None:
-    keep(kept, make(TokenRecord, "t1", created_at=moment, expires_at=moment))
-    with kept.reading() as tx:
-        found = tx.get(TokenRecord, expires_at=moment)
-    assert found is not None
-    assert (found.created_at, found.expires_at) == (moment, moment)
-    assert found.created_at.tzinfo is UTC
+def test_times_round_trip_with_microseconds_in_utc(filled_store: Store, moment: datetime) -> None:
+    add_records(filled_store, make(TokenRecord, "t1", created_at=moment, expires_at=moment))
+    with filled_store.reading() as tx:
+        stored = tx.get(TokenRecord, expires_at=moment)
+    assert stored is not None
+    assert (stored.created_at, stored.expires_at) == (moment, moment)
+    assert stored.created_at.tzinfo is UTC
 
 
-@pytest.mark.parametrize("said", [None, {}, {"a": None}, {"a": {}}, {"a": []}, {"n": [1, 2.5, -3, 2**40, True]}])
-def test_json_that_is_none_is_not_json_that_is_empty(kept: Store, said: dict[str, Any] | None) -> None:
-    keep(kept, make(AuditRecord, "a1", before=said, after={}))
-    with kept.reading() as tx:
-        found = tx.find(AuditRecord, Condition("id", "=", "a1"))
-    assert [(entry.before, entry.after) for entry in found] == [(said, {})]
+@pytest.mark.parametrize("value", [None, {}, {"a": None}, {"a": {}}, {"a": []}, {"n": [1, 2.5, -3, 2**40, True]}])
+def test_json_null_differs_from_empty_json(filled_store: Store, value: dict[str, Any] | None) -> None:
+    add_records(filled_store, make(AuditRecord, "a1", before=value, after={}))
+    with filled_store.reading() as tx:
+        entries = tx.find(AuditRecord, Condition("id", "=", "a1"))
+    assert [(entry.before, entry.after) for entry in entries] == [(value, {})]
 
 
 @pytest.mark.parametrize("types", [None, [], ["job", "serve"]])
-def test_a_list_that_is_none_is_not_a_list_that_is_empty(kept: Store, types: list[str] | None) -> None:
-    keep(kept, make(ComputeResourceRecord, "c1", workload_types=types))
-    with kept.reading() as tx:
-        found = tx.get(ComputeResourceRecord, id="c1")
-    assert found is not None
-    assert found.workload_types == types
+def test_a_missing_list_differs_from_an_empty_list(filled_store: Store, types: list[str] | None) -> None:
+    add_records(filled_store, make(ComputeResourceRecord, "c1", workload_types=types))
+    with filled_store.reading() as tx:
+        stored = tx.get(ComputeResourceRecord, id="c1")
+    assert stored is not None
+    assert stored.workload_types == types
 
 
-def test_what_is_read_is_a_copy(kept: Store) -> None:
+def test_records_are_returned_as_copies(filled_store: Store) -> None:
     requirements = {"env": {"A": "1"}}
-    keep(kept, make(TemplateRecord, "t1", requirements=requirements))
+    add_records(filled_store, make(TemplateRecord, "t1", requirements=requirements))
     requirements["env"]["A"] = "2"
-    with kept.reading() as tx:
-        for found in tx.find(TemplateRecord) + tx.find(TemplateRecord):
-            assert found.requirements == {"env": {"A": "1"}}
-            found.requirements["env"]["A"] = "3"
+    with filled_store.reading() as tx:
+        for template in tx.find(TemplateRecord) + tx.find(TemplateRecord):
+            assert template.requirements == {"env": {"A": "1"}}
+            template.requirements["env"]["A"] = "3"
 
 
 # Conflicts
 
-TAKEN = [
+CONFLICTING = [
     (make(ScopeRecord, "x1", scope="project/x"), {"scope": "project/x"}),
     (make(ComputeResourceRecord, "x1", name="a100"), {"name": "a100"}),
     (make(TemplateRecord, "x1", name="notebook"), {"name": "notebook"}),
@@ -176,43 +176,43 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("record", "same"), TAKEN, ids=[type(record).__name__ for record, _ in TAKEN])
-def test_a_name_that_is_taken_is_a_conflict(kept: Store, record: Any, same: dict[str, Any]) -> None:
-    keep(kept, record)
-    with pytest.raises(Conflict), kept.changing("assets") as tx:
+@pytest.mark.parametrize(("record", "same"), CONFLICTING, ids=[type(record).__name__ for record, _ in CONFLICTING])
+def test_an_existing_name_is_a_conflict(filled_store: Store, record: Any, same: dict[str, Any]) -> None:
+    add_records(filled_store, record)
+    with pytest.raises(Conflict), filled_store.changing("assets") as tx:
         tx.add(make(type(record), "x2", **same))
     if hasattr(record, "revision"):
         second = make(type(record), "x2", **({"scope": "project/y"} if same == {"scope": "project/x"} else {}))
-        keep(kept, second)
-        with pytest.raises(Conflict) as caught, kept.changing("assets") as tx:
+        add_records(filled_store, second)
+        with pytest.raises(Conflict) as caught, filled_store.changing("assets") as tx:
             tx.save(replace(second, revision=2, **same))
         assert not isinstance(caught.value, Changed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_id_that_is_taken_is_a_conflict(kept: Store, kind: type) -> None:
+def test_an_existing_id_is_a_conflict(filled_store: Store, kind: type) -> None:
     different = {"scope": "project/forest"} if kind is PolicyRecord else {}
-    keep(kept, make(kind, "x1"))
-    with pytest.raises(Conflict), kept.changing("assets") as tx:
+    add_records(filled_store, make(kind, "x1"))
+    with pytest.raises(Conflict), filled_store.changing("assets") as tx:
         tx.add(make(kind, "x1", **different))
 
 
-def test_names_that_differ_by_case_or_scope_are_different(kept: Store) -> None:
-    keep(kept, *(make(ComputeResourceRecord, id, name=id) for id in ("a100", "A100")))
-    keep(kept, *(make(SecretRecord, scope, scope=scope, name="key") for scope in PLACES))
-    keep(kept, *(make(GrantRecord, role, subject="user:bo", role=role) for role in ("admin", "member")))
-    with kept.reading() as tx:
+def test_names_that_differ_by_case_or_scope_are_different(filled_store: Store) -> None:
+    add_records(filled_store, *(make(ComputeResourceRecord, id, name=id) for id in ("a100", "A100")))
+    add_records(filled_store, *(make(SecretRecord, scope, scope=scope, name="key") for scope in SCOPES))
+    add_records(filled_store, *(make(GrantRecord, role, subject="user:bo", role=role) for role in ("admin", "member")))
+    with filled_store.reading() as tx:
         assert (tx.count(ComputeResourceRecord), tx.count(SecretRecord), tx.count(GrantRecord)) == (2, 4, 2)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if REFERENCES[kind]])
-def test_nothing_is_kept_at_a_place_that_is_not_there(kept: Store, kind: type) -> None:
+def test_records_of_a_missing_scope_are_rejected(filled_store: Store, kind: type) -> None:
     field = "parent" if kind is ScopeRecord else "scope"
-    with pytest.raises(Conflict, match="not there"), kept.changing("assets") as tx:
+    with pytest.raises(Conflict, match="was deleted"), filled_store.changing("assets") as tx:
         tx.add(make(kind, "x1", **{field: "project/gone"}))
     record: Any = make(kind, "x2")
-    keep(kept, record)
-    with pytest.raises(Conflict, match="not there"), kept.changing("assets") as tx:
+    add_records(filled_store, record)
+    with pytest.raises(Conflict, match="was deleted"), filled_store.changing("assets") as tx:
         tx.save(replace(record, revision=2, **{field: "project/gone"}))
 
 
@@ -220,147 +220,147 @@ def test_nothing_is_kept_at_a_place_that_is_not_there(kept: Store, kind: type) -
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if hasattr(make(kind, "x"), "revision")])
-def test_a_changed_record_is_saved_once(kept: Store, kind: type) -> None:
+def test_a_changed_record_is_saved_once(filled_store: Store, kind: type) -> None:
     record: Any = make(kind, "x1")
     after = replace(record, revision=2, updated_by="grace", updated_at=NOW + timedelta(hours=1))
-    keep(kept, record)
-    with kept.changing("assets") as tx:
+    add_records(filled_store, record)
+    with filled_store.changing("assets") as tx:
         tx.save(after)
         assert tx.get(kind, id="x1") == after
     for stale in (record, after, replace(after, revision=4)):
-        with pytest.raises(Changed), kept.changing("assets") as tx:
+        with pytest.raises(Changed), filled_store.changing("assets") as tx:
             tx.save(stale)
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.get(kind, id="x1") == after
 
 
-def test_what_is_not_there_cannot_be_saved(kept: Store) -> None:
-    with pytest.raises(Changed), kept.changing("assets") as tx:
+def test_a_missing_record_cannot_be_saved(filled_store: Store) -> None:
+    with pytest.raises(Changed), filled_store.changing("assets") as tx:
         tx.save(make(VolumeRecord, "v1", revision=2))
 
 
-def test_a_save_that_comes_too_late_leaves_the_transaction_usable(kept: Store) -> None:
-    with kept.changing("assets") as tx:
+def test_a_stale_save_leaves_the_transaction_usable(filled_store: Store) -> None:
+    with filled_store.changing("assets") as tx:
         with pytest.raises(Changed):
             tx.save(make(VolumeRecord, "v1", revision=2))
         tx.add(make(VolumeRecord, "v1"))
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.count(VolumeRecord) == 1
 
 
-def test_a_removed_record_is_gone_and_can_be_removed_again(kept: Store) -> None:
+def test_removing_a_record_is_idempotent(filled_store: Store) -> None:
     record = make(VolumeRecord, "v1")
-    keep(kept, record, make(VolumeRecord, "v2"))
-    with kept.changing("assets") as tx:
+    add_records(filled_store, record, make(VolumeRecord, "v2"))
+    with filled_store.changing("assets") as tx:
         tx.remove(record)
         tx.remove(record)
         assert [volume.id for volume in tx.find(VolumeRecord)] == ["v2"]
 
 
-def test_all_that_matches_is_removed_and_counted(kept: Store) -> None:
+def test_matching_records_are_removed_and_counted(filled_store: Store) -> None:
     old = [make(IdempotencyRecord, f"old-{number}", created_at=NOW - timedelta(days=3)) for number in range(3)]
-    keep(kept, *old, make(IdempotencyRecord, "new"))
-    with kept.recording() as tx:
+    add_records(filled_store, *old, make(IdempotencyRecord, "new"))
+    with filled_store.recording() as tx:
         assert tx.remove_all(IdempotencyRecord, Condition("created_at", "<", NOW - timedelta(days=2))) == 3
         assert tx.remove_all(IdempotencyRecord, Condition("user", "=", "nobody")) == 0
         assert [answer.id for answer in tx.find(IdempotencyRecord)] == ["new"]
         assert tx.remove_all(IdempotencyRecord) == 1
 
 
-def test_a_plan_comes_and_goes_with_its_run(kept: Store) -> None:
+def test_a_plan_is_deleted_with_its_run(filled_store: Store) -> None:
     plan = make(PlanRecord, "r1", request={"function": "train"}, plan={"settings": []})
-    with pytest.raises(Conflict), kept.recording() as tx:
+    with pytest.raises(Conflict), filled_store.recording() as tx:
         tx.add(plan)
-    keep(kept, make(RunRecord, "r1"), plan)
-    with pytest.raises(Conflict), kept.recording() as tx:
+    add_records(filled_store, make(RunRecord, "r1"), plan)
+    with pytest.raises(Conflict), filled_store.recording() as tx:
         tx.add(plan)
-    with kept.recording() as tx:
+    with filled_store.recording() as tx:
         assert tx.get(PlanRecord, id="r1") == plan
         assert tx.remove_all(RunRecord) == 1
         assert tx.find(PlanRecord) == []
 
 
 @pytest.mark.parametrize("kind", [AuditRecord, RevisionRecord])
-def test_what_is_append_only_stays(kept: Store, kind: type) -> None:
+def test_append_only_records_cannot_be_removed(filled_store: Store, kind: type) -> None:
     record: Any = make(kind, "x1")
-    keep(kept, record)
-    with pytest.raises((Conflict, DBAPIError)), kept.changing("assets") as tx:
+    add_records(filled_store, record)
+    with pytest.raises((Conflict, DBAPIError)), filled_store.changing("assets") as tx:
         tx.remove(record)
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.get(kind, id="x1") == record
 
 
 # All or nothing
 
 
-def test_an_exception_takes_everything_back(kept: Store) -> None:
+def test_an_exception_rolls_back_everything(filled_store: Store) -> None:
     volume = make(VolumeRecord, "v1")
-    keep(kept, volume)
-    with kept.reading() as tx:
+    add_records(filled_store, volume)
+    with filled_store.reading() as tx:
         before = tx.generation
     for part in (None, "organization"):
-        begun = kept.recording() if part is None else kept.changing("organization", "assets")
-        with pytest.raises(KeyError), begun as tx:  # noqa: PT012  # the whole block is tested
+        transaction = filled_store.recording() if part is None else filled_store.changing("organization", "assets")
+        with pytest.raises(KeyError), transaction as tx:  # noqa: PT012  # the whole block is tested
             tx.add(make(VolumeRecord, "v2"))
             tx.save(replace(volume, size="2Gi", revision=2))
             tx.rename_scope("project/forest", "project/wood")
             tx.remove_all(GrantRecord)
             raise KeyError
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.find(VolumeRecord) == [volume]
         assert tx.get(ScopeRecord, scope="project/forest") is not None
         assert tx.generation == before
 
 
-def test_a_conflict_takes_back_what_came_before_it(kept: Store) -> None:
-    with pytest.raises(Conflict), kept.changing("assets") as tx:  # noqa: PT012  # both are what is tested
+def test_a_conflict_rolls_back_earlier_changes(filled_store: Store) -> None:
+    with pytest.raises(Conflict), filled_store.changing("assets") as tx:  # noqa: PT012  # both are what is tested
         tx.add(make(VolumeRecord, "v1"))
         tx.add(make(VolumeRecord, "v1"))
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.count(VolumeRecord) == 0
 
 
-def test_a_transaction_in_which_a_conflict_was_caught_is_not_committed(kept: Store) -> None:
-    with pytest.raises(RuntimeError), kept.changing("assets") as tx:  # noqa: PT012  # the error comes with the commit
+def test_a_transaction_in_which_a_conflict_was_caught_is_not_committed(filled_store: Store) -> None:
+    with pytest.raises(RuntimeError), filled_store.changing("assets") as tx:  # noqa: PT012  # the error comes with the commit
         tx.add(make(VolumeRecord, "v1"))
         with pytest.raises(Conflict):
             tx.add(make(VolumeRecord, "v1"))
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.count(VolumeRecord) == 0
 
 
-def test_a_transaction_sees_its_own_changes_and_others_do_not(kept: Store) -> None:
-    with kept.changing("assets") as tx:
+def test_a_transaction_sees_its_own_changes_and_others_do_not(filled_store: Store) -> None:
+    with filled_store.changing("assets") as tx:
         tx.add(make(SettingsRecord, "settings", defaults={"a": 1}))
         assert tx.count(SettingsRecord) == 1
-        with kept.reading() as other:
+        with filled_store.reading() as other:
             assert other.count(SettingsRecord) == 0
 
 
-def test_a_look_stays_at_one_moment(kept: Store) -> None:
-    with kept.reading() as tx:
+def test_a_read_transaction_is_a_snapshot(filled_store: Store) -> None:
+    with filled_store.reading() as tx:
         before = tx.generation
-        keep(kept, make(RunRecord, "r1"))
+        add_records(filled_store, make(RunRecord, "r1"))
         assert tx.count(RunRecord) == 0
         assert tx.generation == before
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.count(RunRecord) == 1
 
 
-def test_a_look_changes_nothing(kept: Store) -> None:
-    with pytest.raises(Exception), kept.reading() as tx:  # noqa: B017, PT011  # it is a mistake in the program
+def test_a_read_transaction_cannot_write(filled_store: Store) -> None:
+    with pytest.raises(Exception), filled_store.reading() as tx:  # noqa: B017, PT011  # it is a mistake in the program
         tx.add(make(RunRecord, "r1"))
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.count(RunRecord) == 0
 
 
-def test_records_are_counted_by_the_values_of_some_fields(kept: Store) -> None:
-    said = (("platform", 1, True), ("platform", 1, True), ("platform", 2, True), ("project/forest", 1, False))
-    keep(
-        kept,
-        *(make(RunRecord, f"r{n}", scope=scope, gpus=gpus, active=live) for n, (scope, gpus, live) in enumerate(said)),
+def test_records_are_counted_by_the_values_of_some_fields(filled_store: Store) -> None:
+    runs = (("platform", 1, True), ("platform", 1, True), ("platform", 2, True), ("project/forest", 1, False))
+    add_records(
+        filled_store,
+        *(make(RunRecord, f"r{n}", scope=scope, gpus=gpus, active=live) for n, (scope, gpus, live) in enumerate(runs)),
     )
-    with kept.reading() as tx:
+    with filled_store.reading() as tx:
         assert tx.tally(RunRecord, ("scope", "gpus")) == {
             ("platform", 1): 2,
             ("platform", 2): 1,
@@ -371,13 +371,13 @@ def test_records_are_counted_by_the_values_of_some_fields(kept: Store) -> None:
 
 
 def test_generations_count_the_changes_of_their_part(store: Store) -> None:
-    seen = []
+    generations = []
     parts: tuple[tuple[ConfigPart, ...], ...] = (("organization",), ("assets",), ("assets", "organization"))
     for part, *more in parts:
         with store.changing(part, *more) as tx:
-            seen.append(tx.generation)
+            generations.append(tx.generation)
         with store.reading() as tx:
-            assert tx.generation == seen[-1]
+            assert tx.generation == generations[-1]
     with store.recording() as tx:
-        assert tx.generation == seen[-1]
-    assert seen == [Generation(2, 1), Generation(2, 2), Generation(3, 3)]
+        assert tx.generation == generations[-1]
+    assert generations == [Generation(2, 1), Generation(2, 2), Generation(3, 3)]

@@ -12,7 +12,7 @@ from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.controllers.steps import log_failures
 from fairlead.controllers.work_queue import Process
 from fairlead.model.records import RunRecord
-from tests.contracts.executors import Kept, MemoryExecutor
+from tests.contracts.executors import MemoryExecutor, MemoryRun
 from tests.services.executing import Platform
 
 
@@ -41,14 +41,14 @@ class Servers:
     """Several servers of one platform, before one cluster."""
 
     def __init__(self, platform: Platform) -> None:
-        self.platform, self.kept = platform, dict[str, Kept]()
+        self.platform, self.runs = platform, dict[str, MemoryRun]()
         self.executors: dict[str, Remote] = {}
         self.controllers: dict[str, RunController] = {}
 
     def start(self, name: str) -> RunController:
         """A server that has just been started."""
         world, platform = self.platform.world, self.platform
-        self.executors[name] = Remote(kept=self.kept)
+        self.executors[name] = Remote(runs=self.runs)
         registry = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
         self.controllers[name] = RunController(
             world.store,

@@ -137,7 +137,7 @@ def test_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> Non
     platform.world.put_policy(HOME, switches={"existing_volumes": "allow"})
     run = platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["TOKEN"], volumes=[SHARED])
     platform.control().sync(set())
-    work = platform.executor.kept[run.id].work
+    work = platform.executor.runs[run.id].launch
     assert (work.run_id, work.project, work.code) == (run.id, "home", CODE)
     assert work.secrets == {"TOKEN": "hunter2"}
     assert {name: found.id for name, found in work.volumes.items()} == {"sets": volume.id}
@@ -150,7 +150,7 @@ def test_secret_is_read_at_the_start(platform: Platform) -> None:
     run = platform.submit(secrets=["TOKEN"])
     services.secrets.put(Call(principal=root.principal, any_revision=True), HOME, "TOKEN", "new")
     platform.control().sync(set())
-    assert platform.executor.kept[run.id].work.secrets == {"TOKEN": "new"}
+    assert platform.executor.runs[run.id].launch.secrets == {"TOKEN": "new"}
 
 
 def test_secret_deleted_before_the_start_fails_the_run(platform: Platform) -> None:

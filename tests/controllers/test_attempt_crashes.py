@@ -132,10 +132,10 @@ def test_cluster_run_is_retried_once_by_any_server(servers: Servers) -> None:
             servers.look("two", "one")
     found = platform.run(run.id)
     assert (found.attempt, found.state) == (3, "starting")
-    assert sorted(servers.kept) == [run.id, f"{run.id}-2", f"{run.id}-3"]
+    assert sorted(servers.runs) == [run.id, f"{run.id}-2", f"{run.id}-3"]
     assert [attempt.reason for attempt in records(platform, run.id)] == ["ExitCode", "NodeLost"]
     started = [execution for on in servers.executors.values() for call, execution in on.calls if call == "start"]
-    assert sorted(started) == sorted(servers.kept)
+    assert sorted(started) == sorted(servers.runs)
 
 
 def test_backoff_and_quota_apply_to_retries_on_a_cluster(servers: Servers) -> None:

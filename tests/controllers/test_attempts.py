@@ -170,7 +170,7 @@ def test_notification_about_an_earlier_attempt_changes_nothing(platform: Platfor
 
 def memory_of(platform: Platform, execution: str) -> str:
     """The requests of an attempt's pod."""
-    job = platform.executor.kept[execution].work.manifests[0]
+    job = platform.executor.runs[execution].launch.manifests[0]
     found: str = job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"]
     return found
 

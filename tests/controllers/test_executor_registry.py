@@ -14,7 +14,7 @@ from fairlead.model.records import ScopeRecord, SecretRecord
 from fairlead.model.scopes import Cluster
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
-from tests.contracts.samples import keep, make
+from tests.contracts.samples import add_records, make
 from tests.kubeconfigs import SERVER, make_kubeconfig
 from tests.services.worlds import KEY, OTHER_KEY
 
@@ -40,7 +40,7 @@ class Network:
         self.store = MemoryStore()
         self.opened: list[Remote] = []
         self.broken: dict[str, Exception] = {}
-        keep(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
+        add_records(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
         self.registry = ExecutorRegistry({}, self.store, KEYRING, self.connect)
 
     def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
@@ -53,12 +53,12 @@ class Network:
     def add(self, name: str, *, kubeconfig: bool = True) -> Cluster:
         """A cluster, with a way to it."""
         scope = f"cluster/{name}"
-        keep(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
+        add_records(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
         if kubeconfig:
             content = kubeconfigs.serialize_kubeconfig(kubeconfigs.select_context(make_kubeconfig(), None))
             sealed = KEYRING.seal(content, f"k-{name}")
             said = {"scope": scope, "sealed": sealed.content, "key_id": sealed.key_id}
-            keep(self.store, make(SecretRecord, f"k-{name}", name=kubeconfigs.KUBECONFIG, **said))
+            add_records(self.store, make(SecretRecord, f"k-{name}", name=kubeconfigs.KUBECONFIG, **said))
         return Cluster(name=name)
 
 

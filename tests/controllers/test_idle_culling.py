@@ -19,7 +19,7 @@ def start(platform: Platform, **asked: Any) -> str:
     run = platform.submit(function=NOTEBOOK, action="workspace", **asked)
     controller = platform.control()
     controller.sync(set())
-    platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
+    platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=platform.world.clock())
     controller.sync({run.id})
     return run.id
 
@@ -46,7 +46,7 @@ def test_idle_run_is_stopped_with_the_reason(platform: Platform) -> None:
     assert platform.state(run_id)[0] == "running"
     pass_by(platform, controller, 2)
     assert platform.state(run_id) == ("stopping", "Idle")
-    platform.executor.kept[run_id].seen = Observation(Phase.FAILED, "Stopped", stopped=True)
+    platform.executor.runs[run_id].observation = Observation(Phase.FAILED, "Stopped", stopped=True)
     platform.control().sync({run_id})
     stopped = platform.run(run_id)
     assert (stopped.state, stopped.reason, stopped.message) == ("stopped", "Idle", "stopped after 30m without use")

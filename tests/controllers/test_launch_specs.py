@@ -14,7 +14,7 @@ from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
 from fairlead.run_tokens import open_run_token
 from tests.contracts.memory import MemoryStore
-from tests.contracts.samples import keep, make, make_places
+from tests.contracts.samples import add_records, make, make_scopes
 from tests.making import PYTHON, make_cluster, make_request, plan
 from tests.services.worlds import KEY
 
@@ -28,7 +28,7 @@ def load(secrets: list[str] | None, *kept: Any) -> LaunchSpec:
     job: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}}
     secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": dict.fromkeys(secrets or (), "")}
     manifests = [job, *([secret] if secrets is not None else [])]
-    keep(store, *make_places(), run, make(PlanRecord, "r1", plan={"manifests": manifests}), *kept)
+    add_records(store, *make_scopes(), run, make(PlanRecord, "r1", plan={"manifests": manifests}), *kept)
     with store.reading() as tx:
         return load_launch_spec(tx, KEYRING, run)
 
@@ -68,7 +68,7 @@ def test_later_attempt_has_its_own_token_and_objects() -> None:
     planned = explanations.to_data(plan(asked, make_cluster(server_url="https://fairlead.example"), run_id=run_id))
     run = make(RunRecord, run_id, scope=HOME, attempt=2, mem_bytes=6 * 2**30)
     kept = PlanRecord(id=run_id, request=make_request(**asked).to_data(), plan=planned)
-    keep(store, *make_places(), run, kept, make_secret("HF_TOKEN", b"hf"))
+    add_records(store, *make_scopes(), run, kept, make_secret("HF_TOKEN", b"hf"))
     with store.reading() as tx:
         work = load_launch_spec(tx, KEYRING, run)
     assert (work.run_id, work.name) == (f"{run_id}-2", f"train-{run_id}try2")

@@ -367,7 +367,7 @@ def test_concurrent_passes_use_the_full_quota_and_no_more(
         pass_by(platform)
         for executor in executors:
             for run_id in going[:1]:
-                if run_id in executor.kept:
+                if run_id in executor.runs:
                     executor.end(run_id)
         for controller in controllers:
             controller.sync(set(going[:1]))

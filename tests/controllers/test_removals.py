@@ -14,11 +14,11 @@ def stop_unseen(servers: Servers, platform: Platform) -> RunRecord:
     """A stopped run whose objects the server has never seen, as if the answer to their creation were lost."""
     run = platform.submit(FAR)
     servers.look("one")
-    hidden = servers.kept.pop(run.id)
+    hidden = servers.runs.pop(run.id)
     platform.stop(run.id)
     servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("stopped", "Stopped")
-    servers.kept[run.id] = hidden
+    servers.runs[run.id] = hidden
     return run
 
 
@@ -98,7 +98,7 @@ def test_failed_removal_of_a_deleted_run_is_repeated_later(
     platform.world.services.runs.delete(platform.world.root, run.id)
     fail_first(monkeypatch, executor, "delete_run", times=2)
     servers.controllers["one"].sync({run.id})
-    assert run.id in servers.kept
+    assert run.id in servers.runs
     servers.look("one")
     servers.look("one")
-    assert run.id not in servers.kept
+    assert run.id not in servers.runs

@@ -44,7 +44,7 @@ def test_changed_message_is_stored_without_an_event(platform: Platform) -> None:
     controller.sync(set())
     for nodes in range(3):
         seen = Observation(Phase.PENDING, "Unschedulable", f"0/{nodes} nodes are available")
-        platform.executor.kept[run.id].seen = seen
+        platform.executor.runs[run.id].observation = seen
         controller.sync({run.id})
         assert platform.run(run.id).message == seen.message
     assert platform.events(run.id) == [("queued", "Queued"), ("pending", "Claimed"), ("pending", "Unschedulable")]
@@ -185,7 +185,7 @@ def test_run_is_stopped_only_after_the_executor_confirmed_it(
 ) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    del platform.executor.kept[run.id]  # not observable, because it has not started
+    del platform.executor.runs[run.id]  # not observable, because it has not started
 
     def refuse(_run_id: str) -> None:
         raise Unavailable("not now")
@@ -317,4 +317,4 @@ def test_any_result_or_error_can_be_stored(platform: Platform, text: str) -> Non
 def test_runs_of_several_projects_start_in_their_own_project(platform: Platform) -> None:
     first, second = platform.submit(HOME), platform.submit(OTHER)
     platform.control().sync(set())
-    assert {platform.executor.kept[run.id].work.project for run in (first, second)} == {"home", "other"}
+    assert {platform.executor.runs[run.id].launch.project for run in (first, second)} == {"home", "other"}

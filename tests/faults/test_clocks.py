@@ -64,7 +64,7 @@ def test_end_time_is_never_before_the_start_time(platform: Platform, by: timedel
     controller, run, clock = platform.control(), platform.submit(), platform.world.clock
     controller.sync(set())
     began_at = clock()
-    platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=began_at)
+    platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=began_at)
     controller.sync({run.id})
     jump(platform, by)
     platform.executor.end(run.id, started_at=began_at, finished_at=clock())
@@ -152,7 +152,7 @@ def test_clock_set_ahead_does_not_stop_a_workspace(platform: Platform) -> None:
     controller.idle_culler.clock = StableClock(platform.world.clock, lambda: counted[0])
     run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
     controller.sync(set())
-    platform.executor.kept[run.id].seen = Observation(Phase.RUNNING, started_at=platform.world.clock())
+    platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=platform.world.clock())
     controller.sync({run.id})
     jump(platform, 3 * HOURS)
     controller.sync(set())

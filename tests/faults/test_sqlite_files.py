@@ -13,7 +13,7 @@ from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.records import VolumeRecord
-from tests.contracts.samples import keep, make, make_places
+from tests.contracts.samples import add_records, make, make_scopes
 
 LONG = 1.0
 
@@ -27,7 +27,7 @@ def file(sqlite_url: str) -> Path:
 @pytest.fixture
 def store(sqlite_store: DatabaseStore) -> DatabaseStore:
     """A store with a volume that is only in the write-ahead log so far."""
-    keep(sqlite_store, *make_places(), make(VolumeRecord, "v1"))
+    add_records(sqlite_store, *make_scopes(), make(VolumeRecord, "v1"))
     return sqlite_store
 
 
@@ -43,11 +43,11 @@ def test_moved_database_file_is_unavailable_until_it_is_restored(store: Database
         with pytest.raises(Unavailable, match="cannot read the database"):
             count(store)
         with pytest.raises(Unavailable, match="cannot change the database"):
-            keep(store, make(VolumeRecord, "lost"))
+            add_records(store, make(VolumeRecord, "lost"))
     assert not file.exists()
     away.rename(file)
     assert count(store) == 1
-    keep(store, make(VolumeRecord, "v2", name="more"))
+    add_records(store, make(VolumeRecord, "v2", name="more"))
     assert count(store) == 2
 
 
@@ -55,7 +55,7 @@ def test_replaced_database_file_is_used(store: DatabaseStore, file: Path) -> Non
     restored = file.with_name("restored.db")
     with contextlib.closing(DatabaseStore(f"sqlite:///{restored}")) as other:
         migrate(other.engine)
-        keep(other, *make_places(), *(make(VolumeRecord, f"v{n}", name=f"n{n}") for n in range(5)))
+        add_records(other, *make_scopes(), *(make(VolumeRecord, f"v{n}", name=f"n{n}") for n in range(5)))
     for log in file.parent.glob("fairlead.db-*"):
         log.unlink()  # as when a backup is restored
     restored.replace(file)
@@ -99,12 +99,12 @@ def test_after_a_successful_write_the_full_lock_timeout_applies_again(
 ) -> None:
     monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
-        keep(store, *make_places())
+        add_records(store, *make_scopes())
         with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try_to_change(store)
             connection.execute("ROLLBACK")
-            keep(store, make(VolumeRecord, "v1"))
+            add_records(store, make(VolumeRecord, "v1"))
             connection.execute("BEGIN IMMEDIATE")
             assert try_to_change(store) >= LONG
 
@@ -116,7 +116,7 @@ def test_full_disk_is_reported_and_the_change_is_rolled_back(store: DatabaseStor
     assert caught.value.hint == "free some space, then try again"
     store.close()  # the bound goes with the connection
     assert count(store) == 1
-    keep(store, make(VolumeRecord, "v2", name="more"))
+    add_records(store, make(VolumeRecord, "v2", name="more"))
 
 
 def fill(store: DatabaseStore) -> None:

@@ -32,7 +32,7 @@ def go(platform: Platform, execution: str) -> None:
     """Let a try run, write a line and leave a file."""
     platform.executor.go(execution)
     platform.executor.write(execution, f"hello from {execution[32:] or '-1'}\n".encode())
-    platform.executor.kept[execution].files["model.bin"] = execution.encode()
+    platform.executor.runs[execution].files["model.bin"] = execution.encode()
     platform.control().sync({execution[:32]})
 
 

@@ -38,7 +38,7 @@ def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     controller.sync(set())
     platform.executor.go(run.id)
     platform.executor.write(run.id, b"hello\n")
-    platform.executor.kept[run.id].files["model.bin"] = b"weights"
+    platform.executor.runs[run.id].files["model.bin"] = b"weights"
     controller.sync({run.id})
     return run.id
 
@@ -176,7 +176,7 @@ def test_wait_reason_has_the_current_numbers(platform: Platform) -> None:
     waiting = platform.submit(resources={"cpu": 4})
     platform.control().sync(set())
     why = platform.world.services.explanations.why(platform.world.root, waiting.id)
-    name = platform.executor.kept[first].work.name
+    name = platform.executor.runs[first].launch.name
     assert (why.state, why.reason, why.fit.verdict) == ("queued", "Unschedulable", "later")
     assert why.message == f"needs 4 CPU cores; 2 of 8 free on box. In use by {name}"
     assert [event.reason for event in why.events] == ["Queued", "Unschedulable"]

@@ -105,7 +105,7 @@ def test_run_stays_queued_if_the_change_is_rejected(platform: Platform) -> None:
 
 def test_only_waiting_runs_can_be_changed_and_only_by_members(platform: Platform) -> None:
     runs, world = platform.world.services.runs, platform.world
-    (running,) = platform.executor.kept
+    (running,) = platform.executor.runs
     platform.executor.go(running)
     platform.control().sync({running})
     with pytest.raises(Conflict, match="only waiting runs can be changed"):
@@ -158,7 +158,7 @@ def test_run_that_would_be_held_back_does_not_fit_now(platform: Platform) -> Non
 def test_plan_token_stays_valid_when_nodes_change_if_never_fits_is_a_warning(platform: Platform) -> None:
     platform.world.put_policy(HOME, switches={"never_fits": "warn"})
     token = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 9})["token"]
-    platform.stop(next(iter(platform.executor.kept)))
+    platform.stop(next(iter(platform.executor.runs)))
     platform.executor.node = replace(platform.executor.node, name="another")
     run = platform.submit(resources={"cpu": 9}, plan_token=token)
     kept = platform.world.services.runs.plan(platform.world.root, run.id)

@@ -18,7 +18,7 @@ from fairlead.model.observations import LogPage
 from fairlead.model.records import RunRecord
 from tests.adapters.kubernetes.making import RUN, make_pod, read_pod, terminated
 from tests.contracts.memory import MemoryStore
-from tests.contracts.samples import NOW, keep, make, make_places
+from tests.contracts.samples import NOW, add_records, make, make_scopes
 from tests.databases import wait_until
 
 Line = tuple[float, str]  # the second at which it was written, and what it says
@@ -68,7 +68,7 @@ def kubelet() -> Kubelet:
 @pytest.fixture
 def open_logs(kubelet: Kubelet, memory_store: MemoryStore, tmp_path: Path) -> Iterator[Open]:
     """Opens the logs of a cluster in a folder, as a server does that starts."""
-    keep(memory_store, *make_places())
+    add_records(memory_store, *make_scopes())
     with memory_store.recording() as tx:
         tx.add(make(RunRecord, RUN, scope="project/forest"))
     with contextlib.ExitStack() as opened:

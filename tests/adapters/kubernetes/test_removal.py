@@ -19,7 +19,7 @@ from tests.adapters.kubernetes.making import PLATFORM, RUN, make_main, make_pod,
 from tests.adapters.kubernetes.test_logs import Kubelet
 from tests.adapters.kubernetes.test_observing import DONE, RUNNING
 from tests.contracts.memory import MemoryStore
-from tests.contracts.samples import keep, make, make_places
+from tests.contracts.samples import add_records, make, make_scopes
 from tests.databases import wait_until
 
 JOB = "/apis/batch/v1/namespaces/forest/jobs/train-1"
@@ -51,7 +51,7 @@ def executor(
     api: LoggingApi, notified: list[str], memory_store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesExecutor]:
     """An executor that removes objects as soon as their run has ended. Its view shows what the test puts there."""
-    keep(memory_store, *make_places())
+    add_records(memory_store, *make_scopes())
     with memory_store.recording() as tx:
         tx.add(make(RunRecord, RUN, scope="project/forest"))
     for follower in (Reflector, PodMetricsSampler):
