@@ -11,13 +11,13 @@ GPU = "nvidia.com/gpu"
 
 # Story, part of its manifests, and the expected values of that part.
 EXPECTED_PARTS: list[tuple[str, str, dict[str, Any]]] = [
-    ("seed000-nothing-asked", "resources", {"requests": None, "limits": None}),
+    ("seed000-empty-request", "resources", {"requests": None, "limits": None}),
     (
         "seed000-cpu-mem-gpu",
         "resources",
         {"requests": {"cpu": "8", "memory": "32Gi", GPU: "1"}, "limits": {GPU: "1"}},
     ),
-    ("seed000-profile-alone", "resources", {"requests": {"cpu": "8", "memory": "64Gi", GPU: "1"}}),
+    ("seed000-profile-only", "resources", {"requests": {"cpu": "8", "memory": "64Gi", GPU: "1"}}),
     ("seed001-node-selector", "pod", {"nodeSelector": {"selectorKey": "selectValue"}}),
     ("seed001-node-selector-serve", "pod", {"nodeSelector": {"selectorKey": "selectValue"}}),
     ("seed001-volume-claim", "mounts", {"my-pvc": "/data"}),
@@ -48,13 +48,13 @@ EXPECTED_PARTS: list[tuple[str, str, dict[str, Any]]] = [
     ("seed002-deforestation", "mounts", {"volume-deforestation": "/app/files"}),
     ("seed002-deforestation", "claim", {"resources": {"requests": {"storage": "350Gi"}}}),
     (
-        "seed002-profile-wins",
+        "seed002-profile-overrides",
         "resources",
         {"requests": {"memory": "64Gi", GPU: "1"}, "limits": {"memory": "80Gi", GPU: "1"}},
     ),
-    ("seed002-profile-silent-about-mem", "resources", {"requests": {"memory": "6Gi", GPU: "1"}}),
-    ("seed002-profile-silent-about-mem", "mounts", {"train-volume": "/local-data"}),
-    ("seed002-profile-silent-about-mem", "claim", {"resources": {"requests": {"storage": "10Gi"}}}),
+    ("seed002-profile-without-mem", "resources", {"requests": {"memory": "6Gi", GPU: "1"}}),
+    ("seed002-profile-without-mem", "mounts", {"train-volume": "/local-data"}),
+    ("seed002-profile-without-mem", "claim", {"resources": {"requests": {"storage": "10Gi"}}}),
     ("seed002-cpu", "resources", {"requests": {"cpu": "10"}, "limits": None}),
     ("seed002-mem", "resources", {"requests": {"memory": "32Gi"}, "limits": None}),
     ("seed002-gpu", "resources", {"requests": {GPU: "1"}, "limits": {GPU: "1"}}),
@@ -100,7 +100,7 @@ EXPECTED_PARTS: list[tuple[str, str, dict[str, Any]]] = [
 # Forbidden requests, and the rule that rejects them.
 REJECTED: list[tuple[str, set[str]]] = [
     ("seed001-existing-volume-blocked", {"existing_volumes"}),
-    ("seed001-secret-from-elsewhere", {"unknown_secret"}),
+    ("seed001-unknown-secret", {"unknown_secret"}),
     ("seed001-run-as-root", {"allow_root"}),
     ("seed004-gpu-half-unshared", {"gpu_sharing"}),
     ("seed004-gpu-share-of-two", {"gpu_share_of_many"}),
@@ -126,7 +126,7 @@ def test_forbidden_requests_of_the_seeds_are_rejected(story: str, rules: set[str
 
 
 def test_an_overriding_profile_produces_a_warning() -> None:
-    plan = stories.plan_story("seed002-profile-wins").plan
+    plan = stories.plan_story("seed002-profile-overrides").plan
     assert plan is not None
     assert [(warning.path, warning.rule) for warning in plan.warnings] == [("resources.mem.requests", "overridden")]
 

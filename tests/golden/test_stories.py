@@ -54,7 +54,7 @@ def test_no_text_in_manifests_is_a_number_for_kubectl(story: str) -> None:
     assert not {word for word in odd if isinstance(yaml.safe_load(word), str)}
 
 
-@pytest.mark.parametrize("story", ["seed002-profile-wins", "seed002-secrets", "policy-scopes"])
+@pytest.mark.parametrize("story", ["seed002-profile-overrides", "seed002-secrets", "policy-scopes"])
 def test_the_cli_gives_the_same_plan(story: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = tmp_path / "request.yaml"
     request_text = (stories.FOLDER / story / "request.yaml").read_text("utf-8")
