@@ -182,13 +182,13 @@ def test_postgresql_allows_concurrent_recording(postgresql_store: DatabaseStore)
 
 
 def test_reading_does_not_wait_for_a_change(filled_store: DatabaseStore) -> None:
-    def look() -> int:
+    def count_volumes() -> int:
         with filled_store.reading() as tx:
             return tx.count(VolumeRecord)
 
     with ThreadPoolExecutor(1) as threads, filled_store.changing("assets") as tx:
         tx.add(make(VolumeRecord, "v1"))
-        assert threads.submit(look).result(SECONDS) == 0
+        assert threads.submit(count_volumes).result(SECONDS) == 0
 
 
 def test_a_failed_change_releases_the_lock(filled_store: DatabaseStore) -> None:

@@ -69,9 +69,9 @@ def test_attempt_id_contains_run_and_number(attempt: int) -> None:
     assert (execution == RUN) == (attempt == 1)
 
 
-@pytest.mark.parametrize("odd", ["r1", "run-1", "r-lost", "a-0", "a-01", "x-2y", ""])
-def test_an_id_without_a_valid_attempt_suffix_is_a_first_attempt(odd: str) -> None:
-    assert (run_id_of(odd), attempt_of(odd)) == (odd, 1)
+@pytest.mark.parametrize("execution", ["r1", "run-1", "r-lost", "a-0", "a-01", "x-2y", ""])
+def test_an_id_without_a_valid_attempt_suffix_is_a_first_attempt(execution: str) -> None:
+    assert (run_id_of(execution), attempt_of(execution)) == (execution, 1)
 
 
 def test_later_attempts_are_described_with_their_number() -> None:

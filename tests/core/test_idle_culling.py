@@ -16,7 +16,7 @@ def ago(minutes: float) -> datetime:
 
 def make_samples(*cores: float, every_minutes: float = 1.0) -> list[dict[str, object]]:
     """CPU samples up to now, the oldest first."""
-    return [{"at": ago(every_minutes * (len(cores) - 1 - place)), "cpu": used} for place, used in enumerate(cores)]
+    return [{"at": ago(every_minutes * (len(cores) - 1 - index)), "cpu": used} for index, used in enumerate(cores)]
 
 
 @pytest.mark.parametrize(("used", "started", "unused"), [

@@ -367,10 +367,10 @@ def test_settings_are_sorted_and_paths_unique() -> None:
 
 
 @pytest.mark.parametrize("part", [{"memory": "50%"}, {"mig": "1g.5gb"}])
-@pytest.mark.parametrize("whole", [1, {"memory": "100%"}])
-def test_overriding_a_whole_gpu_with_a_share_is_a_warning(part: dict[str, str], whole: Any) -> None:
+@pytest.mark.parametrize("whole_gpu", [1, {"memory": "100%"}])
+def test_overriding_a_whole_gpu_with_a_share_is_a_warning(part: dict[str, str], whole_gpu: Any) -> None:
     resource = make_compute_resource(resources={"gpu": part})
-    planned = plan({"profile": "big", "resources": {"gpu": whole}}, resource, make_cluster(gpu_sharing="hami"))
+    planned = plan({"profile": "big", "resources": {"gpu": whole_gpu}}, resource, make_cluster(gpu_sharing="hami"))
     assert ("resources.gpu.memory.request", "overridden") in warned(planned)
 
 

@@ -31,7 +31,7 @@ CASES: list[tuple[str, PodRequest, list[Node]]] = [
     (
         "needs 8 GPUs on one node; at most 5 free on any of 3 suitable nodes (n3); run train-a uses 3",
         make_pod_request(gpu=8, selector={"pool": "a"}),
-        [*(gpus(f"n{taken}", taken, labels={"pool": "a"}) for taken in (5, 3, 8)), gpus("other")],
+        [*(gpus(f"n{used}", used, labels={"pool": "a"}) for used in (5, 3, 8)), gpus("other")],
     ),
     (
         "needs 8 GPUs on one node; at most 1 free on any of 2 nodes (b); run train-a uses 7",

@@ -129,9 +129,9 @@ def test_unknown_kinds_are_rejected(tmp_path: Path, kind: str) -> None:
 def test_the_function_of_a_request_defaults_to_its_file_name(tmp_path: Path) -> None:
     write(tmp_path, {"train.yaml": "resources: {cpu: 1}", "other.yaml": "function: mine"})
     violations: list[Violation] = []
-    unnamed = load_object(RunRequest, tmp_path / "train.yaml", violations, function="train")
-    named = load_object(RunRequest, tmp_path / "other.yaml", violations, function="other")
-    assert (unnamed.function.name, named.function.name, violations) == ("train", "mine", [])
+    default = load_object(RunRequest, tmp_path / "train.yaml", violations, function="train")
+    explicit = load_object(RunRequest, tmp_path / "other.yaml", violations, function="other")
+    assert (default.function.name, explicit.function.name, violations) == ("train", "mine", [])
 
 
 @pytest.mark.parametrize(

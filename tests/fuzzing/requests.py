@@ -79,7 +79,7 @@ def check_request(requested: Any, snapshot: Snapshot) -> None:
     printed = json.loads(json.dumps(request.to_data(), allow_nan=False))
     again = RunRequest.model_validate(printed)
     assert json.loads(json.dumps(again.to_data())) == printed
-    plan, second = (plan_run(each, snapshot, "r7") for each in (request, again))
+    plan, second = (plan_run(item, snapshot, "r7") for item in (request, again))
     assert _decisions_of(second) == _decisions_of(plan)
     assert bool(plan.violations) != bool(plan.manifests)
     json.dumps(explanations.to_data(plan), allow_nan=False)

@@ -259,7 +259,7 @@ def test_every_requested_value_is_a_setting_or_an_overridden_value(requested: An
     user_paths = {
         item.path
         for item in planned.settings
-        for source in (item.source, *(lost.source for lost in (*item.overridden, *item.combined)))
+        for source in (item.source, *(value.source for value in (*item.overridden, *item.combined)))
         if source.layer is Layer.USER
     }
     for name in ("envs", "node_selector"):

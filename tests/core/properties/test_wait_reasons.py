@@ -58,7 +58,7 @@ CLUSTERS = st.lists(NODES, max_size=5).map(
 BUSY_NODES = st.builds(
     Node,
     name=st.just(""),
-    capacity=all_amounts(4, 5).map(lambda found: {**found, "pods": 9 * NANOS}),
+    capacity=all_amounts(4, 5).map(lambda drawn: {**drawn, "pods": 9 * NANOS}),
     pods=st.lists(st.builds(ScheduledPod, st.just("x"), st.just("x"), all_amounts(2, 4)), min_size=1, max_size=3).map(
         tuple
     ),
