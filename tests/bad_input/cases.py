@@ -27,7 +27,7 @@ class Case:
     options: str = ""
     files: dict[str, str] = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
-    says: str = ""
+    output: str = ""
 
 
 def load_cases(table: Path) -> list[Case]:

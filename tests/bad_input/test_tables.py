@@ -23,7 +23,7 @@ IMPLEMENTATION_DETAILS = re.compile(
 @pytest.mark.parametrize("case", ALL)
 def test_output_and_rules_equal_the_table(case: Case, tmp_path: Path) -> None:
     actual = answer(case, tmp_path)
-    assert (actual.code, actual.err) == (1, case.says)
+    assert (actual.code, actual.err) == (1, case.output)
     assert find_rules(case, tmp_path) == case.rules
 
 
@@ -31,7 +31,7 @@ def test_output_and_rules_equal_the_table(case: Case, tmp_path: Path) -> None:
 def test_violations_are_counted_and_have_a_location(table: str) -> None:
     for case in TABLES[table]:
         problems = [problem for problem, _ in find_problems(case)]
-        assert case.says.startswith(f"{len(problems)} violation{'s' if len(problems) > 1 else ''}\n"), case.case
+        assert case.output.startswith(f"{len(problems)} violation{'s' if len(problems) > 1 else ''}\n"), case.case
         assert len(case.rules) == len(problems), case.case
         assert [problem for problem in problems if ": " not in problem] == [], case.case
 
@@ -51,13 +51,13 @@ def test_no_hint_repeats_its_message(table: str) -> None:
 
 @EACH_TABLE
 def test_no_message_contains_implementation_details(table: str) -> None:
-    lines = [line for case in TABLES[table] for line in case.says.splitlines()]
+    lines = [line for case in TABLES[table] for line in case.output.splitlines()]
     assert [line for line in lines if IMPLEMENTATION_DETAILS.search(line)] == []
 
 
 def find_problems(case: Case) -> Iterator[tuple[str, str]]:
     """The messages, each with its hint or an empty string."""
-    lines = case.says.splitlines()[1:]
+    lines = case.output.splitlines()[1:]
     for line, next_line in itertools.pairwise([*lines, ""]):
         if not line.startswith(HINT):
             yield line, next_line.removeprefix(HINT) if next_line.startswith(HINT) else ""

@@ -16,7 +16,7 @@ def update(case: cases.Case) -> cases.Case:
     """The case with the current output."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         output = cases.answer(case, Path(one)).err
-        return replace(case, says=output, rules=cases.find_rules(case, Path(other)))
+        return replace(case, output=output, rules=cases.find_rules(case, Path(other)))
 
 
 if __name__ == "__main__":

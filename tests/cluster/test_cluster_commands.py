@@ -54,7 +54,7 @@ def test_cluster_is_added_checked_edited_and_removed(
 ) -> None:
     added = terminal("clusters", "add", "main", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
     assert (added.code, added.err) == (0, ""), added
-    assert "added cluster main below platform\n" in added.out
+    assert "added cluster main in platform\n" in added.out
     states = read_states(added)
     assert states.pop("usage") == "warning"  # no metrics server
     assert set(states.values()) == {"ok"}, added.out

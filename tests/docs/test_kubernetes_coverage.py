@@ -91,7 +91,7 @@ def test_the_checks_on_the_page_equal_the_output(capsys: pytest.CaptureFixture[s
         ],
     }
     print_checks([asdict(check) for check in check_cluster(api.api, Cluster(name="main", server_url=address), [])])
-    shown = PAGE.partition("added cluster main below platform\n")[2].partition("```")[0]
+    shown = PAGE.partition("added cluster main in platform\n")[2].partition("```")[0]
     assert capsys.readouterr().out == shown
 
 
