@@ -98,7 +98,8 @@ def test_invalid_volumes_are_rejected(change: dict[str, Any], path: str, rule: s
     assert broken(refuse(Volume, CLAIM | change)) == [(path, rule)]
 
 
-@given(st.text(max_size=20).map(lambda text: f"/{text}"))
+# Mostly characters of paths: of arbitrary text nearly everything is rejected.
+@given(st.text("abZ09._-/ :ä\n", max_size=20).map(lambda text: f"/{text}"))
 def test_accepted_mount_paths_are_absolute_and_normalized(path: str) -> None:
     try:
         normalized = Volume.model_validate(CLAIM | {"mount_path": path}).mount_path

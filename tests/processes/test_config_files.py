@@ -45,7 +45,7 @@ def test_applying_files_is_idempotent(machine: Machine, files: Path) -> None:
     variables = {"FAIRLEAD_DATA": str(server.data)}
     tried = machine.fairlead("apply", "-f", str(files), "--dry-run", variables=variables)
     assert tried.code == 0
-    assert tried.out.splitlines()[-1] == "6 changes, 0 unchanged(dry run)"
+    assert tried.out.splitlines()[-1] == "6 changes, 0 unchanged (dry run)"
     assert _names(server) == []
 
     applied = machine.fairlead("apply", "-f", str(files), variables=variables)

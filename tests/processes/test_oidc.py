@@ -160,7 +160,7 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
         entry = browser.get("/api/v1/audit", params={"action": "token.create", "limit": "1"}).json()["items"][0]
         assert (entry["user"], entry["via"]) == ("grace", "oidc")
         again = browser.get(redirects[0])
-        assert "failed=this%20browser%20did%20not%20begin" in again.headers["location"]
+        assert "failed=this%20browser%20did%20not%20start" in again.headers["location"]
         assert browser.delete("/api/v1/sessions", headers=own_page).status_code == 204
         _check_refusal(browser.get("/api/v1/me"))
 
@@ -171,7 +171,7 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
         ({"nonce": "other"}, "another%20sign-in"),
         ({"aud": "grafana"}, "grafana"),
         ({"exp": 1}, "expired"),
-        ({"sub": "root@localhost"}, "user%20of%20the%20server%20itself"),
+        ({"sub": "root@localhost"}, "reserved%20for%20the%20server"),
     ],
 )
 def test_claims_of_a_browser_sign_in_are_validated(
@@ -200,7 +200,7 @@ def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(s
     server = shared_machine.up(data="gone", variables=provider.sign_in)
     with server.anybody() as browser:
         url, *_ = _follow(browser, "/login/oidc")
-        assert url.startswith(f"{server.url}/sign-in?failed=the%20keys%20of%20the%20issuer")
+        assert url.startswith(f"{server.url}/sign-in?failed=cannot%20read%20the%20keys%20of%20the%20issuer")
         assert browser.get("/api/v1/sessions").status_code == 200
     with server.client() as client:
         assert client.get("/me").status_code == 200

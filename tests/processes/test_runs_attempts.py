@@ -94,7 +94,7 @@ def test_run_fails_when_memory_growth_reaches_its_maximum(platform: Platform) ->
     run = platform.python(ALLOCATE, resources={"mem": {"limits": "96Mi"}}, on_oom={"grow": 1.5, "max": "128Mi"})
     ended = end(run, LONG)
     assert (ended["state"], ended["reason"], ended["attempt"]) == ("failed", "OOMKilled", 2)
-    assert ended["message"].endswith("it is given no more than 128Mi of memory; that was attempt 2 of 2")
+    assert ended["message"].endswith("its memory cannot grow beyond 128 MiB; that was attempt 2 of 2")
 
 
 def test_run_with_a_killed_supervisor_is_retried_immediately(platform: Platform) -> None:

@@ -113,8 +113,8 @@ def test_cli_reports_when_a_served_run_is_ready(platform: Platform, machine: Mac
     (machine.folder / "model.py").write_text("def predict(x):\n    return x + 1\n")
     variables = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}
     shown = machine.start(str(FAIRLEAD), "run", "model.py:predict", "--action", "serve", variables=variables)
-    until(lambda: "answers at " in shown.output[1], 120)
-    url = shown.output[1].partition("answers at ")[2].split()[0]
+    until(lambda: "ready at " in shown.output[1], 120)
+    url = shown.output[1].partition("ready at ")[2].split()[0]
     run_id = url.rstrip("/").rpartition("/")[2]
     assert f"-> fairlead open {run_id[-8:]}" in shown.output[1]
     headers = {"Authorization": f"Bearer {platform.server.token}"}

@@ -87,7 +87,7 @@ def test_missing_program_is_reported(platform: Platform) -> None:
 
 def test_image_is_rejected_on_the_local_machine(platform: Platform) -> None:
     function = platform.project.function("x", image="registry.example/lab/train:1", command=["true"])
-    with pytest.raises(RequestRejected, match="cluster/local is one machine without containers"):
+    with pytest.raises(RequestRejected, match="cluster/local cannot run containers"):
         function.run()
 
 
