@@ -59,6 +59,7 @@ def test_error_response_of_a_run_is_raised_with_its_body(run: Run) -> None:
 
 
 def test_url_of_a_run_works_with_a_token(platform: Platform, run: Run) -> None:
+    run.call("text")  # waits until the run is ready
     assert run.url == f"{platform.server.url}/served/{run.id}/"
     headers = {"Authorization": f"Bearer {platform.server.token}"}
     assert httpx2.get(f"{run.url}text", headers=headers, **PLAIN).text == "/text"
@@ -73,6 +74,7 @@ def test_open_shows_the_host_of_the_run_in_a_browser(run: Run, monkeypatch: pyte
 
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(webbrowser, "open", show)
+    run.call("text")  # waits until the run is ready
     url = run.open()
     assert opened == [url]
     assert url.startswith(f"http://{run.id}.localhost:")
