@@ -149,7 +149,7 @@ def test_output_is_stored_if_the_job_is_removed(platform: Platform, admin: Clien
 def test_orphaned_pods_can_be_stopped(platform: Platform, admin: Client) -> None:
     run = begin(platform)
     admin.delete(job_path(platform, run), propagationPolicy="Orphan")
-    until(lambda: "its pods are still there" in platform.show(run)["message"])
+    until(lambda: "its pods are still running" in platform.show(run)["message"])
     assert platform.show(run)["state"] == "running"
     run.stop()
     platform.until(run, "stopped")
