@@ -288,7 +288,7 @@ def test_stop_during_the_retry_decision_takes_precedence(platform: Platform, mon
     controller = platform.control()
     run = begin(platform, controller, retries=1)
     fail(platform, run)
-    load = controller.state_writer.load_tried
+    load = controller.state_writer.load_attempt_history
 
     def stop_first(record: Any) -> Any:
         monkeypatch.setattr(controller.state_writer, "load_tried", load)

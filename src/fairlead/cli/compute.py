@@ -84,7 +84,7 @@ def create(name: str | None = None, /, *, options: WithOptions = None, as_json: 
     options = options or ComputeOptions()
     fields = options.fields | ({} if name is None else {"name": name})
     if options.amounts:
-        fields["requirements"] = _take(options.amounts, fields.get("requirements", {}))
+        fields["requirements"] = _with_amounts(options.amounts, fields.get("requirements", {}))
     answer = connect().post(COMPUTE.path, fields)
     return print_done(f"created {COMPUTE.one} {answer['name']} at {answer['scope']}", answer, as_json)
 
@@ -97,7 +97,7 @@ def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_
         present = server.get(COMPUTE.at(name))
         # PATCH replaces requirements as a whole, so send the revision to detect concurrent changes.
         revision = present["revision"]
-        fields["requirements"] = _take(options.amounts, fields.get("requirements", present["requirements"]))
+        fields["requirements"] = _with_amounts(options.amounts, fields.get("requirements", present["requirements"]))
     if not fields:
         raise Unreadable("nothing to change", "set an option, such as --mem 64Gi or -f FILE")
     answer = server.patch(COMPUTE.at(name), fields, revision=revision, **forced(force))
@@ -106,14 +106,14 @@ def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_
 
 def _count_fits(project: str | None, cluster: str | None) -> dict[str, Item]:
     """How many more runs of each compute resource fit now, by name."""
-    options = {name: value for name, value in (("project", project), ("cluster", cluster)) if value is not None}
+    parameters = {name: value for name, value in (("project", project), ("cluster", cluster)) if value is not None}
     try:
-        records = connect().get("/capacity", **(options or {"project": DEFAULT_PROJECT}))
+        clusters = connect().get("/capacity", **(parameters or {"project": DEFAULT_PROJECT}))
     except NotFound:
-        if options:
+        if parameters:
             raise
-        return {}  # the project came from the environment and does not exist
-    return {offer["name"]: offer for entry in records for offer in entry["compute_resources"]}
+        return {}  # the default project does not exist
+    return {offer["name"]: offer for entry in clusters for offer in entry["compute_resources"]}
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -121,13 +121,13 @@ def _load(file: Path) -> dict[str, Any]:
     loaded = yamls.load_file(file)
     if isinstance(loaded, Violation):
         raise RequestRejected([loaded])
-    [options, *more] = loaded or [None]
-    if more or not isinstance(options, dict) or options.get("kind", KIND) != KIND:
+    [document, *more] = loaded or [None]
+    if more or not isinstance(document, dict) or document.get("kind", KIND) != KIND:
         hint = "write exactly one ComputeResource document, or use fairlead apply -f FILE"
         raise RequestRejected(
             [Violation("", "file", "must contain exactly one compute resource", hint, location=str(file))]
         )
-    fields = {ComputeResource.canonical_name(name): value for name, value in options.items() if name != "kind"}
+    fields = {ComputeResource.canonical_name(name): value for name, value in document.items() if name != "kind"}
     violations: list[Violation] = []
     parsed = documents.parse_object(ComputeResource, {"name": "unnamed", **fields}, str(file), violations)
     if violations:
@@ -135,7 +135,7 @@ def _load(file: Path) -> dict[str, Any]:
     return fields | ({"requirements": parsed.requirements.to_data()} if "requirements" in fields else {})
 
 
-def _take(amounts: dict[str, str], requirements: dict[str, Any]) -> dict[str, Any]:
+def _with_amounts(amounts: dict[str, str], requirements: dict[str, Any]) -> dict[str, Any]:
     """Replace amounts in requirements, and keep all other fields, such as limits."""
     resources = dict(requirements.get("resources", {}))
     for name, amount in amounts.items():

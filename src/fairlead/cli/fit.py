@@ -17,7 +17,7 @@ from fairlead.cli.project_objects import DEFAULT
 from fairlead.cli.request_options import (
     Arguments,
     RequestOptions,
-    Wanting,
+    WithRequestOptions,
     Words,
     is_request,
     name_program,
@@ -49,7 +49,7 @@ def fit(
     request: str | None = None,
     /,
     *args: Arguments,
-    options: Wanting = None,
+    options: WithRequestOptions = None,
     action: Annotated[Action | None, Parameter(show_default=False)] = None,
     project: Project = DEFAULT,
     add_nodes: Words = (),
@@ -102,9 +102,9 @@ def fit(
     config = _know_gpus(config, inventory.table)
     what_if_cluster = what_if.simulate(inventory.table, add_nodes, without, cluster=config.snapshot.cluster)
     if pending:
-        return _describe_pending(inventory, what_if_cluster, config.snapshot.cluster, as_json=as_json)
+        return _print_pending(inventory, what_if_cluster, config.snapshot.cluster, as_json=as_json)
     if parsed is None:
-        return _describe_offers(config, what_if_cluster, inventory, as_json=as_json)
+        return _print_offers(config, what_if_cluster, inventory, as_json=as_json)
     report = _report(parsed, config, what_if_cluster, all_nodes=all_nodes)
     offered = sorted(config.snapshot.compute_resources)
     suggestions = find_suggestions(parsed, config.snapshot, what_if_cluster.table, profiles=offered)
@@ -116,13 +116,13 @@ def _read(request: str | None, args: Sequence[str], options: RequestOptions, act
     is_file = is_request(request, options)
     mapping = read_mapping(Path(request)) if request is not None and is_file else {}
     named = None if request is None else name_program(request)
-    function = mapping.pop("function", None) or _name_function(None if is_file else request, named, options)
+    function = mapping.pop("function", None) or _placeholder_function(None if is_file else request, named, options)
     fields = mapping if (args, options) == ((), RequestOptions()) else options.to_fields(args, mapping)
     acting = {} if action is None else {"action": action}
     return parse_request({**fields, "function": function, **acting}, request)
 
 
-def _name_function(program: str | None, named: str | None, options: RequestOptions) -> dict[str, Any]:
+def _placeholder_function(program: str | None, named: str | None, options: RequestOptions) -> dict[str, Any]:
     """A placeholder function: the code does not affect the fit."""
     images = {name: value for name, value in options.images.items() if value is not None}
     if options.image is not None:
@@ -132,8 +132,8 @@ def _name_function(program: str | None, named: str | None, options: RequestOptio
     source, _, handler = program.partition(":")
     if not Path(source).exists():
         raise Unreadable(f"{source} does not exist", "use a program, a YAML file with a request, or only options")
-    said = {"name": options.name or named, "source": Path(source).resolve().name, **images}
-    return said | ({"handler": handler} if handler else {})
+    function = {"name": options.name or named, "source": Path(source).resolve().name, **images}
+    return function | ({"handler": handler} if handler else {})
 
 
 def _ask_server(
@@ -202,7 +202,7 @@ def _report(
     )
 
 
-def _describe_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, cluster: Cluster, *, as_json: bool) -> int:
+def _print_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, cluster: Cluster, *, as_json: bool) -> int:
     changes = asdict(WhatIfChanges.of(what_if_cluster))
     placed = [
         asdict(pod)
@@ -214,9 +214,7 @@ def _describe_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, clus
     return 0 if all(pod["verdict"] == "now" for pod in placed) else 1
 
 
-def _describe_offers(
-    config: LocalConfig, what_if_cluster: WhatIfCluster, inventory: Inventory, *, as_json: bool
-) -> int:
+def _print_offers(config: LocalConfig, what_if_cluster: WhatIfCluster, inventory: Inventory, *, as_json: bool) -> int:
     offers = list(_report_offers(config, what_if_cluster))
     if not offers:
         waiting = f"; or --pending for the {len(inventory.waiting)} pending pods" if inventory.waiting else ""
@@ -232,8 +230,8 @@ def _describe_offers(
 def _report_offers(config: LocalConfig, what_if_cluster: WhatIfCluster) -> Iterator[dict[str, Any]]:
     """The fit of a run with each compute resource and no other requirements."""
     for name, offer in sorted(config.snapshot.compute_resources.items()):
-        said = {"function": UNNAMED, "action": _choose_action(offer), "profile": name}
-        yield {"name": name, **asdict(_report(RunRequest.model_validate(said), config, what_if_cluster))}
+        fields = {"function": UNNAMED, "action": _choose_action(offer), "profile": name}
+        yield {"name": name, **asdict(_report(RunRequest.model_validate(fields), config, what_if_cluster))}
 
 
 def _choose_action(offer: ComputeResource) -> str:

@@ -115,7 +115,7 @@ def _show_room(report: JSON) -> str:
 
 
 def _reasons_of(offer: JSON) -> list[str]:
-    return [found["message"] for found in offer["violations"]] or offer["reasons"]
+    return [violation["message"] for violation in offer["violations"]] or offer["reasons"]
 
 
 def _print_rows(heading: Sequence[str], rows: Iterable[tuple[Sequence[Any], Sequence[str]]]) -> None:

@@ -23,17 +23,17 @@ Cluster = Annotated[str | None, Parameter(help="Only this cluster.")]
 
 def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     """List nodes with their free resources."""
-    nodes_found = connect().get("/nodes", **_given(cluster=cluster))
-    has = [name for node in nodes_found for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
+    records = connect().get("/nodes", **_given(cluster=cluster))
+    has = [name for node in records for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
-    shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in nodes_found]
+    shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in records]
     columns: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
-    if len({node["cluster"] for node in nodes_found}) > 1:
+    if len({node["cluster"] for node in records}) > 1:
         columns["CLUSTER"] = "cluster"
     columns |= {word: name for word, name in (("GROUP", "group"), ("GPU TYPE", "gpu_type")) if _any(shown, name)}
     columns |= {word: itemgetter(word) for word in names.values()} | {"RUNS": _count_runs}
     columns |= {"TAINTS": "taints"} if _any(shown, "taints") else {}
-    return print_items(nodes_found if as_json else shown, columns, "nodes", as_json)
+    return print_items(records if as_json else shown, columns, "nodes", as_json)
 
 
 def capacity(
@@ -48,12 +48,12 @@ def capacity(
 
     Unavailable nodes accept no new pods. LARGEST FREE is the largest amount that is free on one node.
     """
-    nodes_found = connect().get("/capacity", **_given(project=project, cluster=cluster))
+    clusters = connect().get("/capacity", **_given(project=project, cluster=cluster))
     if as_json:
-        print(json.dumps(nodes_found, indent=2))
-    elif not nodes_found:
+        print(json.dumps(clusters, indent=2))
+    elif not clusters:
         print("no clusters", file=sys.stderr)
-    for number, entry in enumerate(() if as_json else nodes_found):
+    for number, entry in enumerate(() if as_json else clusters):
         print("\n" * bool(number) + f"cluster {entry['cluster']}: {_summarize(entry)}")
         if entry["total"] is not None:
             _print_pools(entry)
@@ -68,9 +68,9 @@ def show_fits(offer: Item) -> str | None:
 
 def name_resources(resources: Iterable[str]) -> dict[str, str]:
     """Column titles of resources. GPUs are called GPU unless there are several vendors."""
-    nodes_found = list(dict.fromkeys(resources))
-    gpus = [name for name in nodes_found if name.endswith(WHOLE_GPUS)]
-    return {name: WORDS.get(name) or ("GPU" if [name] == gpus else name) for name in nodes_found}
+    names = list(dict.fromkeys(resources))
+    gpus = [name for name in names if name.endswith(WHOLE_GPUS)]
+    return {name: WORDS.get(name) or ("GPU" if [name] == gpus else name) for name in names}
 
 
 def _free(node: Item, names: Mapping[str, str]) -> dict[str, str]:

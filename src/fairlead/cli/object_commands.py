@@ -134,13 +134,13 @@ def print_list(path: str, columns: Columns, many: str, list_options: ListOptions
     )
 
 
-def print_items(items_found: Iterable[Item], columns: Columns, many: str, as_json: bool) -> int:
+def print_items(items: Iterable[Item], columns: Columns, many: str, as_json: bool) -> int:
     """Print items as a table or as JSON. Return the exit code. A note about an empty list goes to stderr."""
-    items = list(items_found)
+    rows = list(items)
     if as_json:
-        print(json.dumps(items, indent=2))
-    elif items:
-        print_table(items, columns)
+        print(json.dumps(rows, indent=2))
+    elif rows:
+        print_table(rows, columns)
     else:
         print(f"no {many}", file=sys.stderr)
     return 0
@@ -149,6 +149,6 @@ def print_items(items_found: Iterable[Item], columns: Columns, many: str, as_jso
 def print_item(item: Item, as_json: bool) -> int:
     """Print an object as YAML without empty fields, or as JSON. Return the exit code."""
     ordered = sorted(item.items(), key=lambda field: field[0] in STAMPS)
-    parameters = {name: value for name, value in ordered if value not in (None, "", [], {})}
-    print(json.dumps(item, indent=2) if as_json else yamls.format_documents([parameters]).rstrip())
+    fields = {name: value for name, value in ordered if value not in (None, "", [], {})}
+    print(json.dumps(item, indent=2) if as_json else yamls.format_documents([fields]).rstrip())
     return 0

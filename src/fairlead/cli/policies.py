@@ -54,26 +54,24 @@ def rm(scope: str, /, *, force: Force = False, as_json: Json = False) -> int:
 def list_parts(effective: Row) -> Iterator[Row]:
     """Table rows of an effective policy."""
     for path, rule in effective["rules"].items():
-        for bound, part_values in rule.items():
-            yield from (
-                _row(f"rules.{path}.{bound}", item)
-                for item in (part_values if isinstance(part_values, list) else [part_values])
-            )
+        for bound, entries in rule.items():
+            for entry in entries if isinstance(entries, list) else [entries]:
+                yield _row(f"rules.{path}.{bound}", entry)
     for group in ("switches", "limit_factor"):
-        yield from (_row(f"{group}.{name}", part_values) for name, part_values in effective[group].items())
-    for part_values in effective["defaults"]:
-        source = f"{part_values['scope']} policy"
-        leaves = _leaves("defaults", part_values["requirements"])
+        yield from (_row(f"{group}.{name}", entry) for name, entry in effective[group].items())
+    for defaults in effective["defaults"]:
+        source = f"{defaults['scope']} policy"
+        leaves = _leaves("defaults", defaults["requirements"])
         yield from ({"part": part, "value": value, "source": source} for part, value in leaves)
-    for part_values in effective["quotas"]:
-        for name in [name for name in part_values if name in part_values["used"]]:
-            value = f"{part_values[name]}, {part_values['used'][name]} used"
-            yield {"part": f"quotas.{name}", "value": value, "source": f"{part_values['scope']} policy"}
+    for quota in effective["quotas"]:
+        for name in [name for name in quota if name in quota["used"]]:
+            value = f"{quota[name]}, {quota['used'][name]} used"
+            yield {"part": f"quotas.{name}", "value": value, "source": f"{quota['scope']} policy"}
 
 
-def _row(part: str, part_values: Row) -> Row:
-    source = Source(**part_values["source"] | {"layer": Layer(part_values["source"]["layer"])})
-    value = format_value(part_values["value"]) if isinstance(part_values["value"], bool) else part_values["value"]
+def _row(part: str, entry: Row) -> Row:
+    source = Source(**entry["source"] | {"layer": Layer(entry["source"]["layer"])})
+    value = format_value(entry["value"]) if isinstance(entry["value"], bool) else entry["value"]
     return {"part": part, "value": value, "source": str(source)}
 
 

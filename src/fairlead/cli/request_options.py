@@ -91,9 +91,9 @@ class RequestOptions:
         secrets = list(self.pull_secret) or None
         return {"image": self.image, "pull_policy": self.pull_policy, "pull_secrets": secrets}
 
-    def to_fields(self, args: Sequence[str] = (), fields_given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def to_fields(self, args: Sequence[str] = (), base: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The fields of a request without its function: of a base request, then the file, then options."""
-        fields = {**(fields_given or {}), **({} if self.file is None else read_file(self.file))}
+        fields = {**(base or {}), **({} if self.file is None else read_file(self.file))}
         amounts = {
             "cpu": _amount(self.cpu, self.cpu_limit),
             "mem": _amount(self.mem, self.mem_limit),
@@ -101,7 +101,7 @@ class RequestOptions:
             "disk": self.disk,
         }
         resources = {name: amount for name, amount in amounts.items() if amount is not None}
-        options_given = {
+        overrides = {
             "profile": self.profile,
             "template": self.template,
             "resources": {**_mapping_of(fields, "resources"), **resources},
@@ -119,27 +119,27 @@ class RequestOptions:
             "schedule": self._schedule(fields),
             "strict": self.strict,
         }
-        return fields | {key: value for key, value in options_given.items() if value not in (None, [], {}, (), False)}
+        return fields | {key: value for key, value in overrides.items() if value not in (None, [], {}, (), False)}
 
     def _schedule(self, fields: dict[str, Any]) -> dict[str, Any] | None:
-        options_given = {
+        overrides = {
             "cron": self.schedule,
             "timezone": self.timezone,
             "missed": self.missed,
             "overlap": self.overlap,
         }
-        options_given = {
-            part: value for part, value in {**options_given, "name": self.schedule_name}.items() if value is not None
+        overrides = {
+            part: value for part, value in {**overrides, "name": self.schedule_name}.items() if value is not None
         }
-        fields_given = fields.get("schedule")
-        before = {"cron": fields_given} if isinstance(fields_given, str) else dict(fields_given or {})
-        if options_given and "cron" not in {**before, **options_given}:
-            option = f"--{next(iter(options_given)).replace('name', 'schedule-name')}"
+        schedule = fields.get("schedule")
+        before = {"cron": schedule} if isinstance(schedule, str) else dict(schedule or {})
+        if overrides and "cron" not in {**before, **overrides}:
+            option = f"--{next(iter(overrides)).replace('name', 'schedule-name')}"
             raise Unreadable(f"{option} requires a schedule", 'add --schedule "0 6 * * *"')
-        return {**before, **options_given} if options_given else None
+        return {**before, **overrides} if overrides else None
 
 
-Wanting = Annotated[RequestOptions | None, Parameter(name="*")]
+WithRequestOptions = Annotated[RequestOptions | None, Parameter(name="*")]
 
 
 def name_program(program: str) -> str:
@@ -150,11 +150,11 @@ def name_program(program: str) -> str:
 
 def read_file(file: Path) -> dict[str, Any]:
     """Load the fields of a request file that must not contain a function."""
-    documents = read_mapping(file)
-    if "function" in documents:
+    fields = read_mapping(file)
+    if "function" in fields:
         message = f"{file} sets function, which the command line sets here"
         raise Unreadable(message, f"remove it from the file, or run the file: fairlead run {file}")
-    return documents
+    return fields
 
 
 def is_request(program: str | None, options: RequestOptions) -> bool:
@@ -168,7 +168,7 @@ def parse_request(fields: Mapping[str, Any], location: str | None) -> RunRequest
         return RunRequest.model_validate(fields)
     except ValidationError as error:
         raise RequestRejected(
-            [replace(documents, location=location) for documents in violations_of(error, RunRequest)]
+            [replace(violation, location=location) for violation in violations_of(error, RunRequest)]
         ) from None
 
 
@@ -189,33 +189,33 @@ def _amount(request: str | None, limit: str | None) -> str | dict[str, str] | No
 
 
 def _on_oom(grow: str | None, most: str | None) -> dict[str, str]:
-    options_given = {"grow": grow, "max": most}
-    return {part: value for part, value in options_given.items() if value is not None}
+    on_oom = {"grow": grow, "max": most}
+    return {part: value for part, value in on_oom.items() if value is not None}
 
 
-def _mapping_of(fields_given: dict[str, Any], name: str) -> Mapping[str, Any]:
-    options_given = fields_given.pop(name, {})
-    if not isinstance(options_given, Mapping):
+def _mapping_of(fields: dict[str, Any], name: str) -> Mapping[str, Any]:
+    value = fields.pop(name, {})
+    if not isinstance(value, Mapping):
         raise Unreadable(f"{name} is not a mapping", f"write {name}: {{NAME: value}}")
-    return options_given
+    return value
 
 
-def _list_of(fields_given: dict[str, Any], name: str) -> Sequence[Any]:
-    options_given = fields_given.pop(name, [])
-    if not isinstance(options_given, list):
+def _list_of(fields: dict[str, Any], name: str) -> Sequence[Any]:
+    value = fields.pop(name, [])
+    if not isinstance(value, list):
         raise Unreadable(f"{name} is not a list", f"write {name}: [...]")
-    return options_given
+    return value
 
 
-def _envs_of(fields_given: dict[str, Any]) -> Mapping[str, Any]:
-    options_given = fields_given.pop("envs", {})
-    if isinstance(options_given, Mapping):
-        return options_given
-    if not isinstance(options_given, list) or not all(
-        isinstance(env, Mapping) and {"name", "value"} <= set(env) for env in options_given
+def _envs_of(fields: dict[str, Any]) -> Mapping[str, Any]:
+    envs = fields.pop("envs", {})
+    if isinstance(envs, Mapping):
+        return envs
+    if not isinstance(envs, list) or not all(
+        isinstance(env, Mapping) and {"name", "value"} <= set(env) for env in envs
     ):
         raise Unreadable("envs is neither a mapping nor a list of name and value", "write envs: {NAME: value}")
-    return {env["name"]: env["value"] for env in options_given}
+    return {env["name"]: env["value"] for env in envs}
 
 
 def _parse_volume(text: str) -> dict[str, Any]:

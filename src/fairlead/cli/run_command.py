@@ -14,13 +14,13 @@ from fairlead.cli.project_objects import DEFAULT
 from fairlead.cli.request_options import (
     Arguments,
     RequestOptions,
-    Wanting,
+    WithRequestOptions,
     is_request,
     name_program,
     parse_request,
     read_mapping,
 )
-from fairlead.cli.schedules import describe_kept
+from fairlead.cli.schedules import describe_created
 from fairlead.cli.scopes import PROJECTS
 from fairlead.errors import Unreadable
 from fairlead.model.states import State
@@ -35,7 +35,7 @@ def run(
     program: Annotated[str | None, Parameter(show_default=False)] = None,
     /,
     *args: Arguments,
-    options: Wanting = None,
+    options: WithRequestOptions = None,
     function: Annotated[str | None, Parameter(show_default=False)] = None,
     project: Project = DEFAULT,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), show_default=False)] = False,
@@ -59,7 +59,7 @@ def run(
         Print the run and its result as JSON at the end. Logs go to stderr.
     """
     options = options or RequestOptions()
-    if function is not None:  # then all positional arguments belong to the program
+    if function is not None:  # then all positional arguments are passed to the function
         args, program = (*([] if program is None else [program]), *args), None
     if args and options.image is None and ":" in (program or ""):
         message = f"functions take no command-line arguments, found {' '.join(args)}"
@@ -71,16 +71,16 @@ def run(
         fields = options.to_fields(args)
         function_fields = _name_function(program, function, options, action=fields.get("action"))
     PROJECTS.require(project or DEFAULT)  # do not create a project because of a typo
-    stored = open_project(project or DEFAULT).function(**function_fields)
+    target = open_project(project or DEFAULT).function(**function_fields)
     if preview:
-        plan = stored.preview(**fields)
+        plan = target.preview(**fields)
         print(json.dumps(plan.data, indent=2) if as_json else plan)
         return 1 if plan.violations else 0
     if "schedule" in fields:
-        schedule = stored.run(**fields)
-        print(json.dumps(schedule.data, indent=2) if as_json else describe_kept(schedule))
+        schedule = target.run(**fields)
+        print(json.dumps(schedule.data, indent=2) if as_json else describe_created(schedule))
         return 0
-    started = stored.run(**fields)
+    started = target.run(**fields)
     if detach:
         print(json.dumps(started.data, indent=2) if as_json else started.id)
         return 0
@@ -91,7 +91,7 @@ def follow(run: Run, *, as_json: bool = False) -> int:
     """Follow a run until it ends. Return its exit code."""
     try:
         run.wait_for_start()
-        _describe_url(run)
+        _print_url(run)
         for line in run.read_logs(follow=True, cursor=0):
             write_log(line.data, aside=as_json or line.stream != "stdout")
         run.wait(progress=False)
@@ -99,17 +99,17 @@ def follow(run: Run, *, as_json: bool = False) -> int:
         print(f"\nrun {run.id} continues\n  -> fairlead runs logs --follow {run.id}", file=sys.stderr)
         print(f"  -> fairlead runs stop {run.id}", file=sys.stderr)
         return INTERRUPTED
-    return _describe_outcome(run, as_json=as_json)
+    return _print_outcome(run, as_json=as_json)
 
 
-def _describe_url(run: Run) -> None:
+def _print_url(run: Run) -> None:
     """Print the URL of a served run as soon as it is ready."""
     if run.data["action"] != "job" and run.data["active"]:
         print(f"{run.function} {run.id[-8:]}: ready at {run.url}", file=sys.stderr)
         print(f"  -> fairlead open {run.id[-8:]}", file=sys.stderr)
 
 
-def _describe_outcome(run: Run, *, as_json: bool) -> int:
+def _print_outcome(run: Run, *, as_json: bool) -> int:
     state, result = run.state, None
     if state is State.COMPLETED:
         result = run.result
@@ -127,18 +127,16 @@ def _describe_outcome(run: Run, *, as_json: bool) -> int:
     return 0 if state is State.COMPLETED else run.exit_code or 1
 
 
-def _name_function(
-    program: str | None, schedule: str | None, options: RequestOptions, *, action: Any
-) -> dict[str, Any]:
+def _name_function(program: str | None, stored: str | None, options: RequestOptions, *, action: Any) -> dict[str, Any]:
     """Build the function of the request: a program, an image, a stored function, or none for a workspace."""
-    if schedule is not None:
-        function_fields = [
+    if stored is not None:
+        rejected = [
             f"--{name.replace('_', '-')}" for name, value in {**options.images, "name": options.name}.items() if value
         ]
-        if function_fields:
-            message = f"{' '.join(function_fields)} cannot change the stored function {schedule}"
+        if rejected:
+            message = f"{' '.join(rejected)} cannot change the stored function {stored}"
             raise Unreadable(message, "remove it, or use a program instead of --function")
-        return {"name": schedule}
+        return {"name": stored}
     if program is None:
         if action != "workspace":
             hint = "name a file, or a stored function with --function"
@@ -157,12 +155,12 @@ def _name_function(
 
 def _read_request(file: Path, args: Sequence[str], options: RequestOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Load the function and the other fields of a request file. The code is next to the file."""
-    written = read_mapping(file)
-    function_fields, fields = written.pop("function", None), options.to_fields(args, written)
-    if function_fields is None:
+    mapping = read_mapping(file)
+    given, fields = mapping.pop("function", None), options.to_fields(args, mapping)
+    if given is None:
         hint = f"add a function to the file, or name a program: fairlead run train.py -f {file}"
         raise Unreadable(f"{file} has no function", hint)
-    function = {"name": function_fields} if isinstance(function_fields, str) else function_fields
+    function = {"name": given} if isinstance(given, str) else given
     if isinstance(function, dict):
         function = {"name": name_program(str(file)), **function, **({"name": options.name} if options.name else {})}
     request = parse_request({**fields, "function": function}, str(file))

@@ -93,7 +93,7 @@ def describe_times(data: Item) -> str:
     return f"next at {_show_moment(data['next_at'])}" if data["next_at"] else "paused"
 
 
-def describe_kept(schedule: Schedule) -> str:
+def describe_created(schedule: Schedule) -> str:
     """The confirmation after creating a schedule."""
     name = schedule.name
     return f"created schedule {name}, {describe_times(schedule.data)}\n  -> fairlead schedules show {name}"

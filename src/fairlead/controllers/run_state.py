@@ -134,7 +134,7 @@ class RunStateWriter:
             self.enqueue(run.id)
         return after
 
-    def load_tried(self, run: RunRecord) -> AttemptHistory:
+    def load_attempt_history(self, run: RunRecord) -> AttemptHistory:
         """The retry policy of a run, and the memory of its previous attempts."""
         with self.store.reading() as tx:
             plan = tx.get(PlanRecord, id=run.id)

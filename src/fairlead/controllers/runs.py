@@ -195,7 +195,7 @@ class RunController:
             raise
         failed = observation is not None and observation.phase is Phase.FAILED
         decision = lifecycle.decide(
-            run, observation, self.state_writer.load_tried(run) if failed else attempts.NO_HISTORY
+            run, observation, self.state_writer.load_attempt_history(run) if failed else attempts.NO_HISTORY
         )
         if decision.action is ExecutorAction.START:
             decision = self._start(executor, run, decision)

@@ -155,9 +155,9 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
     url, token = environment.get("FAIRLEAD_URL"), environment.get("FAIRLEAD_TOKEN")
     if url:
         if not token or not token.isascii():
-            found = "is not a valid token" if token else "is not set"
+            problem = "is not a valid token" if token else "is not set"
             raise Unreadable(
-                f"FAIRLEAD_URL is set, but FAIRLEAD_TOKEN {found}", "set FAIRLEAD_TOKEN to a token of that server"
+                f"FAIRLEAD_URL is set, but FAIRLEAD_TOKEN {problem}", "set FAIRLEAD_TOKEN to a token of that server"
             )
         return ApiClient(url.rstrip("/"), token)
     data = starting.find_data(environment)
@@ -204,7 +204,7 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
     except (ValueError, KeyError, TypeError):
         return Unavailable(f"the server responded with {answer.status_code} and no readable error")
     if code == RequestRejected.code:
-        return RequestRejected(_violation_of(found) for found in problem["violations"])
+        return RequestRejected(_violation_of(violation) for violation in problem["violations"])
     if issubclass(ERRORS.get(code, FairleadError), Conflict):
         return ERRORS[code](detail, hint, problem.get("used_by", ()))  # type: ignore[call-arg]
     if code == Unavailable.code:
@@ -214,7 +214,7 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
     return error
 
 
-def _violation_of(found: Mapping[str, Any]) -> Violation:
-    source = found.get("source")
+def _violation_of(data: Mapping[str, Any]) -> Violation:
+    source = data.get("source")
     known = None if source is None else Source(**{**source, "layer": Layer(source["layer"])})
-    return Violation(found["path"], found["rule"], found["message"], found.get("hint"), known, found.get("location"))
+    return Violation(data["path"], data["rule"], data["message"], data.get("hint"), known, data.get("location"))

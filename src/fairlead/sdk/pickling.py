@@ -135,11 +135,11 @@ def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tu
             _dump(inner)
         except Exception as error:
             here = (*path, name)
-            found = _find_culprit(inner, here, seen) or (here, inner, error)
+            culprit = _find_culprit(inner, here, seen) or (here, inner, error)
             # Skip functions and modules: they are never the cause, and may refer back to the function being searched.
-            if not isinstance(found[1], FunctionType | ModuleType):
-                return found
-            outer = outer or found
+            if not isinstance(culprit[1], FunctionType | ModuleType):
+                return culprit
+            outer = outer or culprit
     return outer
 
 

@@ -101,7 +101,7 @@ def explain(title: str, plan: Plan) -> str:
     """Describe a plan as text."""
     parts = [explanations.explain(plan, title)]
     if plan.violations:
-        lines = [f"  {line}" for found in plan.violations for line in explanations.format_finding(found)]
+        lines = [f"  {line}" for violation in plan.violations for line in explanations.format_finding(violation)]
         parts += ["", "Violations", *lines]
     return "\n".join(parts)
 

@@ -99,8 +99,8 @@ class Project:
 
     def runs(self, *, limit: int = MOST_LISTED, **filters: Any) -> Runs:
         """The runs of the project, newest first. Filters are column names: state="failed", function="train"."""
-        found = self.api.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)
-        return Runs([Run(self.api, data) for data in islice(found, limit)])
+        records = self.api.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)
+        return Runs([Run(self.api, data) for data in islice(records, limit)])
 
     def get_run(self, run_id: str) -> Run:
         """Load a run by id."""
@@ -108,8 +108,8 @@ class Project:
 
     def schedules(self) -> list[Schedule]:
         """The schedules of the project by name."""
-        found = self.api.list(path_of("projects", self.name, "schedules"))
-        return [Schedule(self.api, data) for data in found]
+        records = self.api.list(path_of("projects", self.name, "schedules"))
+        return [Schedule(self.api, data) for data in records]
 
     def schedule(self, name: str) -> Schedule:
         """Load a schedule by name."""
@@ -117,10 +117,10 @@ class Project:
 
     def capacity(self) -> dict[str, Any]:
         """The capacity of the project's cluster, and how many more runs of each compute resource fit now."""
-        found = self.api.get("/capacity", project=self.name)
-        if not found:
+        clusters = self.api.get("/capacity", project=self.name)
+        if not clusters:
             raise NotFound(f"project {self.name} is not in a cluster", "move it to a cluster")
-        entry: dict[str, Any] = found[0]
+        entry: dict[str, Any] = clusters[0]
         return entry
 
     def set_secret(self, name: str, value: str) -> None:

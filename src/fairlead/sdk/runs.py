@@ -93,13 +93,13 @@ class Run:
         outcome = self._api.get(path_of("runs", self.id, "result"))
         if outcome["state"] != State.COMPLETED:
             raise RunFailed(self.id, outcome["state"], outcome["reason"], outcome["message"], outcome["error"])
-        kept = outcome["result"]
-        if kept is None:
+        result = outcome["result"]
+        if result is None:
             return None
-        if kept["kind"] == "json":
-            return kept["value"]
-        content = self.read(kept["path"])
-        return json.loads(content) if kept["type"] == "json" else content
+        if result["kind"] == "json":
+            return result["value"]
+        content = self.read(result["path"])
+        return json.loads(content) if result["type"] == "json" else content
 
     def refresh(self) -> "Run":
         """Load the current state from the server."""
@@ -167,8 +167,8 @@ class Run:
 
     def attempts(self) -> list[dict[str, Any]]:
         """All attempts, oldest first."""
-        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "attempts"))
-        return found
+        attempts: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "attempts"))
+        return attempts
 
     @property
     def url(self) -> str:
@@ -219,18 +219,18 @@ class Run:
 
     def events(self) -> list[dict[str, Any]]:
         """The state changes, oldest first."""
-        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "events"))
-        return found
+        events: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "events"))
+        return events
 
     def usage(self, *, attempt: int | None = None) -> dict[str, Any]:
         """Resource usage of the last attempt, or of `attempt`: maxima in `peaks`, samples in `series`."""
-        found: dict[str, Any] = self._api.get(path_of("runs", self.id, "usage"), **_without_none(attempt=attempt))
-        return found
+        usage: dict[str, Any] = self._api.get(path_of("runs", self.id, "usage"), **_without_none(attempt=attempt))
+        return usage
 
     def files(self, *, attempt: int | None = None) -> list[dict[str, Any]]:
         """The files in $FAIRLEAD_OUTPUT of the last attempt, or of `attempt`."""
-        found: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "files"), **_without_none(attempt=attempt))
-        return found
+        files: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "files"), **_without_none(attempt=attempt))
+        return files
 
     def read(self, path: str, *, attempt: int | None = None) -> bytes:
         """Read an output file into memory."""

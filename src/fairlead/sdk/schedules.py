@@ -89,8 +89,8 @@ class Schedule:
     def runs(self, *, limit: int = MOST_LISTED) -> Runs:
         """The runs of this schedule, newest first."""
         path = path_of("projects", self.project, "runs")
-        found = self._api.list(path, schedule=self.name, limit=min(limit, 500))
-        return Runs([Run(self._api, data) for _, data in zip(range(limit), found, strict=False)])
+        records = self._api.list(path, schedule=self.name, limit=min(limit, 500))
+        return Runs([Run(self._api, data) for _, data in zip(range(limit), records, strict=False)])
 
     def delete(self) -> None:
         """Delete the schedule, but not its runs."""
