@@ -24,7 +24,7 @@ def kill(*_args: Any, **_more: Any) -> None:
 
 
 @pytest.mark.every_store
-@pytest.mark.parametrize("step", ["load_tried", "save", "clean_up"])
+@pytest.mark.parametrize("step", ["load_attempt_history", "save", "clean_up"])
 def test_server_killed_at_the_end_of_an_attempt_loses_and_repeats_none(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -291,11 +291,11 @@ def test_stop_during_the_retry_decision_takes_precedence(platform: Platform, mon
     load = controller.state_writer.load_attempt_history
 
     def stop_first(record: Any) -> Any:
-        monkeypatch.setattr(controller.state_writer, "load_tried", load)
+        monkeypatch.setattr(controller.state_writer, "load_attempt_history", load)
         platform.stop(run)
         return load(record)
 
-    monkeypatch.setattr(controller.state_writer, "load_tried", stop_first)
+    monkeypatch.setattr(controller.state_writer, "load_attempt_history", stop_first)
     controller.sync({run})
     controller.sync({run})
     ended = platform.run(run)
