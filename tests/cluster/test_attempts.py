@@ -97,7 +97,7 @@ def test_job_after_out_of_memory_has_more_memory(platform: Platform, admin: Clie
     platform.until(run, "Retrying", "running", seconds=LONG)
     second = until(lambda: _find_job(admin, f"{run.id}-2"), seconds=LONG)
     assert (memory_of(first), memory_of(second)) == (("64Mi", "96Mi"), ("256Mi", "384Mi"))
-    assert second["metadata"]["name"] == f"{first['metadata']['name']}try2"
+    assert second["metadata"]["name"] == f"{first['metadata']['name']}attempt2"
     assert platform.until(run, "completed", "failed", seconds=LONG)["state"] == "completed"
     assert [attempt["reason"] for attempt in run.attempts()] == ["OOMKilled", "Completed"]
     assert [attempt["mem_bytes"] >> 20 for attempt in run.attempts()] == [64, 256]

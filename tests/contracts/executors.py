@@ -153,7 +153,7 @@ class MemoryExecutor:
         """The log from a cursor on. A cursor is the number of entries read."""
         run = self._find(run_id)
         if not 0 <= cursor <= len(run.log):
-            raise ValueError("the log is not that long")
+            raise ValueError("the log is shorter")
         entries: list[LogEntry] = []
         for entry in run.log[cursor:]:
             if max_bytes > 0:
@@ -174,7 +174,7 @@ class MemoryExecutor:
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """An output file of a run."""
         if run_id not in self.runs or path not in self.runs[run_id].files:
-            raise NotFound(f"run {run_id} left no file {path!r}")
+            raise NotFound(f"run {run_id} has no output file {path!r}")
         return io.BytesIO(self.runs[run_id].files[path])
 
     def find_endpoint(self, run_id: str) -> Endpoint:

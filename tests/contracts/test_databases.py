@@ -18,10 +18,10 @@ pytestmark = pytest.mark.every_store
 
 OPERATORS: dict[str, tuple[Operator, ...]] = {
     "text": ("=", "!=", "contains", "in"),
-    "word": ("=", "!=", "contains", "in"),
-    "flag": ("=", "!=", "in"),
+    "keyword": ("=", "!=", "contains", "in"),
+    "boolean": ("=", "!=", "in"),
     "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
-    "timestamp": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
+    "time": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
 }
 MAX_VALUES = 3  # values of a column: each costs a query for each operator
 SEARCH_TEXTS = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")

@@ -361,7 +361,7 @@ def _sort_key(kind: type, sort: str) -> Callable[[Any], tuple[Any, str]]:
 
     def sort_key(record: Any) -> tuple[Any, str]:
         value = column.of(record)
-        if column.kind in ("text", "word"):
+        if column.kind in ("text", "keyword"):
             value = "".join(
                 letter.lower() if letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" else letter for letter in value or ""
             )

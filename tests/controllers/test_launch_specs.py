@@ -71,7 +71,7 @@ def test_later_attempt_has_its_own_token_and_objects() -> None:
     add_records(store, *make_scopes(), run, kept, make_secret("HF_TOKEN", b"hf"))
     with store.reading() as tx:
         work = load_launch_spec(tx, KEYRING, run)
-    assert (work.run_id, work.name) == (f"{run_id}-2", f"train-{run_id}try2")
+    assert (work.run_id, work.name) == (f"{run_id}-2", f"train-{run_id}attempt2")
     assert open_run_token(KEYRING, work.run_token) == f"{run_id}-2"
     assert work.secrets == {"HF_TOKEN": "hf"}
     assert read_pod_request(work.manifests).amounts["memory"] == Quantity.parse("6Gi").nanos

@@ -82,7 +82,7 @@ def test_all_objects_of_an_attempt_carry_its_run_label() -> None:
 def test_a_pod_references_the_objects_of_its_attempt_and_existing_ones() -> None:
     manifests = render(EVERYTHING, 3)
     name = manifests[0]["metadata"]["name"]
-    assert name == f"train-{RUN}try3"
+    assert name == f"train-{RUN}attempt3"
     pod = manifests[0]["spec"]["template"]["spec"]
     sources = {volume["name"]: volume for volume in pod["volumes"]}
     assert sources["own"]["persistentVolumeClaim"]["claimName"] == f"{name}-own"
@@ -149,4 +149,4 @@ def test_manifests_of_a_run_are_those_of_its_current_attempt() -> None:
     grown = manifests_of(make(RunRecord, RUN, attempt=3, mem_bytes=12 * GI), record)
     memory = [container_of(manifests)["resources"]["requests"]["memory"] for manifests in (same, grown)]
     assert memory == ["4Gi", "6Gi"]
-    assert [manifests[0]["metadata"]["name"][-4:] for manifests in (same, grown)] == ["try2", "try3"]
+    assert [manifests[0]["metadata"]["name"][-8:] for manifests in (same, grown)] == ["attempt2", "attempt3"]

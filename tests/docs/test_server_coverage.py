@@ -33,7 +33,6 @@ DEFAULTS = {
 }
 # Errors that never reach a client of the API: the SDK raises the first one, an executor the second.
 NEVER_RETURNED = {errors.RunFailed, errors.StartFailed}
-COLUMN_KINDS = {"timestamp": "time", "word": "keyword", "flag": "boolean"}
 
 
 def test_every_setting_is_in_the_table_with_its_variable_and_its_default() -> None:
@@ -58,7 +57,7 @@ def test_every_parameter_of_lists_is_in_the_table() -> None:
 
 def test_every_column_of_compute_resources_is_in_the_table_with_its_type() -> None:
     columns = COLUMNS[ComputeResourceRecord]
-    expected = {name: COLUMN_KINDS.get(column.kind, column.kind) for name, column in columns.items()}
+    expected = {name: column.kind for name, column in columns.items()}
     assert {name: _row(API, "Lists", name)[1:2] for name in expected} == {
         name: [kind] for name, kind in expected.items()
     }

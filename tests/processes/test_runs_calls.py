@@ -105,7 +105,7 @@ def test_cli_shows_the_url_of_a_run(platform: Platform, run: Run, machine: Machi
     assert f"url: {run.url}\n" in machine.fairlead("runs", "show", run.id, variables=variables).out
     printed = machine.fairlead("open", run.id[-8:], "--print", variables=variables)
     assert printed.out.startswith(f"http://{run.id}.localhost:"), printed
-    assert "/.fairlead/enter?code=" in printed.out
+    assert "/.fairlead/sign-in?code=" in printed.out
     gone = machine.fairlead("open", "policies", variables=variables)
     assert "run 'policies' does not exist" in gone.err
     assert "fairlead open /policies" in gone.err

@@ -167,22 +167,22 @@ def operations_of(document: Mapping[str, Any]) -> list[Operation]:
 
 @contextlib.contextmanager
 def open_site(
-    store: Store, url: str = URL, entrance: SignInOptions | None = None, page: Path | None = None
+    store: Store, url: str = URL, sign_in: SignInOptions | None = None, page: Path | None = None
 ) -> Iterator[Site]:
     """A server over an empty store."""
-    site, _ = build_site(store, url, entrance, page=page)
+    site, _ = build_site(store, url, sign_in, page=page)
     with site.client:
         yield site
 
 
 def build_site(
-    store: Store, url: str = URL, entrance: SignInOptions | None = None, **options: Any
+    store: Store, url: str = URL, sign_in: SignInOptions | None = None, **options: Any
 ) -> tuple[Site, Machine]:
     """A server over an empty store that was not started yet, and what pretends to execute its runs."""
     machine = Machine(store)
     execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), machine.hear_of)
     services, founding = build_services(
-        store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), entrance, execution=execution
+        store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), sign_in, execution=execution
     )
     founding.initialize([f"user:{ADMIN}"])
     token, _ = founding.issue_local_token(ADMIN, MACHINE, None)

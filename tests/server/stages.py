@@ -19,7 +19,7 @@ from tests.server.sites import Site, build_site
 from tests.server.upstreams import PATIENCE, listen, serving
 
 SERVED = {"name": "model", "kind": "container", "image": "registry.example/model:1", "port": 8000}
-COOKIE = "fairlead_entrance"
+COOKIE = "fairlead_run_session"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Stage:
     def open(self, run_id: str, token: str = "") -> str:
         """The address that lets a browser in; below its host."""
         url: str = self.site.make(f"/runs/{run_id}/open", None, token=token or self.site.token)["url"]
-        assert url.startswith(f"http://{self.host(run_id)}/.fairlead/enter?code=")
+        assert url.startswith(f"http://{self.host(run_id)}/.fairlead/sign-in?code=")
         return url.removeprefix(f"http://{self.host(run_id)}")
 
     def enter(self, run_id: str, token: str = "") -> str:
@@ -101,13 +101,13 @@ def open_stage(
     store: Store,
     proxy_config: ProxyConfig | None = None,
     url: str | None = None,
-    entrance: SignInOptions | None = None,
+    sign_in: SignInOptions | None = None,
     **options: Any,
 ) -> Iterator[Stage]:
     """A server over an empty store."""
     listener: socket.socket = listen(None)
     here = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    site, machine = build_site(store, url or here, entrance, proxy_config=proxy_config, **options)
+    site, machine = build_site(store, url or here, sign_in, proxy_config=proxy_config, **options)
     with serving(site.app, listener=listener):
         plain: Any = {"timeout": PATIENCE, "trust_env": False, "verify": False, "follow_redirects": False}
         with httpx2.Client(base_url=here, **plain) as client:

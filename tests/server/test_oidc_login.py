@@ -55,7 +55,7 @@ class Browser:
 def browser(sqlite_store: DatabaseStore) -> Iterator[Browser]:
     """A site that signs people in at an issuer."""
     issuer = Issuer()
-    with open_site(sqlite_store, entrance=SignInOptions(issuer.identity(), issuer.login())) as site:
+    with open_site(sqlite_store, sign_in=SignInOptions(issuer.identity(), issuer.login())) as site:
         yield Browser(site, issuer)
 
 
@@ -103,8 +103,8 @@ def test_session_has_the_groups_of_the_id_token_and_is_audited(browser: Browser)
 
 def test_cookies_are_secure_if_the_server_uses_https(sqlite_store: DatabaseStore) -> None:
     issuer = Issuer()
-    entrance = SignInOptions(issuer.identity(), issuer.login())
-    with open_site(sqlite_store, url="https://fairlead.test/", entrance=entrance) as site:
+    sign_in = SignInOptions(issuer.identity(), issuer.login())
+    with open_site(sqlite_store, url="https://fairlead.test/", sign_in=sign_in) as site:
         begun = site.ask("GET", "/login/oidc", token=None)
         login_cookie = cookies_in(begun)[LOGIN_COOKIE]
         back = issuer.desk.welcome(begun.headers["location"])
@@ -267,7 +267,7 @@ def test_sign_in_methods_are_public(browser: Browser, site: Site, sqlite_store: 
     oidc = {"issuer": ISSUER, "url": "/login/oidc"}
     told = {"token": True, "link": False, "oidc": oidc, "version": version}
     assert browser.site.get("/sessions", token=None) == browser.site.get("/sessions", token="fl_nobody") == told
-    with open_site(sqlite_store, entrance=SignInOptions(link=True)) as local:
+    with open_site(sqlite_store, sign_in=SignInOptions(link=True)) as local:
         assert local.get("/sessions", token=None)["link"] is True
 
 

@@ -166,7 +166,7 @@ def test_request_without_a_token_is_rejected_and_cookies_are_ignored(
         {"Authorization": "Bearer fl_wrong"},
         {"Authorization": f"Basic {stage.site.token}"},
         {"Cookie": f"{COOKIE}={session}"},
-        {"Cookie": f"fairlead_entrance={stage.enter(run_id)}"},
+        {"Cookie": f"fairlead_run_session={stage.enter(run_id)}"},
     )
     for headers in said:
         answer = stage.ask("GET", run_id, token=None, headers=headers)

@@ -187,20 +187,20 @@ def test_codes_and_tickets_are_not_interchangeable(stage: Stage, endpoint: Endpo
     for wrong in (word, "", "x", "x.y", stage.site.token, ticket[:-2], "é"):
         assert stage.browse(run_id, headers={"Cookie": f"{COOKIE}={wrong}".encode()}).status_code == 401
     for wrong in (ticket, "", "x.y", stage.site.token, stage.open(other).partition("code=")[2]):
-        assert stage.browse(run_id, f"/.fairlead/enter?code={wrong}").status_code == 401
+        assert stage.browse(run_id, f"/.fairlead/sign-in?code={wrong}").status_code == 401
     problem_of(stage.site.ask("GET", "/me", token=ticket), 401)
     problem_of(stage.site.ask("GET", "/me", token=word), 401)
     assert stage.browse(other, ticket=ticket).status_code == 401
-    assert stage.browse(run_id, f"/.fairlead/enter?code={word}").status_code == 303
+    assert stage.browse(run_id, f"/.fairlead/sign-in?code={word}").status_code == 303
 
 
-@pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/enter/", "/.fairlead/enter/.."])
+@pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/sign-in/", "/.fairlead/sign-in/.."])
 def test_reserved_paths_are_never_forwarded_to_the_run(
     stage: Stage, program: Program, endpoint: Endpoint, path: str
 ) -> None:
     run_id = stage.serve(endpoint)
     assert stage.browse(run_id, path, ticket=stage.enter(run_id)).status_code == 404
-    assert stage.browse(run_id, "/.fairlead/enter", method="POST").status_code == 405
+    assert stage.browse(run_id, "/.fairlead/sign-in", method="POST").status_code == 405
     assert program.asked == []
 
 
@@ -274,7 +274,7 @@ def test_ticket_ends_with_its_session_token_role_or_run(stage: Stage, endpoint: 
 
 
 def test_oidc_user_enters_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
-    with open_stage(sqlite_store, entrance=composition.SignInOptions(Issuer().identity())) as stage:
+    with open_stage(sqlite_store, sign_in=composition.SignInOptions(Issuer().identity())) as stage:
         run_id = stage.serve(endpoint, "workspace")
         stage.site.make("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
         soon = {"exp": int(time.time()) + 600}

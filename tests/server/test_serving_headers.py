@@ -45,7 +45,7 @@ def send_raw(stage: Stage, text: bytes) -> bytes:
 
 
 def test_tokens_and_cookies_of_fairlead_are_not_forwarded(stage: Stage, endpoint: Endpoint) -> None:
-    cookies = [f"{COOKIE}=a", "own=1", "__Host-fairlead_entrance=b", "FAIRLEAD_LOGIN=c", "Fairlead_x=d", "two=2"]
+    cookies = [f"{COOKIE}=a", "own=1", "__Host-fairlead_run_session=b", "FAIRLEAD_LOGIN=c", "Fairlead_x=d", "two=2"]
     headers = [
         ("Authorization", f"Bearer {stage.site.token}"),
         ("Cookie", "; ".join(cookies)),
@@ -139,7 +139,7 @@ def test_pages_below_the_server_url_are_sandboxed(stage: Stage, endpoint: Endpoi
     ("a=1; Path={prefix}/x", "a=1; Path={prefix}/x"),
     ("a=1; Path=elsewhere", "a=1; Path={prefix}/"),
     ("fairlead_session=x; Path=/", None),
-    (" __Host-fairlead_entrance=x", None),
+    (" __Host-fairlead_run_session=x", None),
     ("Fairlead_Login=x", None),
     ("=fairlead_session=x", None),
     ("fairlead_session", None),

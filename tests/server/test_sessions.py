@@ -173,7 +173,7 @@ def test_session_cannot_create_a_link(site: Site) -> None:
 
 def test_oidc_token_cannot_create_a_link(sqlite_store: Any) -> None:
     issuer = Issuer()
-    with open_site(sqlite_store, entrance=SignInOptions(issuer.identity(), issuer.login())) as site:
+    with open_site(sqlite_store, sign_in=SignInOptions(issuer.identity(), issuer.login())) as site:
         token = make_token(make_claims())
         assert site.get("/me", token=token)["user"] == "ada"
         assert "not oidc" in problem_of(site.ask("POST", "/sessions/link", {}, token=token), 403)["detail"]

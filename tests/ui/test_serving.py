@@ -92,9 +92,9 @@ def test_a_run_is_opened_at_its_own_host_and_works_there(
     page.reload()
     expect(page.locator("#said")).to_have_text("hello back")
     cookies = {cookie["name"]: cookie for cookie in page.context.cookies(f"http://{host}/")}
-    assert sorted(cookies) == ["fairlead_entrance", "own"]
-    assert cookies["fairlead_entrance"]["domain"] == cookies["own"]["domain"] == host.partition(":")[0]
-    assert cookies["fairlead_entrance"]["httpOnly"] is True
+    assert sorted(cookies) == ["fairlead_run_session", "own"]
+    assert cookies["fairlead_run_session"]["domain"] == cookies["own"]["domain"] == host.partition(":")[0]
+    assert cookies["fairlead_run_session"]["httpOnly"] is True
 
 
 def test_a_page_of_a_run_cannot_use_the_readers_session(

@@ -40,18 +40,18 @@ def parse_sort(columns: Mapping[str, Column], text: str) -> tuple[str, bool]:
 def _parse_condition(column: Column, text: str) -> Condition:
     sign, rest = re.fullmatch(r"(>=|<=|>|<|!|=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     operator: Operator = OPERATORS.get(sign or "=", "=")
-    if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "word", "flag"):
+    if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "keyword", "boolean"):
         raise field_error("operator", f"{column.name} has no order, found {sign}", "remove the operator")
-    if column.kind == "flag" and text == "any":
+    if column.kind == "boolean" and text == "any":
         return Condition(column.name, "!=", None)
     if rest == "none" and (column.kind != "text" or sign is not None):
-        if operator not in ("=", "!=") or column.kind == "flag":
+        if operator not in ("=", "!=") or column.kind == "boolean":
             raise field_error(
                 "operator", f"none cannot be compared with {sign}, found {short_repr(text)}", "use none or !none"
             )
         return Condition(column.name, operator, None)
     if column.kind == "text" and sign is None:
         return Condition(column.name, "contains", rest)
-    if column.kind == "word" and sign is None and "," in rest:
+    if column.kind == "keyword" and sign is None and "," in rest:
         return Condition(column.name, "in", tuple(rest.split(",")))
     return Condition(column.name, operator, column.parse(rest))

@@ -32,7 +32,7 @@ MAX_PAGE_SIZE = 500
 
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
-ColumnKind = Literal["text", "word", "number", "timestamp", "flag"]
+ColumnKind = Literal["text", "keyword", "number", "time", "boolean"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Column:
     def sort_value(self, value: Any) -> Any:
         """The sort key of a value: case-insensitive, and defined for missing values."""
         if value is None:
-            return "" if self.kind in ("text", "word") else self.missing
-        return fold(value) if self.kind in ("text", "word") else value
+            return "" if self.kind in ("text", "keyword") else self.missing
+        return fold(value) if self.kind in ("text", "keyword") else value
 
 
 def fold(text: str) -> str:
@@ -112,27 +112,27 @@ def _steps(parse: Callable[[str], Any], step: int) -> Callable[[str], int]:
 
 
 _NAME = Column("name", "text", searched=True)
-_SCOPE = Column("scope", "word", searched=True)
+_SCOPE = Column("scope", "keyword", searched=True)
 _STAMPS = (
     Column("created_by", "text", searched=True),
-    Column("created_at", "timestamp", parse_timestamp),
+    Column("created_at", "time", parse_timestamp),
     Column("updated_by", "text"),
-    Column("updated_at", "timestamp", parse_timestamp),
+    Column("updated_at", "time", parse_timestamp),
     Column("revision", "number", parse_integer),
 )
-_MANAGED = Column("managed_by", "word")
+_MANAGED = Column("managed_by", "keyword")
 _DISTANT_PAST, _DISTANT_FUTURE = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-_LAST_USED = Column("last_used_at", "timestamp", parse_timestamp, missing=_DISTANT_PAST)
+_LAST_USED = Column("last_used_at", "time", parse_timestamp, missing=_DISTANT_PAST)
 _WORKLOADS = Column("workloads", "number", parse_integer)
 _CPU, _MEM = _steps(parse_cpu, MILLICORE), _steps(parse_bytes, NANOS)
 _ASSET = (
     _NAME,
     Column("description", "text", searched=True),
     _SCOPE,
-    Column("cluster", "word", searched=True),
+    Column("cluster", "keyword", searched=True),
     *_STAMPS,
-    Column("archived", "flag", parse_flag_text),
-    Column("successor", "word"),
+    Column("archived", "boolean", parse_flag_text),
+    Column("successor", "keyword"),
     _MANAGED,
     Column("gpu_devices", "number", parse_integer, _devices),
     Column("gpu_memory", "number", _parse_gpu_memory, _gpu_memory),
@@ -144,62 +144,62 @@ _ASSET = (
     _LAST_USED,
 )
 _LISTED: Mapping[type, tuple[Column, ...]] = {
-    ScopeRecord: (_NAME, _SCOPE, Column("kind", "word"), Column("parent", "word"), _MANAGED, *_STAMPS),
+    ScopeRecord: (_NAME, _SCOPE, Column("kind", "keyword"), Column("parent", "keyword"), _MANAGED, *_STAMPS),
     ComputeResourceRecord: (*_ASSET, Column("templates", "number", parse_integer)),
-    TemplateRecord: (*_ASSET, Column("compute_resource", "word", searched=True)),
+    TemplateRecord: (*_ASSET, Column("compute_resource", "keyword", searched=True)),
     PolicyRecord: (_SCOPE, _MANAGED, *_STAMPS),
     SecretRecord: (_NAME, _SCOPE, *_STAMPS),
-    VolumeRecord: (_NAME, _SCOPE, Column("storage_class", "word"), *_STAMPS),
+    VolumeRecord: (_NAME, _SCOPE, Column("storage_class", "keyword"), *_STAMPS),
     FunctionRecord: (
         _NAME,
         _SCOPE,
-        Column("kind", "word"),
+        Column("kind", "keyword"),
         *_STAMPS,
         Column("runs", "number", parse_integer),
-        Column("last_run_at", "timestamp", parse_timestamp, missing=_DISTANT_PAST),
+        Column("last_run_at", "time", parse_timestamp, missing=_DISTANT_PAST),
     ),
-    GrantRecord: (Column("subject", "text", searched=True), Column("role", "word"), _SCOPE, *_STAMPS),
+    GrantRecord: (Column("subject", "text", searched=True), Column("role", "keyword"), _SCOPE, *_STAMPS),
     TokenRecord: (
         _NAME,
-        Column("user", "word", searched=True),
-        Column("purpose", "word"),
-        Column("expires_at", "timestamp", parse_timestamp, missing=_DISTANT_FUTURE),
+        Column("user", "keyword", searched=True),
+        Column("purpose", "keyword"),
+        Column("expires_at", "time", parse_timestamp, missing=_DISTANT_FUTURE),
         *_STAMPS,
     ),
     RunRecord: (
-        Column("id", "word", searched=True),
+        Column("id", "keyword", searched=True),
         _SCOPE,
         Column("function", "text", searched=True),
-        Column("action", "word"),
-        Column("state", "word"),
-        Column("reason", "word"),
-        Column("active", "flag", parse_flag_text),
-        Column("compute_resource", "word", searched=True),
-        Column("template", "word", searched=True),
-        Column("schedule", "word"),
+        Column("action", "keyword"),
+        Column("state", "keyword"),
+        Column("reason", "keyword"),
+        Column("active", "boolean", parse_flag_text),
+        Column("compute_resource", "keyword", searched=True),
+        Column("template", "keyword", searched=True),
+        Column("schedule", "keyword"),
         Column("priority", "number", parse_priority),
-        Column("finished_at", "timestamp", parse_timestamp, missing=_DISTANT_FUTURE),
+        Column("finished_at", "time", parse_timestamp, missing=_DISTANT_FUTURE),
         *_STAMPS,
     ),
     ScheduleRecord: (
         _NAME,
         _SCOPE,
         Column("function", "text", searched=True),
-        Column("paused", "flag", parse_flag_text),
-        Column("next_at", "timestamp", parse_timestamp, missing=_DISTANT_FUTURE),
-        Column("last_at", "timestamp", parse_timestamp, missing=_DISTANT_PAST),
+        Column("paused", "boolean", parse_flag_text),
+        Column("next_at", "time", parse_timestamp, missing=_DISTANT_FUTURE),
+        Column("last_at", "time", parse_timestamp, missing=_DISTANT_PAST),
         *_STAMPS,
     ),
     AuditRecord: (
-        Column("at", "timestamp", parse_timestamp),
-        Column("user", "word", searched=True),
-        Column("action", "word", searched=True),
-        Column("kind", "word"),
+        Column("at", "time", parse_timestamp),
+        Column("user", "keyword", searched=True),
+        Column("action", "keyword", searched=True),
+        Column("kind", "keyword"),
         Column("name", "text", searched=True),
-        Column("object_id", "word"),
+        Column("object_id", "keyword"),
         _SCOPE,
-        Column("address", "word"),
-        Column("request_id", "word"),
+        Column("address", "keyword"),
+        Column("request_id", "keyword"),
     ),
 }
 COLUMNS: Mapping[type, Mapping[str, Column]] = {

@@ -18,10 +18,10 @@ MAX_PARAMETERS = 50
 RESERVED = ("search", "sort", "cursor", "limit", "total")
 HELP = {
     "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
-    "word": "The value, or several separated by commas; `!value` to exclude it, `none` if not set",
+    "keyword": "The value, or several separated by commas; `!value` to exclude it, `none` if not set",
     "number": "The value, optionally after `>`, `>=`, `<`, `<=` or `!`; `none` if not set",
-    "timestamp": "A time, optionally after `>`, `>=`, `<` or `<=`",
-    "flag": "`true`, `false` or `any`",
+    "time": "A time, optionally after `>`, `>=`, `<` or `<=`",
+    "boolean": "`true`, `false` or `any`",
 }
 
 

@@ -60,7 +60,7 @@ class Metrics:
         self.seconds = Histogram(
             "fairlead_request_seconds", "Duration of requests", ["method", "route"], registry=self.registry
         )
-        self.in_flight_gauge = Gauge("fairlead_requests_underway", "Requests in flight", registry=self.registry)
+        self.in_flight_gauge = Gauge("fairlead_requests_in_progress", "Requests in flight", registry=self.registry)
         self.in_flight = 0
         self.last_at = time.monotonic()
 

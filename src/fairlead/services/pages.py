@@ -63,7 +63,7 @@ def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
 
 
 def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
-    kinds: dict[str, Any] = {"number": int, "timestamp": datetime, "flag": bool}
+    kinds: dict[str, Any] = {"number": int, "time": datetime, "boolean": bool}
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         sorted_by, value, last = msgspec.json.decode(text, type=tuple[str, Any, str])

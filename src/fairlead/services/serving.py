@@ -36,7 +36,7 @@ MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes includ
 SERVING_STATES = (State.RUNNING, State.DEGRADED)
 RETRY_SECONDS = 2
 RUN_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-ANONYMOUS = Principal("nobody", via="entrance")
+ANONYMOUS = Principal("nobody", via="run-session")
 SYSTEM_CALL = Call(principal=Principal("fairlead", via="serving"), trusted=True)
 NO_HOSTS = "browsers cannot open it: served_host is not set on this server"
 SET_HOST = "set served_host to a domain with a wildcard DNS record for this server, such as apps.example.com"
@@ -157,7 +157,7 @@ class Serving:
         if len(code) > MAX_COOKIE_LENGTH:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
             raise Conflict(message, "open it from the web UI, or with a token of this server")
-        return OpenedUrl(f"{origin}/.fairlead/enter?code={code}", claims.until)
+        return OpenedUrl(f"{origin}/.fairlead/sign-in?code={code}", claims.until)
 
     def redeem_code(self, call: Call, run_id: str, code: str) -> SessionCookie:
         """Exchange a one-time code for a session cookie. A code is accepted once."""
@@ -239,7 +239,7 @@ def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRe
     if claims.token_id is not None and (token is None or (token.expires_at or claims.until) <= unit.now):
         raise _invalid("the token or session that opened this run has expired")
     groups = claims.groups if token is None else tuple(token.groups)
-    principal = Principal(claims.user, groups, "entrance" if token is None else f"{token.purpose}:{token.name}")
+    principal = Principal(claims.user, groups, "run-session" if token is None else f"{token.purpose}:{token.name}")
     permissions = unit.organization.permissions_of(principal)
     return replace(unit, principal=principal, permissions=permissions), token
 

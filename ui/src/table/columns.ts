@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 
 /** How the values of a column are filtered (docs/reference/api.md, "Lists"). */
-export type Kind = "text" | "word" | "number" | "time" | "flag";
+export type Kind = "text" | "keyword" | "number" | "time" | "boolean";
 
 export interface Column<Item> {
   /** The field of the API to sort and filter by. */

@@ -21,7 +21,7 @@ export const OPERATORS: Record<Kind, Operator[]> = {
     { label: "is not", sign: "!" },
     ...NULL_OPERATORS,
   ],
-  word: [{ label: "is", sign: "" }, { label: "is not", sign: "!" }, ...NULL_OPERATORS],
+  keyword: [{ label: "is", sign: "" }, { label: "is not", sign: "!" }, ...NULL_OPERATORS],
   number: [
     { label: "at least", sign: ">=" },
     { label: "at most", sign: "<=" },
@@ -38,7 +38,7 @@ export const OPERATORS: Record<Kind, Operator[]> = {
     { label: "until", sign: "<=" },
     ...NULL_OPERATORS,
   ],
-  flag: [
+  boolean: [
     { label: "yes", sign: "true", fixed: "true" },
     { label: "no", sign: "false", fixed: "false" },
     { label: "any", sign: "any", fixed: "any" },

@@ -47,6 +47,6 @@ export const MANAGED_BY: Column<{ managed_by?: string | null }> = {
   key: "managed_by",
   title: "Managed by",
   width: 150,
-  kind: "word",
+  kind: "keyword",
   render: (item) => item.managed_by ?? NONE,
 };

@@ -77,7 +77,7 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
             yield column.is_not(True)
         case sign:
             known = COLUMNS.get(kind, {}).get(condition.column)
-            kinds = ("text", "word", "number") if sign == "=" else ("number",)
+            kinds = ("text", "keyword", "number") if sign == "=" else ("number",)
             plain = derived is not None or value is None or known is None or known.kind not in kinds
             if plain or known is None or (in_order and dialect == "sqlite"):
                 yield column.op(sign)(sa.literal(value, column.type))

@@ -49,11 +49,11 @@ def sort_expression(kind: type, name: str) -> Any:
 
 def _order(expression: Any, column: Column) -> Any:
     # The replacement for NULL is a literal: an index on an expression is not found with a parameter.
-    if column.kind in ("text", "word"):
+    if column.kind in ("text", "keyword"):
         return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
     if column.kind == "number" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
-    if column.kind == "timestamp" and _may_be_null(expression):
+    if column.kind == "time" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal(column.missing, UtcDateTime))
     return expression
 

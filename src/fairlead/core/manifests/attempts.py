@@ -36,7 +36,7 @@ def render_attempt(
     meta = copies[0]["metadata"]
     full_name = meta.get("annotations", {}).get(f"{PREFIX}/function-name")
     function = full_name or meta["labels"][f"{PREFIX}/function"]
-    old, new = meta["name"], names.run_name(function, f"{run_id}try{attempt}")
+    old, new = meta["name"], names.run_name(function, f"{run_id}attempt{attempt}")
     renamed = {item["metadata"]["name"]: new + item["metadata"]["name"].removeprefix(old) for item in copies}
     pod = copies[0]["spec"]["template"]["spec"]
     _rename(copies, pod, renamed)

@@ -16,8 +16,8 @@ from fairlead.server.web_ui import accepts
 from fairlead.services.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
-SIGN_IN_PATH = f"{RESERVED_PATH}enter"
-COOKIE = "fairlead_entrance"
+SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"
+COOKIE = "fairlead_run_session"
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
 <body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>

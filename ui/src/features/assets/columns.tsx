@@ -59,7 +59,7 @@ export const SCOPE: Column<Asset> = {
   key: "scope",
   title: "Scope",
   width: 170,
-  kind: "word",
+  kind: "keyword",
   render: (item) => <ScopeLink scope={item.scope} />,
 };
 
@@ -90,7 +90,7 @@ export const HISTORY: Column<Asset>[] = [
     key: "cluster",
     title: "Cluster",
     width: 130,
-    kind: "word",
+    kind: "keyword",
     render: (item) => (item.cluster ? splitScope(item.cluster).name : "All clusters"),
   },
   REVISION,
@@ -109,7 +109,7 @@ export const HISTORY: Column<Asset>[] = [
     key: "archived",
     title: "Archived",
     width: 95,
-    kind: "flag",
+    kind: "boolean",
     isExtra: true,
     render: (item) => (item.archived ? "yes" : "no"),
   },

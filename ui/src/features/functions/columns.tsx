@@ -31,7 +31,7 @@ export const COLUMNS: Column<FunctionRecord>[] = [
     key: "kind",
     title: "Kind",
     width: 105,
-    kind: "word",
+    kind: "keyword",
     options: ["python", "container"],
     render: showKind,
   },
@@ -50,7 +50,7 @@ export const COLUMNS: Column<FunctionRecord>[] = [
     key: "scope",
     title: "Project",
     width: 150,
-    kind: "word",
+    kind: "keyword",
     render: (item) => <ScopeLink scope={item.scope} />,
   },
   {

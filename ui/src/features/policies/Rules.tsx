@@ -81,7 +81,7 @@ function Rule({ rule, change, onRemove, label, errorPath }: RuleProps) {
     .join(" ");
   return (
     <Paper withBorder className={classes.rule} role="group" aria-label={label}>
-      <div className={classes.fields} data-kind={hasBounds ? undefined : "word"}>
+      <div className={classes.fields} data-kind={hasBounds ? undefined : "text"}>
         <Autocomplete
           size="xs"
           label="Setting"

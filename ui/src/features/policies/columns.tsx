@@ -27,7 +27,7 @@ export const COLUMNS: Column<PolicyRecord>[] = [
     key: "scope",
     title: "Scope",
     width: 220,
-    kind: "word",
+    kind: "keyword",
     render: (item) => (
       <Anchor component={Link} href={policyAddress(item.scope)} fz="inherit" fw={550}>
         {item.scope}

@@ -1,7 +1,7 @@
 /** Paths that rules can refer to (src/fairlead/model/fields.py), with their labels. */
 
 /** Amounts have bounds, words have a list of allowed values, and sections can only be required or locked. */
-export type PathKind = "amount" | "word" | "section";
+export type PathKind = "amount" | "text" | "section";
 
 export interface KnownPath {
   path: string;
@@ -48,7 +48,7 @@ const AMOUNTS: [string, string, string][] = [
   ["fs_group", "Volume group (fsGroup)", "1000"],
 ];
 
-const WORDS: [string, string, string[]?][] = [
+const TEXTS: [string, string, string[]?][] = [
   ["action", "Action", ["job", "serve", "workspace"]],
   ["function.kind", "Function kind", ["python", "container"]],
   ["function.image", "Image"],
@@ -95,13 +95,13 @@ const SECTIONS: [string, string][] = [
 
 export const KNOWN: KnownPath[] = [
   ...AMOUNTS.map(([path, label, example]) => ({ path, kind: "amount" as const, label, example })),
-  ...WORDS.map(([path, label, options]) => ({ path, kind: "word" as const, label, options })),
+  ...TEXTS.map(([path, label, options]) => ({ path, kind: "text" as const, label, options })),
   ...SECTIONS.map(([path, label]) => ({ path, kind: "section" as const, label })),
 ];
 
 const TITLES: Record<PathKind, string> = {
   amount: "Amounts (at least, at most)",
-  word: "Values (one of)",
+  text: "Values (one of)",
   section: "Sections (required, locked)",
 };
 

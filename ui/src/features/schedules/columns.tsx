@@ -84,7 +84,7 @@ export const COLUMNS: Column<Schedule>[] = [
     key: "scope",
     title: "Project",
     width: 150,
-    kind: "word",
+    kind: "keyword",
     render: (item) => <ScopeLink scope={item.scope} />,
   },
   {

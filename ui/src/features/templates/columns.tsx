@@ -15,7 +15,7 @@ export const COLUMNS: Column<Asset>[] = [
     key: "compute_resource",
     title: "Compute resource",
     width: 170,
-    kind: "word",
+    kind: "keyword",
     render: ({ compute_resource: name }) =>
       name ? (
         <Anchor component={Link} href={`/compute-resources/${name}`} fz="inherit">

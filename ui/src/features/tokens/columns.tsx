@@ -31,12 +31,12 @@ export const COLUMNS: Column<Token>[] = [
       </Group>
     ),
   },
-  { key: "user", title: "User", width: 200, kind: "word", render: (token) => token.user },
+  { key: "user", title: "User", width: 200, kind: "keyword", render: (token) => token.user },
   {
     key: "purpose",
     title: "Purpose",
     width: 140,
-    kind: "word",
+    kind: "keyword",
     options: Object.keys(PURPOSES),
     render: (token) => PURPOSES[token.purpose] ?? token.purpose,
   },
