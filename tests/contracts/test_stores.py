@@ -90,10 +90,10 @@ def test_records_are_found_oldest_first_up_to_the_limit(filled_store: Store) -> 
 
 
 def test_records_are_sorted_by_a_text_field(filled_store: Store) -> None:
-    turn_by_id = {"r1": "c", "r2": "a", "r3": "b", "r4": "a"}
-    add_records(filled_store, *(make(RunRecord, id, turn=turn) for id, turn in turn_by_id.items()))
+    key_by_id = {"r1": "c", "r2": "a", "r3": "b", "r4": "a"}
+    add_records(filled_store, *(make(RunRecord, id, queue_key=key) for id, key in key_by_id.items()))
     with filled_store.reading() as tx:
-        assert [run.id for run in tx.find(RunRecord, by="turn", limit=3)] == ["r2", "r4", "r3"]
+        assert [run.id for run in tx.find(RunRecord, by="queue_key", limit=3)] == ["r2", "r4", "r3"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "naïve Ünïcode", "日本語 🦊", "a'b\"c", "%_\\/", "line\nline\ttab", "\x7f"])

@@ -41,7 +41,7 @@ class AdmissionPass:
         if not self._admitted:
             return False
         scopes = self._admitted.intersection(self._path(run))
-        return any(run.turn > self.last_read.get(scope, run.turn) for scope in scopes)
+        return any(run.queue_key > self.last_read.get(scope, run.queue_key) for scope in scopes)
 
     def hold(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
         """Keep a run waiting for its quotas, and later runs behind it."""
@@ -97,24 +97,24 @@ def load_admission_pass(
     """
     conditions = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
     if not quota_limits.limits:
-        return AdmissionPass(tx.find(RunRecord, *conditions, by="turn", limit=limit), quota_limits, Queue({}))
+        return AdmissionPass(tx.find(RunRecord, *conditions, by="queue_key", limit=limit), quota_limits, Queue({}))
     held = (*conditions, Condition("reason", "=", QUOTA))
-    waiting = tx.find(RunRecord, *conditions, Condition("reason", "!=", QUOTA), by="turn", limit=limit)
+    waiting = tx.find(RunRecord, *conditions, Condition("reason", "!=", QUOTA), by="queue_key", limit=limit)
     held_scopes = set() if freed_scopes is not None else {scope for (scope,) in tx.tally(RunRecord, ("scope",), *held)}
     scopes = {run.scope for run in waiting}.union(freed_scopes or (), held_scopes)
     runs, last_read = {run.id: run for run in waiting}, dict[str, str]()
     for limiting in sorted({limiting for scope in scopes for limiting in quota_limits.limiting_scopes(scope)}):
-        oldest = tx.find(RunRecord, *held, *quota_limits.within(limiting), by="turn", limit=HELD_PER_QUOTA)
+        oldest = tx.find(RunRecord, *held, *quota_limits.within(limiting), by="queue_key", limit=HELD_PER_QUOTA)
         runs |= {run.id: run for run in oldest}
         if len(oldest) == HELD_PER_QUOTA:
-            last_read[limiting] = oldest[-1].turn
+            last_read[limiting] = oldest[-1].queue_key
     # Runs whose quota was removed since they began to wait for it.
     if without_quota := tuple(scope for scope in held_scopes if not quota_limits.limiting_scopes(scope)):
-        released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="turn", limit=limit)
+        released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="queue_key", limit=limit)
         runs |= {run.id: run for run in released}
     tallies = tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(*quota_limits.limits))
     queue = Queue(quota_limits.allowances(tallies))
-    return AdmissionPass(sorted(runs.values(), key=lambda run: run.turn), quota_limits, queue, last_read)
+    return AdmissionPass(sorted(runs.values(), key=lambda run: run.queue_key), quota_limits, queue, last_read)
 
 
 def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> bool:

@@ -64,20 +64,26 @@ def find_suggestions(
     profiles: Sequence[str] = (),
     other_projects: Sequence[OtherProject] = (),
     allowances: Sequence[Allowance] = (),
-    turn: Sequence[Allowance] | None = None,
+    queued_allowances: Sequence[Allowance] | None = None,
 ) -> tuple[Suggestion, ...]:
     """Find changes with which the run would start now, ordered by the loss for the user.
 
     The order is: request less, use another compute resource, another cluster, other nodes, or wait for a run.
-    `allowances` are the quotas as they apply to a newly submitted run, `turn` as they apply to this run if it is
-    already waiting.
+    `allowances` are the quotas as they apply to a newly submitted run, `queued_allowances` as they apply to this run
+    if it is already waiting.
     """
     planned = _plan_request(request, snapshot)
-    turn = allowances if turn is None else turn
-    if planned is None or _runs_now(planned, nodes, turn):
+    queued_allowances = allowances if queued_allowances is None else queued_allowances
+    if planned is None or _runs_now(planned, nodes, queued_allowances):
         return ()
     search = _SuggestionSearch(
-        request, snapshot, nodes, planned.pod_request, planned.quota_amounts, tuple(allowances), tuple(turn)
+        request,
+        snapshot,
+        nodes,
+        planned.pod_request,
+        planned.quota_amounts,
+        tuple(allowances),
+        tuple(queued_allowances),
     )
     return (
         *search.lower(),
@@ -96,7 +102,7 @@ class _SuggestionSearch:
     pod_request: PodRequest
     quota_amounts: QuotaAmounts
     allowances: tuple[Allowance, ...]
-    turn: tuple[Allowance, ...]
+    queued_allowances: tuple[Allowance, ...]
 
     def lower(self) -> Iterator[Suggestion]:
         """Request less of one resource: a round amount that is free. The smallest reduction comes first."""
@@ -191,8 +197,8 @@ class _SuggestionSearch:
 
     def _wait_for_quota(self) -> Iterator[tuple[QuotaAmounts, Suggestion]]:
         """Runs that use what quotas lack, if nodes have room."""
-        shortage = quotas.find_shortages(self.quota_amounts, self.turn)[0]
-        holders = {holder.run_id: holder for allowance in self.turn for holder in allowance.holders}
+        shortage = quotas.find_shortages(self.quota_amounts, self.queued_allowances)[0]
+        holders = {holder.run_id: holder for allowance in self.queued_allowances for holder in allowance.holders}
         for holder in list(holders.values())[:MAX_TRIED]:
             if self._has_quota_without(holder.run_id) and self._fits_nodes_without(holder.run_id):
                 uses = f"{_format_quota_usage(holder, shortage.part)} of the {shortage.allowance.scope} quota"
@@ -201,7 +207,9 @@ class _SuggestionSearch:
 
     def _has_quota_without(self, gone: str) -> bool:
         """Whether quotas admit the run after another run has ended."""
-        return not quotas.find_shortages(self.quota_amounts, [allowance.without(gone) for allowance in self.turn])
+        return not quotas.find_shortages(
+            self.quota_amounts, [allowance.without(gone) for allowance in self.queued_allowances]
+        )
 
     def _fits_nodes_without(self, gone: str) -> bool:
         """Whether the run still fits after another run has ended: it may need that one because of affinity."""

@@ -184,7 +184,7 @@ class RunRecord(Record):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     priority: int = 0
-    turn: str = ""  # sort key in the queue: lower runs first
+    queue_key: str = ""  # sort key in the queue: lower runs first
     attempt: int = 1  # the number of the current attempt
     retry_at: datetime | None = None  # the earliest start of the next attempt
     idle_seconds: int | None = None  # the idle timeout
@@ -192,8 +192,8 @@ class RunRecord(Record):
     schedule: str | None = None  # the name of the schedule that submitted it
 
     def __post_init__(self) -> None:
-        if not self.turn:  # without a priority, runs are ordered by creation time, and IDs sort by time
-            object.__setattr__(self, "turn", self.id)
+        if not self.queue_key:  # without a priority, runs are ordered by creation time, and IDs sort by time
+            object.__setattr__(self, "queue_key", self.id)
 
 
 @dataclass(frozen=True, kw_only=True)

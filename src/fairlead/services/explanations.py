@@ -66,7 +66,7 @@ class Explanations:
             ahead = (
                 0
                 if queue is None
-                else unit.tx.count(RunRecord, *WAITING, *queue.conditions, Condition("turn", "<", run.turn))
+                else unit.tx.count(RunRecord, *WAITING, *queue.conditions, Condition("queue_key", "<", run.queue_key))
             )
             events = unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
             queue_details = queue_positions.describe(unit, queue_position)
@@ -101,12 +101,14 @@ class Explanations:
             pod_request = read_pod_request(manifests_of(run, record))
             fit = evaluation.evaluate(pod_request, nodes, autoscaled=context.snapshot.cluster.autoscaled)
         # A run with a server already counts in its quotas. A changed run would replace it at the end of the queue.
-        turn = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.turn)
+        queued = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.queue_key)
         last = load_allowances(unit, run.scope, before=queue_key(unit.make_id(), run.priority), excluding=run.id)
-        fit = self.suggestions.apply_queue_order(unit, context, quotas.apply_quotas(fit, load, turn), run.turn)
+        fit = self.suggestions.apply_queue_order(unit, context, quotas.apply_quotas(fit, load, queued), run.queue_key)
         if fit.verdict == evaluation.NOW:
             return fit
-        suggestions = self.suggestions.find(unit, run.scope, request, context, nodes, allowances=last, turn=turn)
+        suggestions = self.suggestions.find(
+            unit, run.scope, request, context, nodes, allowances=last, queued_allowances=queued
+        )
         return replace(fit, suggestions=suggestions)
 
 
@@ -122,7 +124,7 @@ def _find_queue(unit: UnitOfWork, run: RunRecord) -> _QueueFilter | None:
     if run.state != State.QUEUED or run.server_id is not None or is_paused(run, unit.now):
         return None
     load = quotas.amounts_of(run)
-    lacking = quotas.find_shortages(load, load_allowances(unit, run.scope, load, before=run.turn))
+    lacking = quotas.find_shortages(load, load_allowances(unit, run.scope, load, before=run.queue_key))
     if run.reason == QUOTA and lacking:
         scope = lacking[0].allowance.scope
         within = unit.organization.quota_limits.within(scope)

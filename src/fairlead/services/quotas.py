@@ -33,9 +33,9 @@ def load_allowances(
         return ()
     within = (*quota_limits.within(path[0]), *([Condition("id", "!=", excluding)] if excluding else []))
     queue = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *within)))
-    older = [Condition("turn", "<", before)] if before else []
+    older = [Condition("queue_key", "<", before)] if before else []
     waiting = unit.tx.find(
-        RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="turn", limit=MAX_WAITING
+        RunRecord, *WAITING, Condition("reason", "=", QUOTA), *within, *older, by="queue_key", limit=MAX_WAITING
     )
     for run in waiting:
         load, above = quotas.amounts_of(run), quota_limits.limiting_scopes(run.scope)

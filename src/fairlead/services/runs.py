@@ -252,10 +252,10 @@ class Runs:
     ) -> Plan:
         """Return the plan with quotas and queue applied to its fit, and with suggestions if it cannot start now."""
         requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
-        turn = queue_key(unit.make_id(), request.priority or 0)
-        allowances = load_allowances(unit, scope, requested, before=turn)
+        key = queue_key(unit.make_id(), request.priority or 0)
+        allowances = load_allowances(unit, scope, requested, before=key)
         fit = quotas.apply_quotas(plan.fit, requested, allowances)
-        fit = self.suggestions.apply_queue_order(unit, context, fit, turn)
+        fit = self.suggestions.apply_queue_order(unit, context, fit, key)
         if fit.verdict == "now":
             return plan
         suggestions = self.suggestions.find(unit, scope, request, context, nodes, allowances=allowances)

@@ -39,7 +39,7 @@ def build_run_record(
         template_id=None if started_from is None else started_from.id,
         uses=sorted(_uses_of(values)),
         priority=request.priority or 0,
-        turn=queue_key(run_id, request.priority or 0),
+        queue_key=queue_key(run_id, request.priority or 0),
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),
         **quotas.count_resources(plan.settings)._asdict(),
     )

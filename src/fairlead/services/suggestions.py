@@ -41,11 +41,12 @@ class Suggestions:
         nodes: NodeTable | None,
         *,
         allowances: Sequence[Allowance] = (),
-        turn: Sequence[Allowance] | None = None,
+        queued_allowances: Sequence[Allowance] | None = None,
     ) -> tuple[Suggestion, ...]:
         """Return changes of a request that would make it fit now. Empty if it fits or the nodes are unknown.
 
-        `allowances` are the quotas for a run that is submitted now, `turn` those for the run that is already waiting.
+        `allowances` are the quotas for a run that is submitted now, `queued_allowances` those for the run that is
+        already waiting.
         """
         if nodes is None:
             return ()
@@ -58,7 +59,7 @@ class Suggestions:
             profiles=profiles,
             other_projects=elsewhere,
             allowances=allowances,
-            turn=turn,
+            queued_allowances=queued_allowances,
         )
 
     def nodes_of(self, unit: UnitOfWork, context: PlanningContext) -> NodeTable | None:
@@ -66,7 +67,7 @@ class Suggestions:
         executor = self.executors.find(context.snapshot.cluster)
         return None if executor is None else find_visible_nodes(unit, executor)
 
-    def apply_queue_order(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, turn: str) -> Fit:
+    def apply_queue_order(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, queue_key: str) -> Fit:
         """Change the verdict "now" to "later" if an earlier run has waited long and must start first.
 
         This applies only to executors without a scheduler, which start runs in queue order.
@@ -83,7 +84,7 @@ class Suggestions:
             Condition("reason", "=", "Unschedulable"),
             Condition("created_at", "<", threshold),
             Condition("retry_at", "until", threshold),  # a retried attempt has waited only since then
-            Condition("turn", "<", turn),
+            Condition("queue_key", "<", queue_key),
             limit=1,
         )
         return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit

@@ -100,12 +100,17 @@ def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance],
 
 
 def take(
-    suggestion: Suggestion, request: RunRequest, nodes: NodeTable, *, last: list[Allowance], turn: list[Allowance]
+    suggestion: Suggestion,
+    request: RunRequest,
+    nodes: NodeTable,
+    *,
+    last: list[Allowance],
+    queued_allowances: list[Allowance],
 ) -> Plan:
     """The plan after applying a suggestion: waiting keeps the queue position, changes go to the end."""
     if suggestion.kind == "wait":
         remaining = NodeTable(_without(node, suggestion.run_id) for node in nodes)
-        return plan(request, remaining, [allowance.without(suggestion.run_id) for allowance in turn])
+        return plan(request, remaining, [allowance.without(suggestion.run_id) for allowance in queued_allowances])
     return plan(RunRequest.model_validate(merge(request.to_data(), suggestion.change)), nodes, last)
 
 
@@ -126,7 +131,7 @@ def test_each_suggestion_makes_the_run_fit_now(
     suggestions = find_suggestions(request, make_snapshot(), nodes, **options)
     assert not suggestions or plan(request, nodes, allowances).fit.verdict != "now"
     for suggestion in suggestions:
-        after = take(suggestion, request, nodes, last=allowances, turn=allowances)
+        after = take(suggestion, request, nodes, last=allowances, queued_allowances=allowances)
         if suggestion.project is not None:
             after = plan(request, others, other_allowances, "east")
         assert (after.fit.verdict, after.violations) == ("now", ()), suggestion
@@ -134,10 +139,12 @@ def test_each_suggestion_makes_the_run_fit_now(
 
 @given(REQUESTS, CLUSTERS_WITH_ROOM, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
 def test_waiting_keeps_the_queue_position_and_changes_go_to_the_end(
-    request: RunRequest, nodes: NodeTable, turn: list[Allowance], reserved_later: QuotaAmounts
+    request: RunRequest, nodes: NodeTable, queued_allowances: list[Allowance], reserved_later: QuotaAmounts
 ) -> None:
-    last = [replace(allowance, reserved=allowance.reserved.plus(reserved_later)) for allowance in turn]
+    last = [replace(allowance, reserved=allowance.reserved.plus(reserved_later)) for allowance in queued_allowances]
     for suggestion in find_suggestions(
-        request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, turn=turn
+        request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, queued_allowances=queued_allowances
     ):
-        assert take(suggestion, request, nodes, last=last, turn=turn).fit.verdict == "now", suggestion
+        assert take(suggestion, request, nodes, last=last, queued_allowances=queued_allowances).fit.verdict == "now", (
+            suggestion
+        )

@@ -9,6 +9,7 @@ down_revision = "0008"
 COLUMNS = (
     ("runs", "live", "active"),
     ("runs", "held_by", "server_id"),
+    ("runs", "turn", "queue_key"),
     ("runs", "due_at", "retry_at"),
     ("runs", "used_at", "last_used_at"),
     ("attempts", "held_by", "server_id"),
