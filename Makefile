@@ -121,6 +121,10 @@ bench: $(VENV)/.project-installed ## Run all benchmarks, some compared with peer
 bench-fit: $(VENV)/.project-installed ## Benchmark fit checks on up to 20,000 nodes (2 minutes); ARGS="--help" lists the options
 	@$(BIN)/python -m bench.fitting $(ARGS)
 
+.PHONY: bench-path
+bench-path: $(VENV)/.project-installed ## Count the modules and calls on the path of one run; ARGS="--list" prints them
+	@$(BIN)/python -m bench.run_path $(ARGS)
+
 .PHONY: bench-peers
 bench-peers: $(VENV)/.project-installed ## Benchmark peers from PyPI (15 minutes); ARGS="--help" lists the options
 	@$(BIN)/python -m bench.peers $(ARGS)
