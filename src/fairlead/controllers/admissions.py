@@ -50,6 +50,7 @@ class Admissions:
                 tx, organization.quota_limits, executors, now=now, limit=limit, freed_scopes=freed_scopes
             )
             local = [run for run in admission_pass.waiting if not executors[run.cluster or ""].has_scheduler]
+            # A retried run waits from the time of its retry: running time of earlier attempts is not waiting time.
             queued = {
                 run.id: QueuedRun(
                     run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds(), run.scope
@@ -57,11 +58,13 @@ class Admissions:
                 for run, name, pod_request in self._read_pod_requests(tx, local)
             }
         local_ids = {run.id for run in local}
+        # Runs on clusters without a quota come first: work queues start them while the local runs start one by one.
         for run in admission_pass.waiting:
             if run.id not in local_ids and not admission_pass.has_quota(run):
                 self._add_to_queue(executors[run.cluster or ""], run.id)
+        # Several local clusters can share this machine. One session per executor counts its free capacity only once.
         sessions = {
-            executor: AdmissionSession(*executor.nodes())
+            executor: AdmissionSession(*executor.nodes())  # a local executor has one node: its machine
             for executor in set(executors.values())
             if not executor.has_scheduler
         }
@@ -76,6 +79,7 @@ class Admissions:
         self, run: RunRecord, admission_pass: AdmissionPass, queued: QueuedRun, session: AdmissionSession
     ) -> None:
         lacking = admission_pass.find_shortages(run)
+        # A run that does not fit even the empty machine must not reserve a quota that other runs could use.
         if lacking and session.could_take(queued):
             admission_pass.hold(run, lacking)
             self.state_writer.save_quota_wait(run, lacking)
@@ -97,18 +101,21 @@ class Admissions:
             admission_pass.hold(run, lacking)
             self.state_writer.save_quota_wait(run, lacking)
         elif not admission_pass.has_unread_before(run):
+            # The work queue claims the run later. Until then, the rest of this pass must not use the same quota.
             admission_pass.count_admitted(run)
             self._add_to_queue(executor, run.id)
 
     def _read_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, PodRequest]]:
         """Runs with their names and pod requests, which are parsed once per attempt."""
+        # Copying only the runs that still wait keeps the cache from growing.
         cached, self._pod_requests = self._pod_requests, {}
         for run in runs:
             execution = execution_of(run.id, run.attempt)
             if execution in cached:
                 self._pod_requests[execution] = cached[execution]
             elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
-                # A plan that cannot be read must not block the other runs.
+                # A plan that cannot be parsed must not block the other runs. The step does not include loading it: if
+                # the database is lost, the pass fails once instead of logging a failure for each run.
                 step = partial(self._read_pod_request, run, execution, plan)
                 log_failures(f"reading the pod request of run {run.id}", step)
             if execution in self._pod_requests:

@@ -7,11 +7,14 @@ from datetime import datetime, timedelta
 from fairlead.ports import Clock
 
 STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
+# A clock that was behind and has been corrected stays ahead of the counter, so it must be trusted eventually. A day
+# leaves time to notice and correct a wrong clock before it deletes data.
 TRUSTED_AFTER = timedelta(days=1)
 
 
 def boot_seconds() -> float:
     """Seconds since boot, including time asleep. Setting the clock does not change it."""
+    # On Linux, CLOCK_MONOTONIC stops during suspend: after waking up, the correct time would look like a jump ahead.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -24,7 +27,7 @@ class StableClock:
     def __init__(self, clock: Clock, read_counter: Callable[[], float] = boot_seconds) -> None:
         self._clock, self._read_counter = clock, read_counter
         self._time, self._counter = clock(), read_counter()
-        self._ahead_since: float | None = None
+        self._ahead_since: float | None = None  # counter value when the clock was first found ahead
 
     def __call__(self) -> datetime:
         now, counted = self._clock(), self._read_counter()
@@ -33,5 +36,6 @@ class StableClock:
             self._ahead_since = counted if self._ahead_since is None else self._ahead_since
             if timedelta(seconds=counted - self._ahead_since) < TRUSTED_AFTER:
                 return expected
+        # Each trusted reading becomes the reference, so that small differences between clock and counter do not add up.
         self._time, self._counter, self._ahead_since = now, counted, None
         return now

@@ -35,7 +35,7 @@ class _ConnectedCluster:
     """A connected cluster, with the configuration that was used to connect."""
 
     cluster: Cluster
-    kubeconfig: tuple[str, int] | None
+    kubeconfig: tuple[str, int] | None  # id and revision of its secret, to detect changes; None without one
     executor: ClusterExecutor
 
 
@@ -50,7 +50,7 @@ class ExecutorRegistry:
         connect: Connect | None = None,
     ) -> None:
         self._built_in, self._store, self._keyring, self._connect = built_in, store, keyring, connect
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # the controller, retention and requests call `refresh` from different threads
         self._generation: Generation | None = None
         self._connected: dict[str, _ConnectedCluster] = {}  # by scope id
         self._errors: dict[str, str] = {}  # by scope: why the last connection attempt failed
@@ -75,6 +75,7 @@ class ExecutorRegistry:
             return
         with self._lock:
             with self._store.reading() as tx:
+                # Compares both parts: clusters belong to the organization, their kubeconfigs to the assets.
                 if tx.generation == self._generation:
                     return
                 generation, wanted = tx.generation, dict(self._read(tx))
@@ -95,6 +96,7 @@ class ExecutorRegistry:
     def _connect_to(self, wanted: Mapping[str, tuple[Cluster, SecretRecord | None]]) -> bool:
         connected, errors, all_connected = {}, dict[str, str](), True
         for scope_id, (cluster, record) in wanted.items():
+            # After the loop, only clusters that were removed or disconnected are left in `_connected`.
             before = self._connected.pop(scope_id, None)
             version = None if record is None else (record.id, record.revision)
             if before is not None and (before.cluster, before.kubeconfig) == (cluster, version):

@@ -19,14 +19,14 @@ from fairlead.ports import Clock
 
 log = structlog.get_logger()
 
-RETRY_MILLISECONDS = 5_000
+RETRY_MILLISECONDS = 5_000  # also the longest time until a replaced folder is noticed
 
 
 @dataclass(frozen=True)
 class ApplyStatus:
     """When the folder was last applied, and the problem of the last attempt."""
 
-    at: datetime | None = None
+    at: datetime | None = None  # of the last successful apply; failures do not change it
     problem: str | None = None
 
 
@@ -51,11 +51,14 @@ class WatchedFolder:
     async def watch(self) -> None:
         """Apply the folder after each change, and retry while it has a problem."""
         while True:
+            # Read before the watch begins, so that a folder that is replaced in between is noticed.
             identity = self._identity()
+            # Also yields after a timeout: a replaced folder causes no event, and rejected documents can become valid
+            # without a change, for example when the last run ends that uses a removed object.
             changes = watchfiles.awatch(
                 self.folder,
                 recursive=True,
-                ignore_permission_denied=True,
+                ignore_permission_denied=True,  # an unreadable subfolder must not end the watch
                 rust_timeout=RETRY_MILLISECONDS,
                 yield_on_timeout=True,
             )
@@ -65,6 +68,7 @@ class WatchedFolder:
                         await anyio.to_thread.run_sync(self.apply)
                     if self._identity() != identity:
                         break  # the folder was replaced by another one, which this watch does not see
+            # Between two watches, changes cause no event. Therefore the folder is applied in any case.
             await anyio.sleep(RETRY_MILLISECONDS / 1000)
             await anyio.to_thread.run_sync(self.apply)
 

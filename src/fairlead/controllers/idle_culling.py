@@ -43,6 +43,7 @@ class IdleCuller:
         self, run: RunRecord, executor: Executor, since: datetime, now: datetime, stopped: list[str]
     ) -> None:
         usage = (run.idle_seconds or 0, run.last_used_at, since)
+        # Usage samples are read from files or the database, so they are loaded only for runs whose URL is not used.
         if not idle_culling.is_unused(*usage, now):
             return
         if idle_culling.is_idle(*usage, executor.read_usage(execution_of(run.id, run.attempt)), now):

@@ -32,13 +32,14 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
     if run.code is not None and blob is None:
         raise LaunchInputMissing("CodeMissing", f"the code {run.code} of the run was deleted")
     return LaunchSpec(
-        run_id=execution,
+        run_id=execution,  # executors treat each attempt as a separate execution
         project=run.scope.partition("/")[2],
         name=manifests[0]["metadata"]["name"],
         manifests=manifests,
         code=b"" if blob is None else blob.content,
         volumes=dict(_find_volumes(tx, run, manifests)),
         secrets=dict(_decrypt_secrets(tx, keyring, run, manifests)),
+        # Only pods that download code or upload results get a token.
         run_token=seal_run_token(keyring, execution) if RUN_TOKEN in _secret_names(manifests) else "",
     )
 
@@ -61,6 +62,7 @@ def _decrypt_secrets(
     tx: Transaction, keyring: Keyring, run: RunRecord, manifests: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, str]]:
     for name in _secret_names(manifests):
+        # A secret of the project with this name must not replace the token of the run.
         if name == RUN_TOKEN:
             continue
         record = tx.get(SecretRecord, scope=run.scope, name=name)
@@ -87,5 +89,6 @@ def _find_volumes(
     for volume in manifests[0]["spec"]["template"]["spec"].get("volumes", ()):
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
         record = None if claim is None else tx.get(VolumeRecord, scope=run.scope, name=claim)
+        # The other claims are created for this run only. Their manifests describe them.
         if record is not None:
             yield claim, record

@@ -38,6 +38,7 @@ class AdmissionPass:
 
     def has_unread_before(self, run: RunRecord) -> bool:
         """Whether older runs that this pass did not read may come first. The next pass considers them."""
+        # If no run that waits for a quota was admitted, older runs that were not read would not be admitted either.
         if not self._admitted:
             return False
         scopes = self._admitted.intersection(self._path(run))
@@ -122,5 +123,6 @@ def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> b
     path = quota_limits.limiting_scopes(run.scope)
     if not path:
         return True
+    # The first scope of the path contains the others, so its runs are enough to compute every usage.
     allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(path[0])))
     return not quotas.find_shortages(quotas.amounts_of(run), [allowances[scope] for scope in path])

@@ -25,7 +25,7 @@ from fairlead.ports import Clock, Executor, Executors, Store
 
 log = structlog.get_logger()
 
-EVERY_SECONDS = 600.0
+EVERY_SECONDS = 600.0  # retention periods are days, so a few minutes more do not matter
 UNUSED_CODE = timedelta(days=1)  # time to submit a run after its code was uploaded
 
 
@@ -49,6 +49,7 @@ class Retention:
         """Delete expired data and return whether everything succeeded. Failures are logged and retried next time."""
         now, self._succeeded = self.clock(), True
         self._step(self.executors.refresh)
+        # Runs are deleted first: then their code may be unused, and executors can delete the data of missing runs.
         self._step(lambda: self._delete_runs(now))
         self._step(lambda: self._delete_files(now))
         self._step(lambda: self._delete_code(now))
@@ -62,6 +63,7 @@ class Retention:
     def _delete_runs(self, now: datetime) -> None:
         due = (Condition("active", "=", False), Condition("finished_at", "<", now - self.keep_runs))
         with self.store.recording() as tx:
+            # Foreign keys delete the plans, events, attempts, outcomes and files of the runs, too.
             count = tx.remove_all(RunRecord, *due)
         if count:
             log.info("runs deleted", count=count)
@@ -75,9 +77,11 @@ class Retention:
         # An exclusive transaction: a run submitted meanwhile could need the code.
         with self.store.recording(exclusive=True) as tx:
             for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
+                # Ended runs count as users of the code, because they can be repeated.
                 uses_code = Condition("code", "=", code.digest)
                 if not any(tx.find(kind, uses_code, limit=1) for kind in (RunRecord, FunctionRecord, ScheduleRecord)):
                     tx.remove(code)
+                    # Projects share the content of equal archives.
                     if not tx.find(CodeRecord, Condition("digest", "=", code.digest), limit=1):
                         tx.remove_all(BlobRecord, Condition("id", "=", code.digest))
 
@@ -106,12 +110,14 @@ class Retention:
             is_previous = run is not None and attempt_of(execution) < run.attempt
             previous = tx.get(AttemptRecord, id=execution) if is_previous else None
         if run is None:
+            # Only ended runs can be deleted. If this one is still running, the database may be an older backup.
             delete_if_ended(executor, execution)
             return
         finished_at = run.finished_at if previous is None else previous.finished_at
         if finished_at is not None and finished_at < now - self.keep_logs:
             executor.delete_run(execution)
         elif previous is not None or not run.active:
+            # Repeats a cleanup that was interrupted when the server ended. Usually there is nothing left to do.
             executor.clean_up(execution)
 
 

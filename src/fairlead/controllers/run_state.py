@@ -90,11 +90,13 @@ class RunStateWriter:
     ) -> RunRecord | None:
         """Save a decision. Returns None if the run changed meanwhile, or if a quota does not allow a claim."""
         changed: dict[str, Any] = {"state": str(decision.state), "reason": decision.reason, "message": decision.message}
+        # The first start counts: the cluster may replace a pod of a running run, and the new pod starts later.
         if observation is not None and observation.started_at is not None and run.started_at is None:
             changed["started_at"] = observation.started_at
         changed |= fields
         if decision.failure is not None:
             changed |= self._reset_for_retry(run, decision.failure)
+        # Most reconciliations change nothing. They must not write to the database or notify subscribers.
         if all(getattr(run, name) == value for name, value in changed.items()):
             return run
         now = self.clock()
@@ -127,9 +129,11 @@ class RunStateWriter:
         except Changed:  # by its user or by another server
             self.enqueue(run.id)
             return None
+        # After the commit, because subscribers read the run again.
         self.publish(run.id)
         if final or decision.failure is not None:
             self.quota_freed(run.scope)
+        # Without a pause, the run can be admitted now. Otherwise a resync admits it when the pause is over.
         if decision.failure is not None and not decision.failure.retry.pause_seconds:
             self.enqueue(run.id)
         return after

@@ -27,12 +27,14 @@ from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, 
 
 log = structlog.get_logger()
 
-RESYNC_SECONDS = 5.0
+RESYNC_SECONDS = 5.0  # a resync finds changes without an event: by other servers, of quotas, or missed ones
 RESYNC_INTERVAL = timedelta(seconds=RESYNC_SECONDS)
 WATCHED_RESYNCS = 6  # runs on clusters send events, so they are reconciled only in every sixth resync
 LEASE = timedelta(seconds=60)  # other servers take over the runs of a server without a heartbeat for this long
+# Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
+# must stay cheap when the queue is long.
 FULL_PASS_LIMIT, SHORT_PASS_LIMIT = 1000, 50
-DELAYED = "StartDelayed"
+DELAYED = "StartDelayed"  # reason of a run whose start is retried in each resync
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class RunController:
         with self._wakeup:
             self._is_shut_down = True
             self._wakeup.notify()
+        # A copy, because the controller thread may still be adding a queue.
         for queue in list(self._queues.values()):
             queue.shut_down()
 
@@ -116,6 +119,7 @@ class RunController:
             while self._failed:  # emptied one by one because other threads add to it
                 changed.add(self._failed.pop())
             changed |= self._cleanups.copy().keys()
+            # Clusters are connected first, because the other steps look up executors.
             log_failures("connecting to clusters", self._follow_clusters)
             log_failures("heartbeat", lambda: self._send_heartbeat(now))
             log_failures("taking over runs", lambda: changed.update(self._take_over(now)))
@@ -136,20 +140,25 @@ class RunController:
     def _follow_clusters(self) -> None:
         self.executors.refresh()
         executors = self.executors.all()
+        # A copy, because workers remove runs at the same time.
         self._watched = {run_id: executor for run_id, executor in self._watched.copy().items() if executor in executors}
         for removed in [executor for executor in self._queues if executor not in executors]:
+            # Does not wait: its workers may be waiting for the removed cluster, while other clusters need this thread.
             self._queues.pop(removed).shut_down(wait=False)
 
     def _has_room(self) -> bool:
+        # A cheap first test: without a free pod slot, no run can start. Admission checks the other resources.
         local = [executor for executor in self.executors.all() if not executor.has_scheduler]
         return any(node.free(PODS) > 0 for executor in local for node in executor.nodes())
 
     def _dispatch(self, run_id: str, local: list[str]) -> None:
         """Reconcile a local run right away and add its id to `local`; queue the run of a cluster."""
+        # A worker reads a known run of a cluster. Reading it here, too, would delay the events of all other runs.
         executor = self._watched.get(run_id)
         if executor is None:
             run, executor = self._load(run_id)
             if run is not None and not run.active:
+                # A request may have ended the run, for example by stopping it while it waited for the quota.
                 self.quota_freed(run.scope)
             if run is None or executor is None or not executor.has_scheduler:
                 local.append(run_id)
@@ -175,6 +184,7 @@ class RunController:
             self._watched.pop(run_id, None)
         if run is None:
             self._cleanups.pop(run_id, None)
+            # The deleted record contained the cluster of the run, so every executor is searched.
             for each in self.executors.all():
                 if not log_failures(f"deleting attempts of run {run_id}", partial(delete_attempts, each, run_id)):
                     self._failed.add(run_id)
@@ -182,6 +192,7 @@ class RunController:
         if executor is not None:
             self._clean_up_pending(executor, run)
         if executor is not None and executor.has_scheduler and self._is_waiting(run):
+            # The scheduler of the cluster finds a node, so the run does not wait for free capacity here.
             run = self.state_writer.claim(run)
         if run is None or executor is None or not run.active or run.server_id != self.identity.id:
             return
@@ -193,6 +204,7 @@ class RunController:
             if executor.has_scheduler and run.reason == "Claimed":
                 self.state_writer.save(run, _delay(error), None)
             raise
+        # Only the decision about a retry needs the history, so other reconciliations do not read it.
         failed = observation is not None and observation.phase is Phase.FAILED
         decision = lifecycle.decide(
             run, observation, self.state_writer.load_attempt_history(run) if failed else attempts.NO_HISTORY
@@ -204,6 +216,7 @@ class RunController:
         if decision.failure is not None:
             self._watched.pop(run_id, None)  # it is queued again, and admitted like any other queued run
         self.state_writer.save(run, decision, observation)
+        # After the save: if the server is killed before it, the next one must be able to observe the same end.
         if decision.state in FINAL or decision.failure is not None:
             self._clean_up(executor, run_id, execution)
 
@@ -240,7 +253,7 @@ class RunController:
         try:
             with self.store.reading() as tx:
                 launch_spec = load_launch_spec(tx, self.keyring, run)
-        except LaunchInputMissing as error:
+        except LaunchInputMissing as error:  # retrying does not help: the input was deleted
             return Decision(State.FAILED, ExecutorAction.NONE, error.reason, str(error))
         except Unavailable as error:  # for example, a missing encryption key
             return _delay(error)
@@ -254,6 +267,7 @@ class RunController:
         try:
             executor.stop(execution)
         except FairleadError as error:
+            # The run counts as stopped only after its executor has confirmed it. Until then it may still be running.
             return Decision(State.STOPPING, ExecutorAction.NONE, "StopDelayed", f"{error}; retrying")
         return decision
 
@@ -302,6 +316,7 @@ class RunController:
         taken = []
         for run in on_clusters:
             decision = Decision(State(run.state), ExecutorAction.NONE, run.reason, run.message)
+            # Guarded by the revision: if several servers try this, one of them succeeds.
             if self.state_writer.save(run, decision, None, server_id=self.identity.id) is not None:
                 log.info("run taken over", run=run.id, previous_server=run.server_id)
                 taken.append(run.id)

@@ -10,7 +10,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
 
-EVERY_SECONDS = 1.0
+EVERY_SECONDS = 1.0  # the longest delay of a scheduled run
 
 
 class Scheduler:
@@ -29,6 +29,7 @@ class Scheduler:
         schedules: list[ScheduleRecord] = []
         if not log_failures("listing schedules", lambda: schedules.extend(self._find(condition))):
             return
+        # Not set after a failure, so that a check of all schedules is repeated.
         self._checked_at = now
         for schedule in schedules:
             log_failures(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
@@ -38,5 +39,6 @@ class Scheduler:
             return tx.find(ScheduleRecord, condition)
 
     def _occur_if_due(self, schedule: ScheduleRecord, now: datetime) -> None:
+        # A check of all schedules finds many that are not due. They must not cause a transaction each.
         if find_due(schedule, now).next_at != schedule.next_at:
             self.submit_due_runs(schedule.id)

@@ -18,6 +18,7 @@ def log_failures(name: str, step: Callable[[], None], *expected: type[Exception]
         step()
         return True
     except Exception as error:
+        # Temporary, for example an unreachable cluster. Steps are retried, so this is not an error of the server.
         if isinstance(error, Unavailable):
             log.info(f"{name} failed", problem=str(error))
         else:

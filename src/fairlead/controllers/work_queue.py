@@ -7,7 +7,7 @@ from functools import partial
 
 from fairlead.controllers.steps import log_failures
 
-WORKERS = 4
+WORKERS = 4  # per cluster; they mostly wait for responses of its API server
 
 Process = Callable[[str], None]
 
@@ -44,6 +44,7 @@ class WorkQueue:
             if not log_failures(f"reconciling run {run_id}", partial(self._process, run_id)):
                 self._on_failure(run_id)
             with self._lock:
+                # Checked and removed under one lock: an id that is added now is either repeated here or queued again.
                 if run_id not in self._again:
                     self._active.discard(run_id)
                     return
