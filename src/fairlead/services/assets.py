@@ -20,7 +20,7 @@ from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MAX_LISTED = 50
+MAX_LISTED = 50  # usages in an error; enough to see what blocks a deletion
 # Fields of an asset that are stored in its revisions.
 REVISION_FIELDS = (
     "name",
@@ -47,8 +47,8 @@ class AssetCheck:
 class Assets(Generic[AssetT]):
     """Lists, creates, changes, archives and deletes assets of one kind."""
 
-    noun: ClassVar[str]
-    code: ClassVar[str]
+    noun: ClassVar[str]  # in messages
+    code: ClassVar[str]  # prefix of actions in the audit log
     kind: type[AssetT]
     model: ClassVar[type[NamedRequirements]]
     used_as: ClassVar[str]  # the field of a run with the name of its asset
@@ -122,6 +122,7 @@ class Assets(Generic[AssetT]):
         """Return all revisions of an asset, newest first."""
         with self.units.reading(call) as unit:
             record = self.find(unit, name)
+            # Records are sorted by id, which begins with the creation time.
             return unit.tx.find(RevisionRecord, Condition("object_id", "=", record.id))[::-1]
 
     def compare(self, call: Call, name: str, old: int, new: int) -> list[Difference]:
@@ -147,6 +148,7 @@ class Assets(Generic[AssetT]):
 
     def find(self, unit: UnitOfWork, name: str, permission: Permission = Permission.VIEW) -> AssetT:
         """Return an asset by name or id. Raises `NotFound` if it is not visible, `Forbidden` without the permission."""
+        # An id stays valid when the asset is renamed.
         record = unit.tx.get(self.kind, name=name) or unit.tx.get(self.kind, id=name)
         if record is None or not unit.permissions.sees(record.scope):
             raise NotFound(f"{self.noun} {short_repr(name)} does not exist", self._find_new_name(unit, name))
@@ -158,6 +160,7 @@ class Assets(Generic[AssetT]):
         """Create an asset in a unit of work."""
         self._authorize(unit, asset)
         self._reject_violations(unit, asset)
+        # Names are unique on the platform. The other asset may be hidden from the caller, so the error has no details.
         if unit.tx.get(self.kind, name=asset.name) is not None:
             raise Conflict(f"{self.noun} {asset.name} already exists", "choose another name")
         record = self.kind(**unit.creation_fields(), **self.to_fields(unit, asset), managed_by=managed_by)
@@ -168,9 +171,11 @@ class Assets(Generic[AssetT]):
     ) -> AssetT:
         """Change an asset in a unit of work. Creates a new revision only if a field changes."""
         _reject_revision(asset)
+        # An edit does not change the manager, even with `force`: the next apply of the files overwrites the edit.
         values = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
         if all(getattr(record, name) == value for name, value in values.items()):
             return record
+        # The permission at the current scope was checked when the record was loaded.
         if asset.scope != record.scope:
             self._authorize(unit, asset)
         self._reject_violations(unit, asset)
@@ -281,6 +286,7 @@ class Assets(Generic[AssetT]):
 
     def _find_new_name(self, unit: UnitOfWork, name: str) -> str | None:
         """Return a hint with the new name of an asset that was renamed, if the caller sees it."""
+        # Several assets may have had this name, so newer revisions are tried first.
         for revision in reversed(unit.tx.find(RevisionRecord, Condition("name", "=", name), limit=MAX_LISTED)):
             record = unit.tx.get(self.kind, id=revision.object_id)
             if record is not None and unit.permissions.sees(record.scope):
@@ -296,7 +302,7 @@ def format_objects(objects: list[JSON]) -> str:
 
 def store_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
     """Store the content of an asset as its newest revision."""
-    existing = {field.name for field in fields(record)}
+    existing = {field.name for field in fields(record)}  # templates have no `workload_types`
     content = {name: getattr(record, name) for name in REVISION_FIELDS if name in existing}
     unit.tx.add(
         RevisionRecord(

@@ -63,6 +63,7 @@ def find_attempt(
         raise NotFound(f"attempt {number} of run {run.id} does not exist", f"use an attempt from 1 to {run.attempt}")
     cluster = None if run.cluster is None else unit.organization.clusters.get(run.cluster)
     owner_id = run.server_id if record is None else record.server_id
+    # Log and files of a local attempt are in the data folder of its server. Clusters can be read from every server.
     if cluster is not None and cluster.executor == "local" and owner_id not in (None, server_id):
         other = unit.tx.get(ServerRecord, id=owner_id)
         server = f"{other.name} at {other.url}" if other is not None else "another server"

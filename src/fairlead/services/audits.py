@@ -26,8 +26,10 @@ class Audits:
 
     def export(self, call: Call, query: ListQuery) -> Iterator[list[AuditRecord]]:
         """Yield all entries that match the query in pages, oldest first."""
+        # Oldest first: entries that are added during the export are at the end.
         query = ListQuery(filters=query.filters, search=query.search, sort="at", limit=EXPORT_PAGE_SIZE)
         while True:
+            # One transaction per page: a slow client must not keep one open. Each page checks the permissions again.
             page = self.page(call, query)
             yield page.items
             if page.next_cursor is None:
@@ -42,5 +44,6 @@ def _administered_scopes(unit: UnitOfWork) -> list[Condition]:
         raise Forbidden(message, "ask an administrator for the role admin")
     if administered is None:
         return []
+    # By id, because older entries contain the names that scopes had at the time.
     scopes = unit.organization.scopes
     return [Condition("scope_id", "in", tuple(scopes[scope].id for scope in sorted(administered)))]

@@ -10,8 +10,8 @@ from fairlead.ports import Principal
 class Call:
     """Context of one request to a service."""
 
-    bearer: str | None = field(default=None, repr=False)
-    address: str = ""
+    bearer: str | None = field(default=None, repr=False)  # hidden, so that tracebacks and logs do not contain it
+    address: str = ""  # of the client, for the audit log
     request_id: str = ""
     revision: int | None = None  # the revision in If-Match
     revision_of: str | None = None  # the end of the object's id in If-Match
@@ -24,4 +24,5 @@ class Call:
 
 def digest_of(text: str) -> str:
     """Return the SHA-256 digest of a text. Suitable for tokens, which are too random to need a slow hash."""
+    # Text from a JSON body can contain lone surrogates. Such a token is unknown, and must not cause an error.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -25,9 +25,9 @@ from fairlead.services.executions import load_visible_nodes
 from fairlead.services.snapshots import Snapshots, compute_resource_of
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MAX_COUNTED = 1000
-MAX_CACHED = 5000
-EMPTY_REQUEST = RunRequest.model_validate({"function": "offer"})
+MAX_COUNTED = 1000  # counting stops here, and `more` is set
+MAX_CACHED = 5000  # pod requests; then the cache is emptied
+EMPTY_REQUEST = RunRequest.model_validate({"function": "offer"})  # to get the snapshot of a scope
 
 PodRequestOrViolation = PodRequest | Violation  # the request of a compute resource, or why it is unusable
 
@@ -108,6 +108,7 @@ class CapacityReports:
         with self.units.reading(call) as unit:
             scope = None if project is None else f"project/{project}"
             clusters = [self._load_cluster(unit, each, scope) for each in _find_clusters(unit, scope, cluster)]
+        # After the transaction, because counting takes long for large clusters.
         return [_to_capacity(each) for each in clusters]
 
     def _load_cluster(self, unit: UnitOfWork, cluster: Cluster, project: str | None) -> _ClusterNodes:

@@ -57,7 +57,7 @@ class ApplyOptions:
     takes over objects of other managers.
     """
 
-    manager: str = "files"
+    manager: str = "files"  # separates the objects of several sets of files on one platform
     prune: bool = False
     dry_run: bool = False
     force: bool = False
@@ -112,6 +112,7 @@ class ConfigFiles:
                     violations += (_with_location(violation, document) for violation in error.violations)
                 except FairleadError as error:
                     violations.append(_with_location(Violation("", error.code, str(error), error.hint), document))
+            # Documents of the next kind can refer to scopes and policies of this kind.
             unit = unit.refreshed()
         for document in (item for item in library.documents if item.kind == "Policy"):
             try:
@@ -138,6 +139,7 @@ class ConfigFiles:
         elif document.kind in self.assets:
             service = self.assets[document.kind]
             if record is not None:
+                # `change` checks the permission only at a new scope.
                 unit.require(Permission.SHARE, record.scope, document.name)
                 after = service.change(unit, record, asset, options.manager)
             else:
@@ -155,6 +157,7 @@ class ConfigFiles:
         defined = {(document.kind, document.name) for document in library.documents}
         for kind in PRUNE_ORDER:
             for record in unit.tx.find(RECORD_TYPES[kind], Condition("managed_by", "=", manager)):
+                # Clusters, departments and projects share a record type.
                 if isinstance(record, ScopeRecord) and record.kind != kind.lower():
                     continue
                 name = record.scope if kind == "Policy" else record.name
@@ -172,6 +175,7 @@ class ConfigFiles:
     def _documents(self, unit: UnitOfWork, kind: str) -> Iterator[dict[str, Any]]:
         conditions = unit.visible_scopes()
         if kind in self.assets:
+            # Documents cannot express that an asset is archived.
             conditions.append(Condition("archived", "=", False))
         elif kind != "Policy":
             conditions.append(Condition("kind", "=", kind.lower()))

@@ -68,7 +68,9 @@ class Connections:
                 setting = "executor: local" if cluster.executor == "local" else f"connection: {cluster.connection}"
                 hint = "set executor: kubernetes and connection: kubeconfig first"
                 raise Conflict(f"{scope} has {setting} and does not use a kubeconfig", hint)
+            # Stores only the selected context: the file may contain credentials of other clusters.
             record, new = self._store(unit, scope, kubeconfigs.serialize_kubeconfig(_parse(text, context)))
+        # After the commit, because it reads the stored kubeconfig. Otherwise the next resync would connect.
         self.executors.refresh()
         return self._view_of(record), new
 
@@ -93,6 +95,7 @@ class Connections:
         if executor is None:
             error = self.executors.connection_error(cluster)
             return [_explain_missing_executor(cluster, error, has_kubeconfig=record is not None)]
+        # Outside the transaction, because the checks wait for the cluster.
         insecure = record is not None and not self._view_of(record).verified
         return [*([INSECURE_TLS] if insecure else []), *executor.check(projects)]
 
@@ -148,6 +151,7 @@ def _parse(text: str, context: str | None) -> SelectedContext:
     try:
         documents = yamls.parse_documents(text.encode("utf-8", "surrogatepass"))
     except Unreadable as error:
+        # The message of the parser may quote a line with a token, so only the line number is used.
         line = re.search(r"line [0-9]+", str(error))
         message = f"is not valid YAML{f': see {line[0]}' if line else ''}"
         hint = "use the output of kubectl config view --raw --flatten --minify"

@@ -90,10 +90,12 @@ class Executions:
             run = find_run(unit, run_id)
             number, position = _resolve_cursor(run, cursor, attempt)
             handle = self._find_attempt(unit, run, number)
+        # Outside the transaction, because reading from a cluster may take long.
         page = _read_log(handle, position, max_bytes, continues=attempt is None)
         entries = [replace(entry, end=cursors.join(number, entry.end)) for entry in page.entries]
         if attempt is not None or not page.complete:
             return LogPage(entries, cursors.join(number, page.cursor), page.complete)
+        # The current attempt. While the run is active, its log can continue, or another attempt can follow.
         if handle.record is None:
             return LogPage(entries, cursors.join(number, page.cursor), complete=not run.active)
         after = cursors.join(number + 1, 0)
@@ -104,6 +106,7 @@ class Executions:
         handle = self._open_attempt(call, run_id, attempt)
         series = [] if handle.executor is None else handle.executor.read_usage(handle.execution)
         record: AttemptRecord | OutcomeRecord | None = handle.record
+        # Peaks of the current attempt are stored when it ends. Until then they are computed from the samples.
         if record is None:
             with self.units.reading(call) as unit:
                 record = unit.tx.get(OutcomeRecord, id=run_id)
@@ -188,6 +191,7 @@ def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> 
     if cursor is None:
         return attempts.last_started_attempt(run) if attempt is None else attempt, 0
     number, position = cursors.split(cursor)
+    # 0 is accepted for every attempt: clients use it for the beginning of a log.
     if attempt not in (None, number) and cursor != 0:
         raise _invalid_cursor(cursor, f"the cursor belongs to attempt {number}, not to attempt {attempt}")
     if not 1 <= number <= run.attempt:
@@ -252,6 +256,7 @@ def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
         unavailable=capacity.is_cordoned_or_unhealthy(taint_set_of(node)),
         capacity={name: show_amount(name, amount) for name, amount in node.capacity.items()},
         requested={name: show_amount(name, amount - node.free(name)) for name, amount in node.capacity.items()},
+        # The free amount of an overcommitted node is negative.
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
         runs=runs,
         others=len(node.pods) - len(runs),

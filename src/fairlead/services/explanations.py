@@ -74,6 +74,7 @@ class Explanations:
         position = 0 if queue is None else ahead + 1
         in_queue = "" if queue is None else f"number {position} {queue.description}"
         details = list(_describe_details(run, fit, message, in_queue))
+        # The run has left the queue of the server, so its position in the queue of the cluster counts.
         if queue_position is not None and queue_position.pending:
             ahead, position = len(queue_position.ahead), len(queue_position.ahead) + 1
         return RunExplanation(run.state, run.reason, message, [*details, *queue_details], ahead, position, fit, events)

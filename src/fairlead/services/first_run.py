@@ -12,6 +12,7 @@ from fairlead.services.scopes import Scopes
 from fairlead.services.tokens import LINK_LIFETIME, LINK_NAME, Tokens
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
+# Trusted, because no user has a role on a new platform.
 FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
 
 
@@ -29,9 +30,11 @@ class FirstRun:
                     **unit.creation_fields(), kind=PLATFORM, name=PLATFORM, scope=PLATFORM, parent=None
                 )
                 unit.add(platform, PLATFORM, PLATFORM, PLATFORM)
+                # Each scope is checked against the organization, which must contain its parent.
                 unit = unit.refreshed()
                 self.scopes.add(unit, Cluster(name="local", executor="local"))
                 self.scopes.add(unit.refreshed(), Project(name="default", parent="cluster/local"))
+            # On every start, so that administrators who were added to the settings get the role.
             for admin in admins:
                 self._grant(unit, admin)
 
@@ -44,10 +47,12 @@ class FirstRun:
             record = None if stored is None else unit.tx.get(TokenRecord, digest=digest_of(stored))
             text = stored if record is not None and (record.user, record.purpose) == (user, "local") else None
             if text is None:
+                # The text of an older token is lost. Revoking it also ends its sessions.
                 stale = (Condition("purpose", "=", "local"), Condition("name", "=", machine))
                 for token in unit.tx.find(TokenRecord, *stale):
                     self.tokens.revoke(unit, token)
                 text = self.tokens.add(unit, user, (), machine, "local", None).token
+            # Not bound to the token, so that its session stays valid if the token is replaced.
             code = self.tokens.add(unit, user, (), LINK_NAME, "login", unit.now + LINK_LIFETIME).token
             assert text is not None
             assert code is not None

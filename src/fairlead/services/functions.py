@@ -1,4 +1,4 @@
-"""Functions stored in projects: created explicitly, or saved when a run brings a new one; and their code."""
+"""Functions stored in projects, with their code: created explicitly, or saved when a run with a new one is queued."""
 
 import io
 import tarfile
@@ -25,7 +25,7 @@ from fairlead.services.parsing import parse_field
 from fairlead.services.stored_code import CodeStore, find_code
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MAX_SHOWN_BYTES = 256 * 1024
+MAX_SHOWN_BYTES = 256 * 1024  # per file; the web UI shows the text
 MAX_FILES = 1000
 GZIP = 31  # the wbits value of zlib for gzip
 
@@ -73,6 +73,7 @@ class Functions:
         parse_field("name", NAME.parse, name)
         code = None
         if definition.text is not None:
+            # Stored in a separate transaction. If the function is rejected below, retention deletes the unused code.
             packed = _pack(definition.text.encode(), definition)
             code = self.codes.put(call, scope, packed.digest, packed.archive).digest
         function = definition.to_function(name, code)
@@ -184,11 +185,13 @@ def _read_files(name: str, archive: bytes) -> Iterator[CodeFile]:
     """Yield the files of an archive. It is not trusted: unpacking stops at the maximum size of code."""
     try:
         # The gzip module would read each member of an archive that consists of a million empty members.
+        # The output may have twice the maximum size of code, because tar adds a header and padding to each file.
         plain = zlib.decompressobj(wbits=GZIP).decompress(archive, 2 * MAX_SOURCE_BYTES)
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as opened:
             for entry in opened:
                 file = opened.extractfile(entry) if entry.isfile() else None
                 if file is not None:
+                    # Names in an archive can be any bytes, but JSON needs valid Unicode.
                     path = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                     yield CodeFile(path, entry.size, _read_text(file.read(MAX_SHOWN_BYTES + 1)))
     # RecursionError: tarfile recurses for each header that describes another header.

@@ -44,9 +44,11 @@ class Grants:
         """Revoke a role. Raises `Conflict` for the last administrator of the platform."""
         with self.units.changing(call, "organization") as unit:
             record = unit.tx.get(GrantRecord, id=grant_id)
+            # Not `Forbidden`: only administrators of a scope may know its grants.
             if record is None or not unit.permissions.may(Permission.ADMINISTER, record.scope):
                 raise NotFound(f"role {short_repr(grant_id)} does not exist")
             unit.check_revision(record)
+            # Otherwise only a restart would restore access: it grants the role to the `admins` of the settings.
             if record.scope == PLATFORM and record.role == Role.ADMIN:
                 admins = unit.tx.find(GrantRecord, Condition("scope", "=", PLATFORM), Condition("role", "=", "admin"))
                 if len(admins) == 1:

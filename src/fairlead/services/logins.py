@@ -37,6 +37,7 @@ class Logins:
 
     def begin(self, _call: Call, redirect_uri: str) -> tuple[LoginAttempt, str]:
         """Start a sign-in. Returns the attempt, which the browser stores, and the URL of the issuer to redirect to."""
+        # State, nonce and PKCE verifier bind the response, the ID token and the code to this attempt.
         attempt = LoginAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
         return attempt, self._find_login().begin(attempt, redirect_uri)
 
@@ -48,9 +49,11 @@ class Logins:
         # Login CSRF: a link with an attacker's code would sign this browser in as the attacker.
         if not hmac.compare_digest(attempt.state.encode(), response.state.encode()):
             raise Unauthenticated("this response does not belong to the last sign-in of this browser", SIGN_IN_AGAIN)
+        # Mix-up attack (RFC 9207): another issuer must not complete this sign-in. Not all issuers send `iss`.
         if response.iss not in (None, login.issuer):
             message = f"the response is from {short_repr(response.iss)}, but the issuer is {short_repr(login.issuer)}"
             raise Unauthenticated(message, SIGN_IN_AGAIN)
+        # Checked after the state: otherwise any link could show a text of its author as an error of the issuer.
         if response.error or not response.code:
             description = f" ({short_repr(response.error_description)})" if response.error_description else ""
             message = f"{login.issuer} rejected the sign-in: {short_repr(response.error or None)}{description}"

@@ -26,6 +26,7 @@ class Organization:
     policies: Mapping[str, PolicyRecord]
     grants: tuple[GrantRecord, ...]
     defaults: Requirements
+    # Caches that need no invalidation: revoking a role or token creates a new generation, and with it a new object.
     _permissions: dict[Principal, Permissions] = field(default_factory=dict, compare=False)
     _tokens: dict[str, TokenRecord] = field(default_factory=dict, compare=False)
 
@@ -95,4 +96,5 @@ class Organization:
         if token is None:
             return None
         self._tokens[digest] = token
+        # Expiry does not change the generation, so it is checked on each use.
         return token if token.expires_at is None or token.expires_at > now else None

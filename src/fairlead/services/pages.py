@@ -28,7 +28,7 @@ class ListQuery:
     sort: str | None = None
     cursor: str | None = None
     limit: int = 50
-    total: bool = False
+    total: bool = False  # optional, because counting needs a second query over all matches
 
 
 def load_page(
@@ -56,6 +56,8 @@ def map_page(page: Page[Any], convert: Any) -> Page[Any]:
 
 
 def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
+    # A position in the sort order instead of an offset: records that are added meanwhile do not shift the pages. The
+    # kind and sort order are included, because the position has no meaning in another list.
     value = column.sort_value(column.of(last))
     return (
         base64.urlsafe_b64encode(msgspec.json.encode([f"{kind.__name__}:{sort}", value, last.id])).decode().rstrip("=")
@@ -63,6 +65,7 @@ def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
 
 
 def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
+    # Clients can send anything. A value that the column cannot contain would cause an error in the database.
     kinds: dict[str, Any] = {"number": int, "time": datetime, "boolean": bool}
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -71,6 +74,7 @@ def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
             raise _invalid_cursor("belongs to another list or sort order")
         value = msgspec.convert(value, kinds.get(column.kind, str))
         value = value.astimezone(UTC) if isinstance(value, datetime) else value
+        # PostgreSQL accepts neither NUL in text nor integers of more than 64 bits.
         if "\0" in f"{value}{last}" or (isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER):
             raise ValueError("not a value of any column")
     except (binascii.Error, msgspec.MsgspecError, ValueError, OverflowError) as error:

@@ -26,6 +26,7 @@ from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.snapshots import build_planning_context, compute_resource_of, resolve_names, template_of
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
+# Each object is planned twice while the caller waits. The response contains the number of skipped objects.
 MAX_CHECKED = 500
 RECENT_RUNS = 100
 
@@ -90,6 +91,7 @@ class Policies:
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
             policies = unit.organization.policies_of(scope)
+            # The path of a scope goes from the platform down, so the first scope with a quota contains all the others.
             with_quota = [policy.scope for policy in policies if policy.quota.model_fields_set]
             return effective.merge_policies(policies, scope, _load_usage(unit, [*with_quota, scope]))
 
@@ -165,6 +167,7 @@ def _evaluate_draft(unit: UnitOfWork, draft: Policy) -> PolicyImpact:
     organization = unit.organization
     tree, scope = organization.tree, draft.scope
     inside = {scope, *tree.descendants(scope)}
+    # Callers with a role at a scope see all scopes above and below it, so visibility is not checked separately.
     related = Condition("scope", "in", tuple({*tree.path(scope), *inside}))
     rejected: list[RejectedItem] = []
     checked: dict[str, int] = {}
@@ -217,6 +220,7 @@ def _check_template(
     unit: UnitOfWork, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
     template = template_of(record)
+    # Without the cache of snapshots, which has only the current policies.
     context = build_planning_context(unit.tx, unit.organization, scope, None, policies=policies)
     request = {"function": "template", "profile": template.requirements.profile}
     resolve_names(unit.tx, context, RunRequest.model_validate(request))
@@ -237,6 +241,7 @@ def _check_run(unit: UnitOfWork, run: RunRecord, policies: tuple[Policy, ...]) -
     if template is not None and request.template is not None:
         request = request.model_copy(update={"template": template.name})
     snapshot: Snapshot = resolve_names(unit.tx, context, request).snapshot
+    # Only the violations are needed, so no manifests are rendered.
     return list(plan_run(request, snapshot, run.id, render=False).violations)
 
 

@@ -18,7 +18,7 @@ def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosit
         return None
     try:
         observation = executor.observe(execution_of(run.id, run.attempt))
-    except Unavailable:
+    except Unavailable:  # the rest of the explanation does not need the cluster
         return None
     if observation is None or observation.queue_position is None:
         return None
@@ -27,5 +27,6 @@ def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosit
 
 def describe(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
     """Describe a queue position in sentences, with the names of visible runs only."""
+    # A queue may contain thousands of runs of a few projects.
     sees = cache(lambda project: unit.permissions.sees(f"project/{project}"))
     return [] if queue_position is None else list(describe_queue_position(queue_position, sees))

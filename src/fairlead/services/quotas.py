@@ -11,7 +11,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_WAITING, MAX_HOLDERS = 200, 200
+MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation; beyond that, it is approximate
 
 
 def load_allowances(
@@ -31,6 +31,7 @@ def load_allowances(
     path = quota_limits.limiting_scopes(scope)
     if not path:
         return ()
+    # The first scope contains the others, so these conditions select all runs that count.
     within = (*quota_limits.within(path[0]), *([Condition("id", "!=", excluding)] if excluding else []))
     queue = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *within)))
     older = [Condition("queue_key", "<", before)] if before else []

@@ -10,7 +10,7 @@ from fairlead.model.records import AuditRecord, RunRecord
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MAX_CHANGES = 1000
+MAX_CHANGES = 1000  # beyond this, the client reloads its list instead
 DELETE_ACTIONS = ("run.delete", "project.delete")  # deleting a project deletes its runs
 # Clocks of servers differ, and a change becomes visible shortly after its timestamp.
 OVERLAP = timedelta(seconds=5)
@@ -49,6 +49,7 @@ class RunFeed:
     def poll(self, call: Call, scope: str | None, since: datetime) -> RunChanges:
         """Return the changes of all servers since a point in time. May repeat earlier changes."""
         with self.units.reading(call) as unit:
+            # Raises if the role was revoked, which ends the stream.
             unit.scope_conditions(scope)
             runs = _find_since(unit, RunRecord, "updated_at", since)
             entries = _find_since(unit, AuditRecord, "at", since, Condition("action", "in", DELETE_ACTIONS))
@@ -56,6 +57,7 @@ class RunFeed:
             deleted = [
                 entry.object_id for entry in entries if _is_included(unit, entry.scope, scope) and entry.kind == "run"
             ]
+            # The audit entry of a project does not list the runs that were deleted with it.
             many = len(runs) > MAX_CHANGES or any(entry.kind == "project" for entry in entries)
             return RunChanges(unit.now, many=True) if many else RunChanges(unit.now, changed, deleted)
 

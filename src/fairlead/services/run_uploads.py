@@ -21,6 +21,7 @@ from fairlead.services.executions import find_run
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 RESULT_FILES = ("result.json", "error.json")
+# Uploads are stored in the database, so they are limited. Volumes are for large data. The sidecar has the same limits.
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
 MAX_OUTPUT_FILES = 10_000
@@ -77,6 +78,7 @@ class RunUploads:
                 find_run(unit, run_id)
             raise Forbidden(f"only run {run_id} itself can upload its files", "read its files instead")
         execution = open_run_token(self.keyring, call.bearer or "")
+        # The error is the same for a run that does not exist, so that a token cannot be used to find other runs.
         if run_id_of(execution) != run_id:
             raise NotFound(f"run {short_repr(run_id)} does not exist")
         with open_unit(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
@@ -100,6 +102,7 @@ def check_path(path: str) -> None:
         problem = f"invalid path {short_repr(path)}: it is neither a result nor in {OUTPUT}"
     elif any(part in ("", ".", "..") or "\0" in part for part in parts):
         problem = f"invalid path {short_repr(path)}: it is not inside {OUTPUT}"
+    # Cannot be encoded as UTF-8, neither here nor in the database.
     elif any("\ud800" <= character <= "\udfff" for character in path):
         problem = "the path contains an unpaired surrogate"
     elif len(path.encode()) > MAX_PATH_BYTES:
@@ -131,6 +134,7 @@ def _check_output_limits(unit: UnitOfWork, execution: str, path: str, size: int)
     """
     before, run_name = load_size(unit.tx, execution, path), attempts.describe_execution(execution)
     count, total = measure_files(unit.tx, execution, OUTPUT)
+    # An upload replaces the file with the same path, so its size does not count twice.
     total -= before or 0
     if before is None and count >= MAX_OUTPUT_FILES:
         message = f"{run_name} has already uploaded {count:,} files; at most {MAX_OUTPUT_FILES:,} are allowed"

@@ -44,7 +44,7 @@ from fairlead.services.submissions import build_run_record
 from fairlead.services.suggestions import Suggestions
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
-PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)
+PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run id and SHA-256 of the plan
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class PlannedRun:
     """A plan with its context, and the token with which exactly this plan can be submitted."""
 
     plan: Plan
-    data: JSON
+    data: JSON  # the plan as JSON, converted once for the response, the token and the store
     context: PlanningContext
     run_id: str
-    token: str | None
+    token: str | None  # None if the plan has violations
 
 
 class Runs:
@@ -93,6 +93,7 @@ class Runs:
                 has_new_function = is_new_content(unit, scope, request.function)
         except RequestRejected as rejection:  # suggestions take time, so they are searched after the transaction
             raise self._add_hint(call, scope, request, rejection) from None
+        # After the commit, because the controller reads the run.
         self.notify(record.id)
         if has_new_function:
             self._store_function(call, scope, request.function)
@@ -130,7 +131,9 @@ class Runs:
             old_request: JSON = {} if plan is None else plan.request
             request = _parse(merge(old_request, change))
             _check_change(old_request, change, request, moves=scope != before.scope)
+            # Code is stored per project.
             copy_code(unit, before.scope, scope, request.function.code)
+            # Schedules belong to a project. Within it, the new run still counts when the schedule checks for overlaps.
             schedule = before.schedule if scope == before.scope else None
             planned = self._plan(unit, scope, request, unit.make_id())
             record = self._store(unit, scope, request, planned, schedule=schedule)
@@ -233,6 +236,7 @@ class Runs:
         context = self.snapshots.load(unit, scope, request)
         nodes = self.suggestions.nodes_of(unit, context)
         plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
+        # Suggestions are about free capacity, so they do not help if the request has other violations.
         if with_suggestions and (plan.manifests or plan.fit.verdict == "never"):
             plan = self._add_suggestions(unit, scope, request, plan, context, nodes)
         violations = [_report_unknown_function(unit, scope, request, violation) for violation in plan.violations]
@@ -252,6 +256,7 @@ class Runs:
     ) -> Plan:
         """Return the plan with quotas and queue applied to its fit, and with suggestions if it cannot start now."""
         requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
+        # Ids begin with the current time, so this is the position of a run that is submitted now.
         key = queue_key(unit.make_id(), request.priority or 0)
         allowances = load_allowances(unit, scope, requested, before=key)
         fit = quotas.apply_quotas(plan.fit, requested, allowances)
@@ -280,6 +285,7 @@ class Runs:
                 "plan_token", "plan_token", "is not a token of a preview", "preview again and send its token"
             )
             raise RequestRejected([violation])
+        # The preview had no token, and manifests contain the run id: only with both unchanged is the digest the same.
         token, request = request.plan_token, request.model_copy(update={"plan_token": None})
         planned = self._plan(unit, scope, request, match[1])
         if planned.token != token:
@@ -293,6 +299,7 @@ class Runs:
     def _describe_wait(self, record: RunRecord, planned: PlannedRun) -> RunRecord:
         """Return the run with the reason `NoExecutor` if no server executes runs of its cluster."""
         cluster = planned.context.snapshot.cluster
+        # A server without executors (execute = false) does not know which clusters the other servers are connected to.
         if record.cluster is not None and (self.executors.find(cluster) is not None or not self.executors.all()):
             return record
         message = "the project is not in a cluster"

@@ -24,7 +24,7 @@ from fairlead.services.runs import Runs
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
 VIA = "schedule"
-MAX_PROBLEM_LENGTH = 2000
+MAX_PROBLEM_LENGTH = 2000  # lists show it, and a request can have many violations
 EDITABLE_FIELDS = ("cron", "timezone", "missed", "overlap")
 
 
@@ -71,6 +71,7 @@ class Schedules:
                 raise RequestRejected([Violation("cron", "required", "the change is empty", hint)])
             schedule = _parse({field: getattr(before, field) for field in EDITABLE_FIELDS} | dict(change))
             if mistakes := list(cron_times.find_violations(schedule)):
+                # In a change, the fields are not inside `schedule`.
                 raise RequestRejected([replace(mistake, path=mistake.path.partition(".")[2]) for mistake in mistakes])
             values = {field: getattr(schedule, field) for field in EDITABLE_FIELDS}
             changed = replace(before, **values, **_owner_fields(unit), **unit.update_fields(before))
@@ -112,12 +113,14 @@ class Schedules:
         record = self._load(schedule_id)
         if record is None:
             return
+        # Not trusted: the owner needs permission at the scheduled time, not only when the schedule was created.
         owner = Call(principal=Principal(record.user, tuple(record.groups), via=VIA))
         submitted: list[RunRecord] = []
         try:
             with self.units.recording(owner) as unit:
                 due = cron_times.find_due(record, unit.now)
                 if due.times and not (skipped := _find_overlap(unit, record)):
+                    # One run for each missed time that the schedule makes up for.
                     submitted = [self.runs.submit_scheduled(unit, record) for _ in due.times]
                     _advance(unit, record, due, last_run_id=submitted[-1].id, last_problem=None)
                 elif due.times:
@@ -132,11 +135,13 @@ class Schedules:
             self.notify(run.id)
 
     def _load(self, schedule_id: str) -> ScheduleRecord | None:
+        # Trusted, because the owner may have lost all roles.
         with self.units.reading(Call(principal=Principal("fairlead", via=VIA), trusted=True)) as unit:
             return unit.tx.get(ScheduleRecord, id=schedule_id)
 
     def _record_rejection(self, record: ScheduleRecord, error: FairleadError) -> None:
         problem = "; ".join(map(str, error.violations)) if isinstance(error, RequestRejected) else str(error)
+        # The run may have been rejected because the owner has no permission anymore.
         trusted = Call(principal=Principal(record.user, tuple(record.groups), via=VIA), trusted=True)
         try:
             with self.units.recording(trusted) as unit:
@@ -147,6 +152,7 @@ class Schedules:
             return
 
     def _build_record(self, unit: UnitOfWork, scope: str, request: RunRequest, schedule: Schedule) -> ScheduleRecord:
+        # The user should see mistakes now, and not find them after the first scheduled time.
         self.runs.check(unit, scope, request)
         run_request = request.to_data()
         run_request.pop("schedule")

@@ -34,7 +34,7 @@ from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 MODELS: Mapping[str, type[Scope]] = {"cluster": Cluster, "department": Department, "project": Project}
-# Objects that prevent the deletion of their scope.
+# Objects that prevent the deletion of their scope. Ended runs and functions are deleted with it.
 CONTENT_TYPES: Mapping[str, type[Any]] = {
     "compute resource": ComputeResourceRecord,
     "template": TemplateRecord,
@@ -71,6 +71,7 @@ class Scopes:
 
     def edit(self, call: Call, scope: str, change: Mapping[str, Any], *, force: bool = False) -> ScopeRecord:
         """Change the given fields of a scope. A new name renames it, a new parent moves it with its contents."""
+        # A new name or parent also changes the scope or cluster of the assets inside.
         with self.units.changing(call, "organization", "assets") as unit:
             record = self.find(unit, scope, Permission.ADMINISTER)
             unit.check_writable(record, record.kind, force=force)
@@ -110,8 +111,10 @@ class Scopes:
             # A scope that moves away is no longer subject to its parent's policies, so this needs permission there too.
             unit.require(Permission.ADMINISTER, record.parent or PLATFORM, record.parent or PLATFORM)
             self._check_parent(unit, definition)
+        # A new name, a new parent or a new namespace template can change where objects are on a cluster.
         locations = _find_locations(unit)
         if definition.scope != record.scope:
+            # Before the save: the foreign keys update all references to the name.
             unit.tx.rename_scope(record.scope, definition.scope)
         action = (
             "rename" if definition.scope != record.scope else "move" if definition.parent != record.parent else "edit"
@@ -128,6 +131,7 @@ class Scopes:
 
         Ended runs and functions are deleted with their project, and a kubeconfig with its cluster.
         """
+        # Deleted first, because it would count as content of the cluster.
         kubeconfig = unit.tx.get(SecretRecord, scope=record.scope, name=KUBECONFIG)
         if kubeconfig is not None and record.kind == "cluster":
             unit.remove(kubeconfig, "kubeconfig", KUBECONFIG, record.scope)
@@ -171,6 +175,7 @@ class Scopes:
 
     def _move(self, unit: UnitOfWork, old: str, definition: Scope) -> None:
         """Update the cluster of moved objects. Raises `Conflict` if a compute resource that they use is unavailable."""
+        # `unit.organization` is from before the change, so the descendants are listed under the old name.
         moved = [definition.scope, *unit.organization.tree.descendants(old)]
         tree = unit.refreshed().organization.tree
         unit.tx.move_to_cluster(moved, tree.cluster_of(definition.scope))
@@ -204,6 +209,7 @@ def _find_locations(unit: UnitOfWork) -> dict[str, tuple[str, str, str]]:
         cluster = find_cluster(organization.clusters.values(), organization.tree.path(scope))
         record = organization.scopes.get(cluster.scope)
         namespace = names.namespace(scope.partition("/")[2], cluster.namespace)
+        # Without a connection, nothing was created on the cluster, so the object can still move.
         location = (record.id, namespace) if record is not None and _may_have_executed(unit, cluster) else ("", "")
         locations[record_id] = (*location, name)
     return locations

@@ -15,7 +15,7 @@ from fairlead.services.pages import ListQuery, load_page, map_page
 from fairlead.services.parsing import parse_field
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-RESEAL_BATCH_SIZE = 200
+RESEAL_BATCH_SIZE = 200  # per transaction, which blocks other changes of the configuration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,7 @@ class Secrets:
             if record is None:
                 unit.check_absent(f"secret {name}")
                 stamps = unit.creation_fields()
+                # Encrypted for the id: useless in another record, but still valid after the project was renamed.
                 sealed = self.keyring.seal(value.encode(), stamps["id"])
                 record = SecretRecord(**stamps, scope=scope, name=name, sealed=sealed.content, key_id=sealed.key_id)
                 return _view_of(unit.add(record, "secret", name, scope)), True
@@ -81,6 +82,7 @@ class Secrets:
         """Encrypt every secret with the current key. Returns the number of secrets that had an older key."""
         resealed = 0
         while True:
+            # Each batch is committed, so that an interrupted rotation can continue.
             with self.units.changing(call, "assets") as unit:
                 stale = unit.tx.find(
                     SecretRecord, Condition("key_id", "!=", self.keyring.key_id), limit=RESEAL_BATCH_SIZE

@@ -30,8 +30,9 @@ from fairlead.services.executions import Executions, find_run
 from fairlead.services.unit_of_work import IDEMPOTENCY_KEY_LIFETIME, UnitOfWork, UnitOfWorkFactory
 
 CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts: one is not valid as the other
+# A code is part of a URL, which may end up in logs, but a redirect takes only seconds.
 CODE_LIFETIME, SESSION_LIFETIME = timedelta(seconds=60), timedelta(hours=12)
-USE_RECORDED_EVERY = timedelta(minutes=1)
+USE_RECORDED_EVERY = timedelta(minutes=1)  # limits writes; idle timeouts are at least five minutes
 MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes including name and attributes
 SERVING_STATES = (State.RUNNING, State.DEGRADED)
 RETRY_SECONDS = 2
@@ -49,7 +50,7 @@ def _must_record_use(run: RunRecord, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class ServedHosts:
-    """URLs of runs: below the URL of the server for programs, on a host of their own for browsers."""
+    """URLs of runs: below the URL of the server for programs, on a separate host per run for browsers."""
 
     url: str
     domain: str | None = None  # parent domain of the hosts of runs
@@ -66,6 +67,7 @@ class ServedHosts:
 
     def origin_of(self, run_id: str) -> str | None:
         """The origin of a run for browsers, or None without a domain. No other run shares it."""
+        # With separate origins, the code of a run cannot use the browser session of another run or of the web UI.
         if self.domain is None:
             return None
         parts = urlsplit(self.url)
@@ -73,6 +75,7 @@ class ServedHosts:
 
     def find_run(self, host: str) -> str | None:
         """The run of a Host header, or None."""
+        # Host names are case-insensitive and may end with a dot.
         name = re.sub(r":[0-9]*$", "", host.strip().lower()).removesuffix(".")
         run_id, _, domain = name.partition(".")
         return run_id if self.domain is not None and domain == self.domain and RUN_ID.fullmatch(run_id) else None
@@ -150,10 +153,13 @@ class Serving:
             if origin is None:
                 raise Conflict(NO_HOSTS, SET_HOST)
             token = None if call.bearer is None else unit.tx.get(TokenRecord, digest=digest_of(call.bearer))
+            # A stored token is read again on each request, so that revoking it ends the session. Users of an identity
+            # provider have no stored token, so the claims contain their groups.
             groups, token_id = (unit.principal.groups, None) if token is None else ((), token.id)
             until = unit.now + CODE_LIFETIME
             claims = Claims(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
         code = self._encrypt(claims, CODE_PURPOSE)
+        # The cookie will contain the same claims. An error here is better than a cookie that the browser drops.
         if len(code) > MAX_COOKIE_LENGTH:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
             raise Conflict(message, "open it from the web UI, or with a token of this server")
@@ -177,6 +183,7 @@ class Serving:
             if cookie is not None:
                 unit, _ = _authenticate(unit, self._decrypt(cookie, SESSION_PURPOSE, run_id)[0])
             run = find_served(unit, run_id)
+        # Before the endpoint is requested: a request to a run that is not ready counts as use, too.
         if _must_record_use(run, unit.now):
             self._record_use(run.id)
         return ProxyAccess(
@@ -201,6 +208,8 @@ class Serving:
         """Record that a run is used. Failures are ignored: the next request tries again."""
         with contextlib.suppress(FairleadError), self.units.recording(SYSTEM_CALL) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
+            # Checked again, because another request may have recorded it. `updated_at` does not change, so event
+            # streams do not send the run.
             if run is not None and run.active and _must_record_use(run, unit.now):
                 unit.tx.save(replace(run, last_used_at=unit.now, revision=run.revision + 1))
 
@@ -216,6 +225,7 @@ class Serving:
             raise _invalid("this link or session is not valid") from None
         if claims.run_id != run_id:
             raise _invalid("this link or session is for another run")
+        # Not of the text: the same ciphertext in another encoding would count as an unused code.
         return claims, hashlib.sha256(sealed.content).hexdigest()
 
 
@@ -239,6 +249,7 @@ def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRe
     if claims.token_id is not None and (token is None or (token.expires_at or claims.until) <= unit.now):
         raise _invalid("the token or session that opened this run has expired")
     groups = claims.groups if token is None else tuple(token.groups)
+    # Roles are read again on each request, so that a revoked role takes effect immediately.
     principal = Principal(claims.user, groups, "run-session" if token is None else f"{token.purpose}:{token.name}")
     permissions = unit.organization.permissions_of(principal)
     return replace(unit, principal=principal, permissions=permissions), token

@@ -44,6 +44,7 @@ class PlatformSettings:
         record = unit.tx.get(SettingsRecord, id=SETTINGS)
         if record is None:
             unit.check_absent("settings")
+            # The fixed id ensures that only one record can exist.
             created = SettingsRecord(**{**unit.creation_fields(), "id": SETTINGS}, defaults=defaults.to_data())
             return unit.add(created, "settings", SETTINGS, PLATFORM)
         unit.check_revision(record, required=True)

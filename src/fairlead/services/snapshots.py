@@ -15,9 +15,9 @@ from fairlead.ports import Generation, Transaction
 from fairlead.services.organization import Organization
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_SUGGESTED = 100
-MAX_CACHED = 500
-MAX_SUCCESSORS = 20
+MAX_SUGGESTED = 100  # assets loaded to suggest similar names or to find one that fits
+MAX_CACHED = 500  # contexts; then the cache is emptied
+MAX_SUCCESSORS = 20  # ends a chain of archived assets that is circular or too long
 NO_NAME = ""
 
 
@@ -26,11 +26,13 @@ class PlanningContext:
     """The snapshot of a project, and the records of the assets that it contains by name."""
 
     snapshot: Snapshot
-    path: tuple[str, ...]
+    path: tuple[str, ...]  # scopes from the platform down; their assets are available
+    # The snapshot refers to these dicts. They are filled with the assets that requests name, because a platform may
+    # have thousands of them.
     compute_resources: dict[str, ComputeResource]
     templates: dict[str, Template]
-    archived: dict[tuple[str, str], str | None]
-    records: dict[tuple[str, str], AssetRecord] = field(default_factory=dict)
+    archived: dict[tuple[str, str], str | None]  # (kind, name): its successor, or None if it has no usable one
+    records: dict[tuple[str, str], AssetRecord] = field(default_factory=dict)  # by kind and name
 
 
 class Snapshots:
@@ -119,6 +121,7 @@ def load_profiles(tx: Transaction, context: PlanningContext) -> list[str]:
 def _referenced_names(context: PlanningContext, request: RunRequest) -> Iterator[tuple[str, str]]:
     if request.template is not None:
         yield "template", request.template
+        # The caller resolves each name before it requests the next one, so the template is in the context now.
         template = context.templates.get(context.archived.get(("template", request.template)) or request.template)
         if template is not None and template.requirements.profile is not None:
             yield "profile", template.requirements.profile

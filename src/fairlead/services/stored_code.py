@@ -51,6 +51,7 @@ class CodeStore:
             if find_code(unit, scope, digest) is None:
                 values = {"id": _id_of(unit, scope, digest), "digest": digest, "created_by": unit.principal.user}
                 unit.tx.add(CodeRecord(**values, size=len(content), created_at=unit.now))
+                # Another project may have uploaded the same code. Counts, because `get` would load the content.
                 if unit.tx.count(BlobRecord, Condition("id", "=", digest)) == 0:
                     unit.tx.add(BlobRecord(id=digest, content=content))
         return StoredCode(digest, len(content))
@@ -65,9 +66,11 @@ def copy_code(unit: UnitOfWork, source: str, target: str, digest: str | None) ->
     """Copy code from one project to another, for a run that moves there."""
     record = None if digest is None or source == target else find_code(unit, source, digest)
     if record is not None and find_code(unit, target, record.digest) is None:
+        # The content is shared, so only the reference is copied. Retention counts from its new creation time.
         new_id, by = _id_of(unit, target, record.digest), unit.principal.user
         unit.tx.add(replace(record, id=new_id, created_by=by, created_at=unit.now))
 
 
 def _id_of(unit: UnitOfWork, scope: str, digest: str) -> str:
+    # Includes the project: knowing a digest must not give access to code of other projects.
     return f"{unit.organization.scopes[scope].id}/{digest}"

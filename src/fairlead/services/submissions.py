@@ -23,7 +23,7 @@ def build_run_record(
     resource = context.records.get(("profile", profile)) if profile else None
     started_from = context.records.get(("template", template)) if template else None
     return RunRecord(
-        **{**unit.creation_fields(), "id": run_id},
+        **{**unit.creation_fields(), "id": run_id},  # a preview may have chosen the id
         scope=scope,
         function=request.function.name,
         action=request.action,
@@ -32,12 +32,13 @@ def build_run_record(
         message=QUEUED_MESSAGE,
         code=request.function.code,
         cluster=_cluster_of(unit, context),
+        # The names are what the plan used. The ids find the runs of an asset after it was renamed.
         compute_resource=profile,
         compute_resource_id=None if resource is None else resource.id,
         compute_resource_revision=None if resource is None else resource.revision,
         template=template,
         template_id=None if started_from is None else started_from.id,
-        uses=sorted(_uses_of(values)),
+        uses=sorted(_uses_of(values)),  # a volume cannot be deleted while an active run uses it
         priority=request.priority or 0,
         queue_key=queue_key(run_id, request.priority or 0),
         idle_seconds=None if (idle := values.get("idle_timeout")) is None else int(idle),

@@ -23,7 +23,7 @@ from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots, load_profiles
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_CLUSTERS = 5
+MAX_CLUSTERS = 5  # each one plans the request again and evaluates all nodes of a cluster
 
 
 class Suggestions:
@@ -81,7 +81,7 @@ class Suggestions:
             RunRecord,
             *WAITING,
             Condition("cluster", "=", cluster.scope),
-            Condition("reason", "=", "Unschedulable"),
+            Condition("reason", "=", "Unschedulable"),  # it was considered and did not fit, so it blocks later runs
             Condition("created_at", "<", threshold),
             Condition("retry_at", "until", threshold),  # a retried attempt has waited only since then
             Condition("queue_key", "<", queue_key),

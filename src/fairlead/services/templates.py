@@ -23,6 +23,7 @@ class Templates(Assets[TemplateRecord]):
     kind, model = TemplateRecord, Template
 
     def lint(self, unit: UnitOfWork, asset: Any) -> LintResult:
+        # Not from the cache of snapshots: this transaction may have changed the configuration, and may be rolled back.
         context = build_planning_context(unit.tx, unit.organization, asset.scope, None)
         request = {"function": "template", "profile": asset.requirements.profile}
         resolve_names(unit.tx, context, RunRequest.model_validate(request))

@@ -18,8 +18,8 @@ from fairlead.services.pages import ListQuery, load_page, map_page
 from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWork, UnitOfWorkFactory, reject_reserved_user
 
 LINK_NAME = "sign-in link"
-LINK_LIFETIME = timedelta(minutes=15)
-SESSION_LIFETIME = timedelta(hours=12)
+LINK_LIFETIME = timedelta(minutes=15)  # short, because links are visible in terminals and chats
+SESSION_LIFETIME = timedelta(hours=12)  # a user who leaves a group keeps its roles for this long at most
 # Tokens that can create sign-in links and sessions, which expire with the token.
 LONG_LIVED_PURPOSES = ("api", "local")
 
@@ -76,10 +76,12 @@ class Tokens:
     def create(self, call: Call, request: TokenRequest) -> TokenView:
         """Create a token for the caller. Administrators of the platform can create tokens for other users."""
         with self.units.changing(call, "organization") as unit:
+            # Raises if the key was used before, because responses with tokens are not stored.
             unit.find_response(TokenView)
             user = request.user or unit.principal.user
             groups = unit.principal.groups
             if user != unit.principal.user:
+                # Only the identity provider knows the groups of another user.
                 groups = ()
                 if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
                     message = f"{unit.principal.user} may not create tokens for {user}"
@@ -122,12 +124,15 @@ class Tokens:
             _remove_expired(unit)
             record = _find_valid(unit, credential)
             source = _find_source(unit, record)
+            # The audit log contains the user of the credential as the author of the session.
             unit = replace(
                 unit, principal=Principal(record.user, tuple(record.groups), f"{record.purpose}:{record.name}")
             )
+            # A link works once: of concurrent uses, the first transaction deletes it before the next one begins.
             if record.purpose == "login":
                 unit.remove(record, "token", record.name, PLATFORM)
             end = None if source is None else source.expires_at
+            # A session may last longer than the link that opened it, but not longer than the session or token that did.
             own_end = None if record.purpose == "login" else record.expires_at
             until = _earliest(unit.now + SESSION_LIFETIME, end, own_end)
             created_with = None if source is None else source.id
@@ -200,6 +205,7 @@ def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
 
 
 def _remove_expired(unit: UnitOfWork) -> None:
+    # Expired tokens are rejected anyway. This limits the size of the table.
     unit.tx.remove_all(TokenRecord, Condition("expires_at", "<", unit.now - SESSION_LIFETIME))
 
 

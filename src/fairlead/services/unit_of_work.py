@@ -19,11 +19,13 @@ from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, 
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.organization import Organization
 
-UNCOMMITTED = -1
-TOKEN_PREFIX = "fl_"
+UNCOMMITTED = -1  # generation of an organization with uncommitted changes; no stored generation is negative
+TOKEN_PREFIX = "fl_"  # distinguishes tokens of this server from those of the identity provider
+# Longer than clients retry, and longer than one-time codes of served runs are valid, whose use is stored as well.
 IDEMPOTENCY_KEY_LIFETIME = timedelta(days=2)
+# Saves verifying a signature for each request. Within this time, the expiry of the token itself is not checked.
 PRINCIPAL_CACHE_LIFETIME = timedelta(seconds=30)
-MAX_CACHED_PRINCIPALS = 1000
+MAX_CACHED_PRINCIPALS = 1000  # then the cache is emptied, which costs one verification per token
 MAX_ATTEMPTS = 10
 NOT_AUDITED = ("sealed", "key_id", "digest")  # fields of records that must not appear in the audit log
 
@@ -41,12 +43,13 @@ class UnitOfWork:
     principal: Principal
     permissions: Permissions
     call: Call
-    now: datetime
+    now: datetime  # one time for all records of the transaction
     make_id: MakeId
 
     def require(self, permission: Permission, scope: str, noun: str) -> None:
         """Raise `NotFound` if the scope is not visible, `Forbidden` if the caller lacks the permission."""
         if scope not in self.organization.scopes or not self.permissions.sees(scope):
+            # A missing scope causes the same error, so that a caller cannot find out which hidden scopes exist.
             raise NotFound(f"{printable(noun)} does not exist")
         if permission is not Permission.VIEW and not self.permissions.may(permission, scope):
             roles = (
@@ -114,6 +117,7 @@ class UnitOfWork:
             object_id=of.id,
             name=name,
             scope=scope,
+            # The log is filtered by id, because scopes can be renamed. A new scope is not in `organization` yet.
             scope_id=of.id if isinstance(of, ScopeRecord) else self.organization.scopes[scope].id,
             before=to_audit_data(before),
             after=to_audit_data(after),
@@ -135,6 +139,7 @@ class UnitOfWork:
         if self.call.revision is None and required and not self.call.any_revision:
             hint = "send If-Match with the ETag you read, or If-Match: * to replace any revision"
             raise RevisionMissing("it already exists, and replacing it requires If-Match", hint)
+        # An object that was created again under the same name may have the same revision as the deleted one.
         if self.call.revision_of is not None and not record.id.endswith(self.call.revision_of):
             raise Changed("it was deleted and created again since you read it", "read it again, then change it")
         if self.call.revision is not None and self.call.revision != record.revision:
@@ -143,7 +148,7 @@ class UnitOfWork:
 
     def check_absent(self, noun: str) -> None:
         """Raise `Changed` if the caller sent the revision of an object that does not exist."""
-        if self.call.revision not in (None, 0):
+        if self.call.revision not in (None, 0):  # 0: settings that were never saved
             raise Changed(f"the {noun} that you read was deleted", "omit If-Match to create it again")
 
     def check_writable(self, record: ManagedRecord, noun: str, *, force: bool, required: bool = False) -> None:
@@ -170,6 +175,7 @@ class UnitOfWork:
     def store_response(self, response: ResponseT, *, once: bool = False) -> ResponseT:
         """Store the response for retries with the same Idempotency-Key. With `once`, its content is not stored."""
         if self.call.key is not None:
+            # Removing expired keys here saves a background task.
             self.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", self.now - IDEMPOTENCY_KEY_LIFETIME))
             content = None if once else msgspec.json.decode(msgspec.json.encode(response))
             user, digest = self.principal.user, self.call.fingerprint
@@ -179,6 +185,7 @@ class UnitOfWork:
         return response
 
     def _response_id(self) -> str:
+        # Includes the user: a key must never return the response to another user.
         return digest_of(f"{self.principal.user}\n{self.call.key}")
 
 
@@ -188,7 +195,7 @@ class UnitOfWorkFactory:
     def __init__(self, store: Store, clock: Clock, make_id: MakeId, identity: Authenticator | None = None) -> None:
         self._store, self._clock, self._make_id, self._identity = store, clock, make_id, identity
         self._organization: Organization | None = None
-        self._principals: dict[str, tuple[Principal, datetime]] = {}
+        self._principals: dict[str, tuple[Principal, datetime]] = {}  # by digest of the token, with its expiry here
 
     @contextlib.contextmanager
     def reading(self, call: Call) -> Iterator[UnitOfWork]:
@@ -243,6 +250,7 @@ class UnitOfWorkFactory:
         reject_reserved_user(principal)
         if len(self._principals) >= MAX_CACHED_PRINCIPALS:
             self._principals.clear()
+        # Using a token does not extend the time in the cache: each token is verified again when it has passed.
         self._principals.setdefault(digest_of(call.bearer), (principal, self._clock() + PRINCIPAL_CACHE_LIFETIME))
         return principal
 
@@ -261,6 +269,7 @@ class UnitOfWorkFactory:
         organization = self._load_organization(tx, changed=changed)
         if principal is None:
             token = organization.find_token(tx, call.bearer or "", now)
+            # The code of a sign-in link can only be exchanged for a session.
             if token is None or token.purpose == "login":
                 raise Unauthenticated("the token is unknown, revoked or expired", "create a new token")
             principal = Principal(token.user, tuple(token.groups), f"{token.purpose}:{token.name}")
@@ -269,7 +278,8 @@ class UnitOfWorkFactory:
 
     def _load_organization(self, tx: Transaction, *, changed: bool) -> Organization:
         """Return the organization as of the start of the transaction, from the cache if it has not changed."""
-        # A transaction that changes the organization has already incremented the generation.
+        # A transaction that changes the organization has already incremented the generation, but not changed anything
+        # else yet. The state before is cached, because a rollback makes the new number available to another change.
         generation = tx.generation.organization - changed
         organization = self._organization
         if organization is None or organization.generation != generation:

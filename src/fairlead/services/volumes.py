@@ -49,14 +49,17 @@ class Volumes:
 
     def delete(self, call: Call, scope: str, name: str) -> None:
         """Delete a volume with its data. Raises `Conflict` if an active run uses it."""
+        # Submissions wait for this transaction, so no new run can start to use the volume.
         with self.units.changing(call, "assets") as unit:
             record = self._find(unit, scope, name, Permission.RUN)
             unit.check_revision(record)
             active = unit.tx.find(RunRecord, Condition("scope", "=", scope), Condition("active", "=", True))
+            # Conditions cannot search the list in `uses`.
             usages = [{"kind": "run", "name": run.id, "scope": scope} for run in active if f"volume/{name}" in run.uses]
             if usages:
                 message = f"volume {name} is used by {format_objects(usages)}"
                 raise Conflict(message, "wait for the runs to end, or stop them", usages)
+            # The data is deleted later: retention finds this deletion in the audit log.
             unit.remove(record, "volume", name, scope)
 
     def _find(self, unit: UnitOfWork, scope: str, name: str, permission: Permission) -> VolumeRecord:
