@@ -40,9 +40,12 @@ def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
         raise FairleadError(f"the database is {address.get_backend_name()}, which is not supported", HINT)
     if address.get_backend_name() == "sqlite":
         _make_file(address)
+        # query_only: a write in a read transaction fails here too, as it does on PostgreSQL.
         return _open_sqlite(address, lock.begin), _open_sqlite(address, _begin_reading, "query_only=ON")
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
+    # The writer has the default READ COMMITTED: after waiting for a lock, the next statement must see what the previous
+    # holder committed. The reader shares its pool. REPEATABLE READ gives all statements of a transaction one snapshot.
     writer = _create(address)
     reader = writer.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return writer, reader
@@ -53,6 +56,7 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
 
     def connect() -> sqlite3.Connection:
         # Never create the file: an empty database in place of a missing one would take over its WAL and corrupt both.
+        # The pool passes a connection from thread to thread, but only one uses it at a time.
         return sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, check_same_thread=False)
 
     engine = _create(address) if file is None else _create(address, creator=connect)
@@ -66,6 +70,8 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
 
     @sa.event.listens_for(engine, "checkout")
     def check(_connection: Any, record: Any, _proxy: Any) -> None:
+        # An open file stays usable after it was moved or replaced, for example by a restored backup: changes would be
+        # written to the old file and lost. DisconnectionError makes the pool connect again, to the current file.
         if _identify(file) != record.info["file"]:
             raise DisconnectionError("the database file was replaced or removed")
 
@@ -89,7 +95,7 @@ def _make_file(address: sa.URL) -> None:
     """Create the database file if it does not exist: an empty file is an empty database."""
     file = _file_of(address)
     if file is None or file.exists() or not file.parent.is_dir():
-        return
+        return  # a missing folder is reported when the first connection is opened
     log = file.with_name(f"{file.name}-wal")
     if log.exists():
         message = f"{file} does not exist, but its write-ahead log {log.name} does"

@@ -14,7 +14,8 @@ from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
 
-# Temporary errors: of SQLite by name, of PostgreSQL by class of SQLSTATE.
+# Temporary errors: of SQLite by name, of PostgreSQL by class of SQLSTATE. A database file that was moved is CANTOPEN or
+# READONLY. 08: lost connection, 40: deadlock, 53: out of resources, 55: locked, 57: shutdown, 58: I/O error.
 TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
 TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
 # Messages and hints for errors that users can act on.
@@ -31,6 +32,7 @@ def translate_errors(operation: str) -> Iterator[None]:
     """Raise our errors in place of those of the database library. `operation` completes "cannot ..."."""
     try:
         yield
+    # sqlite3 errors arrive unwrapped from the event handlers of the engine, which use the driver directly.
     except (OperationalError, PoolTimeout, sqlite3.OperationalError) as error:
         if not _is_temporary(error):
             raise
@@ -38,6 +40,7 @@ def translate_errors(operation: str) -> Iterator[None]:
         log.warning("database failed", operation=operation, reason=_reason(error))
         problem, hint = MESSAGES.get(_code_of(error), NO_RESPONSE)
         raise Unavailable(f"cannot {operation}: {problem}", hint) from error
+    # For example a NUL character or a number above 64 bits, which PostgreSQL cannot store.
     except DataError as error:
         violation = Violation(
             "", "value", "the database cannot store one of the values", "use a smaller value without unusual characters"

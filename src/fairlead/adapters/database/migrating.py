@@ -11,6 +11,7 @@ from fairlead.errors import FairleadError
 
 FOLDER = Path(__file__).parent / "migrations"
 LOCK = 7_230_017  # arbitrary id of an advisory lock, so that only one server migrates at a time
+# The newest migration, so that an up-to-date database is recognized without importing Alembic. A test compares it.
 HEAD = "0009"
 
 
@@ -23,6 +24,7 @@ def migrate(engine: sa.Engine, revision: str = "head") -> None:
     from alembic.util.exc import CommandError
 
     with _locked(engine) as connection:
+        # Alembic reads the revision again, so a server that waited for the lock finds nothing left to do.
         try:
             command.upgrade(_configuration(connection), revision)
         except CommandError as error:
@@ -32,6 +34,7 @@ def migrate(engine: sa.Engine, revision: str = "head") -> None:
 
 def current_revision(engine: sa.Engine) -> str | None:
     """Return the current revision of the database; None if it is empty."""
+    # render_as_string hides the password.
     with translate_errors(f"open {engine.url.render_as_string()}"), engine.connect() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return None
@@ -49,6 +52,7 @@ def _configuration(connection: sa.Connection):  # type: ignore[no-untyped-def]  
 
 @contextlib.contextmanager
 def _locked(engine: sa.Engine) -> Iterator[sa.Connection]:
+    # On SQLite, BEGIN IMMEDIATE of the writing engine is the lock.
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))

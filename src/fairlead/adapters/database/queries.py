@@ -11,6 +11,7 @@ from fairlead.adapters.database.tables import TABLES
 from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Query
 
+# More values are passed as one parameter: SQLite accepts 32,766 parameters per statement, PostgreSQL 65,535.
 MAX_PARAMETERS = 1000
 
 
@@ -38,6 +39,7 @@ def cursor_clauses(kind: type, query: Query) -> list[Any]:
         return []
     order, key = sort_expression(kind, query.sort), TABLES[kind].c.id
     value = sa.literal(query.after[0], order.type)
+    # Value and ID are compared as a tuple, so that rows with equal values are neither skipped nor repeated.
     row, cursor = sa.tuple_(order, key), sa.tuple_(value, sa.literal(query.after[1]))
     # The second clause is redundant, but it is what SQLite looks up in an index on an expression.
     return [row < cursor, order <= value] if query.descending else [row > cursor, order >= value]
@@ -51,6 +53,7 @@ def order_by_clauses(kind: type, query: Query) -> list[Any]:
 
 def is_broad(query: Query) -> bool:
     """Whether nearly all rows match, so that the list should be read in its sort order."""
+    # A false flag excludes few rows: most assets are not archived, and most runs have ended.
     return not query.search and all(condition.value is False for condition in query.conditions)
 
 
@@ -67,6 +70,7 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
         case "in":
             yield column.in_(tuple(value) if len(value) <= MAX_PARAMETERS else _as_rows(value, dialect))
         case "!=":
+            # `<>` would also exclude the rows in which the column is NULL.
             yield column.is_distinct_from(value)
         case "until":
             yield sa.or_(column.is_(None), column <= value)
@@ -77,6 +81,7 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
             yield column.is_not(True)
         case sign:
             known = COLUMNS.get(kind, {}).get(condition.column)
+            # The index ignores case, so it cannot answer which texts are smaller than a value.
             kinds = ("text", "keyword", "number") if sign == "=" else ("number",)
             plain = derived is not None or value is None or known is None or known.kind not in kinds
             if plain or known is None or (in_order and dialect == "sqlite"):

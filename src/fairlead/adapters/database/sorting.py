@@ -24,6 +24,7 @@ def _newest(of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     return sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery()
 
 
+# By name: a run is stored before its function, so it cannot contain the ID of the function.
 _OF_FUNCTION = sa.and_(runs.c.scope == functions.c.scope, runs.c.function == functions.c.name)
 
 
@@ -50,20 +51,23 @@ def sort_expression(kind: type, name: str) -> Any:
 def _order(expression: Any, column: Column) -> Any:
     # The replacement for NULL is a literal: an index on an expression is not found with a parameter.
     if column.kind in ("text", "keyword"):
+        # On both databases lower() changes only A to Z (on PostgreSQL because of the collation C), as `fold` does.
         return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
     if column.kind == "number" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
     if column.kind == "time" and _may_be_null(expression):
+        # This one can be a parameter: columns with a time that may be NULL are not in _INDEXED.
         return sa.func.coalesce(expression, sa.literal(column.missing, UtcDateTime))
     return expression
 
 
 def _may_be_null(expression: Any) -> bool:
+    # Derived columns are subqueries, and max() of no rows is NULL.
     return not isinstance(expression, sa.Column) or bool(expression.nullable)
 
 
 # Pages of long lists are read from an index for every sort order. Descriptions can be longer than an index entry. Runs
-# are added constantly and have few sort orders.
+# are added constantly, and each index slows that down, so only their usual sort orders have one.
 _INDEXED: Mapping[type, tuple[str, ...]] = {
     records.ComputeResourceRecord: tuple(COLUMNS[records.ComputeResourceRecord]),
     records.TemplateRecord: tuple(COLUMNS[records.TemplateRecord]),
@@ -72,5 +76,7 @@ _INDEXED: Mapping[type, tuple[str, ...]] = {
 for _kind, _names in _INDEXED.items():
     for _name in _names:
         if _name not in DERIVED.get(_kind, {}) and _name != "description":
+            # Ends with the ID, the tie-breaker of pages. An index registers itself with the table of its columns.
             sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", sort_expression(_kind, _name), TABLES[_kind].c.id)
+# For the derived column `templates`, which is counted for each compute resource on a page.
 sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

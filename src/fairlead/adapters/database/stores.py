@@ -20,6 +20,8 @@ from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.ports import ConfigPart, Generation, RecordT
 
 FEW = 1000  # up to this number, matching rows are sorted in memory
+# Row locks of PostgreSQL. Any number of transactions can share the row; an exclusive lock excludes all others. SQLite
+# needs none, because it has only one writer.
 LOCKS = {None: "", "shared": " FOR SHARE", "exclusive": " FOR UPDATE"}
 
 
@@ -45,6 +47,7 @@ class DatabaseStore:
     def reading(self) -> Iterator["DatabaseTransaction"]:
         """Open a read-only transaction on a consistent snapshot."""
         with translate_errors("read the database"), self._reader.connect() as connection, connection.begin():
+            # Both databases take the snapshot at the first statement, so the generation is that of all later reads.
             yield DatabaseTransaction(connection, _read_generation(connection))
 
     @contextlib.contextmanager
@@ -63,6 +66,7 @@ class DatabaseStore:
     def changing(self, part: ConfigPart, *more: ConfigPart) -> Iterator["DatabaseTransaction"]:
         """Open a transaction that changes parts of the configuration. Only one runs at a time."""
         with translate_errors("change the database"), self._writer_lock, self._writer.begin() as connection:
+            # First, because the update locks the row: other changes wait here, before they have read anything.
             increment = sa.update(generations).values({part: generations.c[part] + 1 for part in (part, *more)})
             row = connection.execute(increment.returning(generations.c.organization, generations.c.assets)).one()
             tx = DatabaseTransaction(connection, Generation(*row))
@@ -92,6 +96,7 @@ class DatabaseTransaction:
         self, kind: type[RecordT], *conditions: Condition, by: str = "id", limit: int | None = None
     ) -> list[RecordT]:
         """Return the records that match all conditions, sorted by a text field; by default oldest first."""
+        # IDs begin with the creation time, so they sort by age. Duplicates are removed in case `by` is the ID.
         order = (TABLES[kind].c[by], TABLES[kind].c.id)
         statement = queries.select_records(kind).where(*self._clauses(kind, conditions)).order_by(*dict.fromkeys(order))
         return self._load(kind, statement.limit(limit) if limit is not None else statement)
@@ -106,6 +111,8 @@ class DatabaseTransaction:
         directions = queries.order_by_clauses(kind, query)
         if few is not None:
             return Page(self._load(kind, queries.select_records(kind).where(key.in_(few)).order_by(*directions)))
+        # Many rows match, so read in order until the page is full. The conditions are replaced by a form that prevents
+        # SQLite from choosing another index.
         clauses[: len(conditions)] = self._clauses(kind, query.conditions, in_order=True)
         cut = sa.select(key).where(*clauses).order_by(*directions).limit(query.limit).subquery("page")
         return Page(self._load(kind, queries.select_records(kind).join(cut, cut.c.id == key).order_by(*directions)))
@@ -149,6 +156,7 @@ class DatabaseTransaction:
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
         """Set the cluster of compute resources and templates in these scopes, without a new revision."""
+        # The cluster follows from the scope and is not part of the content, so a move creates no revision.
         for kind in (ComputeResourceRecord, TemplateRecord):
             clauses = self._clauses(kind, [Condition("scope", "in", tuple(scopes))])
             self._connection.execute(sa.update(TABLES[kind]).where(*clauses).values(cluster=cluster))
@@ -188,6 +196,7 @@ class DatabaseTransaction:
         sort all matching rows. The wrong choice takes a hundred times as long.
         """
         order = sort_expression(kind, query.sort)
+        # Without ORDER BY, so that the database uses the index of the conditions and stops early if many rows match.
         statement = sa.select(order, TABLES[kind].c.id).where(*clauses).limit(FEW + 1)
         rows = [tuple(row) for row in self._connection.execute(statement)]
         if len(rows) > FEW:

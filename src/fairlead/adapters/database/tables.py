@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql
 
 from fairlead.model import records
 
+# Migrations refer to constraints by name. Without a convention, SQLite stores no names and PostgreSQL makes up its own.
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -45,6 +46,8 @@ def _column(name: str, kind: Any, *more: Any, **options: Any) -> sa.Column[Any]:
 
 def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
     """Return a column with the scope of a record. Renaming a scope updates it; a scope in use cannot be deleted."""
+    # NO ACTION is checked at the end of the statement, so a scope can be deleted together with its children; RESTRICT
+    # would reject that.
     reference = sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION")
     return sa.Column(name, Text, reference, nullable=nullable, index=True)
 
@@ -64,6 +67,7 @@ def _record(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
 
 
 def _asset(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
+    # Computed from the requirements on each save, so that lists can be sorted and filtered by them.
     numbers = ("gpu_devices", "gpu_memory", "cpu_request", "cpu_limit", "mem_request", "mem_limit")
     return _record(
         name,
@@ -95,6 +99,7 @@ compute_resources = _asset(
     _column("workload_types", Json, nullable=True),
 )
 templates = _asset("templates", _column("compute_resource", Text, nullable=True))
+# Append-only: triggers reject updates and deletions. No foreign key, because revisions outlive their object.
 revisions = sa.Table(
     "revisions",
     metadata,
@@ -162,7 +167,9 @@ tokens = _record(
     _column("expires_at", UtcDateTime, nullable=True),
     _column("created_with", Text, nullable=True),
 )
+# A partial index: most runs have no schedule.
 _scheduled: Any = dict.fromkeys(("sqlite_where", "postgresql_where"), sa.text("schedule IS NOT NULL"))
+# Columns with a server_default were added by later migrations, which need a value for existing rows.
 runs = _record(
     "runs",
     _scope(),
@@ -195,13 +202,13 @@ runs = _record(
     _column("idle_seconds", sa.Integer, nullable=True),
     _column("last_used_at", UtcDateTime, nullable=True),
     _column("schedule", Text, nullable=True),
-    sa.Index("ix_runs_active", "active", "server_id", "queue_key", "id"),
+    sa.Index("ix_runs_active", "active", "server_id", "queue_key", "id"),  # the queue, in order
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
     sa.Index("ix_runs_template", "template_id", "active"),
-    sa.Index("ix_runs_scope_active", "scope", "active"),
+    sa.Index("ix_runs_scope_active", "scope", "active"),  # the usage of quotas
     sa.Index("ix_runs_scope_function", "scope", "function", "created_at"),
     sa.Index("ix_runs_scope_schedule", "scope", "schedule", "created_at", **_scheduled),
-    sa.Index("ix_runs_updated_at", "updated_at", "id"),
+    sa.Index("ix_runs_updated_at", "updated_at", "id"),  # changes by other servers, for the event stream
 )
 attempts = sa.Table(
     "attempts",
@@ -240,6 +247,7 @@ schedules = _record(
     _column("last_problem", Text, nullable=True),
     sa.UniqueConstraint("scope", "name"),
 )
+# Plans are large, and lists of runs do not need them, so they are not columns of runs.
 plans = sa.Table(
     "plans",
     metadata,
@@ -304,6 +312,7 @@ servers = _record(
     _column("url", Text),
     _column("seen_at", UtcDateTime),
 )
+# Append-only, like revisions. The scope is not a foreign key: an entry keeps the name that the scope had at that time.
 audit = sa.Table(
     "audit",
     metadata,
@@ -323,6 +332,8 @@ audit = sa.Table(
     _column("after", Json, nullable=True),
     sa.Index("ix_audit_at", "at", "id"),
 )
+# Responses to requests with an Idempotency-Key, and one-time codes that were used. `answer` is NULL for the latter, and
+# if the response contained a new token.
 answers = sa.Table(
     "answers",
     metadata,
@@ -333,6 +344,7 @@ answers = sa.Table(
     _column("created_at", UtcDateTime, index=True),
 )
 settings = _record("settings", _column("defaults", Json))
+# A single row. Its lock serializes changes of the configuration, see DatabaseStore.
 generations = sa.Table(
     "generations",
     metadata,

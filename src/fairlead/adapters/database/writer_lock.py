@@ -6,7 +6,7 @@ import time
 
 from fairlead.errors import Unavailable
 
-LONG_SECONDS = 10.0
+LONG_SECONDS = 10.0  # how long a change waits for others before it fails with 503
 # While another program holds its lock. With a longer time, all threads of the server would wait for it, and not even
 # reads would be served.
 BRIEF_SECONDS = 0.1
@@ -15,6 +15,9 @@ LOCKED = "another program has locked the database"
 
 class WriterLock:
     """Lets one writer in at a time. After a writer timed out, the next ones wait only briefly until one succeeds."""
+
+    # Threads wait for this lock and not for that of SQLite, which is polled with increasing pauses: threads would wait
+    # longer than needed, and newer ones could overtake older ones again and again.
 
     def __init__(self) -> None:
         self._lock, self._timeout = threading.Lock(), LONG_SECONDS
@@ -33,6 +36,7 @@ class WriterLock:
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Begin a write transaction. A read transaction that writes later would fail if another one wrote meanwhile."""
+        # Migrations use the engine without entering this lock.
         left = LONG_SECONDS if self._until is None else max(self._until - time.monotonic(), BRIEF_SECONDS)
         connection.execute(f"PRAGMA busy_timeout={left * 1000:.0f}")
         try:
@@ -41,4 +45,5 @@ class WriterLock:
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 self._timeout = BRIEF_SECONDS
             raise
+        # The other program has released the database.
         self._timeout = LONG_SECONDS

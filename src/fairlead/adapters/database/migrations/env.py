@@ -9,6 +9,7 @@ context.configure(
     target_metadata=metadata,
     render_as_batch=True,
     compare_type=True,
+    # Alembic turns this off for SQLite. Our engine begins transactions itself, so DDL can be rolled back there too.
     transactional_ddl=True,
 )
 with context.begin_transaction():

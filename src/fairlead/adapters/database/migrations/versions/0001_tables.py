@@ -1,4 +1,4 @@
-"""The first tables."""
+"""Create the first tables."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,13 @@ from sqlalchemy.dialects import postgresql
 revision = "0001"
 down_revision = None
 
-# Frozen: a later change of the tables is a migration of its own.
+# Copied, not imported from the tables module: a migration must not change when the current tables change.
 TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 JSON = sa.JSON()
 MOMENT = sa.DateTime(timezone=True)
 
-# What lists of assets are sorted by, each column as the expression that an index is made of.
+# The sort orders of asset lists: for each column, the expression of its index. Missing values sort first, but a missing
+# limit means unlimited and sorts last, as the largest number that a column can store.
 ASSET_ORDERS = {
     "archived": "archived",
     "cluster": "lower(coalesce(cluster, ''))",
@@ -70,7 +71,7 @@ INDEXES = {
 
 
 def upgrade() -> None:
-    """Create everything, with the one row that counts generations."""
+    """Create all tables and indexes, and the single row of the generations."""
     op.create_table(
         "answers",
         sa.Column("id", TEXT, primary_key=True),
@@ -243,7 +244,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop everything."""
+    """Drop all tables. Dependent tables come first because of their foreign keys."""
     for table in (
         "plans",
         "volumes",
@@ -265,7 +266,7 @@ def downgrade() -> None:
 
 
 def _record() -> Iterator[sa.Column[object]]:
-    """What every record has."""
+    """Return the columns that every record has."""
     yield sa.Column("id", TEXT, primary_key=True)
     yield sa.Column("revision", sa.Integer, nullable=False)
     yield sa.Column("created_by", TEXT, nullable=False)

@@ -1,4 +1,4 @@
-"""The audit and the revisions can be added to and read, and nothing else, whoever asks."""
+"""Make the audit log and the revisions append-only, for every user of the database."""
 
 from alembic import op
 
@@ -9,7 +9,7 @@ TABLES = ("audit", "revisions")
 
 
 def upgrade() -> None:
-    """Refuse updates and deletions inside the database."""
+    """Create triggers that reject updates and deletions, so that a bug in the server cannot change history."""
     postgresql = op.get_bind().dialect.name == "postgresql"
     if postgresql:
         op.execute(
@@ -25,12 +25,13 @@ def upgrade() -> None:
                 body = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             op.execute(f"CREATE TRIGGER {name} BEFORE {event} ON {table} {body}")
         if postgresql:
+            # TRUNCATE does not fire triggers for rows. SQLite has no such statement.
             body = "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
             op.execute(f"CREATE TRIGGER {table}_refuses_truncate BEFORE TRUNCATE ON {table} {body}")
 
 
 def downgrade() -> None:
-    """Allow them again."""
+    """Drop the triggers."""
     on_table = op.get_bind().dialect.name == "postgresql"
     for table in TABLES:
         for event in ("UPDATE", "DELETE"):

@@ -1,4 +1,4 @@
-"""Runs are executed: by whom, with which code, what came of them, and the servers that look after them."""
+"""Add the execution of runs: their server, code, events and outcomes, and the servers."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ INDEXES = {
 
 
 def upgrade() -> None:
-    """Add what execution needs. Runs that were kept before wait for their executor."""
+    """Add columns and tables. Existing runs have no server yet, so they wait until one claims them."""
     for name, kind in ADDED.items():
         op.add_column("runs", sa.Column(name, kind, nullable=True))
     text = TEXT.compile(dialect=op.get_bind().dialect)
-    # As text: SQLite takes a reference only together with its column, which Alembic would write as two statements.
+    # As text: SQLite can add a foreign key only together with its column, but Alembic would write two statements.
     op.execute(
         f"ALTER TABLE runs ADD COLUMN cluster {text} CONSTRAINT fk_runs_cluster "
         "REFERENCES places (scope) ON DELETE NO ACTION ON UPDATE CASCADE"
@@ -83,12 +83,12 @@ def upgrade() -> None:
     )
     for name, (table, columns) in INDEXES.items():
         op.create_index(name, table, columns)
-    # The cluster that servers found on an empty platform is the machine that they run on.
+    # Servers create the cluster `local` on an empty platform. It is the machine of the server.
     op.execute("""UPDATE places SET details = '{"executor": "local"}' WHERE scope = 'cluster/local'""")
 
 
 def downgrade() -> None:
-    """Forget it."""
+    """Drop the tables and columns."""
     for name, (table, _) in INDEXES.items():
         op.drop_index(name, table)
     for table in ("servers", "blobs", "codes", "outcomes", "events"):

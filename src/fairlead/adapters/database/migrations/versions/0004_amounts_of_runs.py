@@ -1,4 +1,4 @@
-"""Runs say what they hold, so that quotas can be counted without reading their plans."""
+"""Store the requested resources of each run, so that quotas are counted without reading plans."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TEXT, JSON = sa.String(), sa.JSON()
 
 
 def upgrade() -> None:
-    """Add the amounts, and work them out for runs that are not finished: of the others nobody counts them."""
+    """Add the columns, and compute them for active runs. Ended runs keep 0, because quotas do not count them."""
     for name, kind in ADDED.items():
         op.add_column("runs", sa.Column(name, kind, nullable=False, server_default="0"))
     runs = sa.table("runs", sa.column("id", TEXT), sa.column("live", sa.Boolean()), *map(sa.column, ADDED))
@@ -32,7 +32,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Drop the columns."""
     with op.batch_alter_table("runs") as runs:
         for name in ADDED:
             runs.drop_column(name)
@@ -44,7 +44,7 @@ def _amounts(plan: Any) -> dict[str, int]:
 
     def total(resource: str, step: int) -> int:
         nanos = Quantity.parse(values.get(f"resources.{resource}.requests") or "0").nanos
-        return min(-(-nanos * pods // step), MAXIMUM)
+        return min(-(-nanos * pods // step), MAXIMUM)  # rounded up, and limited to what the column can store
 
     return {
         "gpus": (values.get("resources.gpu.devices") or 0) * pods,

@@ -1,4 +1,4 @@
-"""Sessions and sign-in links say which token they were made with, so that they end with it."""
+"""Store the token with which a session or sign-in link was created, so that it ends with that token."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,11 +11,11 @@ TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Add the token. Of sessions that were kept before it is not known: they end by themselves, within hours."""
+    """Add the column. It stays empty for existing sessions, which expire within hours."""
     op.add_column("tokens", sa.Column("made_with", TEXT, nullable=True))
 
 
 def downgrade() -> None:
-    """Forget it."""
+    """Drop the column."""
     with op.batch_alter_table("tokens") as tokens:
         tokens.drop_column("made_with")

@@ -1,4 +1,4 @@
-"""Files of runs that are executed elsewhere are kept: what they hand over, and what is saved of them."""
+"""Store files of runs on clusters: uploaded output files, saved logs and outcomes."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Add the files, and what is in them in parts. They go with their run."""
+    """Create tables for files and their content in parts. Both are deleted with the run."""
     op.create_table(
         "run_files",
         sa.Column("id", TEXT, primary_key=True),
@@ -32,6 +32,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Drop the tables."""
     op.drop_table("file_parts")
     op.drop_table("run_files")

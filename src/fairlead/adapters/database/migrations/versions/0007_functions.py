@@ -1,4 +1,4 @@
-"""Projects keep their functions, each as it was last run; and what changed of the runs is found by its time."""
+"""Store the functions of projects as they were last run, and index runs by the time of their last change."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,7 +14,7 @@ STAMPS = ("created_by", "created_at", "updated_by", "updated_at")
 
 
 def upgrade() -> None:
-    """Add the functions, with those of the runs that there are."""
+    """Create the table and indexes, and store the functions of existing runs."""
     functions = op.create_table(
         "functions",
         sa.Column("id", TEXT, primary_key=True),
@@ -45,24 +45,25 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Drop the table and indexes."""
     op.drop_index("ix_runs_updated_at", "runs")
     op.drop_index("ix_runs_scope_function", "runs")
     op.drop_table("functions")
 
 
 def _find_functions() -> list[dict[str, object]]:
-    """The function of the newest run of each name in each project."""
+    """Return the function of the newest run of each name in each project."""
     stamps = [sa.column(name, MOMENT if name.endswith("_at") else TEXT) for name in STAMPS]
     runs = sa.table("runs", *(sa.column(name, TEXT) for name in ("id", "scope", "function", "code")), *stamps)
     plans = sa.table("plans", sa.column("id", TEXT), sa.column("request", sa.JSON))
+    # IDs begin with the creation time, so the largest one is that of the newest run.
     newest = sa.select(sa.func.max(runs.c.id)).group_by(runs.c.scope, runs.c.function)
     asked = sa.select(runs, plans.c.request).join(plans, plans.c.id == runs.c.id).where(runs.c.id.in_(newest))
     found = []
     for row in op.get_bind().execute(asked).mappings():
         said = row["request"].get("function")
         content = {name: value for name, value in said.items() if name != "name"} if isinstance(said, dict) else {}
-        if set(content) - {"kind"}:
+        if set(content) - {"kind"}:  # a request with only a name has no function to store
             kept = {"scope": row["scope"], "name": row["function"], "code": row["code"], "content": content}
             by_whom = {name: row[name] for name in STAMPS}
             kind = content.get("kind", "python")

@@ -1,4 +1,4 @@
-"""Runs are tried again, take turns by priority, are stopped when idle, and are submitted by schedules."""
+"""Add retries, priorities, idle timeouts and schedules of runs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,7 @@ OF_RUNS = ("priority", "turn", "attempt", "due_at", "idle_seconds", "used_at", "
 
 
 def upgrade() -> None:
-    """Add the columns and tables. Runs that wait keep their order: that of their ids."""
+    """Add columns and tables. Waiting runs keep their order: without a priority, `turn` equals the ID."""
     for column in (
         sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
         sa.Column("turn", TEXT, nullable=False, server_default=""),
@@ -79,7 +79,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Drop the tables and columns, and restore the index."""
     op.drop_table("schedules")
     op.drop_table("attempts")
     op.drop_index("ix_runs_scope_schedule", "runs")

@@ -1,4 +1,4 @@
-"""Rename columns to the names that the API uses: active, server_id, user."""
+"""Rename columns to the names in the API, such as active, server_id and user."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,7 +18,7 @@ COLUMNS = (
     ("tokens", "made_with", "created_with"),
     ("generations", "organisation", "organization"),
 )
-# A column keeps its place in an index when it is renamed, but the index keeps its name.
+# A renamed column stays in its indexes, but their names contain the old name.
 INDEXES = (
     ("runs", "ix_runs_live", "ix_runs_active", ["live", "held_by", "turn", "id"]),
     ("runs", "ix_runs_scope_live", "ix_runs_scope_active", ["scope", "live"]),
@@ -28,7 +28,7 @@ INDEXES = (
 
 
 def upgrade() -> None:
-    """Rename in place, so that rows, foreign keys and triggers stay as they are."""
+    """Rename in place, so that rows, foreign keys and triggers are not affected."""
     for table, old, new in COLUMNS:
         _rename_column(table, old, new)
     for table, old, new, columns in INDEXES:
