@@ -11,7 +11,7 @@ from fairlead.model.parsing import short_repr
 from fairlead.model.tokens import MAX_NAME_LENGTH
 
 LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
-END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
 MAX_SHOWN = 5
 SIGN_IN = "sign in at the identity provider again, and use the new token"
 ASK_ADMINISTRATOR = "ask the administrator of the identity provider to change its tokens for this server"
@@ -53,6 +53,7 @@ def check_login(claims: Claims, client: str, nonce: str) -> None:
     """Check that an ID token is from this sign-in and for this client."""
     if claims.get("nonce") != nonce:
         raise Unauthenticated("the token is from another sign-in (nonce)", "sign in again")
+    # The issuer may list this client as one of several audiences of a token that it issued to another client.
     if claims.get("azp", client) != client:
         message = f"the token was issued to {short_repr(claims['azp'])} (azp); this server is {short_repr(client)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
@@ -86,6 +87,7 @@ def parse_user(claims: Claims, name: str) -> str:
         hint = f"it must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
         raise Unauthenticated(message, hint)
     # If anyone can sign up with any address, an unverified address would let them impersonate its owner.
+    # Issuers that verify all addresses may leave out the claim, and some send it as text.
     if name == "email" and claims.get("email_verified") in (False, "false"):
         message = f"the identity provider has not verified the email address {short_repr(value)}"
         raise Unauthenticated(message, "verify the address at the identity provider, then sign in again")
@@ -123,6 +125,7 @@ def _timestamp(claims: Claims, name: str) -> datetime | None:
     if name not in claims:
         return None
     value = claims[name]
+    # JSON such as 1e999 is parsed as infinity, and True is an int in Python.
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not 0 <= value < END_OF_TIME:
         message = f"the claim {name!r} of the token is not a time: {short_repr(value)}"

@@ -9,7 +9,7 @@ from urllib.request import HTTPErrorProcessor, OpenerDirector, ProxyHandler, Req
 from fairlead.model.hosts import is_loopback
 
 TIMEOUT_SECONDS = 5
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024  # metadata and keys have a few kilobytes; more would only fill the memory
 CHUNK = 64 * 1024
 HEADERS = {"Accept": "application/json", "User-Agent": "fairlead"}
 
@@ -42,6 +42,7 @@ def send(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple
 
 
 def _request(url: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    # urllib also opens file: and ftp: URLs.
     if not is_safe_url(url, plain=True):
         raise OSError(f"{url!r} is not an https URL")
     request = Request(url, data=body, headers=dict(headers))
@@ -73,6 +74,7 @@ def _opener_for(url: str) -> OpenerDirector:
 def _read(response: HTTPResponse, deadline: float) -> bytes:
     """Read the whole response. The socket's timeout applies to each read, so the whole response has a deadline."""
     content = bytearray()
+    # read1 returns what has arrived. read would wait for a full chunk, past the deadline if the issuer sends slowly.
     while chunk := response.read1(CHUNK):
         content += chunk
         if len(content) > MAX_BYTES:

@@ -20,15 +20,15 @@ from fairlead.ports import Clock
 Fetch = Callable[[str], bytes]
 
 DISCOVERY = "/.well-known/openid-configuration"
-CACHE_TIME = timedelta(hours=1)
+CACHE_TIME = timedelta(hours=1)  # also how long a key that the issuer has withdrawn is still accepted
 PAUSE = timedelta(seconds=30)  # forged key ids must not cause more frequent requests to the issuer
 PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would query the issuer
 # Callers wait for the thread that reads the keys. With an unknown key id they wait less: forged ids must not block
 # all threads of the server while an issuer is slow.
-WAIT_SECONDS = 10
+WAIT_SECONDS = 10  # two documents, at most five seconds each
 WAIT_FOR_UNKNOWN_SECONDS = 1
 
-MIN_RSA_BITS = 2048
+MIN_RSA_BITS = 2048  # required by RFC 7518
 CURVES = {"EC": ("P-256", "P-384"), "OKP": ("Ed25519", "Ed448")}
 PUBLIC = ("kty", "kid", "alg", "n", "e", "crv", "x", "y")
 NOT_A_KEY = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, LookupError)
@@ -80,6 +80,7 @@ class IssuerKeys:
     def check_url(self, metadata: Mapping[str, Any], name: str, purpose: str) -> str:
         """Return a URL from the metadata. Raises `ValueError` if requests may not be sent to it."""
         url = metadata.get(name)
+        # Only an issuer with an http URL, which is on this machine, may refer to http URLs.
         if not isinstance(url, str) or "#" in url or not is_safe_url(url, plain=self._plain):
             raise ValueError(f"the issuer has no safe URL for its {purpose} ({name}): {short_repr(url)}")
         return url
@@ -92,6 +93,7 @@ class IssuerKeys:
         pause = PAUSE if fresh else PAUSE_AFTER_FAILURE
         if not _is_within(cached.tried_at, now, pause):
             cached = self._cached = self._read(cached)
+        # The key may be a new one that could not be read, so the token is neither valid nor invalid.
         if cached.failure:
             message = f"cannot read the keys of the issuer {self.issuer}: {cached.failure}"
             hint = "try again; if it persists, check oidc_issuer and that this server can reach the issuer"
@@ -102,13 +104,15 @@ class IssuerKeys:
         try:
             metadata, keys = self._read_documents()
         except (OSError, ValueError) as error:
-            # The pause begins when the attempt ends, because a slow attempt can take longer than the pause.
+            # Keys that were read before stay valid until they expire. The pause begins when the attempt ends, because a
+            # slow attempt can take longer than the pause.
             return replace(cached, tried_at=self._clock(), failure=str(error))
         now = self._clock()
         return _CachedIssuer(metadata, keys, read_at=now, tried_at=now)
 
     def _read_documents(self) -> tuple[Mapping[str, Any], tuple[Key, ...]]:
         metadata = self._read_document(self.issuer.removesuffix("/") + DISCOVERY)
+        # Required by OpenID Connect Discovery: otherwise one issuer could publish the metadata of another.
         if metadata.get("issuer") != self.issuer:
             raise ValueError(f"the issuer in its metadata is {short_repr(metadata.get('issuer'))}")
         url = self.check_url(metadata, "jwks_uri", "keys")
@@ -154,6 +158,6 @@ def _parse_key(entry: Any) -> Key | None:
 
 def _is_strong(public: dict[str, str]) -> bool:
     if public["kty"] == "RSA":
-        modulus = base64.urlsafe_b64decode(public["n"] + "==")
+        modulus = base64.urlsafe_b64decode(public["n"] + "==")  # JWKs have no padding, and too much is ignored
         return int.from_bytes(modulus, "big").bit_length() >= MIN_RSA_BITS
     return public.get("crv") in CURVES[public["kty"]]

@@ -93,6 +93,7 @@ class OidcLogin:
             message = f"cannot get the user from {self.issuer}: it responded with status {status}"
             raise Unavailable(message, CHECK_ISSUER)
         token = response.get("id_token")
+        # A signed token has three parts, an encrypted one five.
         if not isinstance(token, str) or token.count(".") != 2:
             hint = "configure it to send signed, unencrypted ID tokens to this client"
             raise Unavailable(f"cannot get the user from {self.issuer}: it sent no signed ID token", hint)
@@ -102,6 +103,7 @@ class OidcLogin:
         """Return the form fields and headers that authenticate this client."""
         if self._client_secret is None:
             return {"client_id": self._client_id}, {}
+        # An issuer that lists no methods supports client_secret_basic, the default of OpenID Connect Discovery.
         if POST in methods and BASIC not in methods:
             return {"client_id": self._client_id, "client_secret": self._client_secret}, {}
         # Both are quoted first, as RFC 6749 requires, because a colon in the id would end it.

@@ -69,6 +69,7 @@ class OidcAuthenticator:
         # Check the issuer before the signature too: tokens of other issuers get a clear error without fetching keys.
         claims.check_issuer(unverified, self.issuer)
         keys = self._choose_keys(key_id, algorithm)
+        # From here on only the claims that the signature covers are used.
         verified = self._verify_signature(token, keys)
         claims.check_issuer(verified, self.issuer)
         claims.check_audience(verified, audience)
@@ -89,19 +90,21 @@ class OidcAuthenticator:
         if not keys:
             message = f"the token is signed with {key_text}, which {self.issuer} does not have"
             raise Unauthenticated(message, f"{claims.SIGN_IN}; new keys of the issuer are known after 30 seconds")
+        # The token names the algorithm, which an attacker can choose, so it must also match the type of the key.
         suitable = [key for key in keys if _suits(key, algorithm)]
         if not suitable:
             message = (
                 f"the token is signed with {key_text} and {algorithm}, which does not match that key of {self.issuer}"
             )
             raise Unauthenticated(message, claims.SIGN_IN)
+        # OpenID Connect requires a key ID if the issuer has several keys.
         if key_id is None and len(suitable) > 1:
             message = f"the token does not name the key it is signed with; {self.issuer} has {len(suitable)} keys"
             raise Unauthenticated(message, claims.ASK_ADMINISTRATOR)
         return suitable
 
     def _verify_signature(self, token: str, keys: list[Key]) -> dict[str, Any]:
-        for key in keys:
+        for key in keys:  # several keys can have the same ID
             try:
                 signed = jws.deserialize_compact(token, key, registry=_REGISTRY)
                 return claims.parse_object(signed.payload)
@@ -158,6 +161,7 @@ def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
         raise Unauthenticated(
             f"the token has the type {short_repr(kind)}, which does not identify a caller", claims.SIGN_IN
         )
+    # `crit` lists extensions that a verifier must support; we support none. `b64` changes what is signed (RFC 7797).
     if "crit" in header or "b64" in header:
         raise Unauthenticated("the token requires unknown extensions (crit)", claims.ASK_ADMINISTRATOR)
     if not isinstance(key_id, str | None):
