@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fairlead.errors import Conflict, FairleadError, Unavailable, Unreadable
 from fairlead.ports import Sealed
 
-VERSION = 1
-NONCE_BYTES = 12
+VERSION = 1  # the first byte of each encrypted value
+NONCE_BYTES = 12  # random, which is safe for about four billion values per key (NIST SP 800-38D)
 TAG_BYTES = 16
 KEY_BYTES = 32
-MAX_FILE_BYTES = 64 * 1024
+MAX_FILE_BYTES = 64 * 1024  # a path of another file, such as a database, must not fill the memory
 MAKE_KEY = "create a key with `openssl rand -base64 32`"
 
 
@@ -34,6 +34,7 @@ class SealingKey:
     @property
     def id(self) -> str:
         """The first 16 hexadecimal digits of the key's SHA-256."""
+        # Safe to show and to store: keys are random, so a part of their hash does not help to guess them.
         return hashlib.sha256(self.secret).hexdigest()[:16]
 
 
@@ -96,6 +97,7 @@ class AesKeyring:
         return next(iter(loaded.keys.values()))
 
     def _find_key(self, key_id: str) -> SealingKey:
+        # Another process may have added the key since the file was read.
         loaded = self._loaded if self._path is None else self._reload(self._path)
         if key_id not in loaded.keys:
             message = (
@@ -148,7 +150,7 @@ def rotate_key_file(path: Path) -> str:
     key = SealingKey(secrets.token_bytes(KEY_BYTES))
     with _locked(path):
         text = _read(path)
-        parse_keys(text)
+        parse_keys(text)  # only checked: the text is written back as it is, with its comments
         _replace(path, _format(key) + text)
     return key.id
 
@@ -174,6 +176,7 @@ def _associated_data(key: SealingKey, purpose: str) -> bytes:
 
 def _parse_key(entry: str, number: int) -> SealingKey:
     try:
+        # Accepts both alphabets of base64, with or without padding.
         padded = entry.rstrip("=").encode("ascii")
         secret = base64.b64decode(padded + b"=" * (-len(padded) % 4), altchars=b"-_", validate=True)
     except ValueError:
@@ -194,6 +197,7 @@ def _file_state(path: Path) -> tuple[int, ...]:
         status = path.stat()
     except OSError:
         return ()
+    # The change time cannot be set by programs, unlike the modification time, which some tools restore.
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
@@ -225,6 +229,7 @@ def _temporary_file(path: Path, text: str) -> Iterator[Path]:
             file.flush()
             os.fsync(file.fileno())
         yield temporary
+        # Without this, a power failure could undo the rename after new values were encrypted with the new key.
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -237,6 +242,7 @@ def _temporary_file(path: Path, text: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Allow one process at a time: if two add a key at once, the second would drop the key of the first."""
+    # A separate file, because a lock on the key file would be lost when the file is replaced.
     lock = f"{path.resolve()}.lock"
     with _translate_errors(f"lock the key file {path}"), open(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)) as file:
         fcntl.flock(file, fcntl.LOCK_EX)

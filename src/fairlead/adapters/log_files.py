@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 HEADER = struct.Struct("<4sQBI")
-MAGIC = b"\xfa\x1e\x10\x6d"
+MAGIC = b"\xfa\x1e\x10\x6d"  # the first byte never occurs in UTF-8, so text in a log does not look like a record
 STREAMS = ("stdout", "stderr", "platform")
-MAX_RECORD_BYTES = 1 << 20
+MAX_RECORD_BYTES = 1 << 20  # readers load whole records, so this limits their memory
 MAX_LOG_BYTES = 1 << 30
 LOG_FULL = b"the log has reached its maximum size; further output is discarded\n"
 DISK_FULL = b"the disk was full; %d bytes of output were discarded\n"
@@ -34,6 +34,7 @@ class LogWriter:
     """Appends to a log up to its maximum size. A message in the log reports discarded output."""
 
     def __init__(self, file: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
+        # Unbuffered, so that each record is written with one call and readers see it at once.
         self._file: BinaryIO = file.open("ab", buffering=0)
         self._left = max_bytes - self._file.tell()
         self._lost = 0  # bytes discarded because of a full disk and not reported yet
@@ -52,6 +53,7 @@ class LogWriter:
             self._append(stream, piece, nanoseconds)
 
     def _append(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        # Nothing is written after a gap until the message about the gap is, so that the message has the right position.
         if self._lost and self._put("platform", DISK_FULL % self._lost, nanoseconds):
             self._lost = 0
         if self._lost or not self._put(stream, data, nanoseconds):
@@ -84,7 +86,7 @@ def read_records(file: Path, start: int, max_bytes: int) -> Iterator[LogRecord]:
     except FileNotFoundError:
         return
     with reader:
-        size = os.fstat(reader.fileno()).st_size
+        size = os.fstat(reader.fileno()).st_size  # an active run appends meanwhile; the next call reads that
         if not 0 <= start <= size:
             raise ValueError("the cursor is after the end of the log")
         reader.seek(start)

@@ -12,6 +12,7 @@ class Masker:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._words = sorted({word for secret in secrets for word in _variants(secret)})
+        # A program that repeats the beginning of a secret must not have its output buffered forever.
         self._max_buffered = 2 * max(map(len, self._words), default=0)
         self._buffer = b""
         self._masked = 0  # bytes at the start of the buffer that belong to a secret whose mask was already written
@@ -69,7 +70,7 @@ def _list_spans(data: bytes, word: bytes) -> Iterator[tuple[int, int]]:
     at = data.find(word)
     while at >= 0:
         yield at, at + len(word)
-        at = data.find(word, at + 1)
+        at = data.find(word, at + 1)  # not after the word, because a secret such as "abab" can overlap itself
 
 
 def _overlap(data: bytes, word: bytes) -> int:
