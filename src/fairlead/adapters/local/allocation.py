@@ -15,7 +15,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import NANOS, Quantity
 
-FIRST_UID, UIDS = 1_000_000, 1_000_000
+FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
 TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
 
 
@@ -50,6 +50,7 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
         if source.is_relative_to(folder / "volumes"):
             _make_folder(source, allocation.uid, gid, SHARED)
         elif source.is_relative_to(allocation.volumes):
+            # A shared volume outlives the run, whose user ID another run may get later.
             _make_folder(source, 0, gid, SHARED)
     spec.save(folder)
     return spec

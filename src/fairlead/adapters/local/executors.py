@@ -45,8 +45,8 @@ class LocalExecutor:
             allocation.make_traversable(data)  # other users must reach the homes of their runs; files stay private
         self._runs_fd = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
-        self._supervisors: dict[str, subprocess.Popen[bytes]] = {}
-        self._active: dict[str, Spec] = {}
+        self._supervisors: dict[str, subprocess.Popen[bytes]] = {}  # children of this process, which it must reap
+        self._active: dict[str, Spec] = {}  # runs that occupy resources
         self._watched: set[str] = set()
         self._watcher = RunWatcher()
         for folder in self.runs.iterdir():
@@ -64,6 +64,7 @@ class LocalExecutor:
     def start(self, launch: LaunchSpec) -> None:
         """Start the run. Idempotent. `observe` reports failures to start."""
         folder = self._folder(launch.run_id)
+        # One start at a time, so that no two runs are allocated the same cores, GPUs, port or user ID.
         with self._lock:
             if launch.run_id in self._supervisors or folder.state is not None or folder.has_ended:
                 return
@@ -107,6 +108,7 @@ class LocalExecutor:
             if folder.is_supervised:
                 self._watch_supervisor(run_id, state["pid"])
                 return observe_active(state)
+            # The supervisor may have written the outcome and exited since the outcome was read above.
             outcome = folder.outcome or self._fail_lost_run(folder, state)
         self._release(run_id)
         return observe_ended(outcome)
@@ -183,17 +185,19 @@ class LocalExecutor:
             supervisor = subprocess.Popen(
                 # Without site-packages, which the supervisor does not need: it starts in half the time.
                 [sys.executable, "-S", "-s", "-P", "-m", SUPERVISOR, str(folder)],
-                stdin=subprocess.PIPE,
+                stdin=subprocess.PIPE,  # for the secrets, which other users could read in arguments
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={"PYTHONPATH": PACKAGES},
-                start_new_session=True,
+                env={"PYTHONPATH": PACKAGES},  # variables of the server may contain its own secrets
+                start_new_session=True,  # Ctrl+C in the terminal of the server must not reach runs
                 cwd="/",
             )
         assert supervisor.stdin is not None
         assert supervisor.stdout is not None
+        # It exits without reading if another supervisor already has the run.
         with contextlib.suppress(BrokenPipeError), supervisor.stdin:
             supervisor.stdin.write(json.dumps(secrets).encode())
+        # The supervisor closes stdout when the run has started, so that the controller is notified.
         self._watcher.add(folder.name, supervisor.stdout.fileno(), lambda: supervisor.stdout.close())  # type: ignore[union-attr]
         self._watch_supervisor(folder.name, supervisor.pid)
         return supervisor
@@ -228,8 +232,10 @@ class LocalExecutor:
             # By then the supervisor has written its state.
             threading.Timer(RECHECK_SECONDS, self._watcher.notify, [run_id]).start()
             return Observation(Phase.STARTING)
-        if folder.state is not None:
+        if folder.state is not None:  # written since `observe` has read it
             return self.observe(run_id)
+        # It found another supervisor, was stopped before it began, or the disk was full: the run has not started, and
+        # the controller decides whether to start it again.
         if supervisor is None or supervisor.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
             self._release(run_id)
             return None
@@ -239,6 +245,7 @@ class LocalExecutor:
 
     def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
+        # Without a PID namespace, descendants of the run may survive the supervisor.
         orphans.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the supervisor of the run was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
@@ -254,4 +261,4 @@ class LocalExecutor:
             self._watched.discard(run_id)
             supervisor = self._supervisors.pop(run_id, None)
         if supervisor is not None:
-            supervisor.wait()
+            supervisor.wait()  # reaps it; it exits right after it has written the outcome

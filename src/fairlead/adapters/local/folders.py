@@ -45,6 +45,7 @@ class RunFolder:
     @property
     def is_supervised(self) -> bool:
         """Whether a supervisor holds the lock of the run."""
+        # A shared lock, so that two servers that check at the same time do not take each other for a supervisor.
         try:
             with (self.path / LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -97,6 +98,7 @@ class RunFolder:
             shutil.rmtree(self.path / name, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "home") as entries:
             for entry in entries:
+                # The run created these entries, so a symbolic link must not be followed.
                 if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)
                 elif entry.name != OUTPUT_FOLDER:

@@ -8,7 +8,7 @@ import time
 from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
 
-MAX_LINE = 1 << 16
+MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line ends does not fill the memory
 WAIT_SECONDS = 0.1  # how long a partial line waits for its end: programs write a line in several pieces
 
 

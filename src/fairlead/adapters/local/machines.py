@@ -16,6 +16,7 @@ from fairlead.model.quantities import NANOS, Quantity
 
 GPU = "nvidia.com/gpu"
 NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage", "gpu": GPU, "runs": "pods"}
+# Runs that request nothing are limited only by this number. Each has three processes.
 RUNS_PER_CORE, MIN_RUNS = 8, 16
 
 
@@ -43,7 +44,7 @@ class Machine:
 def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
     """Detect the resources of this machine. The `capacity` setting overrides detected amounts."""
     gpus = find_gpus()
-    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    cpus = tuple(sorted(os.sched_getaffinity(0)))  # a container may not use all cores of the machine
     detected = {
         "cpu": len(cpus) * NANOS,
         "memory": find_memory() * NANOS,
@@ -59,6 +60,7 @@ def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
         "kubernetes.io/arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
     }
     if gpus:
+        # As GPU feature discovery labels nodes, so that the same selector works here and on clusters.
         labels["nvidia.com/gpu.product"] = gpus[0].product.replace(" ", "-")
     # GPUs that the setting declares but NVML does not report get a number as their id, as CUDA numbers devices.
     devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), gpu_count)))[:gpu_count]
@@ -91,13 +93,14 @@ def find_gpus() -> tuple[GpuDevice, ...]:
 
 def find_memory() -> int:
     """Return the memory of this machine, or the memory limit of its container."""
+    # In a container, sysconf returns the memory of the machine. The files are those of cgroups v2 and v1.
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             limit = Path(file).read_text("ascii").strip()
         except OSError:
             continue
-        if limit.isdigit():
+        if limit.isdigit():  # v2 has "max" if no limit is set, v1 a number larger than any memory
             return min(total, int(limit))
     return total
 
@@ -110,6 +113,7 @@ def read_boot_id() -> str:
 @functools.cache
 def find_isolation_error() -> str | None:
     """Return why runs cannot have namespaces of their own; None if they can."""
+    # In another process, because a process cannot leave the namespaces that it creates.
     probe = "from fairlead.adapters.local import processes; processes.probe()"
     completed = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     return None if completed.returncode == 0 else (completed.stderr.strip().splitlines() or ["the check failed"])[-1]

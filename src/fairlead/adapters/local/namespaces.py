@@ -54,6 +54,7 @@ def map_ids(pid: int | str, identity: UserMapping) -> None:
 
 def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
     """Replace the root of this process with one that contains the run's mounts and hides the data folder."""
+    # systemd makes all mounts shared: without this, the mounts of the run would appear on the machine too.
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     _RootBuilder(spec, root, secrets).build()
     # pivot_root, because after chroot the kernel refuses to create user namespaces. It stacks the old root on the new.
@@ -79,11 +80,14 @@ class _RootBuilder:
 
     def build(self) -> None:
         self._make_extensible("/")
+        # A new proc, because that of the machine would show all its processes.
         mount("proc", f"{self.root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        # Hidden folders first: Python may be installed inside one of them.
         for path in self.spec.hidden:
             self._mount_tmpfs(path)
         for path in self.spec.revealed:
             self._expose(path)
+        # Sorted, so that a mount comes before those inside it, which it would hide otherwise.
         for volume_mount in sorted(self.spec.mounts, key=lambda each: each.target):
             try:
                 self._mount(volume_mount)
@@ -114,6 +118,7 @@ class _RootBuilder:
     def _mount_tmpfs(self, path: str) -> None:
         """Hide a folder with an empty tmpfs."""
         if path not in self.tmpfs_paths and os.path.isdir(self.root + path):
+            # Small, because it contains only mount points and links.
             mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
             self.tmpfs_paths.add(path)
 
@@ -141,6 +146,7 @@ class _RootBuilder:
         self.mounted.append(volume_mount.target)
         if volume_mount.source is not None:
             with _open_folder(volume_mount.source) as folder, self._subfolder(folder, volume_mount.sub_path) as source:
+                # By descriptor: another run that shares the volume could replace the path with a symbolic link.
                 mount(f"/proc/self/fd/{source}", target, flags=MS_BIND | MS_REC)
         else:
             limits = [limit for limit in (volume_mount.size, self.spec.memory) if limit is not None]
@@ -161,7 +167,7 @@ class _RootBuilder:
         volume = next((path for path in reversed(self.mounted) if target.startswith(f"{path}/")), None)
         if volume is not None:
             with _open_folder(self.root + volume) as folder, self._subfolder(folder, target[len(volume) + 1 :]) as made:
-                return f"/proc/self/fd/{os.dup(made)}"
+                return f"/proc/self/fd/{os.dup(made)}"  # stays open until the program of the run is executed
         target = os.path.realpath(target)  # symbolic links of the machine point to the same paths in this root
         self._make_folder(target)
         return self.root + target
@@ -171,6 +177,7 @@ class _RootBuilder:
             return
         parent = os.path.dirname(target)
         self._make_folder(parent)
+        # A folder can be created only on a tmpfs of this root; elsewhere it would appear on the machine.
         if os.stat(self.root + parent).st_dev not in {os.stat(self.root + path).st_dev for path in self.tmpfs_paths}:
             self._make_extensible(parent)
         os.mkdir(self.root + target)

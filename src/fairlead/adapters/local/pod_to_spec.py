@@ -23,6 +23,7 @@ from fairlead.model.quantities import NANOS, Quantity
 
 # Runs inherit only these variables of the server's environment: search paths, locale and certificates.
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+# Group IDs on the host: a range of 100,000 for each of 20,000 projects, above those of ordinary users and below 2**31.
 FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
 
 Json = dict[str, Any]
@@ -62,7 +63,7 @@ def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise FairleadError(f"cannot run Python at {python}: {error}", "set python to another interpreter") from error
     return Runtime(
-        Path(os.path.abspath(python)),
+        Path(os.path.abspath(python)),  # not resolved: the symbolic link in a virtual environment selects its packages
         tuple(sorted({path for path in paths if path and os.path.exists(path)})),
         environment,
     )
@@ -96,7 +97,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         isolated=isolated,
         mounts=list(_mounts(launch, pod, allocation, machine)),
         revealed=list(runtime.paths),
-        hidden=[str(folder.parent.parent.resolve())],
+        hidden=[str(folder.parent.parent.resolve())],  # the data folder of the server
         memory=_round_up(limits.get("memory")),
         disk=_round_up(limits.get("ephemeral-storage")),
         cpus=list(allocation.cpus),
@@ -111,6 +112,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
 
 def write_code(launch: LaunchSpec, folder: Path) -> None:
     """Write the function's code and the bootstrap to a folder: the content of the ConfigMap, and the archive."""
+    # Modes are set explicitly: the run can be another user, and the server may have a strict umask.
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
     config_map = next((item for item in launch.manifests if item["kind"] == "ConfigMap"), None)
@@ -138,6 +140,7 @@ def read_call(launch: LaunchSpec) -> Json:
 def map_gid(project: str, gid: int) -> int:
     """Return the group id on the host for a group id inside runs of a project."""
     # Each project has its own range, so that a run that chooses its group freely cannot get that of another project.
+    # crc32, because the result of hash() differs between processes, and files on volumes keep their group.
     return FIRST_GID + zlib.crc32(project.encode()) % PROJECTS * GIDS + gid % GIDS
 
 
@@ -148,10 +151,11 @@ def _environment(container: Json, allocation: Allocation, runtime: Runtime, *, i
         env["PYTHONUSERBASE"] = site.getuserbase()  # a run has another home, but imports the user's packages
     home = HOME if isolated else str(allocation.folder / "home")
     env |= {item["name"]: _unescape(item["value"]) for item in container.get("env", ()) if "value" in item}
+    # The HOME of the plan is the mount path of the home folder, which does not exist without isolation.
     env |= {"HOME": home if env.get("HOME") == HOME else env.get("HOME", home), "FAIRLEAD_HOME": home}
     env["FAIRLEAD_OUTPUT"] = f"{home}/output"
     env.setdefault("TMPDIR", f"{home}/tmp")  # deleted with the run, and counted as its disk usage
-    # A run can use only the GPUs allocated to it.
+    # A run can use only the GPUs allocated to it. Device numbers are in the order of NVML; CUDA's default is by speed.
     return env | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(allocation.devices)}
 
 
@@ -175,7 +179,7 @@ def _identity(security: Json, uid: int | None, project: str) -> UserMapping:
     user, group, shared = security["runAsUser"], security["runAsGroup"], security["fsGroup"]
     more = [shared] if shared != group else []
     if uid is None:
-        return UserMapping(user, group)
+        return UserMapping(user, group)  # only root can map more than one group, so fsGroup has no effect
     outer = [map_gid(project, gid) for gid in more]
     return UserMapping(user, group, [*more], uid, map_gid(project, group), outer)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairlead.adapters.local import namespaces, procfs
 from fairlead.adapters.local.specs import Spec, UserMapping
 
-NICENESS = 5
+NICENESS = 5  # the server responds even while runs use all cores
 MAP_IDS = b"?"
 RESTART = b"again"
 KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes of its PID namespace
@@ -84,10 +84,10 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
     restart_pipe = os.pipe()
     if spec.isolated:
         flags = namespaces.CLONE_NEWPID | (0 if os.getuid() == 0 else namespaces.CLONE_NEWUSER)
-        namespaces.unshare(flags)
+        namespaces.unshare(flags)  # CLONE_NEWPID applies to children: the next one is process 1 of the namespace
         if flags & namespaces.CLONE_NEWUSER:
             namespaces.map_ids("self", spec.identity)
-    # Block SIGTERM until init can forward it.
+    # Block SIGTERM until init can forward it. Before that, it would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     parent = os.getpid()
     init_pid = os.fork()
@@ -101,7 +101,7 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
         except BaseException as error:
             _report(write_ends["report"], f"error {_describe(error)}")
         finally:
-            os._exit(0)
+            os._exit(0)  # never return to the code of the supervisor
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     for end in (*(ends[1] for ends in pipes.values()), restart_pipe[0]):
         os.close(end)
@@ -111,8 +111,9 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
 
 def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
     """Start the run and wait until it exits, as init; repeat on request."""
-    signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(-1)  # the pipe belongs to the supervisor
     os.umask(0o022)
+    # Without a PID namespace, orphans of the run become children of this process, so that it can kill them.
     namespaces.prctl(namespaces.PR_SET_CHILD_SUBREAPER, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(pipes["stdout"], 1)
@@ -142,6 +143,7 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.close(requests[1])
     start_error = os.read(requests[0], 4096)  # empty after a successful exec, which closes the pipe
+    # The child is in a new user namespace. Only a privileged process outside can map it to other IDs.
     if start_error == MAP_IDS:
         namespaces.map_ids(pid, spec.identity)
         os.write(replies[1], b"!")
@@ -151,6 +153,7 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
     _report(report, f"error {start_error.decode('utf-8', 'replace').strip()}" if start_error else "running")
     status = _reap_until(pid)
     signal.signal(signal.SIGTERM, lambda *_: None)  # the pid may be reused from now on
+    # In the PID namespace of a job, the kernel kills the rest when init exits.
     if not spec.isolated or spec.serves:
         _kill_and_reap_children()
     rusage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -169,10 +172,12 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     identity = spec.identity
     if identity.outer_uid is not None and identity.outer_gid is not None:
         inside = spec.isolated
+        # The user comes last: after that, this process may not change its groups any more.
         os.setgroups(identity.groups if inside else identity.outer_groups)
         gid, uid = (identity.gid, identity.uid) if inside else (identity.outer_gid, identity.outer_uid)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
+    # Here, because it is not inherited from init, and the kernel clears it when the user changes.
     _set_parent_death_signal(os.getppid(), isolated=True)
     namespaces.prctl(namespaces.PR_SET_NO_NEW_PRIVS, 1)
     with contextlib.suppress(OSError):
@@ -182,6 +187,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
         os.sched_setaffinity(0, spec.cpus)
     os.umask(0o002)  # other runs of the project may write to files of this run on shared volumes
     _enter(spec.cwd)
+    # Ignored and blocked signals survive exec, and Python ignores SIGPIPE: `yes | head` would never end.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

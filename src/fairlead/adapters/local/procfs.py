@@ -37,6 +37,7 @@ def list_tree(proc: str, root_pid: int) -> list[Process]:
 
 def measure_memory(proc: str, processes: list[Process], limit: int | None = None) -> int:
     """Return the memory of all processes. Shared memory is counted once only above `limit`, because that is slow."""
+    # The sum counts shared pages once per process, so it is an upper bound: below the limit it is good enough.
     resident = sum(process.resident for process in processes)
     if len(processes) < 2 or limit is None or resident <= limit:
         return resident
@@ -63,6 +64,7 @@ def measure_disk(folder: str, max_entries: int = 200_000) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     else:
+                        # The allocated space: a sparse file occupies less than its size. The unit is always 512 bytes.
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue  # deleted, or not readable
@@ -87,6 +89,7 @@ def _read(proc: str, name: str) -> Process | None:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
+    # The first two fields of proc(5) were cut off: parent (4), user and system time (14, 15), resident pages (24).
     return Process(
         int(name), int(fields[1]), (int(fields[11]) + int(fields[12])) / CLOCK_TICKS, int(fields[21]) * PAGE_SIZE
     )
@@ -99,5 +102,5 @@ def _read_pss(proc: str, process: Process) -> int:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) * 1024
     except OSError:
-        pass
+        pass  # the process has ended, or belongs to another user
     return process.resident

@@ -18,7 +18,8 @@ PROC_SELF_FD = "/proc/self/fd"
 STAGED_SOCKET = f".{SOCKET}"
 OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 TCP_LISTEN = "0A"
-# The local addresses, as /proc/net/tcp writes them, that accept a connection to each loopback address.
+# The local addresses that accept a connection to each loopback address, as /proc/net/tcp writes them: in words of 32
+# bits, whose bytes are reversed on little-endian machines.
 ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
 LOOPBACK = {
     "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
@@ -61,6 +62,7 @@ def _is_own_socket(folder: int, uid: int, name: str = SOCKET) -> bool:
     with contextlib.suppress(OSError), _open(name, os.O_PATH | os.O_NOFOLLOW, folder) as fd:
         status = os.fstat(fd)
         is_socket = stat.S_ISSOCK(status.st_mode) and status.st_uid == uid
+        # Connects to the file that was checked, even if its name belongs to another file by now.
         return is_socket and _accepts_connections(socket.AF_UNIX, f"{PROC_SELF_FD}/{fd}")
     return False
 

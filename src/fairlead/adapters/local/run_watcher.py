@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 IN_MOVED_TO = 0x80  # files are replaced by renaming, so they are complete
-INOTIFY_EVENT = struct.Struct("iIII")
+INOTIFY_EVENT = struct.Struct("iIII")  # watch descriptor, mask, cookie, and length of the name that follows
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -84,6 +84,7 @@ class RunWatcher:
                         return
                     continue
                 run_id, close = key.data
+                # Only once: a pipe at its end and the pidfd of an ended process stay readable.
                 with self._lock:
                     self._selector.unregister(key.fd)
                 close()
@@ -95,6 +96,7 @@ class RunWatcher:
             descriptor, _, _, length = INOTIFY_EVENT.unpack_from(data, at)
             at += INOTIFY_EVENT.size + length
             descriptors.add(descriptor)
+        # One notification per run, however many files were replaced.
         with self._lock:
             run_ids = [self._folders[descriptor] for descriptor in descriptors & self._folders.keys()]
         for run_id in run_ids:

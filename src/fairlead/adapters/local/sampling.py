@@ -37,6 +37,7 @@ class ProcessSampler:
 
     def check(self) -> tuple[str, str] | None:
         """Sample the run if due; return a reason and a message if it exceeds a limit."""
+        # Memory can grow quickly, so it is measured in every call. The rest can wait for the next sample.
         due = time.monotonic() >= self.next_sample
         if not due and self.spec.memory is None:
             return None
@@ -63,7 +64,7 @@ class ProcessSampler:
         return dict(self.peak)
 
     def _measure(self) -> tuple[list[procfs.Process], int]:
-        processes = procfs.list_tree(self.process.proc, self.process.root_pid)[1:]
+        processes = procfs.list_tree(self.process.proc, self.process.root_pid)[1:]  # without init
         memory = procfs.measure_memory(self.process.proc, processes, self.spec.memory)
         return processes, memory + self._measure_mounts()
 
@@ -126,7 +127,7 @@ class ProcessSampler:
 def _open_gpus(spec: Spec) -> Any:
     if not spec.devices or spec.nvml is None:
         return None
-    sys.path.append(spec.nvml)
+    sys.path.append(spec.nvml)  # the supervisor runs without site-packages
     try:
         import pynvml  # type: ignore[import-not-found, unused-ignore]
 

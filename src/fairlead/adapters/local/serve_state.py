@@ -11,7 +11,7 @@ FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
 BACKOFF_RESET_SECONDS = 60.0  # a run that was ready for this long restarts with the first backoff
 PROBE_SECONDS = 5.0  # how often a ready run is probed
 FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # a run that is not ready is probed less often the longer it takes
-FAILURE_THRESHOLD = 2
+FAILURE_THRESHOLD = 2  # a single probe also fails if the run is busy and its backlog is full
 ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited by itself
 
 
@@ -51,7 +51,7 @@ class ServeState:
             return address_lost
         self.phase, self.reason = "degraded", "NotReady"
         self.message = f"running, but no longer accepting connections on {self.address_text}"
-        self._ready_since, self._started = None, now
+        self._ready_since, self._started = None, now  # probe often again, as after a start
         return True
 
     def record_exit(self, reason: str, message: str, now: float) -> None:

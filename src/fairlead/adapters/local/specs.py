@@ -41,23 +41,23 @@ class Spec:
     run_id: str
     project: str
     name: str
-    boot_id: str
+    boot_id: str  # of the machine at the start: a different one later means that the machine was rebooted
     command: list[str]
     env: dict[str, str]
-    cwd: str
-    home: str
+    cwd: str  # as the run sees it
+    home: str  # on the host
     identity: UserMapping
-    secret_envs: list[str] = field(default_factory=list)
+    secret_envs: list[str] = field(default_factory=list)  # variables whose values are secrets of the same name
     isolated: bool = False
     mounts: list[Mount] = field(default_factory=list)
-    revealed: list[str] = field(default_factory=list)
-    hidden: list[str] = field(default_factory=list)
-    memory: int | None = None
+    revealed: list[str] = field(default_factory=list)  # paths of Python, made accessible for the user of the run
+    hidden: list[str] = field(default_factory=list)  # folders that are empty for the run
+    memory: int | None = None  # limits in bytes
     disk: int | None = None
-    cpus: list[int] = field(default_factory=list)
-    devices: list[str] = field(default_factory=list)
-    deadline: float | None = None
-    grace: float = 10.0
+    cpus: list[int] = field(default_factory=list)  # empty: all cores
+    devices: list[str] = field(default_factory=list)  # ids of its GPUs
+    deadline: float | None = None  # seconds after the start
+    grace: float = 10.0  # seconds between SIGTERM and SIGKILL
     serves: bool = False  # restart it when it exits
     port: int | None = None  # the port to listen on; None: its socket
     nvml: str | None = None  # folder of the pynvml package

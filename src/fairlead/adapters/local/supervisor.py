@@ -27,10 +27,10 @@ from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16
 POLL_SECONDS = 0.1  # how often memory is measured: a process can allocate up to half a gigabyte in that time
-DRAIN_SECONDS = 5.0
+DRAIN_SECONDS = 5.0  # without a PID namespace, a process that left the run may still have its output open
 LOCK_ATTEMPTS = 10
 DISK_FULL = "the disk was full during the run"
-MIN_FREE_BYTES = 1 << 20
+MIN_FREE_BYTES = 1 << 20  # a disk with less counts as full, although a small file may still fit
 
 
 class Supervisor:
@@ -47,7 +47,7 @@ class Supervisor:
         self.unsaved_phase: str | None = None  # not written because the disk was full
         self.disk_was_full = False
         self.running_since = 0.0  # monotonic: the system clock may be changed
-        self.kill_at: float | None = None
+        self.kill_at: float | None = None  # end of the grace period
         self.oom_kills = procfs.count_oom_kills()
         self.log_offset = 0  # where the log of the current process begins
         self.serve_state: ServeState | None = None
@@ -57,12 +57,15 @@ class Supervisor:
 
     def run(self) -> None:
         """Start the run and supervise it until it has ended."""
+        # Signals only wake up the loop, which then stops the run: a handler could interrupt any line. The pipe does not
+        # block, because many signals could fill it before it is read.
         wake, woken = os.pipe()
         os.set_blocking(woken, False)
         signal.set_wakeup_fd(woken)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
+        # Before the start: with this file, no supervisor starts the run again, even if this one is killed right now.
         self._write_state("starting")
         self.process = processes.start(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = ProcessSampler(self.folder, self.spec, self.process)
@@ -88,7 +91,7 @@ class Supervisor:
                     os.read(wake, CHUNK)
                     self._stop("Stopped", "")
                 elif key.data == "report":
-                    if not self._read_report(os.read(key.fd, CHUNK)):
+                    if not self._read_report(os.read(key.fd, CHUNK)):  # the pipe is closed: init has ended
                         self.selector.unregister(key.fd)
                         ended_at = time.monotonic()
                         self.process.kill()  # remaining processes
@@ -122,6 +125,7 @@ class Supervisor:
                 self.sampler.record_rusage(*map(float, rest.split()))
             elif word == "ended":
                 self.alive, self.process_exit.status = False, int(rest)
+                # A run whose program was never executed is not restarted: a restart would fail in the same way.
                 if self.serve_state is None or self.stopping or not self.started:
                     self.process.release()
                 else:
@@ -181,12 +185,14 @@ class Supervisor:
             if self.serve_state is None:
                 self.process.kill()
             else:
-                self.process.kill_processes()
+                self.process.kill_processes()  # init stays, so that it can restart the run
         if self.spec.deadline is not None and time.monotonic() - self.running_since > self.spec.deadline:
             self._stop("DeadlineExceeded", f"exceeded its deadline of {self.spec.deadline:g} s")
 
     def _stop(self, reason: str, message: str) -> None:
         """Send SIGTERM to the run; after the grace period it is killed."""
+        # A job that has ended, or was killed because of a limit, keeps that outcome. A served run is waiting for its
+        # restart then, and can still be stopped.
         if self.stopping or (
             self.serve_state is None and (self.process_exit.reason or self.process_exit.status) is not None
         ):
@@ -247,7 +253,7 @@ class Supervisor:
 def main() -> int:
     """Supervise the run of a folder, unless it has or had a supervisor."""
     folder = Path(sys.argv[1])
-    os.umask(0o077)
+    os.umask(0o077)  # the log and the outcome are private; other users can traverse the folder
     with (folder / LOCK).open("w") as lock:
         if not _acquire(lock.fileno()):
             return 0
@@ -260,7 +266,7 @@ def main() -> int:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            return os.EX_TEMPFAIL
+            return os.EX_TEMPFAIL  # not even the first state could be written, so the run can be started again later
     return 0
 
 
