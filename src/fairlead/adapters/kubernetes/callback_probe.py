@@ -13,7 +13,7 @@ from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
 PATIENCE_SECONDS = 35.0  # so that the whole check takes less than a minute
-POD_SECONDS = 60
+POD_SECONDS = 60  # deadline of the pod, in case the server is killed before it deletes the pod
 PAUSE_SECONDS = 0.25
 NAME = "callbacks"
 ENDED = ("Succeeded", "Failed")
@@ -77,7 +77,7 @@ def _exists(api: KubernetesClient, namespace: str) -> bool:
 def _delete_leftovers(api: KubernetesClient, path: str) -> None:
     """Delete the probe pods of interrupted checks."""
     for pod in api.list(path, labelSelector=f"{PROBE_LABEL}=true")["items"]:
-        if pod.get("status", {}).get("phase") in ENDED:
+        if pod.get("status", {}).get("phase") in ENDED:  # others may belong to a check that is in progress
             api.delete(f"{path}/{pod['metadata']['name']}", uid=pod["metadata"]["uid"])
 
 

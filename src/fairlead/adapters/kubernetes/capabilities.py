@@ -58,7 +58,7 @@ def check_gpus(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     elif cluster.autoscaled:
         yield Check("gpus", "ok", f"{none} now; the autoscaler may add some")
     else:
-        others = sorted(name for name in names if name.endswith("gpu"))
+        others = sorted(name for name in names if name.endswith("gpu"))  # other vendors, such as amd.com/gpu
         fix = f"set gpu_resource to {others[0]}, which nodes have" if others else "install the GPU device plugin"
         yield Check("gpus", "warning", none, f"{fix}; ignore this if the cluster has no GPUs")
     yield from _check_types(cluster, gpu_nodes)
@@ -143,6 +143,7 @@ def _check_kueue(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[s
         message = f"LocalQueue {queue} does not exist in {_list(missing)}: runs there wait"
         yield Check("queueing", "problem", message, "create it for a ClusterQueue, or set kueue_queue")
     local_queues = {namespace: read_local_queue(raw) for namespace, raw in objects.items() if raw is not None}
+    # Queues are stopped on purpose, so this is only a warning.
     if stopped := [namespace for namespace, local in local_queues.items() if local.stopped]:
         message = f"LocalQueue {queue} is stopped in {_list(stopped)}: runs there wait"
         yield Check("queueing", "warning", message, "set its stopPolicy to None to resume it")

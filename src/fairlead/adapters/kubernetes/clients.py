@@ -21,11 +21,12 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MANAGER = "fairlead"
 RETRYABLE = (408, 429, 500, 502, 503, 504)  # the same request may succeed later
 READ_SECONDS, CONNECT_SECONDS = 15.0, 5.0
-SILENT_SECONDS = 100.0  # a watch without any event, bookmarks included, is considered lost after this time
+# A watch without any event is considered lost after this time. The API server sends bookmarks about once a minute.
+SILENT_SECONDS = 100.0
 MAX_LINE_BYTES = 1 << 20  # longer lines are split
 TOKEN_SECONDS = 60.0  # how often a token file is read again
 MAX_RETRY_AFTER_SECONDS = 60  # longest Retry-After that is honored
-PAGE_SIZE = 500
+PAGE_SIZE = 500  # the default of kubectl; larger pages need more memory in the API server
 MERGE = "application/merge-patch+json"
 
 
@@ -59,8 +60,9 @@ class KubernetesClient:
                 auth=self._bearer,
                 headers={"User-Agent": MANAGER, "Accept": "application/json"},
                 timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+                # Each watch and each followed log occupies a connection, so a limit would block other requests.
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
-                trust_env=False,
+                trust_env=False,  # proxy variables of the server must not apply to clusters
             )
         name = connection.tls_server_name
         self._extensions: JSON = {} if name is None else {"sni_hostname": name}
@@ -73,6 +75,7 @@ class KubernetesClient:
         """List all objects of a resource, with the items of all pages."""
         page = self._call("GET", path, params={"limit": PAGE_SIZE, **params})
         items = page["items"]
+        # All pages show the same state: that of the resource version of the first page.
         while token := page["metadata"].get("continue"):
             page = self._call("GET", path, params={"limit": PAGE_SIZE, **params, "continue": token})
             items += page["items"]
@@ -96,12 +99,13 @@ class KubernetesClient:
         try:
             self._call("DELETE", path, content=msgspec.json.encode(body))
         except ApiError as error:
-            if error.status not in (404, 409):
+            if error.status not in (404, 409):  # 409: the precondition failed, because another object has the name
                 raise
 
     @contextlib.contextmanager
     def watch(self, path: str, **params: Any) -> Iterator[Iterator[JSON]]:
         """Watch a resource until the server closes the watch. Raise `ApiError` if the resource version is too old."""
+        # Bookmarks keep the version recent while nothing changes, so that the next watch can resume from it.
         params = {"watch": "true", "allowWatchBookmarks": "true", **params}
         with self._stream(path, params, SILENT_SECONDS) as response:
             yield _read_events(response)
@@ -207,6 +211,7 @@ def _raising_unavailable() -> Iterator[None]:
     """Raise `Unavailable` for network errors."""
     try:
         yield
+    # UnicodeError: a host name that cannot be encoded.
     except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError, UnicodeError, OSError) as error:
         raise Unavailable(f"the cluster is unreachable: {str(error) or type(error).__name__}") from error
 
@@ -216,7 +221,7 @@ def _check(response: httpx2.Response, content: bytes) -> None:
         return
     try:
         status = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except msgspec.DecodeError:  # not from the API server, but from a proxy before it
         status = {"message": content[:500].decode("utf-8", "replace").strip()}
     wait = response.headers.get("Retry-After", "")
     raise _api_error(response.status_code, status if isinstance(status, dict) else {}, wait)

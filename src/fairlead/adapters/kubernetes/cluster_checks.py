@@ -15,7 +15,7 @@ from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
 MIN_VERSION = (1, 27)  # has strict field validation and mutable pod templates of suspended Jobs
-CONCURRENT_REVIEWS = 8
+CONCURRENT_REVIEWS = 8  # a check needs about fifty, and more with many namespaces
 MAX_NAMESPACES = 20  # only the first ones are checked
 MAX_LISTED = 12
 REVIEWS = path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
@@ -86,6 +86,7 @@ def _check_version(version: JSON) -> Check:
 
 def _check_permissions(api: KubernetesClient, cluster: Cluster, namespaces: Namespaces) -> Iterator[Check]:
     # One review per permission: SelfSubjectRulesReview may be incomplete, depending on the authorizer.
+    # An empty namespace in a review means all namespaces.
     in_projects = [""] if cluster.create_namespaces else namespaces.values()
     required = [
         (permission, verb, namespace)

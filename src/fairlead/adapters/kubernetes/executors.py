@@ -41,7 +41,7 @@ VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 REMOVED = "its Job or Deployment was removed, and its pods are still running"
 MAX_EXPLAINED = 1000
-FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
+FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0  # seconds between attempts to start a run
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class ExecutorConfig:
     """Storage, clock and retention of an executor. `objects`: how long objects stay after their run has ended."""
 
     store: Store
-    folder: Path
+    folder: Path  # for parts of logs and usage samples until they are in the store
     clock: Clock
-    secrets_of: Callable[[str], Iterable[str]]
+    secrets_of: Callable[[str], Iterable[str]]  # loads the secret values of a run, to mask them
     objects: timedelta = timedelta(hours=1)
     platform: str = ""  # value of the label that marks the objects of this platform
 
@@ -84,6 +84,7 @@ class KubernetesExecutor:
         view = self.view
         self._reflectors: list[Reflector[Any]] = [
             *self._mains.values(),
+            # All pods, not only ours, because every pod occupies resources of its node.
             Reflector(api, path_of("v1", "pods"), partial(objects.read_pod, config.platform), view.on_pod_change),
             Reflector(api, path_of("v1", "nodes"), objects.read_node, view.on_node_change),
             Reflector(
@@ -95,7 +96,7 @@ class KubernetesExecutor:
         self.queues = KueueQueues(api, view.notify_owner, view.main_of) if cluster.queueing == "kueue" else None
         self._reflectors += [*self.context.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
-        self._stopping: set[str] = set()
+        self._stopping: set[str] = set()  # stopped here: without objects, they are stopped and not lost
         self._deleted: set[str] = set()  # deleted runs whose objects still exist
         self._secrets: dict[str, tuple[str, ...]] = {}
         self._delayed: dict[str, tuple[float, float, str]] = {}  # by run: time of the next attempt, pause, error
@@ -130,6 +131,8 @@ class KubernetesExecutor:
         self._secrets[launch.run_id] = tuple(value for name, value in launch.secrets.items() if name in secret_names)
         try:
             for main in self.starter.start(launch):
+                # Stored at once, because the watch reports it later: until then `observe` would find no run. Without a
+                # notification, because the caller is reconciling this run.
                 self._mains[main["kind"]].put(main, self.view.update_main)
         except StartFailed as error:
             self._fail(launch.run_id, str(error))
@@ -151,6 +154,7 @@ class KubernetesExecutor:
             if view.main is None:
                 self._remove_all(view)
             elif not view.main.deleting:  # another server may have requested it already
+                # Foreground: it exists until its pods are gone, so that the run is not reported as stopped before.
                 self._remove(view.main, "Foreground")
 
     def observe(self, run_id: str) -> Observation | None:
@@ -169,6 +173,7 @@ class KubernetesExecutor:
             return observation
         if (known := self.outcomes.load(run_id)) is not None:  # saved by a server that also measured its usage
             return known
+        # The termination message of Kubernetes is limited to 4096 bytes. It names the file if the result is longer.
         uploaded = observing.read_termination_message(list(view.pods.values())).get("handed")
         observation = replace(
             observation, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.load_uploaded(run_id, uploaded)
@@ -225,7 +230,7 @@ class KubernetesExecutor:
     def nodes(self) -> NodeTable:
         """The nodes of the cluster with their pods."""
         self._require_synced()
-        self._require_watches(self._required)
+        self._require_watches(self._required)  # an outdated table would show capacity that is no longer free
         return self.view.nodes(self.context.current())
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
@@ -352,7 +357,7 @@ class KubernetesExecutor:
         """Record that a run cannot start, and delete its objects."""
         observation = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.config.clock())
         self.outcomes.record(run_id, observation)
-        self.outcomes.save(run_id, observation, [])
+        self.outcomes.save(run_id, observation, [])  # at once: without objects, another server could not observe it
         if (view := self.view.find_run(run_id)) is not None:
             self._remove_all(view)
         self.notify(run_id)

@@ -40,10 +40,10 @@ class Workload:
     created_at: datetime
     active: bool
     conditions: Mapping[str, ObjectCondition]
-    requests: Mapping[str, int]
+    requests: Mapping[str, int]  # in nanos, as all amounts here
     usage: Mapping[ResourceFlavor, int]
     cluster_queue: str  # whose quota it uses; empty before admission
-    pending_checks: tuple[str, ...]
+    pending_checks: tuple[str, ...]  # admission checks, such as provisioning of nodes
 
     def is_true(self, name: str) -> bool:
         """Whether a condition has the status True."""
@@ -88,7 +88,7 @@ class ClusterQueue:
     cohort: str
     quotas: Mapping[ResourceFlavor, int]
     stopped: bool
-    strict: bool
+    strict: bool  # StrictFIFO: no workload overtakes another
     inactive_message: str  # why it admits nothing although it is not stopped
 
 
@@ -219,6 +219,7 @@ class KueueQueues:
         return sorted(workloads, key=lambda each: (each.namespace, each.name))
 
     def _describe(self, workload: Workload) -> QueueWorkload:
+        # A workload of another program or platform has no main object here. It counts, but is not named.
         main, usage = self._find_main(workload.job), dict[str, int]()
         for (resource, _), amount in workload.usage.items():
             usage[resource] = usage.get(resource, 0) + amount
@@ -280,7 +281,7 @@ def read_cluster_queue(raw: JSON) -> ClusterQueue:
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
         key=meta["name"],
-        cohort=spec.get("cohortName") or spec.get("cohort") or "",
+        cohort=spec.get("cohortName") or spec.get("cohort") or "",  # `cohort` in v1beta1
         quotas={
             (quota["name"], flavor["name"]): Quantity.parse(str(quota["nominalQuota"])).nanos
             for flavor in flavors
@@ -293,6 +294,7 @@ def read_cluster_queue(raw: JSON) -> ClusterQueue:
 
 
 def _is_stopped(spec: JSON) -> bool:
+    # Both Hold and HoldAndDrain stop the admission of workloads.
     return str(spec.get("stopPolicy") or "None") != "None"
 
 

@@ -74,6 +74,7 @@ def _describe_wait(main: MainObject, state: QueueState) -> Iterator[str]:
         yield f"waiting in queue {queue}: {name} is stopped; {STOPPED}"
     if cluster_queue.inactive_message:
         yield f"waiting in queue {queue}: {name} is inactive: {cluster_queue.inactive_message}"
+    # An evicted Workload keeps its reservation until its pods have ended.
     if workload is not None and workload.is_true(RESERVED) and not workload.is_true(EVICTED):
         checks = ", ".join(workload.pending_checks)
         progress = f", waiting for {checks}" if checks else ", about to start"
@@ -90,6 +91,7 @@ def _describe_too_large(workload: Workload, cluster_queue: ClusterQueue) -> Iter
         if requested and not quotas:
             name = name_resource(resource, 0)
             yield f"needs {name}, but ClusterQueue {cluster_queue.key} has no quota for {name}: it cannot start"
+        # Flavors are alternatives, so the largest quota counts and not the sum.
         elif requested > max(quotas, default=requested) and not cluster_queue.cohort:
             needs = f"needs {describe_amount(resource, requested)} {name_resource(resource, requested)}"
             quota = f"the quota of ClusterQueue {cluster_queue.key} is {describe_amount(resource, max(quotas))}"

@@ -14,9 +14,10 @@ from fairlead.adapters.log_files import MAX_RECORD_BYTES, LogWriter, read_record
 from fairlead.adapters.masking import MASK, Masker
 from fairlead.run_tokens import PREFIX
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 64 << 20  # the log is saved in the database when the run has ended
 SECOND = 10**9
 POD = re.compile(rb"pod (\S+):\n")
+# Run tokens are masked by their form: they are not stored, so another server does not know their values.
 TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
 ALL = 1 << 62
 
@@ -32,7 +33,7 @@ class LogBuffer:
         self._lock = threading.Lock()
         self._closed = False
         self._positions: dict[str, ReadPosition] = {}
-        self._pod = _read_first(file)
+        self._pod = _read_first(file)  # the pod of the last line
         end = 0
         with contextlib.suppress(ValueError):  # the file contains other data
             for piece in read_records(file, 0, ALL):
@@ -56,6 +57,7 @@ class LogBuffer:
             if pod != self._pod and (self._many or self._pod):
                 self._write("platform", f"pod {pod}:\n".encode(), nanoseconds)
             elif not self._pod:
+                # The log of a single pod has no platform line with its name, so the name is in another file.
                 first_pod_file(self.file).write_text(pod, "utf-8")
             self._pod = pod
             self._write("stdout", masked, nanoseconds)

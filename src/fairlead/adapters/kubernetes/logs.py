@@ -28,9 +28,9 @@ log = structlog.get_logger()
 
 LOG = "log"  # name of a saved log among the files of its run
 SUFFIX = ".log"
-COPY_SECONDS = 600.0
-MAX_FOLLOWED = 100
-OPEN_SECONDS = 10.0
+COPY_SECONDS = 600.0  # how long the local copy of a saved log stays
+MAX_FOLLOWED = 100  # each followed pod has a thread and a connection
+OPEN_SECONDS = 10.0  # how long stopping a run waits for its logs
 RETRY_SECONDS = (0.1, 0.4, 1.0)  # short, because the log of a pod that is being deleted is lost soon
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 
@@ -66,6 +66,7 @@ class Logs:
             self._ensure_copy(run_id)
         else:
             errors = [error for pod in pods if (error := self._read_more(pod, pods, over=over)) is not None]
+            # A part of the log is better than an error, and the page is not marked as complete.
             if errors and not self.has_local_log(run_id):
                 raise errors[0]
         return read_page(self._file(run_id), cursor, max_bytes, ended=over and self._is_complete(run_id, pods))
@@ -117,6 +118,7 @@ class Logs:
                 buffer.close()
         file = self._file(run_id)
         with tempfile.TemporaryFile() as compressed:
+            # A low level: most of the compression for a fraction of the CPU time.
             with gzip.GzipFile(fileobj=compressed, mode="wb", compresslevel=3) as target:
                 if file.exists():
                     with file.open("rb") as source:
@@ -189,7 +191,7 @@ class Logs:
             started.set()
             with self._lock:
                 self._followed.pop(pod.uid, None)
-            self.on_end(pod.run_id)
+            self.on_end(pod.run_id)  # last: `save` refuses while the pod is followed
 
     def _try_to_follow(self, pod: ObservedPod, pods: Sequence[ObservedPod], started: threading.Event) -> bool:
         """Follow the log of a pod until it ends; False if the stream broke. The next call resumes from there."""
@@ -243,7 +245,7 @@ class Logs:
             return self._buffers[pod.run_id]
 
     def _trim(self, run_id: str) -> None:
-        """Delete the local copy of a saved log if it has not been read for a while."""
+        """Delete the local copy of a saved log after a while. The next reader copies it again."""
         file = self._file(run_id)
         with contextlib.suppress(FileNotFoundError):
             if time.time() - file.stat().st_mtime > COPY_SECONDS:
@@ -253,6 +255,7 @@ class Logs:
         """Copy a saved log from the store to a local file, unless there is a complete copy."""
         if run_id in self._copied and self._file(run_id).exists():
             return
+        # A file per thread, renamed when it is complete: several readers may copy the same log at once.
         temporary = self._file(run_id).with_suffix(f".{threading.get_ident()}")
         with (
             open_file(self.store, run_id, LOG) as compressed,
@@ -269,7 +272,7 @@ class Logs:
 
 def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     """Lines with their timestamps in nanoseconds."""
-    last = 0
+    last = 0  # later parts of a split line have no timestamp and get that of the first part
     for line in lines:
         stamp = STAMP.match(line)
         if stamp is not None:

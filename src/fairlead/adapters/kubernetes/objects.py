@@ -12,8 +12,8 @@ from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import JSON
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # several platforms may share a cluster
-RELEASED = f"{PREFIX}/released"
-QUEUE = f"{PREFIX}/queue"
+RELEASED = f"{PREFIX}/released"  # annotation of a run whose objects all exist
+QUEUE = f"{PREFIX}/queue"  # annotation with the queue, which becomes a label when the run is released
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VOLUME_LABEL = f"{PREFIX}/volume"
 PROJECT_LABEL = f"{PREFIX}/project"
@@ -48,7 +48,7 @@ class MainObject:
     """The Job or Deployment of a run. `wanted`: its number of pods."""
 
     uid: str
-    version: int
+    version: int  # resource version
     kind: str
     namespace: str
     name: str
@@ -59,7 +59,7 @@ class MainObject:
     deleting: bool
     wanted: int
     conditions: Mapping[str, ObjectCondition]
-    deadline: int | None = None
+    deadline: int | None = None  # seconds
     queue: str = ""  # LocalQueue of Kueue, if Kueue admits it
     port: int | None = None  # on which its pods listen
 
@@ -74,21 +74,21 @@ class ObservedPod:
     name: str
     run_id: str
     project: str
-    owner: str
-    node: str
+    owner: str  # uid of its controller
+    node: str  # empty until it is scheduled
     phase: str
     scheduled_pod: ScheduledPod
     deleting: bool = False
-    index: int = 0
+    index: int = 0  # of an Indexed Job; a replacement has the same index
     created_at: datetime | None = None
     reason: str = ""
     message: str = ""
     conditions: Mapping[str, ObjectCondition] = field(default_factory=dict)
-    waiting: tuple[str, str] = ("", "")
+    waiting: tuple[str, str] = ("", "")  # reason and message of its container
     began: bool = False  # its container has started
     restarts: int = 0
     running_since: datetime | None = None
-    ended: ContainerTermination | None = None
+    ended: ContainerTermination | None = None  # its last exit, also while it runs again
     pod_request: PodRequest | None = None  # only while it waits for a node
     memory: str = ""  # memory limit
 
@@ -134,6 +134,7 @@ def read_main(platform: str, raw: JSON) -> MainObject | None:
     run_id = _run_of(meta, platform)
     if not run_id:
         return None
+    # Items of a list have no `kind`. Jobs have a selector too.
     serves = "selector" in spec and "completions" not in spec
     return MainObject(
         **_identify(meta),
@@ -166,7 +167,7 @@ def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
     }
     if not run_id:
         return ObservedPod(**base)
-    container: JSON = next(iter(status.get("containerStatuses", ())), {})
+    container: JSON = next(iter(status.get("containerStatuses", ())), {})  # pods of runs have one container
     state = container.get("state", {})
     waiting = state.get("waiting", {})
     ended = state.get("terminated") or container.get("lastState", {}).get("terminated")
@@ -204,6 +205,7 @@ def read_node(raw: JSON) -> ObservedNode:
 def read_warning(raw: JSON) -> WarningEvent:
     """Read an event."""
     meta, about = raw["metadata"], raw["involvedObject"]
+    # Components that use the newer API events.k8s.io set only `eventTime` and, for repeated events, `series`.
     when = raw.get("series", {}).get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime")
     return WarningEvent(
         uid=meta["uid"],

@@ -27,6 +27,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 # Reasons of waiting containers: normal progress, and images that cannot be pulled.
 IN_PROGRESS = ("", "ContainerCreating", "PodInitializing")
+# The kubelet alternates between some of the image errors; the run shows one reason for all of them.
 IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 KUBELET_TERMINATION = "TerminationByKubelet"
 DISRUPTIONS = {
@@ -41,10 +42,12 @@ STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the conta
 BLOCKING_EVENTS = ("FailedCreate", "FailedMount", "FailedAttachVolume")
 PROVISIONING_FAILED, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
 PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # hides the original error
+# The scheduler appends why preemption does not help either, often by repeating the same reasons.
 PREEMPTION = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
 # Removed from messages, because it contains a new pod name with each attempt.
 CREATION_ERROR = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')
 FINISHED = ("Complete", "Failed")
+# Kubernetes has decided how the Job ends, but its remaining pods are still terminating.
 ENDING = ("FailureTarget", "SuccessCriteriaMet")
 
 
@@ -62,7 +65,7 @@ def observe(view: RunView, context: ObservationContext) -> Observation | None:
     """The state of a run, or None if it was not released yet."""
     main = view.main
     if main is None or not main.released:
-        return None
+        return None  # the controller continues the start, which is idempotent
     pods = sorted(view.pods.values(), key=lambda pod: (pod.index, pod.created_at or EARLIEST))
     if main.deleting:
         return observe_ending(pods, "stopping")
@@ -93,6 +96,7 @@ def read_termination_message(pods: Sequence[ObservedPod]) -> JSON:
 
     If the pod was replaced, the message of the latest one.
     """
+    # Other messages are the last lines of the log, which Kubernetes uses if the program wrote no message.
     written = [pod for pod in pods if pod.ended is not None and pod.ended.message.startswith("{")]
     first = min((pod.index for pod in written), default=0)
     last = max((pod for pod in written if pod.index == first), key=lambda pod: pod.created_at or EARLIEST, default=None)
@@ -144,6 +148,7 @@ def _find_served_problem(
 def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) -> PodProblem | None:
     """Why a pod is not running, or None if it is."""
     if pod.running_since is not None:
+        # The kubelet of a lost node cannot report anything, so its pods seem to be running.
         if not (lost := context.describe_node_loss(pod)):
             return None
         message = f"its node {lost}; its state is unknown until the node is back or removed"
@@ -161,6 +166,7 @@ def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) 
         return PodProblem(Phase.PENDING, disruption_reason or volume_reason or scheduled.reason, message)
     if reason == "CrashLoopBackOff":
         end = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
+        # The last exit is counted when the container is restarted.
         message = f"{end}it has exited {describe_times(pod.restarts + 1)} and restarts after a pause"
         return PodProblem(Phase.DEGRADED, crash_reason(pod), message)
     if reason in IMAGE_ERRORS:
@@ -188,6 +194,7 @@ def _observe_suspended(main: MainObject, queues: KueueQueues | None) -> Observat
 
 def _describe_missing(view: RunView, context: ObservationContext) -> tuple[str, str]:
     """The reason and message for a run without pods."""
+    # Warnings before a disruption are about the pod that was disrupted.
     since = EARLIEST if view.disrupted is None else view.disrupted.since or EARLIEST
     for event in context.warnings:
         if event.reason in BLOCKING_EVENTS and (event.at is None or event.at > since):
@@ -226,6 +233,7 @@ def _observe_success(_main: MainObject, pods: Sequence[ObservedPod]) -> Observat
 def _observe_failure(main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
     failed = main.conditions["Failed"]
     ended = [pod for pod in pods if pod.phase == "Failed"]
+    # The first failure is the cause: Kubernetes then ends the other pods.
     pod = min(ended, key=lambda pod: (pod.ended and pod.ended.finished_at) or EARLIEST, default=None)
     if pod is None:
         message = f"its pod was removed: {failed.message}"
@@ -246,6 +254,7 @@ def _observe_failure(main: MainObject, pods: Sequence[ObservedPod]) -> Observati
 
 def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[str, str]:
     """The reason and message of a failed pod."""
+    # The kubelet sets these reasons on the pod. Its container was only killed, or has no status any more.
     if pod.reason in ("Evicted", "DeadlineExceeded") or ended is None:
         return pod.reason or "Failed", pod.message.strip() or "failed for an unknown reason"
     if ended.reason == "OOMKilled":
@@ -258,6 +267,7 @@ def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[
     error = read_termination_message([pod]).get("error")
     if isinstance(error, dict) and error.get("message"):
         return "ExitCode", f"{error.get('type', 'error')}: {error['message']}"
+    # With FallbackToLogsOnError, Kubernetes uses the end of the log as the message.
     tail = "" if ended.message.startswith("{") else _last_lines(ended.message)
     return "ExitCode", describe_exit(ended.code) + (f": {tail}" if tail else "")
 

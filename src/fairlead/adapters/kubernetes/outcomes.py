@@ -16,7 +16,7 @@ from fairlead.run_files import load_file, load_size, save_file
 
 OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
 MAX_REMEMBERED = 5000
-RECHECK_SECONDS = 1.0
+RECHECK_SECONDS = 1.0  # active runs are observed often, and almost always have no stored outcome
 
 
 class Outcomes:
@@ -54,6 +54,7 @@ class Outcomes:
 
     def save(self, run_id: str, observation: Observation, usage: list[JSON]) -> None:
         """Store the outcome and usage of a run with its files. Does nothing if they are already stored."""
+        # `clean_up` calls this repeatedly, and reading does not wait for other writers.
         with self.store.reading() as tx:
             if load_size(tx, run_id, OUTCOME) is not None:
                 return
@@ -88,6 +89,7 @@ class Outcomes:
 
     def _remember(self, run_id: str, observation: Observation) -> Observation:
         with self._lock:
+            # Two threads may observe the end of a run differently. Both must use the same outcome.
             known = self._known.setdefault(run_id, observation)
             if len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)

@@ -22,6 +22,7 @@ class PodProblem(NamedTuple):
 
 def most_severe(problems: Sequence[PodProblem]) -> PodProblem:
     """The most severe of several problems."""
+    # A problem without a reason is normal progress.
     return max(problems, key=lambda problem: SEVERITY.index(problem.phase) if problem.reason else -1)
 
 
@@ -49,6 +50,7 @@ def find_readiness_problem(main: MainObject, pod: ObservedPod, ended: str) -> Po
         restart = f"was restarted: {not_yet}" if running else "restarts"
         return PodProblem(Phase.DEGRADED, crash_reason(pod), f"{ended}; it has exited {times} and {restart}")
     ready = pod.conditions.get("Ready")
+    # The condition has not changed since the container started, so the pod has never been ready.
     if ready is None or ready.since is None or pod.running_since is None or ready.since <= pod.running_since:
         return PodProblem(Phase.STARTING, "", f"starting: {not_yet}")
     message = f"running, but no longer accepting connections on port {main.port}"

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 MIN_PAUSE, MAX_PAUSE = 0.2, 10.0  # the longest pause is also the longest delay after an outage
 WATCH_SECONDS = (240, 480)  # random duration of a watch, so that watches do not end at the same time
-MAX_REMEMBERED = 1000
+MAX_REMEMBERED = 1000  # deleted objects, in case a response about one arrives after its deletion
 # The resource version has expired, or the resource does not exist: a new list is required.
 GONE = (404, 410)
 
@@ -35,6 +35,7 @@ class WatchedObject(Protocol):
     @property
     def version(self) -> int:
         """The resource version; a later state has a larger one."""
+        # Kubernetes documents it as opaque, but API servers use the revision of etcd, which only grows.
 
 
 Watched = TypeVar("Watched", bound=WatchedObject)
@@ -62,7 +63,7 @@ class Reflector(Generic[Watched]):
         self._version = ""  # resource version to resume from; empty: list first
         self._objects: dict[str, Watched] = {}
         self._deleted: deque[str] = deque(maxlen=MAX_REMEMBERED)  # uids
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # `put` is called by other threads
         self._stopped = threading.Event()
         self._opened_at: float | None = None  # when the current watch was opened
 
@@ -137,6 +138,7 @@ class Reflector(Generic[Watched]):
                     self._delete(raw["metadata"]["uid"])
                 elif event["type"] != "BOOKMARK":
                     self._update(raw)
+                # After the event was handled: if that fails, everything is listed again and nothing is missed.
                 self._version = raw["metadata"]["resourceVersion"]
                 if self._stopped.is_set():
                     return

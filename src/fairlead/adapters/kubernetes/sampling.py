@@ -19,9 +19,9 @@ from fairlead.ports import Clock
 
 log = structlog.get_logger()
 
-SECONDS = 15.0
+SECONDS = 15.0  # as often as metrics-server measures with its standard manifests
 SECONDS_WITHOUT = 600.0  # between checks whether the metrics API has been installed
-MAX_SAMPLES = 2000
+MAX_SAMPLES = 2000  # more than eight hours without thinning
 PATH = path_of("metrics.k8s.io/v1beta1", "pods")
 
 
@@ -64,6 +64,7 @@ class PodMetricsSampler:
         if not pods:
             return True
         try:
+            # Includes runs of other platforms on the cluster, which `_store` ignores.
             metrics = self.api.list(PATH, labelSelector=RUN_LABEL)
             self._store(pods, metrics["items"])
         except ApiError as error:

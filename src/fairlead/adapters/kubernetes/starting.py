@@ -34,7 +34,8 @@ PLURALS = {
 }
 ABANDONED = timedelta(days=7)  # after this time, no server is expected to save the log of a run
 ARCHIVE = "code.tar.gz"
-PERMANENT = (400, 405, 413, 415, 422)  # retrying such a request cannot succeed
+# Retrying such a request cannot succeed. 403 can also be an exceeded ResourceQuota or a webhook, so it is retried.
+PERMANENT = (400, 405, 413, 415, 422)
 
 
 class Starter:
@@ -86,15 +87,19 @@ class Starter:
             raise StartFailed(
                 f"{manifest['kind']} {meta['name']} already exists in {meta['namespace']} and is not of run {run_id}"
             )
+        # The garbage collector deletes objects of an earlier Job of the same name, with some delay.
         if "deletionTimestamp" in existing["metadata"] or (owner is not None and owner not in owners):
             raise Unavailable(f"an older {manifest['kind']} {meta['name']} is still being deleted")
         return existing
 
     def _release(self, main: JSON, manifest: JSON) -> JSON:
         meta = main["metadata"]
+        # With a UID, the API server rejects the patch if the object was deleted and created again.
         patch: JSON = {"metadata": {"annotations": {RELEASED: "true"}, "uid": meta["uid"]}}
         queue = meta.get("annotations", {}).get(QUEUE)
-        if queue is not None:  # with this label, Kueue decides when the Job is suspended
+        # With this label, Kueue decides when the Job is suspended. It is added only now, because Kueue could otherwise
+        # start the Job before its other objects exist.
+        if queue is not None:
             patch["metadata"]["labels"] = {QUEUE_LABEL: queue}
         elif main["kind"] == "Job":
             patch["spec"] = {"suspend": False}
@@ -110,6 +115,7 @@ class Starter:
         label = {PROJECT_LABEL: label_value(project)}
         try:
             existing = self.api.get(f"{path}/{namespace}")
+            # A namespace of the same name may belong to someone else. An administrator confirms it with the label.
             if existing["metadata"].get("labels", {}).get(PROJECT_LABEL) != label[PROJECT_LABEL]:
                 command = f"kubectl label namespace {namespace} {PROJECT_LABEL}={label[PROJECT_LABEL]}"
                 message = f"namespace {namespace} exists but is not labeled for project {project}"
@@ -154,6 +160,7 @@ class Starter:
             self._create_once(path_of("v1", PLURALS[kind], namespace), claim)
             return
         labels, volume = existing["metadata"].get("labels", {}), launch.volumes.get(name)
+        # The claim of a deleted volume of the same name may still exist, with its data.
         if volume is not None and labels.get(VOLUME_LABEL, volume.id) != volume.id:
             raise StartFailed(f"{kind} {name} in namespace {namespace} is not the volume {name} of {launch.project}")
         if labels.get(PROJECT_LABEL) != label:
@@ -180,7 +187,7 @@ class Starter:
 
 def _suspend(manifest: JSON, ttl_seconds: int) -> JSON:
     """The main object without pods yet. The TTL deletes a Job if no server is left to do so."""
-    changes: JSON = {"replicas": 0}
+    changes: JSON = {"replicas": 0}  # Deployments have neither `suspend` nor a TTL
     if manifest["kind"] == "Job":
         changes = {"suspend": True, "ttlSecondsAfterFinished": ttl_seconds}
     return {**manifest, "spec": {**manifest["spec"], **changes}}
@@ -205,7 +212,7 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
         room = available_bytes(manifest)
         if len(launch.code) <= room:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
-        if not _calls_back(launch):
+        if not _calls_back(launch):  # otherwise the pod downloads the code from the server
             message = f"its code has {len(launch.code)} bytes, and at most {room} fit into the ConfigMap of a run"
             raise StartFailed(
                 f"{message}: remove data from the code, or ask an administrator to set server_url of the cluster"

@@ -49,7 +49,7 @@ class ClusterView:
             if run is None:
                 return None
             pods = {uid: pod for uid, pod in run.pods.items() if run.main is None or belongs(pod, run.main)}
-            return RunView(run.main, pods, run.disrupted)
+            return RunView(run.main, pods, run.disrupted)  # a copy, because watches change the original
 
     def run_ids(self) -> list[str]:
         """The ids of all runs that have objects."""
@@ -64,6 +64,7 @@ class ClusterView:
     def warnings_about(self, view: RunView) -> list[WarningEvent]:
         """The latest warning about each object of a run, newest first."""
         objects: list[MainObject | ObservedPod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
+        # By name and not by uid, because pods refer to their claims by name.
         about = {(known.namespace, known.name) for known in objects}
         about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in pod.scheduled_pod.claims}
         with self._lock:
@@ -143,6 +144,7 @@ class ClusterView:
                 elif after.running_since is not None:
                     run.disrupted = None
             self._update_owner(known.run_id, known.uid, exists=after is not None)
+        # Callbacks run without the lock, because they acquire locks of other objects.
         if after is not None and after.deleting and not after.is_over and not (before is not None and before.deleting):
             self.on_pod_deleting(after)
         if before is None and after is not None and not after.node and "PodScheduled" not in after.conditions:
@@ -162,6 +164,7 @@ class ClusterView:
                 del self._nodes[name]
             lost = after is None or not after.ready
             run_ids = {pod.run_id for pod in self._pods_by_node.get(name, {}).values() if pod.run_id}
+        # Other changes of a node, such as its labels, do not affect the pods that are already there.
         if lost != (before is None or not before.ready):
             for run_id in run_ids:
                 self.notify(run_id)
@@ -169,7 +172,7 @@ class ClusterView:
     def on_warning_change(self, _before: WarningEvent | None, after: WarningEvent | None) -> None:
         """Store a warning, and notify the run of its object."""
         if after is None:
-            return
+            return  # by default Kubernetes deletes events after an hour, even if their cause persists
         with self._lock:
             about = after.namespace, after.about_name
             self._warnings[about] = after
