@@ -22,8 +22,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = os.environ.get("FAIRLEAD_HOME") or "/fairlead"
 OUTPUT = os.path.abspath(os.environ.get("FAIRLEAD_OUTPUT") or os.path.join(HOME, "output"))
 SOCKET = os.environ.get("FAIRLEAD_SOCKET")  # a private socket, because other users of the machine can reach its ports
+# Without the folder of the function's code, whose files may have names of standard modules.
 ORIGINAL_PATH = list(sys.path)
 LOADED: dict[str, Any] = {}  # modules of the standard library
+# Also with JSON escapes, result.json and error.json stay below the 512 KiB that the server reads.
 MAX_VALUE_BYTES = 256 * 1024
 MAX_TRACEBACK_BYTES = 64 * 1024
 MAX_MESSAGE_BYTES = 8 * 1024
@@ -44,10 +46,12 @@ def main() -> None:
     try:
         run_call()
     except SystemExit as exit_request:
+        # Python prints the text of sys.exit("text") itself. The server reads only error.json.
         if exit_request.code is not None and not isinstance(exit_request.code, int):
             write_error("SystemExit", str(exit_request.code), "")
         raise
     except KeyboardInterrupt:
+        # Python then ends itself with SIGINT, so the exit code is 130 as for any interrupted program.
         raise
     except BaseException as error:
         report_error(error)
@@ -65,6 +69,7 @@ def run_call() -> None:
             os.remove(os.path.join(HOME, name))
     os.environ["FAIRLEAD_OUTPUT"] = OUTPUT
     archive = os.path.join(HERE, "code.tar.gz")
+    # Before sys.path contains the function's code: the sidecar imports modules later, in its own process.
     if os.path.exists(os.path.join(HERE, "sidecar.py")):
         archive = start_sidecar(call, archive)
     os.chdir(folder)
@@ -83,6 +88,7 @@ def run_call() -> None:
     elif call["handler"] or source.endswith(".pkl"):
         save_result(invoke(load_handler(call)[1], call["inputs"]))
     else:
+        # run_path() also accepts a folder, and runs the __main__.py in it.
         sys.argv[0] = source
         import_standard("runpy").run_path(source, run_name="__main__")
 
@@ -109,10 +115,13 @@ def unpack(archive: str, digest: str, folder: str) -> None:
     actual = "sha256:" + sha256(packed).hexdigest()
     if actual != digest:
         raise FunctionError("CodeChanged", f"the code was changed: expected {digest}, found {actual}")
+    # 31 window bits: the largest window (15), and 16 for the gzip format.
     if not unpack_plain(decompress(packed, 31), folder):
         import tarfile
 
         with tarfile.open(archive) as tar:
+            # Early patch releases of Python have no filters. Paths that leave the folder add no risk there: the code
+            # in the archive can write to the same paths.
             if hasattr(tarfile, "data_filter"):
                 tar.extractall(folder, filter="data")
             else:
@@ -125,6 +134,8 @@ def unpack_plain(data: bytes, folder: str) -> bool:
     Returns False, and writes nothing, if the archive needs tarfile: long names or links.
     """
     files, at = [], 0
+    # Offsets in a ustar header: name 0, mode 100, size 124, type 156, prefix of a long name 345.
+    # Headers and contents are padded to 512 bytes.
     while data[at : at + 1].strip(b"\0"):
         name, kind, size = data[at : at + 100].rstrip(b"\0").decode(), data[at + 156], int(data[at + 124 : at + 135], 8)
         if kind != ord("0") or data[at + 345] or name.startswith("/") or ".." in name:
@@ -160,13 +171,16 @@ def start_jupyterlab(port: int) -> None:
         raise FunctionError("CommandMissing", f"{message}, or set the function's command")
     options = ["--no-browser", "--ServerApp.root_dir=/", f"--ServerApp.preferred_dir={os.getcwd()}"]
     if SOCKET:
-        # Only the server can connect to the socket, and it has authenticated the user.
+        # Only the server can connect to the socket, and it has authenticated the user. The path is relative, because
+        # Unix socket paths are limited to 107 bytes.
         options += [f"--ServerApp.sock={os.path.relpath(SOCKET)}", "--ServerApp.sock_mode=0600"]
+        # Remote access: by default, Jupyter rejects the Host header of the run and accepts only localhost.
         options += ["--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.allow_remote_access=True"]
         if len(HOME) <= MAX_HOME_LENGTH:  # any user of this machine could connect to the TCP ports of kernels
             options.append("--KernelManager.transport=ipc")
     else:
         options += ["--ip=0.0.0.0", f"--port={port}"]
+    # Jupyter refuses to run as root by default. Here, policies have already decided whether the run may be root.
     if os.getuid() == 0:
         options.append("--allow-root")
     execute([sys.executable, "-m", "jupyterlab", *options, *sys.argv[1:]])
@@ -188,9 +202,10 @@ def load_handler(call: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
     if call["source"].endswith(".pkl"):
         return None, unpickle(call["source"])
     module, _, name = call["handler"].rpartition(":")
+    # The source file is loaded by its path: an import would find a standard module with the same name first.
     if module and module + ".py" != os.path.basename(call["source"]):
         __import__(module)
-        loaded = sys.modules[module]
+        loaded = sys.modules[module]  # __import__("a.b") returns a
     else:
         loaded = load_module(call["source"])
     handler = getattr(loaded, name, None)
@@ -210,12 +225,14 @@ def load_module(source: str) -> Any:
     name, ending = os.path.splitext(os.path.basename(source))
     if ending != ".py":
         raise FunctionError("HandlerMissing", f"{source!r} is not a Python file: set the handler to module:function")
+    # Other modules import the standard module under this name.
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
         name += "_"
     path = os.path.abspath(source)
     loader = SourceFileLoader(name, path)
     module: Any = type(sys)(name)
     module.__file__, module.__loader__, module.__spec__ = path, loader, ModuleSpec(name, loader, origin=path)
+    # By this name, pickle and the processes of multiprocessing find the function.
     sys.modules[name] = module
     loader.exec_module(module)
     return module
@@ -241,6 +258,7 @@ def invoke(handler: Callable[..., Any], inputs: dict[str, Any]) -> Any:
         if error.__traceback__ and error.__traceback__.tb_next is None:  # raised by the call, not inside the function
             check_inputs(handler, inputs, error)
         raise
+    # Only coroutines have cr_await: this check needs no import of inspect.
     return import_standard("asyncio").run(result) if hasattr(type(result), "cr_await") else result
 
 
@@ -271,6 +289,7 @@ def save_result(result: Any) -> None:
 
 def save_output_file(name: str, kind: str, data: memoryview) -> bytes:
     """Write an output file and return its description as JSON."""
+    # Files accept only contiguous memory, and a slice of an array may have gaps.
     write(os.path.join(OUTPUT, name), data if data.c_contiguous else data.tobytes())
     return json.dumps({"kind": "file", "path": name, "type": kind, "size": data.nbytes}).encode()
 
@@ -293,6 +312,7 @@ def find_non_json(value: Any, path: str, parents: tuple[int, ...]) -> str:
     if id(value) in parents:
         return f"{path} contains itself"
     if isinstance(value, float):
+        # NaN and infinity minus themselves are NaN. math.isfinite() would need an import.
         return "" if value - value == 0 else f"{path} is {value}"
     if value is not None and not isinstance(value, (int, str, dict, list, tuple)):
         return f"{path} is {name_type(value)}"
@@ -314,6 +334,7 @@ def name_type(value: Any) -> str:
 
 def write(path: str, data: bytes | memoryview) -> None:
     """Write a file atomically."""
+    # A process that is killed while it writes must not leave an incomplete result behind.
     with open(path + ".tmp", "wb") as file:
         file.write(data)
     os.replace(path + ".tmp", path)
@@ -325,7 +346,9 @@ def report_error(error: BaseException) -> NoReturn:
         sys.stderr.write(f"{error}\n")
         write_error(error.kind, str(error), "")
         sys.exit(1)
+    # First, because it also removes the frames from the exception that the hook prints.
     lines = format_traceback(error)
+    # The function may have installed a hook, for example to report errors.
     sys.excepthook(type(error), error, error.__traceback__)
     write_error(type(error).__name__, error_message(error, lines), "".join(lines))
     sys.exit(1)
@@ -355,6 +378,7 @@ def write_error(kind: str, message: str, trace: str) -> None:
     try:
         write(os.path.join(HOME, "error.json"), json.dumps(content, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
+        # The exit code and the log still show the error of the function, which is more useful than this one.
         sys.stderr.write(f"cannot write error.json: {error}\n")
 
 
@@ -365,6 +389,7 @@ def serve(call: dict[str, Any]) -> None:
     for name in ("asyncio", "inspect", "traceback"):  # import now: import_standard() is not thread-safe
         import_standard(name)
     module, handler = load_handler(call)
+    # A run is ready when its socket accepts connections, so init() must end before the server listens.
     init = getattr(module, "init", None)
     if callable(init):
         invoke(init, call["inputs"])
@@ -382,6 +407,7 @@ def handle_request(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple
         sys.stderr.write(f"{error}\n")
         status, message = 400 if error.kind == "InputsMismatch" else 500, f"{error.kind}: {error}"
     except BaseException as error:
+        # Including SystemExit: one request must not end the server, and its client needs a response.
         lines = format_traceback(error)
         sys.stderr.write("".join(lines))
         status, message = 500, f"{type(error).__name__}: {error_message(error, lines)}"

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 READINESS_PATHS = ("/", "/health")
+# The whole body is in memory, and the objects that are parsed from it need several times as much.
 MAX_BODY_BYTES = 256 * 1024 * 1024
 MAX_CHUNK_LINE = 1 << 10  # length of a line with the size of a chunk
+# As many connections as the proxy of the server opens to one run. The default of socketserver is 5.
 BACKLOG = 128
 IDLE_SECONDS = 120.0  # idle connections are closed after this time
 POLL_SECONDS = 0.2  # how often the shutdown flag is checked
@@ -40,16 +42,19 @@ class BadRequest(Exception):
 class FunctionServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Listens on a port of all addresses, or on a Unix socket, and counts requests in flight."""
 
+    # Idle connections must not delay the exit. wait_until_idle() waits for the threads with a request.
     daemon_threads = True
+    # After a restart, connections of the previous process may still be in TIME_WAIT.
     allow_reuse_address = True
     request_queue_size = BACKLOG
 
     def __init__(self, respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, path: str | None) -> None:
         self.respond = respond
         self.shutting_down = False
-        self.busy, self.idle = 0, threading.Condition()
+        self.busy, self.idle = 0, threading.Condition()  # busy: the number of requests in flight
         if path is not None:
             self.address_family = socket.AF_UNIX
+        # Bound below, because server_bind() would fail for a long path.
         super().__init__("" if path is not None else ("0.0.0.0", port), RequestHandler, bind_and_activate=False)  # type: ignore[arg-type]
         if path is not None:
             bind_path(self.socket, path)
@@ -63,9 +68,8 @@ class FunctionServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def begin_shutdown(self, *_: Any) -> None:
         """Stop accepting requests; finish the requests in flight."""
         self.shutting_down = True
-        threading.Thread(
-            target=self.shutdown
-        ).start()  # in a thread: it waits for the loop that this handler interrupts
+        # In a thread, because shutdown() waits for the loop that this signal handler interrupts.
+        threading.Thread(target=self.shutdown).start()
 
     def wait_until_idle(self) -> None:
         """Wait until all requests are answered."""
@@ -129,6 +133,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             return self.read_chunks()
         length = (self.headers.get("Content-Length") or "0").strip()
+        # isdigit() alone accepts characters such as ², which int() rejects.
         if not (length.isascii() and length.isdigit()):
             self.close_connection = True
             raise BadRequest(400, f"invalid Content-Length {length!r}: send a number of bytes")
@@ -148,7 +153,7 @@ class RequestHandler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 raise BadRequest(400, "a chunk of the body has an invalid size")
             if size == 0:
-                while self.rfile.readline(MAX_CHUNK_LINE).strip():
+                while self.rfile.readline(MAX_CHUNK_LINE).strip():  # trailers, which are ignored
                     pass
                 return b"".join(chunks)
             chunks.append(self.read_bytes(size, total))
@@ -174,6 +179,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Respond to a request that is not valid HTTP."""
         self.close_connection = True
+        # The base class would send HTML, and after invalid HTTP the start of the next request is unknown.
         self.send_json_error(code, message or self.responses[code][0])
 
     def send_json(self, status: int, body: bytes) -> None:
@@ -208,12 +214,11 @@ def serve(respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, pat
     """Serve requests until SIGTERM or SIGINT, then finish those in flight and return."""
     server = FunctionServer(respond, port, path)
     for number in (signal.SIGTERM, signal.SIGINT):
-        if signal.getsignal(number) in (
-            signal.SIG_DFL,
-            signal.default_int_handler,
-        ):  # the function may have set its own
+        # The function may have set a handler of its own.
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, server.begin_shutdown)
     server.serve_forever(poll_interval=POLL_SECONDS)
+    # First refuse new connections, so that the requests in flight are the last ones.
     server.server_close()
     server.wait_until_idle()
 
@@ -223,6 +228,7 @@ def bind_path(listener: socket.socket, path: str) -> None:
     folder, name = os.path.split(path)
     if os.path.lexists(path):  # from a process that has ended
         os.remove(path)
+    # With chmod() after bind(), other users could connect in between.
     fd, mask = os.open(folder, os.O_RDONLY), os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{fd}/{name}")

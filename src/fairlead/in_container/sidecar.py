@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 
 TERMINATION_LOG = "/dev/termination-log"
 MAX_MESSAGE_BYTES = 4000  # Kubernetes keeps 4096 bytes
+# The server has these limits, too. A pod does not send files that would be rejected.
 MAX_OUTCOME_BYTES = 512 * 1024
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
 MAX_OUTPUT_FILES = 10_000
 MAX_REASON_LENGTH = 500
+# Long enough for a restart of the server. While it waits, the pod occupies its GPUs.
 GIVE_UP_SECONDS = 120.0  # after this time without a response, nothing more is sent
-FIRST_PAUSE, MAX_PAUSE = 0.25, 10.0
+FIRST_PAUSE, MAX_PAUSE = 0.25, 10.0  # seconds between retries
 REQUEST_TIMEOUT = 60.0
 BLOCK = 256 * 1024
 RETRY_STATUSES = (408, 409, 425, 429)  # and all from 500 on
 FINAL_STATUSES = (401, 403, 404)  # all later requests would fail too
+# Kubernetes sends signals to the first process of a container only, which is the sidecar.
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 UNREACHABLE = "pods of this cluster cannot reach the server"
 HINT = "write it to a volume, or ask an administrator to set the cluster's server_url"
@@ -55,6 +58,7 @@ class Sidecar:
 
     def request(self, method: str, path: str, body: BinaryIO | None = None) -> bytes:
         """Send a request, with retries, and return the response. Raises `TransferError`."""
+        # Imports are inside methods, because the function, which runs in a fork of this process, should not load them.
         from time import monotonic, sleep
 
         pause, until = FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
@@ -65,10 +69,12 @@ class Sidecar:
                 why = error.strerror or str(error) or type(error).__name__
             self.close()
             if monotonic() + pause > until:
+                # Stored, so that an unreachable server is waited for once, and not for each file.
                 self.failure = f"no response from {self.server} for {GIVE_UP_SECONDS:.0f} seconds: {why}"
                 break
             from random import random
 
+            # Jitter: after an outage of the server, many pods retry at the same time.
             sleep(pause * (0.5 + random()))
             pause = min(2 * pause, MAX_PAUSE)
         raise TransferError(self.failure)
@@ -80,8 +86,9 @@ class Sidecar:
 
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/octet-stream"}
         if body is not None:
+            # Without a length, http.client sends chunks, and the server cannot reject a large file early.
             headers["Content-Length"] = str(body.seek(0, os.SEEK_END))
-            body.seek(0)
+            body.seek(0)  # also for a retry
         try:
             address = self.connect() + path
             # A server that rejects a request may respond and close before it has read the whole body.
@@ -94,6 +101,7 @@ class Sidecar:
         if response.status < 300:
             return content
         why = f"{self.server} responded with {response.status}: {describe_problem(content)}"
+        # Redirects are not followed: that could send the token to another server.
         if response.status < 400:
             why = f"{self.server} redirects to {response.getheader('Location', 'another address')}"
         if response.status in RETRY_STATUSES or response.status >= 500:
@@ -138,6 +146,7 @@ class Sidecar:
 
     def upload_results(self, code: int) -> int:
         """Upload the result, error and output files of a function; return the exit code of the pod."""
+        # Files first: one of them may be the result, and the message below counts those that were lost.
         lost = self.upload_files()
         message: dict[str, Any] = {}
         if lost:
@@ -148,6 +157,7 @@ class Sidecar:
                 message.update(self.upload_result(self.read_json("result.json"), lost, message))
             except TransferError as failure:
                 sys.stderr.write(f"{failure}\n")
+                # Callers wait for the result, so a run without it has failed.
                 code, error = 1, {"type": "ResultLost", "message": str(failure), "traceback": ""}
         if error is not None:
             message.update(self.upload_error(error, message))
@@ -202,7 +212,7 @@ class Sidecar:
             self.upload("result.json", io.BytesIO(encode(result)))
         except TransferError as error:
             raise TransferError(f"{size_text} and was not uploaded: {error}") from None
-        return {"handed": "result.json"}
+        return {"handed": "result.json"}  # the server then reads the uploaded file
 
     @property
     def size_limit(self) -> str:
@@ -211,6 +221,7 @@ class Sidecar:
 
     def upload_error(self, error: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
         """Add the error to the termination message, shortened if it is too large; the whole error is uploaded."""
+        # The function could have written the file itself, with values of any type.
         fields = {name: str(error.get(name, "")) for name in ("type", "message", "traceback")}
         over = len(encode({**message, "error": fields})) - MAX_MESSAGE_BYTES
         if over <= 0:
@@ -243,6 +254,7 @@ class Sidecar:
         """Read a JSON object that the bootstrap wrote to its home; None if there is none."""
         try:
             with open(os.path.join(self.home, name), "rb") as file:
+                # The bootstrap writes no larger files. The first part of another one is not valid JSON, and is ignored.
                 content = json.loads(file.read(MAX_OUTCOME_BYTES))
         except (OSError, ValueError, RecursionError):
             return None
@@ -267,6 +279,7 @@ def start(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[s
     sidecar = Sidecar(home, output)
     missing = bool(call["source"]) and not os.path.exists(archive)
     downloaded = os.path.join(home, "code.tar.gz") if missing else archive
+    # Results cannot leave the pod, so a second process would have no purpose.
     if not sidecar.server and not os.path.exists(sidecar.message_file):
         return archive, ""
     if call["action"] == "serve":
@@ -278,6 +291,7 @@ def start(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[s
 
     signals = [getattr(signal, name) for name in SIGNALS]
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until the parent can forward them
+    # The child waits at the pipe until the parent has downloaded the code.
     read_end, write_end = os.pipe()
     child = os.fork()
     if child:
@@ -327,9 +341,12 @@ def supervise(sidecar: Sidecar, child: int, ready_fd: int, missing: bool) -> NoR
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         error_message = download(sidecar, missing)
         started = True
+        # A broken pipe means that the child was killed meanwhile.
         with suppress(BrokenPipeError), open(ready_fd, "wb") as ready:
             ready.write(error_message.encode(errors="replace"))
         code = wait(child)
+        # The process ID of the child may be reused now. As PID 1, this process then ignores the signals and
+        # completes the upload.
         for number in signals:
             signal.signal(number, signal.SIG_DFL)
         code = sidecar.upload_results(code)
@@ -338,6 +355,7 @@ def supervise(sidecar: Sidecar, child: int, ready_fd: int, missing: bool) -> NoR
         code = code or 1
     finally:
         sys.stderr.flush()
+        # Not sys.exit(): below on the stack is the bootstrap, which would continue as if it were the function.
         os._exit(code)
 
 
@@ -351,6 +369,7 @@ def wait(child: int) -> int:
 
 def list_files(folder: str) -> Iterator[tuple[str, int]]:
     """Yield the regular files in a folder and its subfolders, with their sizes. Symbolic links are not followed."""
+    # A stack instead of recursion, because folders may be nested more deeply than Python allows calls to be.
     prefixes = [""]
     while prefixes:
         prefix = prefixes.pop()
@@ -383,4 +402,5 @@ def describe_problem(content: bytes) -> str:
         parts = (first.get("message") or problem["detail"], first.get("hint") or problem.get("hint"))
         return "; ".join(filter(None, parts))
     except (ValueError, LookupError, AttributeError, TypeError):
+        # For example the HTML page of a proxy in between.
         return ascii(content[:200].decode(errors="replace"))
