@@ -18,7 +18,9 @@ class AccessRenewal:
 
     def on_activity(self, tasks: TaskGroup) -> None:
         """Call it whenever data is sent. Renews access if it is due, and cancels `tasks` if access was revoked."""
+        # Not with a timer: an idle connection must not keep an unused workspace from being stopped.
         if time.monotonic() - self._renewed_at >= self._interval:
+            # Before the check ends, so that data that is sent meanwhile does not start a second one.
             self._renewed_at = time.monotonic()
             tasks.start_soon(self._renew, tasks)
 

@@ -17,7 +17,7 @@ from fairlead.services.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
 SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"
-COOKIE = "fairlead_run_session"
+COOKIE = "fairlead_run_session"  # the prefix fairlead_ keeps it out of runs, see headers.py
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
 <body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>
@@ -42,6 +42,7 @@ def read_one_time_code(scope: Scope) -> str:
 
 def start_session(cookie: SessionCookie, hosts: ServedHosts) -> Response:
     """Set the session cookie and redirect to the start page of the run."""
+    # The redirect removes the code from the address bar. A target in the URL would be an open redirect.
     response = RedirectResponse("/", 303)
     # Lax, because browsers do not send a strict cookie when a link on the page of Fairlead is followed.
     response.set_cookie(
@@ -63,10 +64,13 @@ def reject_cross_site(scope: Scope, target: Target, hosts: ServedHosts) -> None:
     """
     origin, site = find_header(scope, b"origin"), find_header(scope, b"sec-fetch-site")
     scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+    # The public origin, and the one that this server sees: they differ if a proxy terminates TLS.
     own = (hosts.origin_of(target.run_id), f"{scheme}://{target.host.lower()}")
+    # Browsers send Origin with every WebSocket, so the origin check below covers them.
     safe = scope["type"] == "websocket" or scope["method"] in SAFE_METHODS
     by_link = (find_header(scope, b"sec-fetch-mode"), find_header(scope, b"sec-fetch-dest")) == ("navigate", "document")
     foreign_site = site in ("same-site", "cross-site") and not (by_link and safe)
+    # Browsers send at least one of the two headers with a request that is not safe, so one without both is rejected.
     if foreign_site or (origin is not None and origin.lower() not in own) or (not safe and not (site or origin)):
         message = "cross-site request: the session cookie is not accepted from other sites"
         raise Problem(
@@ -86,6 +90,7 @@ def explain(error: FairleadError, scope: Scope, target: Target, hosts: ServedHos
     page = PAGE.format(title=title, text=html.escape(f"{text}."), url=html.escape(url))
     response = HTMLResponse(page, problem.status_code)
     if isinstance(error, Unavailable):
+        # The page of a starting run reloads itself until the run is ready.
         response.headers["Retry-After"] = response.headers["Refresh"] = str(error.retry_after_seconds)
     return response
 

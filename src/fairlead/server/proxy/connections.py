@@ -12,13 +12,14 @@ from fairlead.model.observations import Endpoint
 from fairlead.server.proxy import streams
 from fairlead.server.proxy.streams import Stream
 
+# Limits the file descriptors that a slow run can occupy.
 MAX_PER_RUN = 128  # requests and WebSockets together
 WAIT_SECONDS = 10.0  # for a free connection
 CONNECT_SECONDS = 10.0
 # Most servers close idle connections after two seconds or more. A longer time here would risk requests on connections
 # that are just being closed.
 IDLE_SECONDS = 1.0
-MAX_HEAD_BYTES = 128 * 1024
+MAX_HEAD_BYTES = 128 * 1024  # of a response; h11 buffers an incomplete head in memory
 
 
 class UpstreamError(Exception):
@@ -31,7 +32,7 @@ class RunConnection:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self.requests = 0
+        self.requests = 0  # the first one is never retried: the run cannot have closed a new connection as idle
 
     async def send(self, event: h11.Event) -> None:
         """Send part of a request, with backpressure. Raises OSError if the connection is lost."""
@@ -52,6 +53,7 @@ class RunConnection:
                 event = self.http.next_event()
                 if event is h11.NEED_DATA:
                     data = await self.read()
+                    # h11 would report its internal states instead of the cause.
                     if not data and self.http.their_state is h11.SEND_RESPONSE:
                         raise UpstreamError("the run closed the connection without a response")
                     self.http.receive_data(data)
@@ -73,6 +75,7 @@ class RunConnection:
 
     def reset(self) -> bool:
         """Prepare the connection for another request. Returns False if it cannot be reused."""
+        # Trailing data would become the beginning of the next response, which may be for another user.
         if self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE or self.http.trailing_data[0]:
             return False
         self.http.start_next_cycle()
@@ -84,7 +87,7 @@ class _RunPool:
     """The connections to one run."""
 
     slots: asyncio.Semaphore
-    users: int = 0
+    users: int = 0  # requests that have a connection or wait for one
     idle: list[tuple[RunConnection, Endpoint, asyncio.TimerHandle]] = field(default_factory=list)
 
 
@@ -139,8 +142,10 @@ class ConnectionPool:
 
     def _take(self, pool: _RunPool, endpoint: Endpoint) -> RunConnection | None:
         while pool.idle:
+            # The last one was idle for the shortest time, so the run has most likely not closed it yet.
             connection, idle_endpoint, timer = pool.idle.pop()
             timer.cancel()
+            # A new attempt of the run has another endpoint.
             is_same = (idle_endpoint.url, idle_endpoint.socket) == (endpoint.url, endpoint.socket)
             if is_same and not connection.stream.is_gone:
                 return connection

@@ -26,11 +26,15 @@ HOST_WIDE = {
     *(b"alt-svc", b"clear-site-data", b"nel", b"report-to", b"reporting-endpoints", b"service-worker-allowed"),
     b"strict-transport-security",
 }
+# Pages below /served have the origin of Fairlead. The sandbox gives them an opaque one, without access to its cookies.
 SANDBOX = [(b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff")]
+# Cookies of Fairlead in any spelling. Runs neither receive nor set them.
 OWN_COOKIE = re.compile(r"\s*(__(Host|Secure)-)?fairlead_", re.IGNORECASE)
 PORTS = {"http": 80, "https": 443}
+# Hosts that all URL parsers read alike. Browsers could take others for this host, although urlsplit() does not.
 PLAIN_HOST = re.compile(r"([\w.-]+|\[[0-9a-f:.]+\])(:\d+)?", re.ASCII | re.IGNORECASE)
-ENCODED_DOT = re.compile("%2e", re.IGNORECASE)
+ENCODED_DOT = re.compile("%2e", re.IGNORECASE)  # which browsers resolve like a dot
+# Control characters except tab, which are invalid in headers.
 UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -68,6 +72,7 @@ def make_request_headers(scope: Scope, target: Target, endpoint: Endpoint) -> He
         fixed[b"accept-encoding"] = b"identity"  # links in compressed pages cannot be rewritten
         # Already checked here. The run would compare it with the Host header, which names the API server.
         passed = [pair for pair in passed if pair[0] != b"origin"]
+    # Headers of the endpoint, such as the credentials for a cluster, replace those of the client.
     others = [(name, value) for name, value in (*passed, *headers) if name not in fixed]
     return [*fixed.items(), *others]
 
@@ -76,6 +81,7 @@ def make_response_headers(headers: Iterable[tuple[bytes, bytes]], target: Target
     """Headers of the response to the client."""
     passed: Headers = []
     for name, value in drop_hop_by_hop((name.lower(), value) for name, value in headers):
+        # This server sets the first two itself.
         if name in (b"date", b"x-request-id") or (target.prefix and name in HOST_WIDE):
             continue
         if name == b"location":
@@ -119,19 +125,25 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
         )
     except ValueError:
         raise UpstreamError(f"invalid URL in its Location header: {text[:200]!r}") from None
+    # For example mailto:, which does not lead to this host.
     if parts.scheme not in ("", *PORTS):
         return value
     if not is_run:
+        # User information is removed, because parsers disagree about its end.
         host = parts.netloc.rpartition("@")[2]
         if not PLAIN_HOST.fullmatch(host):
             raise UpstreamError(f"invalid host in its Location header: {text[:200]!r}")
         return urlunsplit(parts._replace(netloc=host)).encode("latin-1")
+    # Browsers treat a backslash like a slash. Encoded, it cannot form a `..` segment.
     path = ENCODED_DOT.sub(".", parts.path.replace("\\", "%5C"))
     if destination is not None or path.startswith("/"):
+        # Remove the prefix of the API server and that of this server, so that the path is the one that the run knows.
         for above in ("", endpoint.prefix, target.prefix):
             below = path.removeprefix(above) if f"{path}/".startswith(f"{above}/") else path
             path = "/" + below.lstrip("/")  # a path that starts with two slashes would name another host
+    # Dot segments are resolved here, because a client would resolve them beyond the path of the run.
     inner = urlsplit(urljoin(f"http://run{target.path.decode('latin-1')}", path)).path
+    # A reference without a path keeps the query (RFC 3986, section 5.2.2).
     query = parts.query or ("" if path else target.query.decode("latin-1"))
     return urlunsplit(("", "", f"{target.prefix}/{inner.lstrip('/')}", query, parts.fragment)).encode("latin-1")
 
@@ -139,6 +151,7 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
 def _is_at_host(destination: tuple[str, int | None], host: str) -> bool:
     """Whether a host name and port match a host, whose port is optional."""
     own = urlsplit(f"//{host}")
+    # Without a port in the Host header, both defaults are possible, because a proxy may terminate TLS.
     ports = {own.port} if own.port is not None else {None, *PORTS.values()}
     return destination[0].rstrip(".") == (own.hostname or "").rstrip(".") and destination[1] in {None, *ports}
 

@@ -19,13 +19,14 @@ from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_request_head
 from fairlead.server.proxy.link_rewriting import PrefixRemover
 from fairlead.server.proxy.targets import Target, format_target
 
-RENEWAL_INTERVAL_SECONDS = 60.0
+RENEWAL_INTERVAL_SECONDS = 60.0  # a stream with data ends this long after access was revoked, at most
 RESPONSE_TIMEOUT_SECONDS = 60.0  # for a run that accepts no data or does not start to respond
 SHUTDOWN_CHECK_SECONDS = 1.0
-REPEATABLE = ("GET", "HEAD", "OPTIONS")
-NOT_PROXIED = ("CONNECT", "TRACE")
+REPEATABLE = ("GET", "HEAD", "OPTIONS")  # may be sent twice without side effects
+NOT_PROXIED = ("CONNECT", "TRACE")  # CONNECT opens tunnels, and TRACE returns headers to scripts
 FRAMING = {b"content-length", b"transfer-encoding"}  # present if a request has a body
-MAX_STATUS = 599
+MAX_STATUS = 599  # of RFC 9110; h11 accepts up to 999
+# Responses without a body. The ASGI server expects as many bytes as Content-Length says.
 BODILESS = (204, 304)
 UNBUFFERED = (b"x-accel-buffering", b"no")  # keeps proxies from buffering server-sent events
 
@@ -37,7 +38,7 @@ class ProxyConfig:
     """Configuration and connection pool of the proxy."""
 
     connections: ConnectionPool = field(default_factory=ConnectionPool)
-    is_shutting_down: Callable[[], bool] = lambda: False
+    is_shutting_down: Callable[[], bool] = lambda: False  # set by create_application
     response_timeout_seconds: float = RESPONSE_TIMEOUT_SECONDS
     renewal_interval_seconds: float = RENEWAL_INTERVAL_SECONDS
 
@@ -77,9 +78,11 @@ def make_request(scope: Scope, target: Target, endpoint: Endpoint) -> h11.Reques
     if scope["method"] in NOT_PROXIED:
         raise Problem(405, "method", f"method {scope['method']} is not allowed here", "use another method")
     headers = make_request_headers(scope, target, endpoint)
+    # Transfer-Encoding overrides Content-Length (RFC 9112, section 6.3).
     if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
         headers.append((b"transfer-encoding", b"chunked"))
     else:
+        # Two different lengths result in two headers, which h11 rejects.
         lengths = {value for name, value in scope["headers"] if name == b"content-length"}
         headers += [(b"content-length", length) for length in lengths]
     return write_request(scope["method"], headers, target, endpoint)
@@ -158,10 +161,13 @@ class _HttpExchange:
         self._set_timeout(math.inf)  # the client may take its time to send the rest
 
     def _set_timeout(self, seconds: float) -> None:
+        # Without effect once the response has started: a stream may be silent for any time.
         self.waiting.deadline = anyio.current_time() + seconds
 
     async def _wait_for_disconnect(self, tasks: TaskGroup) -> None:
         """Cancel when the client disconnects, or when the server shuts down during a response."""
+        # A stream may never end, so a shutdown interrupts it; a request without a response may still finish.
+        # The flag is polled, because receive() does not return on shutdown.
         while not (self.has_response and self.proxy_config.is_shutting_down()):
             with anyio.move_on_after(SHUTDOWN_CHECK_SECONDS):
                 if (await self.receive())["type"] == "http.disconnect":
@@ -179,6 +185,7 @@ class _HttpExchange:
         headers = read_response_headers(head, target, endpoint)
         prefix_remover = find_prefix_remover(headers, endpoint)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # which overrides Content-Length
+        # If prefixes are removed, the body is shorter than announced.
         if prefix_remover is not None or chunked or head.status_code in BODILESS:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         self.has_response = True

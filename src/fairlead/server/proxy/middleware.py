@@ -60,6 +60,7 @@ class Proxy:
             nonlocal responded
             if message["type"] in RESPONSE_STARTS:
                 responded, entry.status = True, message.get("status", 101)
+                # Without the security headers of the server: a run sets the policies of its own pages.
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
@@ -82,6 +83,7 @@ class Proxy:
         call = Call(address=client_address(scope), request_id=scope["request_id"])
         if target.is_own_host and f"{scope['path']}/".startswith(browser_sign_in.RESERVED_PATH):
             return await self._sign_in(call, target, scope)
+        # A function, because the check is repeated during long requests.
         authorize: Any = partial(self._run_in_thread, self.services.serving.authorize)
         if target.is_own_host:
             browser_sign_in.reject_cross_site(scope, target, self.hosts)

@@ -94,6 +94,7 @@ async def connect(endpoint: Endpoint) -> Stream:
         return TlsStream(*await connection)
     if endpoint.socket is not None:
         return SocketStream(await _connect_socket(socket.AF_UNIX, endpoint.socket))
+    # A name can have several addresses, for example for IPv6 and IPv4. The error of the last one is raised.
     addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for family, _, _, _, address in addresses[:-1]:
         with contextlib.suppress(OSError):
@@ -106,11 +107,12 @@ async def _connect_socket(family: int, address: object) -> socket.socket:
     try:
         connected.setblocking(False)
         if family != socket.AF_UNIX:
+            # Without it, small WebSocket messages wait until previous ones are acknowledged.
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # Without keepalive, an idle connection to a machine that disappeared would stay open forever.
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         await asyncio.get_running_loop().sock_connect(connected, address)  # type: ignore[arg-type]
-    except BaseException:
+    except BaseException:  # also if the task is canceled
         connected.close()
         raise
     return connected

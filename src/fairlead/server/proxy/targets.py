@@ -10,7 +10,7 @@ from fairlead.server.problem_details import Problem
 from fairlead.services.serving import RUN_ID, ServedHosts
 
 SERVED = b"/served/"
-PRINTABLE = bytes(range(0x21, 0x7F))
+PRINTABLE = bytes(range(0x21, 0x7F))  # other bytes are percent-encoded, because h11 rejects them
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ def find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
     """The run that a request is for, or None if it is for the server itself."""
     host_headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+    # The host has precedence: on the host of a run, all paths belong to the run, including /served.
     for host in host_headers:
         if (run_id := hosts.find_run(host)) is not None:
             return Target(run_id, path, query, host)
@@ -50,6 +51,7 @@ def format_target(target: Target, base_path: str) -> bytes:
 
     Rejects dot segments: a proxy before the API server of a cluster could resolve them and leave the base path.
     """
+    # Percent-encoded dots and backslashes count, too, because some servers decode them first.
     parts = re.split(rb"[/\\]", unquote_to_bytes(target.path))
     if b".." in parts or b"." in parts:
         message = "the URL path contains . or .."

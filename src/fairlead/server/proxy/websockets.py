@@ -27,11 +27,12 @@ from fairlead.server.proxy.http import (
 )
 from fairlead.server.proxy.targets import Target
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # ASGI has no fragments, so a whole message is in memory
 # Close codes of RFC 6455.
 NORMAL_CLOSURE, POLICY_VIOLATION, MESSAGE_TOO_BIG, INTERNAL_ERROR = 1000, 1008, 1009, 1011
 # Reserved codes, which report that a close frame is missing and cannot be sent themselves.
 RESERVED_CODES = {1005: NORMAL_CLOSURE, 1006: INTERNAL_ERROR, 1015: INTERNAL_ERROR}
+# The ASGI server writes these headers for its own handshake with the client.
 HANDSHAKE_HEADERS = (b"sec-websocket-accept", b"sec-websocket-protocol", b"sec-websocket-extensions", b"content-length")
 
 
@@ -51,10 +52,12 @@ async def proxy_websocket(
     """
     await receive()  # the websocket.connect message
     key = base64.b64encode(secrets.token_bytes(16))
+    # No extensions, so the run does not compress messages. This server and the client can do so independently.
     upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
     protocols = [(b"sec-websocket-protocol", ", ".join(scope["subprotocols"]).encode("latin-1"))]
     headers = [*make_request_headers(scope, target, endpoint), *upgrade, (b"sec-websocket-key", key)]
     request = write_request("GET", headers + (protocols if scope["subprotocols"] else []), target, endpoint)
+    # A new connection: the handshake is not retried if an idle one was just closed.
     async with proxy_config.connections.to(target.run_id, endpoint, fresh=True) as connection:
         head: h11.Response | h11.InformationalResponse | None = None
         try:
@@ -92,6 +95,7 @@ class _WebSocketSession:
 
     def __init__(self, connection: RunConnection, access: AccessRenewal, receive: Receive, send: Send) -> None:
         self.connection, self.access, self.receive, self.send = connection, access, receive, send
+        # Trailing data: frames that arrived together with the response.
         self.frames = Frames(ConnectionType.CLIENT, trailing_data=connection.http.trailing_data[0])
         self.fragments = bytearray()
         self.is_closed = False  # on the side of the client
