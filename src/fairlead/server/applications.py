@@ -59,7 +59,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     files.router,
     sessions.router,
     health.make_routes(API),
-    health.make_routes("", described=False),
+    health.make_routes("", described=False),  # where probes and Prometheus expect them
 )
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -86,8 +86,8 @@ def create_application(
     """Create the application that serves `services` over HTTP.
 
     `background` runs while the application does. `reads_are_local`: the database is on this machine, so quick reads run
-    on the event loop. `page` is the folder of the web UI. An event stream lasts `stream_seconds`. Runs that serve HTTP
-    get a host of their own below `served_host`.
+    on the event loop. `page` is the folder of the web UI. An event stream lasts `stream_seconds`. Each run that serves
+    HTTP gets its own host below `served_host`.
     """
 
     metrics, proxy_config = Metrics(), proxy_config or ProxyConfig()
@@ -103,6 +103,7 @@ def create_application(
         title="Fairlead",
         version=fairlead.__version__,
         openapi_url=f"{API}/openapi.json",
+        # The pages of FastAPI load scripts from other hosts, which the Content-Security-Policy forbids.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -122,7 +123,9 @@ def create_application(
     app.openapi = lambda: openapi.build_openapi(app, app.state.routes)  # type: ignore[method-assign]
     problem_details.install(app)
     app.add_middleware(Middleware, metrics=metrics, make_id=make_id)
+    # Looked up at each call, because app.py replaces the function when the server starts.
     proxy_config.is_shutting_down = lambda: bool(app.state.is_shutting_down())
+    # Added last, so it handles requests first: those for runs have neither the size limits nor the headers of the API.
     app.add_middleware(
         Proxy, services=services, hosts=hosts, proxy_config=proxy_config, metrics=metrics, make_id=make_id
     )

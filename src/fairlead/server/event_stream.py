@@ -13,7 +13,7 @@ from fairlead.services.run_feed import RunChanges
 
 POLL_SECONDS = 2.0  # changes made by other servers are found by polling
 GATHER_SECONDS = 0.1  # changes within this time are sent together
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 15.0  # many proxies close connections that are idle for 30 to 60 seconds
 SHUTDOWN_CHECK_SECONDS = 0.5  # a server that shuts down waits for its streams to end
 
 
@@ -24,6 +24,7 @@ async def stream_run_changes(
     run_events: RunEvents = context.request.app.state.run_events
     feed, sent = context.services.run_feed, _SentEvents()
     with run_events.subscribe() as subscription:
+        # Only now: changes before the subscription are in the lists that the client reads after this event.
         yield write_event("ready", {})
         until, polled_at, changed_since, sent_at = (
             time.monotonic() + seconds,
@@ -36,6 +37,7 @@ async def stream_run_changes(
             await asyncio.sleep(GATHER_SECONDS)
             events: list[bytes] = []
             try:
+                # Read with the current permissions of the caller, so that a revoked role or session ends the stream.
                 if run_ids := subscription.take():
                     events += sent.add_runs(await context.run_in_thread(feed.load_runs, scope, run_ids))
                 if time.monotonic() - polled_at >= POLL_SECONDS:
@@ -56,6 +58,7 @@ class _SentEvents:
     """Remembers the events of a stream, so that none is sent twice."""
 
     def __init__(self) -> None:
+        # A change by this server is found twice: by its notification, and by the next poll.
         self._revisions: dict[str, int] = {}
         self._deleted: set[str] = set()
 
@@ -72,6 +75,7 @@ class _SentEvents:
         events = self.add_runs(changes.runs)
         # Runs that this poll did not return are not returned by later polls either: forget them.
         self._revisions = {run.id: self._revisions[run.id] for run in changes.runs}
+        # Polls overlap by a few seconds, so several of them return the same deletion.
         deleted = [run_id for run_id in changes.gone if run_id not in self._deleted]
         self._deleted = set(changes.gone)
         return [*events, *(write_event("gone", {"id": run_id}) for run_id in deleted)]

@@ -14,6 +14,7 @@ from fairlead.model.plans import Violation
 from fairlead.services.pages import ListQuery
 
 MAX_VALUE_LENGTH = 1000
+# Each filter becomes a condition of an SQL statement, and databases limit the number of these.
 MAX_PARAMETERS = 50
 RESERVED = ("search", "sort", "cursor", "limit", "total")
 HELP = {
@@ -37,6 +38,7 @@ class ListParams:
         parameters = request.query_params.multi_items()
         options = {name: value for name, value in parameters if name in RESERVED}
         filters = tuple((name, value) for name, value in parameters if name in self.columns)
+        # Parsed only to report all violations together. The service parses the filters again.
         violations = [*_check(parameters, options), *_find_violations(parse_conditions, self.columns, filters)]
         if "sort" in options:
             violations += _find_violations(parse_sort, self.columns, options["sort"])
@@ -111,6 +113,7 @@ def _check(parameters: list[tuple[str, str]], options: dict[str, str]) -> Iterat
         message = f"has {len(parameters)} parameters, at most {MAX_PARAMETERS} are allowed"
         yield Violation("", "too_long", message, "use fewer parameters")
         return
+    # Quadratic, so only for a limited number of parameters.
     names = [name for name, _ in parameters if name in RESERVED]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Violation(name, "duplicate", "is given twice", "remove one of them")

@@ -17,12 +17,14 @@ from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
 from fairlead.services.run_uploads import MAX_FILE_BYTES, USE_VOLUME_HINT
 
+# Most bodies are read into memory, so only routes that need more have a larger limit.
 MAX_BODY_BYTES = 1024 * 1024
 MAX_DOCUMENTS_BYTES = 8 * 1024 * 1024
 MAX_CODE_BYTES = 16 * 1024 * 1024
 MAX_URL_LENGTH = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
-UPLOADS = re.compile(rf"{API}/runs/[^/]+/uploads/.+", re.DOTALL)
+UPLOADS = re.compile(rf"{API}/runs/[^/]+/uploads/.+", re.DOTALL)  # file names may contain line breaks
+# Other methods share one label: clients could create any number of time series otherwise.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # Added to every response that does not set them itself.
@@ -46,7 +48,7 @@ class AccessLog:
     path: str
     address: str
     route: str = "none"
-    status: int = 500
+    status: int = 500  # if no response was sent
     run_id: str | None = None  # of a request that was proxied to a run
 
 
@@ -54,6 +56,7 @@ class Metrics:
     """Request metrics for Prometheus. Labels are routes, never names chosen by users."""
 
     def __init__(self) -> None:
+        # The global registry would reject a second application in the same process, as in tests.
         self.registry = CollectorRegistry()
         labels = ["method", "route", "status"]
         self.requests = Counter("fairlead_requests", "Completed requests", labels, registry=self.registry)
@@ -61,6 +64,7 @@ class Metrics:
             "fairlead_request_seconds", "Duration of requests", ["method", "route"], registry=self.registry
         )
         self.in_flight_gauge = Gauge("fairlead_requests_in_progress", "Requests in flight", registry=self.registry)
+        # Counted twice, because the gauge has no public method to read its value.
         self.in_flight = 0
         self.last_at = time.monotonic()
 
@@ -136,6 +140,7 @@ class Middleware:
                     return
                 await self._forward(scope, receive, send_with_headers)
             finally:
+                # The router adds the matching route to the scope, also if the handler fails.
                 entry.route = getattr(scope.get("route"), "path", "none")
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,6 +150,7 @@ class Middleware:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
+            # The Content-Length was checked before, but a chunked body has none.
             if received > limit:
                 raise BodyTooLarge
             return message
@@ -193,9 +199,11 @@ def _reject_early(scope: Scope) -> Response | None:
     if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > MAX_URL_LENGTH:
         detail = f"the URL has more than {MAX_URL_LENGTH} characters"
         return render(400, "address", detail, scope["request_id"], hint="shorten it")
+    # PostgreSQL cannot store NUL in text, and fails if a query contains it.
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         return render(400, "address", "the URL contains a NUL character", scope["request_id"], hint="remove it")
     length = headers.get(b"content-length", b"0")
+    # int() raises an error for thousands of digits.
     if length.isdigit() and (len(length) > 18 or int(length) > _body_limit(scope)):
         return _too_large(scope, _body_limit(scope))
     return None
@@ -213,5 +221,6 @@ def _too_large(scope: Scope, limit: int) -> Response:
     detail = f"the body has more than {limit:,} bytes"
     hint = USE_VOLUME_HINT if UPLOADS.fullmatch(scope["path"]) else "send less data in the request"
     response = render(413, "too_large", detail, scope["request_id"], hint=hint)
+    # The rest of the body is unread, so the connection cannot be reused.
     response.headers["Connection"] = "close"
     return response

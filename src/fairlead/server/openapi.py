@@ -15,6 +15,7 @@ from fairlead.server.request_bodies import BytesBody, JsonBody
 from fairlead.server.routing import BYTES, dependants_of
 from fairlead.server.schemas import COMPONENTS, REFERENCE, add_json_fields, refer
 
+# Names of routes, or their prefixes. These change an existing object although they use POST, so they accept If-Match.
 CONDITIONAL = ("archive_", "restore_", "stop_")
 REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # safe to repeat, so they need no key
 PUBLIC = ("list_sign_in_methods",)  # called before the client has a token
@@ -67,6 +68,7 @@ def build_openapi(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
             routes=app.routes,
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        # FastAPI describes its own validation errors, which problem_details.py replaces.
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         add_json_fields(schemas)
@@ -118,6 +120,7 @@ def _body_schemas(routes: list[APIRoute]) -> dict[str, Any]:
             complete_schema = schemas[body.model.__name__]
             partial_schema = {key: value for key, value in complete_schema.items() if key != "required"}
             schemas[_schema_name(body)] = {**partial_schema, "title": _schema_name(body)}
+    # Models that are only used for partial bodies do not need a complete schema.
     names = {_schema_name(body) for body in bodies}
     for body in bodies:
         if body.model.__name__ not in names:

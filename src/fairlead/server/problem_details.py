@@ -27,6 +27,7 @@ from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
 
+# Limits the size of the response: a small body can contain thousands of mistakes.
 MAX_VIOLATIONS = 100
 PROBLEM = "application/problem+json"
 STATUSES: Mapping[type[FairleadError], int] = {
@@ -60,7 +61,7 @@ TITLES = {
 
 
 class Problem(FairleadError):
-    """An HTTP error of the server itself, with a status and a code of its own."""
+    """An HTTP error of the server itself, with its own status and code."""
 
     def __init__(self, status: int, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -69,6 +70,7 @@ class Problem(FairleadError):
 
 def install(app: FastAPI) -> None:
     """Install the exception handlers of an application."""
+    # Not for Exception, which Starlette raises again after its handler. The middleware handles unexpected errors.
     app.add_exception_handler(FairleadError, _handle_known)
     app.add_exception_handler(HTTPException, _handle_http)
     app.add_exception_handler(RequestValidationError, _handle_invalid)
@@ -139,7 +141,7 @@ async def _handle_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     violations = [
         Violation(
-            ".".join(map(str, error_item["loc"][1:])),
+            ".".join(map(str, error_item["loc"][1:])),  # without `query` or `path` at the beginning
             "required" if error_item["type"] == "missing" else "type",
             f"{error_item['msg'][:1].lower()}{error_item['msg'][1:]}, found {short_repr(error_item.get('input'))}",
             _suggest(error_item),
@@ -166,6 +168,7 @@ def _suggest(error_item: Mapping[str, Any]) -> str:
 def render_unknown(request_id: str, path: str, error: Exception) -> Response:
     """The response for an unexpected exception, which is logged with its traceback."""
     log.error("request failed", request_id=request_id, path=path[:500], exc_info=error)
+    # The text of the exception may contain secrets, so only the log contains it.
     detail = "internal error: see the log of the server for this request id"
     return render(500, "internal", detail, request_id)
 

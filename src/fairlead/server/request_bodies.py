@@ -15,10 +15,12 @@ from fairlead.model.plans import Violation
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.server.problem_details import Problem
 
+# Code that walks a body recursively stays far below the recursion limit of Python.
 MAX_DEPTH = 100
 MAX_ENTRIES = 10_000
-MAX_DIGITS = 1000
-SPOOL_BYTES = 1024 * 1024
+MAX_DIGITS = 1000  # int() needs quadratic time, and rejects more than 4300 digits with an unclear message
+SPOOL_BYTES = 1024 * 1024  # larger bodies are written to disk
+# UTF-8 cannot encode surrogates, so only escapes can contain them. Bodies without any skip the check of all strings.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -39,13 +41,14 @@ class JsonBody:
                     f"the body must be a JSON object, found {short_repr(data)}",
                     "send the fields to change",
                 )
-            return data
+            return data  # validated after it is merged into the stored object
         try:
             return self.model.model_validate(data)
         except ValidationError as error:
             if issubclass(self.model, SensitiveModel):
                 hint = f"send {json.dumps(self.model.EXAMPLE)}"
                 violation = Violation("", "body", "invalid body; it may contain a secret, so it is not shown", hint)
+                # The cause contains the values of the body, so it is dropped.
                 raise RequestRejected([violation]) from None
             raise RequestRejected(violations_of(error, self.model)) from error
 
@@ -101,6 +104,7 @@ def parse_json(text: bytes, content_type: str | None) -> Any:
         raise Problem(400, "json", f"the body is not valid UTF-8: {error.reason}", "send UTF-8") from None
     except ValueError as error:
         raise Problem(400, "json", f"the body is not valid JSON: {error}", "send a JSON object") from None
+    # A shorter text can be neither too deep nor too wide.
     if len(text) > MAX_DEPTH:
         _check_shape(data)
     if b"\\u0000" in text or _SURROGATE.search(text):
@@ -109,6 +113,7 @@ def parse_json(text: bytes, content_type: str | None) -> Any:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Parsers disagree about which of two values with the same key applies, so duplicates are rejected.
     result = dict(pairs)
     if len(result) != len(pairs):
         names: set[str] = set()

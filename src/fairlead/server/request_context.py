@@ -41,13 +41,13 @@ from fairlead.services.unit_of_work import UnitOfWorkFactory
 from fairlead.services.volumes import Volumes
 
 # More threads are slower, because they compete for the interpreter lock. Requests that wait for other servers have
-# threads of their own, so that a slow server does not block all other requests.
+# separate threads, so that a slow server does not block all other requests.
 THREADS = 4
 OIDC_THREADS = 4  # for requests that wait for an identity provider
 CLUSTER_THREADS = 4  # for requests that wait for a cluster, up to a minute
 COOKIE = "fairlead_session"
 MAX_KEY_LENGTH = 255
-ETAG_ID_LENGTH = 8
+ETAG_ID_LENGTH = 8  # characters of the id in an ETag
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -106,6 +106,7 @@ class RequestContext:
 
         def run() -> tuple[bytes, Any]:
             result = use_case(self.call, *args, **options)
+            # Encoded in the thread, too: a long list would block the event loop.
             return (b"" if result is None else msgspec.json.encode(result)), result
 
         on_event_loop = quick and self.request.app.state.reads_are_local
@@ -147,8 +148,10 @@ async def authenticated(request: Request) -> RequestContext:
     """Dependency: the context of an authenticated request. Rejects other requests before reading their body."""
     context = await unauthenticated(request)
     units = context.services.units
+    # A cached token needs no thread here. The use case authenticates the caller again in its transaction.
     if not units.is_recently_authenticated(context.call):
         await context.run_in_thread(units.authenticate)
+    # The fingerprint needs the body, so it is computed after authentication, and only for requests with a key.
     if context.call.key is None:
         return context
     return replace(context, call=replace(context.call, fingerprint=await _fingerprint(request)))
@@ -195,6 +198,7 @@ OidcContext = Annotated[RequestContext, Depends(unauthenticated_oidc)]
 
 
 def _read_bearer(request: Request) -> str | None:
+    # The header has precedence and needs no CSRF protection: browsers do not add tokens by themselves.
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, token = header.partition(" ")
@@ -217,6 +221,7 @@ def _reject_cross_site(request: Request) -> None:
     # CSRF protection: browsers send the cookie with requests of other sites, too.
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
+    # The host of the request, and the public URL, which differs if a proxy terminates TLS.
     own = (f"{request.url.scheme}://{request.headers.get('host', '')}", request.app.state.url)
     if site not in (None, "same-origin", "none") or (site or origin) is None or origin not in (None, *own):
         message = "cross-site request: the session cookie is not accepted from other sites"
@@ -229,6 +234,7 @@ def _read_if_match(header: str | None) -> tuple[int | None, str | None, bool]:
         return None, None, False
     if header.strip() == "*":
         return None, None, True
+    # Proxies that compress responses make ETags weak (W/). Nine digits fit into an integer column.
     match = re.fullmatch(r'(?:W/)?"([0-9]{1,9})(?:-([0-9a-z]{1,12}))?"|([0-9]{1,9})', header.strip(), re.ASCII)
     if match is None:
         raise Problem(

@@ -13,6 +13,7 @@ from fairlead.server.problem_details import PROBLEM, TITLES
 
 API = "/api/v1"
 BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
+# Errors that the OpenAPI document lists for each route that reads or writes.
 READING = (400, 401, 403, 404, 422, 503)
 WRITING = (400, 401, 403, 404, 409, 412, 413, 415, 422, 428, 503)
 
@@ -31,6 +32,7 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
+        # Names of parameters that ListParams reads from the query itself, and then those that FastAPI reads.
         known = {name for dependant in dependants_of(self.dependant) for name in getattr(dependant.call, "names", ())}
         known |= {field.alias for dependant in dependants_of(self.dependant) for field in dependant.query_params}
 
@@ -50,6 +52,7 @@ def dependants_of(dependant: Dependant) -> Iterator[Dependant]:
 
 
 def make_router(tag: str, prefix: str = API) -> APIRouter:
+    # The name of a route is its operation ID. The IDs of FastAPI would also contain path and method.
     return APIRouter(
         route_class=StrictRoute, tags=[tag], prefix=prefix, generate_unique_id_function=lambda route: route.name
     )
@@ -72,6 +75,7 @@ def responses(
     success: dict[str, Any] = {"description": description}
     if model is not None:
         success["model"] = model
+    # Routes return encoded JSON, so FastAPI only documents the model.
     return {"status_code": status, "response_model": None, "responses": {status: success, **problems}}
 
 

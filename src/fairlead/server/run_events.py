@@ -32,6 +32,7 @@ class RunEvents:
 
     def publish(self, run_id: str) -> None:
         """Notify the subscribers of a run and those of all runs."""
+        # Most changes have no subscribers: then the event loop is not interrupted.
         if not self._subscriptions.keys().isdisjoint((run_id, None)) and self._loop and not self._loop.is_closed():
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile, so there are no subscribers
                 self._loop.call_soon_threadsafe(self._notify, run_id)
@@ -61,4 +62,5 @@ async def wait_for_change(subscription: asyncio.Event, seconds: float) -> None:
     """Wait until the event is set, at most for `seconds`, and clear it."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(subscription.wait(), seconds)
+    # The caller reads after this, so a change during the read ends the next wait at once.
     subscription.clear()

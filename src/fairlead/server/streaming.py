@@ -13,7 +13,7 @@ from fairlead.model.observations import LogEntry, LogPage
 from fairlead.server.request_context import RequestContext
 from fairlead.services.calls import Call
 
-PAGE_BYTES = 256 * 1024
+PAGE_BYTES = 256 * 1024  # of a log in memory per reader
 POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 15.0
 
@@ -52,6 +52,7 @@ async def follow(
             silent = 0.0
             yield b": heartbeat\n\n"  # keeps proxies from closing an idle connection
         if not page.entries:
+            # Other processes write the log and do not notify the server, so it is polled.
             await asyncio.sleep(POLL_SECONDS)
 
 

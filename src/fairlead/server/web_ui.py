@@ -27,7 +27,8 @@ MEDIA_TYPES = {
     ".woff2": "font/woff2",
 }
 UNKNOWN_MEDIA_TYPE = "application/octet-stream"
-NONCE = b"__NONCE__"
+NONCE = b"__NONCE__"  # replaced in index.html for each response
+# Scripts come from files only. Mantine adds style elements at runtime, which need the nonce.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -57,8 +58,10 @@ class StaticFile:
     def respond(self, request: Request) -> Response:
         """The file, compressed if the client accepts it; 304 if the client has it."""
         compressed = self.compressed if accepts(request.headers.get("accept-encoding", ""), "gzip", "*") else None
+        # Each encoding has its own ETag, because the bytes differ (RFC 9110, section 8.8.3.3).
         tag = f'"{self.digest}{"-gzip" if compressed else ""}"'
         headers = {"ETag": tag, "Cache-Control": CACHE_FOREVER if self.path.startswith("assets/") else REVALIDATE}
+        # Also for an uncompressed response: caches must store both.
         if self.compressed is not None:
             headers["Vary"] = "Accept-Encoding"
         if etag_matches(request.headers.get("if-none-match", ""), tag):
@@ -74,6 +77,7 @@ class WebUi:
 
     def __init__(self, folder: Path | None) -> None:
         self.files = {} if folder is None else load_files(folder)
+        # Not served as a file, because it needs a nonce.
         index = self.files.pop("index.html", None)
         self.parts = None if index is None else index.content.split(NONCE)
 
@@ -96,6 +100,7 @@ class WebUi:
         """A path without a route: a file, or the page for its client-side routes."""
         path = request.scope["path"].removeprefix("/")
         first = path.partition("/")[0]
+        # The first segment is empty in //host/path, which links of the page would resolve to another host.
         if request.method == "GET" and first and first not in RESERVED:
             if path in self.files:
                 return await self.serve_file(request)
@@ -116,6 +121,7 @@ def install(app: FastAPI, folder: Path | None) -> None:
 
 def load_files(folder: Path) -> dict[str, StaticFile]:
     """The files of a folder by relative path; empty if the folder does not exist."""
+    # Requests only look up keys of this dictionary, so no path can leave the folder.
     contents = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     return {
         path: StaticFile(path, content, contents.get(f"{path}.gz"), hashlib.sha256(content).hexdigest()[:32])
