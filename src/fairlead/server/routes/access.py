@@ -25,6 +25,7 @@ from fairlead.services.tokens import CurrentUser, TokenView
 router = make_router("access")
 RoleListParams = Annotated[ListQuery, Depends(ListParams(GrantRecord))]
 TokenListParams = Annotated[ListQuery, Depends(ListParams(TokenRecord))]
+# An export contains all entries, oldest first: it has filters, but no sort order, cursor or limit.
 AuditExportParams = Annotated[ListQuery, Depends(ListParams(AuditRecord, names=("search",)))]
 AuditListParams = Annotated[ListQuery, Depends(ListParams(AuditRecord))]
 GrantBody = Annotated[Grant, Depends(JsonBody(Grant))]

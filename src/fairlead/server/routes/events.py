@@ -34,9 +34,8 @@ async def watch(context: Context, project: str | None = None) -> Response:
     again. The stream ends after five minutes; reconnect then.
     """
     scope = None if project is None else f"project/{project}"
-    start = await context.run_in_thread(
-        context.services.run_feed.begin, scope
-    )  # errors must be found before the stream starts
+    # Errors must be found before the stream starts.
+    start = await context.run_in_thread(context.services.run_feed.begin, scope)
     # A HEAD request must not wait for events.
     seconds: float = 0.0 if is_head(context.request) else context.request.app.state.stream_seconds
     return send_events(event_stream.stream_run_changes(context, scope, start, seconds))

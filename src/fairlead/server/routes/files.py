@@ -23,8 +23,8 @@ class Documents(StrictModel):
     EXAMPLE: ClassVar[Any] = {"documents": [{"kind": "Project", "name": "forest"}], "dry_run": True}
 
     documents: tuple[dict[str, Any], ...]
-    manager: Name = "files"
-    prune: Flag = False
+    manager: Name = "files"  # the owner of the objects; other managers cannot change them without `force`
+    prune: Flag = False  # delete objects of this manager that are not in the documents
     dry_run: Flag = False
     force: Flag = False
 

@@ -29,7 +29,7 @@ class FitRequest(StrictModel):
     request: RunRequest
     add_nodes: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
     without: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
-    all_nodes: Flag = False
+    all_nodes: Flag = False  # list every node, not only the nearest ones
 
 
 FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]

@@ -24,6 +24,7 @@ router = make_router("policies")
 PATH = "/policies/{kind}/{name}"
 ScopeKind = Literal["platform", "cluster", "department", "project"]
 PolicyListParams = Annotated[ListQuery, Depends(ListParams(PolicyRecord))]
+# Partial, because _parse() validates it together with the scope in the URL.
 PolicyBody = Annotated[dict[str, Any], Depends(JsonBody(Policy, partial=True))]
 
 

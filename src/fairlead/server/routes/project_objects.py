@@ -18,6 +18,7 @@ from fairlead.services.secrets import SecretView
 
 router = make_router("projects")
 FunctionListParams = Annotated[ListQuery, Depends(ListParams(FunctionRecord))]
+# The project in the path determines the scope, so it is not a filter.
 SecretListParams = Annotated[ListQuery, Depends(ListParams(SecretRecord, hidden=("scope",)))]
 VolumeListParams = Annotated[ListQuery, Depends(ListParams(VolumeRecord, hidden=("scope",)))]
 FunctionBody = Annotated[FunctionDefinition, Depends(JsonBody(FunctionDefinition))]

@@ -21,7 +21,7 @@ from fairlead.server.run_events import RunEvents, wait_for_change
 from fairlead.services.pages import ListQuery
 
 NOT_MODIFIED = 304
-MAX_WAIT_SECONDS = 60
+MAX_WAIT_SECONDS = 60  # many proxies close requests without a response after a minute
 POLL_SECONDS = 2.0  # changes made by other servers are found by polling
 
 router = make_router("runs")
@@ -51,7 +51,7 @@ class PlanView:
     violations: list[dict[str, Any]]
     manifests: list[dict[str, Any]]
     fit: dict[str, Any]
-    token: str | None = None
+    token: str | None = None  # only of a preview without violations
 
 
 @router.post("/projects/{project}/runs/preview", name="preview_run", **responses(PlanView, writing=True))
