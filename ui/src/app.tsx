@@ -14,6 +14,7 @@ import { theme } from "./theme";
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
+      // Returning to a page within this time does not load its data again.
       staleTime: 5_000,
       // An error response would be the same again. Only retry if the server did not respond.
       retry: (count, error) => !isProblem(error) && count < 2,

@@ -29,6 +29,7 @@ const Secrets = lazy(() => import("./features/secrets/Secrets"));
 const Audit = lazy(() => import("./features/audit/Audit"));
 
 export function Pages() {
+  // The key of the error boundary, so that an error on one page does not hide the others.
   const [path] = useLocation();
   return (
     <Shell>

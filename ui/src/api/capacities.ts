@@ -14,6 +14,7 @@ export interface TotalOffer extends Offer {
 
 const CAPACITY = "/api/v1/capacity";
 const NODES = "/api/v1/nodes";
+// The capacity page is watched live. Elsewhere the numbers are only a hint, so they are requested less often.
 const OFFERS_EVERY_MS = 30_000;
 const WATCHED_EVERY_MS = 5_000;
 /** A response with more nodes has several megabytes, so it is requested less often. */
@@ -72,6 +73,7 @@ export function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
 function add(before: TotalOffer, offer: Offer, clusters: TotalOffer["clusters"]): TotalOffer {
   const known = [before.fits_now, offer.fits_now].filter((count) => count !== null);
   const fits_now = known.length > 0 ? known.reduce((sum, count) => sum + count, 0) : null;
+  // A reason is only needed if the compute resource fits nowhere.
   const message = fits_now ? "" : before.message || offer.message;
   return { ...before, fits_now, more: before.more || offer.more, message, clusters };
 }

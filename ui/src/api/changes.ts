@@ -24,6 +24,7 @@ export function useChange<Input, Output>(
     onSuccess: (output) => {
       onSaved?.(output, queries);
       return Promise.all([
+        // Separately from the other queries, because long lists refetch only their first page.
         refetchRunLists(queries),
         queries.invalidateQueries({
           predicate: ({ queryKey }) => String(queryKey[0]).startsWith("/api/v1/") && !isRunList(queryKey),

@@ -8,6 +8,7 @@ import { markExpired } from "./sessions";
 
 export type Schemas = components["schemas"];
 
+// A request over a lost connection would otherwise wait for minutes.
 const TIMEOUT_MS = 20_000;
 
 export const client = createClient<paths>({
@@ -40,6 +41,7 @@ export async function unwrap<T>(response: Promise<{ data?: T }>): Promise<T> {
 
 /** The header that makes a change fail if the record was changed after it was read. */
 export function ifMatch(record: { revision: number; id?: string }): { "If-Match": string } {
+  // As in the ETags of the server: the end of the id differs if the object was deleted and created again.
   const suffix = record.id ? `-${record.id.slice(-8)}` : "";
   return { "If-Match": `"${record.revision}${suffix}"` };
 }

@@ -12,11 +12,13 @@ export function markConnected(): void {
 
 export function markDisconnected(): void {
   connected.set(false);
+  // Many requests can fail at once, but one timer is enough.
   if (timer === undefined) timer = setTimeout(checkHealth, INTERVAL_MS);
 }
 
 async function checkHealth(): Promise<void> {
   try {
+    // Any response means that the server is reachable, whatever its status.
     await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(5000) });
     timer = undefined;
     markConnected();

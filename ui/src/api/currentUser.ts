@@ -22,6 +22,7 @@ export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => bool
   const scopes = useScopes();
   return (role, scope) => {
     if (!me.data) return false;
+    // With the platform, because its roles apply even before the scopes are loaded.
     const path = [scope, ...ancestorsOf(scopes.data ?? [], scope), "platform"];
     return me.data.roles.some(
       (grant) => path.includes(grant.scope ?? "") && (grant.role === role || grant.role === "admin"),

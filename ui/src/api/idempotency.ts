@@ -24,6 +24,7 @@ export function forgetKey(request: Request): void {
 /** Identifies a request by URL and checksum, because its body may contain a secret. */
 async function computeFingerprint(request: Request): Promise<string> {
   const body = await request.clone().arrayBuffer();
+  // A weak checksum is enough: the server rejects a key that was used with another body.
   let sum = 0;
   for (const byte of new Uint8Array(body)) sum = (Math.imul(sum, 31) + byte) | 0;
   return `${request.url} ${body.byteLength} ${sum}`;

@@ -4,6 +4,7 @@ import { client, unwrap } from "./client";
 import type { paths } from "./schema";
 
 const PAGE_SIZE = "200";
+// The largest page that the server allows.
 const ALL_SIZE = "500";
 const REFETCH_MS = 30_000;
 /** Longer lists are not refetched because that takes seconds. Their rows change with server-sent events only. */
@@ -56,6 +57,7 @@ export function useList<P extends ListPath>(
     queryFn: ({ pageParam }) => {
       const page = firstPage(query);
       if (pageParam) {
+        // Counting takes time, and the first page already has the number.
         page.delete("total");
         page.set("cursor", pageParam);
       }
@@ -63,6 +65,7 @@ export function useList<P extends ListPath>(
     },
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor,
+    // Keeps the old rows visible while those of a new filter are loading.
     placeholderData: keepPreviousData,
     refetchInterval: ({ state }) =>
       state.data && state.data.pages.length > MAX_REFETCHED_PAGES ? false : REFETCH_MS,
@@ -77,6 +80,7 @@ export function useList<P extends ListPath>(
     isStale: result.isPlaceholderData,
     hasMore: result.hasNextPage,
     loadMore: () => {
+      // Two fetches at the same time could overwrite the pages of each other.
       if (result.hasNextPage && !result.isFetching) void result.fetchNextPage();
     },
     retry: () => void result.refetch(),

@@ -19,6 +19,7 @@ export class Unreachable extends Error {
 export async function readProblem(response: Response): Promise<Error> {
   const isProblem = response.headers.get("content-type")?.includes("problem+json");
   if (isProblem) return new ProblemError((await response.json()) as Problem);
+  // Other responses come from a proxy in front of the server, as HTML or text.
   return new ProblemError({
     status: response.status,
     code: "http",

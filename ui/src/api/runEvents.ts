@@ -92,6 +92,7 @@ export class Feed {
   private onRun(run: Run): void {
     const { queries } = this;
     const { data: before, fetchStatus } = queries.getQueryState<Run>([RUN, run.id]) ?? {};
+    // The response to a request may have been newer than this event.
     if (before && before.revision < run.revision) queries.setQueryData([RUN, run.id], run);
     // Refetch the other data of the run, such as its plan, usage and result. Refetch the run itself only if a request
     // is in flight that may return an older revision.

@@ -25,6 +25,7 @@ export function useRequestOf(id: string | null) {
     queryKey: [RUN, id, "request"],
     queryFn: () => unwrap(client.GET(`${RUN}/request`, { params: of(id!) })) as Promise<Request>,
     enabled: id !== null,
+    // The request of a run never changes.
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
@@ -41,6 +42,7 @@ export function usePlanOf(id: string | null) {
 /** The plan of a draft. The server stores nothing. */
 export function usePreview(project: string, request: Request | null) {
   return useQuery({
+    // Without an API path, so that saving other data does not refetch it.
     queryKey: ["preview", project, JSON.stringify(request)],
     queryFn: () =>
       unwrap(

@@ -35,6 +35,7 @@ export function ConflictDialog<Item extends Stored | null>({
   ...choices
 }: Props<Item>) {
   const { data: theirs, error } = useQuery({
+    // Never from the cache: an older version would hide the changes of others.
     queryKey: ["conflict", useId(), baseRevision],
     queryFn: load,
     gcTime: 0,

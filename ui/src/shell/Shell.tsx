@@ -28,6 +28,7 @@ export function Shell({ children }: { children: ReactNode }) {
   useLiveRuns();
   const [isOpen, { toggle, close }] = useDisclosure();
   const [path] = useLocation();
+  // On a narrow screen, the open navigation covers the page.
   useEffect(close, [path]);
   return (
     <AppShell

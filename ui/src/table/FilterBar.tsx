@@ -49,11 +49,13 @@ function FilterForm<Item>({ columns, onAdd }: { columns: Column<Item>[]; onAdd: 
   const column = columns.find((one) => one.key === key)!;
   const operators = OPERATORS[column.kind!];
   const operator = operators.find((one) => one.sign === sign) ?? operators[0]!;
+  // A dropdown in a portal would be outside of the popover, and a click on it would close the popover.
   const inPopover = { withinPortal: false };
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
+        // React events bubble out of portals, so a form around the table would be submitted too.
         event.stopPropagation();
         onAdd({ column: key, text: writeFilter(operator, value.trim()) });
       }}
@@ -133,6 +135,7 @@ export function FilterPills<Item>({ columns, view }: Props<Item>) {
             withRemoveButton
             size="md"
             onRemove={() => view.removeFilter(filter)}
+            // By default, Mantine hides this button from the keyboard and from screen readers.
             removeButtonProps={{
               "aria-label": `Remove filter: ${describe(columns, filter)}`,
               tabIndex: 0,

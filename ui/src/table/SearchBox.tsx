@@ -11,6 +11,7 @@ export function SearchBox({ value, onSearch }: { value: string; onSearch: (text:
   const [text, setText] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  // The search also changes with Back, Forward and the button that clears all filters.
   useEffect(() => setText(value), [value]);
   // A pending search must not change the URL of another page.
   useEffect(() => () => clearTimeout(timer.current), []);

@@ -8,6 +8,7 @@ import type { Column } from "./columns";
 import classes from "./Table.module.css";
 import type { View } from "./views";
 
+// As in Table.module.css.
 const ROW_HEIGHT = 41;
 const MINUTE_MS = 60_000;
 const SKELETONS = ["a", "b", "c", "d", "e", "f"];
@@ -47,6 +48,7 @@ export function Table<Item>({
   const visible = rows.getVirtualItems();
   const lastVisible = visible.at(-1)?.index ?? 0;
   useEffect(() => {
+    // Loads the next page before its rows become visible.
     if (list.hasMore && lastVisible >= list.items.length - 30) list.loadMore();
   }, [list, lastVisible]);
 

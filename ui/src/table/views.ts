@@ -35,6 +35,7 @@ export function useView<Item>(name: string, columns: Column<Item>[], defaultSort
   const [remembered, remember] = useLocalStorage<string[] | null>({
     key: `fairlead.columns.${name}`,
     defaultValue: null,
+    // Read before the first render, so that columns do not appear and disappear.
     getInitialValueInEffect: false,
   });
   const known = new Set(columns.map((column) => column.key));
@@ -71,6 +72,7 @@ export function useView<Item>(name: string, columns: Column<Item>[], defaultSort
         edit(next);
         return next;
       },
+      // Without an entry in the history, so that Back leaves the page.
       { replace: true },
     );
 

@@ -29,6 +29,7 @@ export function useChoices(): Choices {
           }
           return changed;
         },
+        // Without an entry in the history, so that Back leaves the page.
         { replace: true },
       ),
   };

@@ -99,6 +99,7 @@ function FunctionForm({
         size="xl"
         fields={["name", ...FIELDS[draft.sourceType]]}
         findings={mistakes}
+        // These errors have their own message or dialog.
         change={isNameTaken || isConflict || mistakes.length > 0 ? { ...saving, error: null } : saving}
         isIncomplete={project === ""}
         onClose={() => (isDirty ? setLeaving(true) : onClose())}

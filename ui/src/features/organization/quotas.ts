@@ -41,6 +41,7 @@ export interface Share {
 
 export function shareOf(used: string | number, quota: string | number): Share {
   const [amount, most] = [numberOf(used), numberOf(quota)];
+  // A quota of 0 is full, or exceeded if anything is used.
   const share = most > 0 ? amount / most : amount > 0 ? 2 : 1;
   const level = share > 1 ? "over" : share === 1 ? "full" : share >= NEARLY_FULL ? "near" : "free";
   return { share, level };

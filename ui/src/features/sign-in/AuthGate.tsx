@@ -16,6 +16,7 @@ export function AuthGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const isExpired = expired.use();
   const [wasSignedIn, setSignedIn] = useState(false);
+  // Stays true when the session expires, so that the page behind the dialog keeps its input.
   if (me.data && !wasSignedIn) setSignedIn(true);
 
   const submit = async (token: string) => {

@@ -8,6 +8,7 @@ import { useSignInMethods } from "./requests";
 export function SignInForm({ onSignIn }: { onSignIn: (token: string) => Promise<void> }) {
   const [token, setToken] = useState("");
   const methods = useSignInMethods();
+  // The token must not stay in the cache.
   const signing = useMutation({ mutationFn: onSignIn, gcTime: 0 });
   return (
     <Stack>

@@ -25,5 +25,6 @@ export async function signOut(): Promise<void> {
     // The session has already ended.
     if (!isProblem(error, "unauthenticated")) throw error;
   }
+  // Loads the page again, so that no data of the user stays in memory.
   window.location.assign("/sign-in");
 }

@@ -200,5 +200,6 @@ function readSharedMemory(shm: unknown): RequirementsDraft["shm"] {
 
 function writeSharedMemory(draft: RequirementsDraft): boolean | string | undefined {
   if (draft.shm === "") return undefined;
+  // Empty values are omitted, so a space makes the server report the missing size.
   return draft.shm === "size" ? joinAmount(draft.shmSize) || " " : draft.shm === "true";
 }

@@ -2,11 +2,13 @@
 import { parseDocument } from "yaml";
 import type { Tree } from "../../../forms/trees";
 
+// Also stops at a YAML alias that contains itself.
 const MAX_DEPTH = 50;
 
 export type Parsed = { value?: Tree; error?: string };
 
 export function parseInputs(text: string): Parsed {
+  // Plain numbers and objects would round large integers and turn keys into text before they can be checked.
   const document = parseDocument(text, { merge: true, intAsBigInt: true });
   const problem = document.errors[0] ?? document.warnings[0];
   if (problem) return { error: `invalid YAML or JSON: ${problem.message}` };

@@ -28,6 +28,7 @@ export function requestMemory(
   )?.source.name;
   const larger = merge(request, { resources: { mem: { requests: mem, limits: mem } } });
   if (!owner) return { request: larger };
+  // The compute resource would override the memory in the request.
   const other = findLarger(candidates, owner, mem);
   if (other) {
     const note = `${owner} has too little memory. Selected ${other.name}, which has at least ${showByteQuantity(mem)}.`;
@@ -49,6 +50,7 @@ function findLarger(candidates: Candidate[], owner: string, mem: string): Candid
 
 function memoryOf(item: Candidate): number {
   const { requests, limits } = resourcesOf(item).mem ?? {};
+  // Without a limit, only the requested memory is certain.
   if (limits === "unlimited") return numberOf(requests ?? 0);
   return numberOf(limits ?? requests ?? 0);
 }

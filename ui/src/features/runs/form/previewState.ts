@@ -14,6 +14,7 @@ export function usePreviewState(project: string, request: Request | null) {
   const isSettled = (request && JSON.stringify(request)) === settled;
   return {
     plan,
+    // Violations are shown at their fields.
     error: violationsOf(query.error).length > 0 ? null : query.error,
     violations: query.error ? violationsOf(query.error) : (query.data?.violations ?? []),
     isCurrent: isSettled && request !== null && !query.error && !query.isPending && !query.isPlaceholderData,

@@ -7,6 +7,7 @@ import type { Tree } from "../../../forms/trees";
 /** A snippet, or the reason why there is none. */
 export type Snippet = { text: string } | { unavailable: string };
 
+// Other names could contain the = that separates a name from its value in an option.
 const PLAIN_NAME = /^[A-Za-z_][\w.-]*$/;
 const FILE = "run.yaml";
 /** Fields of a function that the Python SDK accepts without its source code. */
@@ -45,6 +46,7 @@ export function writeCommand(project: string, request: Request): Snippet {
   const { options, rest } = splitOptions(fields);
   const words = ["fairlead", "run", "--function", name, "--project", project, ...options];
   if (Object.keys(rest).length === 0) return { text: `${joinWords(words)}\n` };
+  // The quotes around EOF keep the shell from expanding $ in the text.
   const file = `cat > ${FILE} <<'EOF'\n${stringify(rest, { lineWidth: 0 })}EOF\n`;
   return { text: `${file}${joinWords([...words, "--file", FILE])}\n` };
 }
@@ -127,6 +129,7 @@ function option(flag: string, value: unknown): string[] {
 function literal(value: unknown, indent = 0): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
+  // JSON strings and numbers are also Python literals.
   if (typeof value !== "object") return JSON.stringify(value);
   const inner = Array.isArray(value)
     ? value.map((item) => literal(item, indent + 4))

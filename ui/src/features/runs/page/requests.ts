@@ -46,6 +46,7 @@ export function useEvents(id: string) {
 /** Attempts of a run, oldest first. */
 export function useAttempts(run: Run) {
   return useQuery({
+    // Attempts change only with the state of the run, so a new state is a new query.
     queryKey: [RUN, run.id, "attempts", run.attempt, run.state],
     queryFn: () => unwrap(client.GET(`${RUN}/attempts`, { params: of(run.id) })),
     placeholderData: (before) => before,
@@ -81,6 +82,7 @@ export function useOutcome(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "result"],
     queryFn: async () => {
+      // As text, because JSON.parse would round large integers in the result.
       const response = client.GET(`${RUN}/result`, { params: of(run.id), parseAs: "text" });
       return parseExactly((await unwrap(response)) as unknown as string) as Outcome;
     },

@@ -16,6 +16,7 @@ import classes from "./Logs.module.css";
 import type { Selection } from "./selection";
 import type { DisplayOptions } from "./Toolbar";
 
+// As in Logs.module.css.
 const LINE_HEIGHT = 20;
 /** Pixels from the end that count as scrolled to the end. */
 const END_DISTANCE = 12;
@@ -64,6 +65,7 @@ export function LogView({
   useLayoutEffect(() => {
     if (isFollowing) goToEnd();
   }, [isFollowing, size]);
+  // These options change the heights of all lines.
   useEffect(() => rows.measure(), [options.isWrapped, options.hasTimes]);
   useImperativeHandle(ref, () => ({
     show: (index) => rows.scrollToIndex(index, { align: "center" }),
@@ -98,6 +100,7 @@ export function LogView({
                 return (
                   <LogLine
                     key={line.number}
+                    // Without wrapping, all lines have the same height and need not be measured.
                     ref={options.isWrapped ? rows.measureElement : undefined}
                     index={index}
                     number={line.number}

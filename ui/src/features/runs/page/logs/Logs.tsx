@@ -37,6 +37,7 @@ function Log({ run, attempt }: { run: Run; attempt: number | undefined }) {
     if (count === 0) return;
     // The first search starts at the visible lines.
     const from = current < 0 ? view.current!.firstHit(step) : current + step;
+    // The remainder of a negative number is negative in JavaScript.
     const next = ((from % count) + count) % count;
     setCurrent(next);
     setFollowing(false);

@@ -10,6 +10,7 @@ export interface Span {
 }
 
 const ESCAPE = "\u001b";
+// CSI sequences (colors are those that end with "m"), OSC sequences such as window titles, and single escapes.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
 const SEQUENCE = /\u001b(?:\[([0-9;:]*)[ -/]*([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\^_=>]?)/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above

@@ -67,6 +67,7 @@ export class Lines {
     }
     const before = line.text.length;
     const text = overwrite(line.text, piece);
+    // A carriage return has replaced the line, including the part that was cut off.
     if (text.length < before) line.cut = 0;
     line.text = text.slice(0, MAX_LINE_LENGTH);
     line.cut += text.length - line.text.length;
@@ -94,6 +95,7 @@ export class Lines {
     let dropCount = Math.max(0, this.items.length - MAX_LINES);
     let characters = this.characters;
     for (let at = 0; at < this.items.length - 1; at++) {
+      // Drops more than necessary, so that the next entries fit without dropping lines again.
       if (at >= dropCount && characters <= MAX_CHARACTERS * 0.9) break;
       characters -= this.items[at]!.text.length;
       dropCount = Math.max(dropCount, at + 1);

@@ -60,6 +60,7 @@ export function Chart({ label, measure, points, peak, bounds }: Props) {
     <div
       ref={ref}
       className={classes.chart}
+      // Screen readers announce the value of a slider when an arrow key changes it.
       role="slider"
       tabIndex={0}
       aria-label={label}

@@ -7,6 +7,7 @@ export interface Scale {
 }
 
 const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400];
+// Space for the label above the highest line.
 const HEADROOM = 1.08;
 
 /** Places ticks at 1, 2 or 5 times a power of ten, or at powers of two for bytes. */
