@@ -58,6 +58,7 @@ def merge_policies(policies: Sequence[Policy], scope: str, used: Callable[[str],
     quotas = ((policy.scope, policy.quota.model_dump(exclude_none=True)) for policy in policies)
     return EffectivePolicy(
         scope=scope,
+        # A bound at `resources.mem` applies to the request, and leaves an empty entry at `resources.mem` itself.
         rules={path: rule for path, rule in rules if rule},
         switches={name: EffectiveValue.of(switch) for name, switch in merging.merge_switches(policies).items()},
         limit_factor={

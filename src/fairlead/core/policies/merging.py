@@ -17,13 +17,15 @@ STRICTER: Mapping[str, Any] = {
     "gpu_memory_limits": False,
     "never_fits": "refuse",
 }
-# The values of switches that no policy sets.
+# The values of switches that no policy sets. They are not merged with the values of policies: the defaults are strict,
+# so a switch could never be loosened.
 DEFAULT_SWITCHES: Mapping[str, Any] = {
     "existing_volumes": "block",
     "compute_resource": "optional",
     "allow_root": False,
     "gpu_memory_limits": False,
     "never_fits": "refuse",
+    # None allows every name, an empty list allows none.
     "storage_classes": None,
     "registries": None,
 }
@@ -33,8 +35,10 @@ DEFAULT_SWITCHES: Mapping[str, Any] = {
 class EffectiveRule:
     """The effective rule for a path: the tightest bounds, with their sources."""
 
+    # By the type of the value, see _tighten.
     min: dict[type, SourcedValue] = field(default_factory=dict)
     max: dict[type, SourcedValue] = field(default_factory=dict)
+    # One list per scope: a violation names the scopes whose list does not contain the value.
     options: list[SourcedValue] = field(default_factory=list)
     required: Source | None = None
     locked: Source | None = None
@@ -51,7 +55,10 @@ def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
     for policy in policies:
         source = source_of(policy)
         for path, rule in policy.rules.items():
+            # Flags stay at the path as written: a required `resources.mem` may be a request or a limit. Bounds need one
+            # value to compare with, which is the request of a resource.
             flags = merged.setdefault(path, EffectiveRule())
+            # The source is the highest scope that sets the flag: scopes below cannot remove it.
             flags.required = flags.required or (source if rule.required else None)
             flags.locked = flags.locked or (source if rule.locked else None)
             bounds = merged.setdefault(fields.value_path(path), EffectiveRule())
@@ -70,16 +77,19 @@ def merge_switches(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
             value, old = getattr(policy.switches, name), merged.get(name)
             if value is None:
                 continue
+            # A looser value is ignored. Otherwise a department could allow what the platform forbids.
             if old is None or value == STRICTER.get(name):
                 merged[name] = SourcedValue(value, source_of(policy))
             elif name not in STRICTER:
                 merged[name] = SourcedValue(_common(old.value, value), source_of(policy))
+    # With this source, messages can say that no policy allows a feature, instead of naming one that denies it.
     return {name: SourcedValue(value, Source(Layer.PLATFORM)) for name, value in DEFAULT_SWITCHES.items()} | merged
 
 
 def merge_limit_factors(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
     """The limit factor of each resource, from the nearest scope that sets one."""
     return {
+        # Later entries replace earlier ones. A factor is a default, not a restriction, so a lower scope may raise it.
         resource: SourcedValue(factor, source_of(policy))
         for policy in policies
         for resource in LimitFactor.model_fields

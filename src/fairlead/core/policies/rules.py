@@ -20,12 +20,14 @@ def check_rules(
     rules: Mapping[str, EffectiveRule], resolution: Resolution, layers: Sequence[LayerValues]
 ) -> Iterator[Violation]:
     """All violated rules. `locked` applies to the values of templates and users."""
+    # A setting without a value was removed by a stronger layer, so it does not satisfy `required`.
     settings = {setting.path: setting for setting in resolution.flat if setting.value is not None}
     for path, rule in rules.items():
         yield from _check_flags(path, rule, settings, layers)
         for setting_path in _matching_paths(path, settings):
             value = _effective_value(setting_path, settings)
             if violations := list(_check_bounds(setting_path, value, rule)):
+                # Not from `settings`: a limit that a layer removed has no value, but the message names that layer.
                 owner = next((setting for setting in resolution.flat if setting.path == setting_path), None)
                 description = _describe_value(value, owner)
                 owned = owner is not None and owner.source.layer is Layer.COMPUTE_RESOURCE
@@ -44,6 +46,7 @@ def _check_flags(
                 required_path, "required", message, f"set {fields.value_path(required_path)}", rule.required
             )
     if rule.locked:
+        # Checks the layers and not the resolution: setting a locked value is wrong even if another layer overrides it.
         for setting_path, value, layer in _requested_values(path, layers):
             message = f"locked by the {rule.locked}; the {layer.source} sets {format_value(value)}"
             yield Violation(setting_path, "locked", message, "remove it", rule.locked)
@@ -55,6 +58,7 @@ def _required_paths(path: str, settings: Mapping[str, Setting]) -> list[str]:
     if not star:
         return [path]
     names = (setting.removeprefix(section).partition(".")[0] for setting in settings if setting.startswith(section))
+    # `volumes.*` requires nothing: each existing volume satisfies it.
     return [f"{section}{name}{rest}" for name in dict.fromkeys(names)] if rest else []
 
 
@@ -70,6 +74,7 @@ def _check_bounds(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violat
             minimum = format_value(bound.value)
             hint = f"set {path} to {minimum} or more"
             yield Violation(path, "min", f"the {bound.source} requires at least {minimum}", hint, bound.source)
+    # Values in other units cannot be compared. Accepting them would let 100% of a GPU pass a maximum of 20Gi.
     for bound in (*rule.max.values(), *rule.min.values()):
         if value is not None and value is not UNLIMITED and not _is_comparable(value, bound):
             message = f"the {bound.source} has the bound {bound.value}, which has another unit"
@@ -113,6 +118,7 @@ def _describe_value(value: Any, setting: Setting | None) -> str:
 def _effective_value(path: str, settings: Mapping[str, Setting]) -> Any:
     """The value at a path. Shared memory without a size is limited by the memory limit."""
     value = settings[path].value if path in settings else None
+    # `shm: true` sets no size: /dev/shm can then grow up to the memory limit.
     if path != "resources.shm" or not isinstance(value, bool):
         return value
     limit = settings.get("resources.mem.limits")
@@ -121,6 +127,7 @@ def _effective_value(path: str, settings: Mapping[str, Setting]) -> Any:
 
 def _requested_values(path: str, layers: Sequence[LayerValues]) -> Iterator[tuple[str, Any, LayerValues]]:
     for layer in layers:
+        # Defaults of policies and compute resources may set locked values: that is how a locked path gets a value.
         if layer.source.layer in (Layer.USER, Layer.TEMPLATE):
             for group in layer.groups:
                 for part, value in group.values.items():
@@ -132,5 +139,6 @@ def _requested_values(path: str, layers: Sequence[LayerValues]) -> Iterator[tupl
 
 def _is_at(path: str, setting_path: str) -> bool:
     if "*" in path:
+        # Not fullmatch, because `volumes.*` includes volumes.data.spec.size.
         return fields.pattern_of(path).match(setting_path) is not None
     return setting_path == path or setting_path.startswith(path + ".")
