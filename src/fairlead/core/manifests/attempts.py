@@ -34,8 +34,10 @@ def render_attempt(
     # marshal copies ten times faster than deepcopy.
     copies: list[Manifest] = [marshal.loads(marshal.dumps(manifest)) for manifest in manifests]
     meta = copies[0]["metadata"]
+    # The label has a shortened name if the function's name is not a valid label value.
     full_name = meta.get("annotations", {}).get(f"{PREFIX}/function-name")
     function = full_name or meta["labels"][f"{PREFIX}/function"]
+    # Not the execution ID: run_name would hash it because of its hyphen, and the name would not show the run.
     old, new = meta["name"], names.run_name(function, f"{run_id}attempt{attempt}")
     renamed = {item["metadata"]["name"]: new + item["metadata"]["name"].removeprefix(old) for item in copies}
     pod = copies[0]["spec"]["template"]["spec"]
@@ -53,6 +55,7 @@ def _rename(copies: Sequence[Manifest], pod: Json, renamed: dict[str, str]) -> N
         manifest["metadata"]["name"] = renamed[manifest["metadata"]["name"]]
     secrets = [env["valueFrom"]["secretKeyRef"] for env in pod["containers"][0].get("env", ()) if "valueFrom" in env]
     for reference in (*pod.get("imagePullSecrets", ()), *secrets):
+        # Objects that the run did not create, such as shared volumes, have no new name.
         reference["name"] = renamed.get(reference["name"], reference["name"])
     for volume in pod.get("volumes", ()):
         for kind, key in (("configMap", "name"), ("secret", "secretName"), ("persistentVolumeClaim", "claimName")):
@@ -64,6 +67,7 @@ def _label(copies: Sequence[Manifest], execution: str) -> None:
     """Set the run label of all objects, pods and selectors to the execution ID."""
     labels = [manifest["metadata"]["labels"] for manifest in copies]
     labels.append(copies[0]["spec"]["template"]["metadata"]["labels"])
+    # The API server rejects a Deployment whose selector does not match the labels of its pods.
     labels += [item["spec"]["selector"]["matchLabels"] for item in copies if item["kind"] == "Deployment"]
     labels += [item["spec"]["selector"] for item in copies if item["kind"] == "Service"]
     for mapping in labels:
@@ -86,15 +90,16 @@ def _set_memory(pod: Json, memory: int) -> None:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     before, limit = requests.get("memory"), limits.get("memory")
     grown = memory * NANOS
+    # An unchanged amount keeps the notation of the plan.
     if before is None or Quantity.parse(before).nanos in (0, grown):
         return
     requests["memory"] = str(Quantity(grown, QuantityFormat.BINARY))
     if limit is None:
         return
+    # Rounded up, so that the limit is never below the request.
     nanos = -(-Quantity.parse(limit).nanos * grown // Quantity.parse(before).nanos)
     limits["memory"] = str(Quantity(nanos, QuantityFormat.BINARY).rounded_up())
     for volume in pod.get("volumes", ()):
-        if (
-            volume["name"] == SHARED and volume["emptyDir"].get("sizeLimit") == limit
-        ):  # limited by the memory limit, so it grows with it
+        # A /dev/shm of the size of the memory limit was limited by it, so it grows with it.
+        if volume["name"] == SHARED and volume["emptyDir"].get("sizeLimit") == limit:
             volume["emptyDir"]["sizeLimit"] = limits["memory"]

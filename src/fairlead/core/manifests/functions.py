@@ -11,12 +11,12 @@ from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.model.plans import Manifest
 
+# -u: output is not buffered, so that it appears in the log at once and is not lost when the process is killed.
 COMMAND = ("python3", "-u", f"{BOOTSTRAP}/bootstrap.py")
-RUN_TOKEN = (
-    "FAIRLEAD_RUN_TOKEN"  # authenticates the pod at the server; created at the start, not a secret of the project
-)
-PULL_KEY = ".dockerconfigjson"
-MAX_CONFIG_MAP_BYTES = 1_000_000
+# Authenticates the pod at the server. Created at the start of the run, so it is not a secret of the project.
+RUN_TOKEN = "FAIRLEAD_RUN_TOKEN"
+PULL_KEY = ".dockerconfigjson"  # the key that Kubernetes requires for type kubernetes.io/dockerconfigjson
+MAX_CONFIG_MAP_BYTES = 1_000_000  # Kubernetes allows 1 MiB of data
 
 
 def render_image(draft: Draft) -> dict[str, Any]:
@@ -29,6 +29,7 @@ def render_image(draft: Draft) -> dict[str, Any]:
 def render_command(draft: Draft) -> dict[str, Any]:
     """The command and arguments of the container, unless the image defines them."""
     function = draft.function
+    # An empty list in the request removes the arguments of the function.
     args = function.args if draft.request.args is None else draft.request.args
     parts = {"command": COMMAND if function.kind == "python" else function.command, "args": args}
     return {name: [escape(word) for word in words] for name, words in parts.items() if words}
@@ -39,6 +40,7 @@ def render_envs(draft: Draft) -> list[dict[str, Any]]:
     envs = draft.resolution.values("envs")
     secrets = draft.resolution.named("secrets")
     source = name_of(draft, "secrets")
+    # A reference like the secrets: plans are shown and stored, so they must not contain the token.
     secret_names = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]
     return [
         *({"name": name, "value": escape(value)} for name, value in envs.items()),
@@ -66,6 +68,7 @@ def render_code(draft: Draft) -> Iterator[Manifest]:
 def measure_code(draft: Draft) -> int:
     """The size of the bootstrap, the call and the code of a Python function, in bytes."""
     code = draft.snapshot.code
+    # Kubernetes counts binaryData before base64 encoding.
     return sum(map(len, _render_program(draft).values())) + (len(code.archive) if code else 0)
 
 
@@ -121,6 +124,7 @@ def render_pull_secrets(draft: Draft) -> Iterator[Manifest]:
         yield {
             "apiVersion": "v1",
             "kind": "Secret",
+            # Numbered, because names of secrets may contain characters that names of objects cannot have, such as _.
             "metadata": render_metadata(draft, f"pull-{number}", secret=name),
             "type": "kubernetes.io/dockerconfigjson",
             "data": {PULL_KEY: ""},
@@ -137,6 +141,7 @@ def _render_program(draft: Draft) -> dict[str, str]:
     program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
     if code and code.sidecar and draft.cluster.executor == "kubernetes":
         program["sidecar.py"] = code.sidecar
+    # Only if the run needs it: all programs count toward the size of the ConfigMap.
     if code and code.function_server and draft.request.action == "serve" and not draft.function.command:
         program["function_server.py"] = code.function_server
     return program
@@ -144,4 +149,5 @@ def _render_program(draft: Draft) -> dict[str, str]:
 
 def escape(text: str) -> str:
     """Escape text, so that Kubernetes does not expand $(NAME) in it."""
+    # Other texts stay unchanged, so that manifests are readable: `$HOME` has no meaning for Kubernetes.
     return text.replace("$", "$$") if "$(" in text or "$$" in text else text

@@ -28,6 +28,7 @@ def render_gpus(draft: Draft) -> GpuParts:
     return GpuParts(
         resources=_render_resources(draft) if draft.devices else {},
         annotations=_render_kai(draft) if sharing == "kai" else {},
+        # KAI schedules a pod only if it names a queue, even without GPUs.
         labels={"kai.scheduler/queue": cluster.kai_queue} if chosen == "kai" else {},
         scheduler=SCHEDULERS.get(chosen),
     )
@@ -36,6 +37,7 @@ def render_gpus(draft: Draft) -> GpuParts:
 def _render_resources(draft: Draft) -> dict[str, str]:
     cluster, memory = draft.cluster, draft.gpu_memory
     if draft.mig is not None:
+        # Names of resources cannot contain a plus sign, so the device plugin of NVIDIA replaces it, too.
         return {f"nvidia.com/mig-{draft.mig.replace('+', '.')}": "1"}
     if memory is None:
         return {cluster.gpu_resource: str(draft.devices)}
@@ -51,6 +53,7 @@ def _render_kai(draft: Draft) -> dict[str, str]:
     if memory is None:
         return {}
     if isinstance(memory, Percent):
+        # KAI schedules by these annotations. The limit is only information: KAI does not enforce it.
         share = {"gpu-fraction": f"{memory.value / 100:g}"}
     else:
         share = {"gpu-memory": _mebibytes(memory)}
@@ -58,4 +61,5 @@ def _render_kai(draft: Draft) -> dict[str, str]:
 
 
 def _mebibytes(memory: GpuMemory) -> str:
+    # HAMi and KAI count MiB. Rounded up, so that the pod gets at least what it requested.
     return str(-(-memory.units // MEBIBYTE))

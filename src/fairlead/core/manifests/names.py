@@ -10,14 +10,15 @@ from fairlead.model.urls import PROJECT
 PREFIX = "fairlead.dev"
 RUN_LABEL = f"{PREFIX}/run"
 SECRET_NAME = f"{PREFIX}/secret"  # annotation with the name of the secret in the project
-MAX_LENGTH = 63
+MAX_LENGTH = 63  # of a DNS label, and of a label value
 MAX_RUN_LENGTH = MAX_LENGTH - len("-9999")  # pods of an indexed Job append their index
 HASHED = re.compile(r"-[0-9a-f]{8}$")
 
 
 def slug(text: str, max_length: int = MAX_LENGTH) -> str:
-    """A DNS label that starts with a letter. Changed text gets a hash as suffix."""
+    """A DNS label that starts with a letter. Text that had to be changed gets a hash as suffix."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    # Names of Services must start with a letter, and the Service of a run has the name of the run.
     if not plain[:1].isalpha():
         plain = f"r-{plain}".rstrip("-")
     # A name that already looks like name plus hash gets a hash too, so that it cannot collide with one.
@@ -30,6 +31,7 @@ def slug(text: str, max_length: int = MAX_LENGTH) -> str:
 def run_name(function: str, run_id: str) -> str:
     """The name of the main object of a run, which is also the prefix of the names of its other objects."""
     # The suffix has no hyphen, so it cannot be confused with the end of a function name or with a hash.
+    # An ID that looks like a hash is hashed, so that it cannot collide with the hash of another ID.
     plain = re.fullmatch(r"(?![0-9a-f]{24}$)[a-z0-9]{1,40}", run_id)
     ending = run_id if plain else _hash(run_id, 24)
     return f"{slug(function, MAX_RUN_LENGTH - 1 - len(ending))}-{ending}"

@@ -23,6 +23,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
     spec = {
         "restartPolicy": restart_policy,
         "automountServiceAccountToken": draft.resolution.value("security", "service_account_token"),
+        # Otherwise Kubernetes adds variables for every Service of the namespace, also those of other runs.
         "enableServiceLinks": False,
         "securityContext": _render_pod_security(draft),
         "imagePullSecrets": functions.render_pull_references(draft),
@@ -35,6 +36,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
         "runtimeClassName": draft.resolution.value("runtime_class"),
         "priorityClassName": draft.resolution.value("priority_class"),
     }
+    # False stays, because automountServiceAccountToken defaults to true.
     return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in (None, {}, [])}}
 
 
@@ -42,6 +44,7 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     container = {
         "name": CONTAINER,
         **functions.render_image(draft),
+        # A container starts in the working folder of its image, on which its command may depend.
         **({"workingDir": HOME} if draft.function.kind == "python" else {}),
         **functions.render_command(draft),
         "env": functions.render_envs(draft),
@@ -62,10 +65,12 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
 
 
 def _render_resources(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+    # Kubernetes requires equal requests and limits for GPUs and other extended resources.
     requests, limits = dict(gpu_resources), dict(gpu_resources)
     for name, kubernetes_name in RESOURCES.items():
         for part, amounts in (("requests", requests), ("limits", limits)):
             amount = draft.amount(name, part)
+            # `unlimited` is written by omitting the limit.
             if isinstance(amount, Quantity):
                 amounts[kubernetes_name] = str(amount)
     for name, parts in draft.resolution.named("resources").items():

@@ -9,7 +9,7 @@ PROBE_LABEL = f"{PREFIX}/probe"
 TERMINATION = "/dev/termination-log"
 REACHED = "reached"
 CALL_SECONDS = 10
-MAX_MESSAGE_LENGTH = 500
+MAX_MESSAGE_LENGTH = 500  # kubelet reads at most 4096 bytes
 # Writes to the termination message whether the server responded, or the error.
 SCRIPT = f"""\
 import sys, urllib.request
@@ -35,6 +35,7 @@ def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> M
         },
         "spec": {
             "restartPolicy": "Never",
+            # The pod ends even if the server that created it does not remove it.
             "activeDeadlineSeconds": seconds,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
@@ -51,6 +52,7 @@ def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> M
                     "image": cluster.python_image,
                     "command": ["python3", "-c", SCRIPT, f"{cluster.server_url}/healthz"],
                     "resources": {
+                        # A namespace with a ResourceQuota rejects pods without requests and limits.
                         "requests": {"cpu": "50m", "memory": "64Mi"},
                         "limits": {"cpu": "500m", "memory": "128Mi"},
                     },

@@ -38,7 +38,9 @@ def render_job(draft: Draft) -> Manifest:
         "completions": replicas,
     }
     if replicas > 1:
+        # Each pod gets its own index, so that a program can divide the work among its pods.
         spec["completionMode"] = "Indexed"
+    # A podFailurePolicy requires Never.
     spec["template"] = pods.render_pod_template(draft, "Never")
     if (deadline := draft.resolution.value("deadline")) is not None:
         # Set on the pod, whose time starts on a node. The deadline of a Job would include the time in the queue.
@@ -57,6 +59,7 @@ def render_deployment(draft: Draft) -> Manifest:
     if draft.request.action == "workspace":
         # Two pods of one workspace would write to the same claim.
         spec["strategy"] = {"type": "Recreate"}
+    # The only policy that Kubernetes allows for a Deployment.
     spec["template"] = pods.render_pod_template(draft, "Always")
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": render_metadata(draft), "spec": spec}
 
