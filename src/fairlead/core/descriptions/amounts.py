@@ -18,6 +18,7 @@ def describe_cpu(facts: Facts) -> Iterator[Sentence]:
     if f"{path}.requests" not in facts.settings:
         yield from describe_unset(facts, path, "CPU is", "no cores are reserved")
         return
+    # The local executor enforces CPU limits by pinning a process to whole cores (sched_setaffinity).
     if limit is not None and facts.is_local and limit.nanos % NANOS:
         limit = limit.rounded_up()
         yield Sentence(f"{path}.limits", "note", "The cluster rounds CPU limits up to whole cores.")
@@ -29,6 +30,7 @@ def describe_cpu(facts: Facts) -> Iterator[Sentence]:
     else:
         yield Sentence(path, "gets", f"{amount}, up to {_number(limit)} if free on its node.")
     if reserved is None:
+        # The kernel divides CPU time in proportion to the requests, and a pod without one has the smallest share.
         yield Sentence(path, "note", "May get almost no CPU while other pods on its node need it.")
     elif limit is not None:
         yield Sentence(f"{path}.limits", "note", f"Throttled above {_cores(limit)}, not killed.")
@@ -45,6 +47,7 @@ def describe_memory(facts: Facts) -> Iterator[Sentence]:
     yield Sentence(path, "gets", _describe_bytes(reserved, limit, "memory"))
     if limit is not None:
         yield Sentence(f"{path}.limits", "risk", f"Killed above {format_size(limit)} (out of memory).")
+    # A pod that cannot exceed its request is among the last to be killed if its node runs out of memory.
     if limit is None or limit != reserved:
         yield Sentence(path, "risk", _describe_memory_pressure(reserved))
     yield from _describe_sources(facts, "mem")
@@ -59,6 +62,7 @@ def describe_disk(facts: Facts) -> Iterator[Sentence]:
     yield Sentence(path, "gets", _describe_bytes(reserved, limit, "disk"))
     if limit is not None:
         yield Sentence(f"{path}.limits", "risk", f"Evicted above {format_size(limit)} of disk usage: the run ends.")
+    # kubelet evicts pods when the disk of a node fills up. The local executor only enforces limits.
     if (limit is None or limit != reserved) and not facts.is_local:
         grows = f"; the risk grows with usage above {format_size(reserved)}" if reserved else ""
         yield Sentence(path, "risk", f"May be evicted if the disk of its node is nearly full{grows}.")
@@ -100,6 +104,7 @@ def describe_unset(facts: Facts, path: str, subject: str, consequence: str) -> I
 
 def format_size(amount: Quantity) -> str:
     """An amount of bytes for sentences, such as 3 GiB. Amounts without a suffix are rounded."""
+    # A size with a suffix is exact, so it needs no rounding: 1500Mi is 1500 MiB.
     if match := re.fullmatch(r"([0-9]+)([A-Za-z]i?)B?", str(amount)):
         return f"{match[1]} {match[2]}B"
     units, suffix = amount.units, ""
@@ -114,6 +119,7 @@ def format_size(amount: Quantity) -> str:
 def _amount(facts: Facts, name: str) -> tuple[Quantity | None, Quantity | None]:
     """The reserved amount and the limit of a resource, each None if there is none."""
     reserved, limit = facts.value(f"resources.{name}.requests"), facts.value(f"resources.{name}.limits")
+    # `unlimited` and a missing limit mean the same for the pod. A request of 0 reserves nothing.
     finite = limit if isinstance(limit, Quantity) else None
     return (reserved if reserved is not None and reserved.nanos else None), finite
 
@@ -129,6 +135,8 @@ def _describe_bytes(reserved: Quantity | None, limit: Quantity | None, noun: str
 
 def _describe_memory_pressure(reserved: Quantity | None) -> str:
     if reserved is None:
+        # kubelet derives oom_score_adj from the share of the node's memory that a pod requests: without a request it
+        # is close to the maximum of 1000.
         return "Among the first to be killed if its node runs out of memory."
     grows = f"the risk grows with usage above {format_size(reserved)}"
     return f"May be killed if its node runs out of memory; {grows}."

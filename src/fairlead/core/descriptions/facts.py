@@ -49,6 +49,7 @@ def is_set(setting: Setting | None) -> bool:
 
 def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterator[Sentence]:
     """A note with the source of a value, unless the described object sets it."""
+    # The request is only a placeholder for the description, and enforced settings apply to every run.
     if setting is None or setting.source.layer in (facts.own, Layer.USER, Layer.ENFORCED):
         return
     source = setting.source
@@ -63,6 +64,7 @@ def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterato
 def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
     """Words for a sentence, such as `a, b and c`. Long lists end with the number of further words."""
     if len(words) > most:
+        # One word less than `most`, because the number of the others takes its place.
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]
         last = "and"
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))

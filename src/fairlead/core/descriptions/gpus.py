@@ -54,7 +54,7 @@ def _describe_mig(facts: Facts, of_type: str) -> Iterator[Sentence]:
 
 def _describe_share(facts: Facts, memory: Memory, of_type: str) -> Iterator[Sentence]:
     limit = facts.value(f"{MEMORY}.limit")
-    limit = None if limit == memory else limit
+    limit = None if limit == memory else limit  # then it adds nothing to the request
     sharing = None if facts.cluster is None else facts.cluster.gpu_sharing
     fraction = f"{_describe_fraction(memory)} of the memory of one GPU{of_type} per pod"
     if sharing == "none":
@@ -63,11 +63,13 @@ def _describe_share(facts: Facts, memory: Memory, of_type: str) -> Iterator[Sent
         text = f"The cluster enforces the request as limit and rejects the limit {_format_memory(limit)}."
         yield Sentence(f"{MEMORY}.limit", "note", text)
     elif sharing == "hami":
+        # HAMi intercepts allocations of GPU memory, so a program cannot use more than its share.
         yield Sentence(MEMORY, "gets", f"Exactly {fraction}.")
         yield Sentence(MEMORY, "risk", f"Above {_format_memory(memory)} the program runs out of GPU memory.")
     else:
         up_to = "" if limit is None else f", up to {_format_memory(limit)} if free"
         yield Sentence(MEMORY, "gets", f"{fraction[:1].upper()}{fraction[1:]}{up_to}.")
+        # KAI only schedules by GPU memory. Programs on the same GPU are not isolated from each other.
         yield from _describe_risk(memory, limit, enforced=sharing != "kai")
 
 

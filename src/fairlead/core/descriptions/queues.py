@@ -14,6 +14,7 @@ def describe_queue_position(queue_position: QueuePosition, is_visible: IsVisible
     """Sentences about a queue position, with the names of runs that the caller may see."""
     for resource, requested in queue_position.requests.items():
         quotas = [quota for quota in queue_position.quotas if quota.resource == resource]
+        # Flavors are alternatives: a workload waits only if none of them has enough.
         if quotas and all(requested > quota.quota - quota.used for quota in quotas):
             yield _describe_quotas(queue_position, requested, quotas)
             if users := [workload for workload in queue_position.admitted if workload.usage.get(resource)]:
@@ -43,12 +44,14 @@ def _describe_position(queue_position: QueuePosition, is_visible: IsVisible) -> 
     position = f"position {len(queue_position.ahead) + 1} in {queue_position.pool}"
     if not queue_position.ahead:
         return position
+    # With BestEffortFIFO, Kueue skips workloads that do not fit.
     rule = "" if queue_position.strict else "; workloads that fit may start earlier"
     return f"{position}, behind {_describe_workloads(queue_position.ahead, is_visible)}{rule}"
 
 
 def _describe_workloads(workloads: Sequence[QueueWorkload], is_visible: IsVisible, resource: str | None = None) -> str:
     """The visible workloads by name and the number of others, with their usage of a resource."""
+    # The names of other runs could reveal what another team works on, so these are only counted.
     visible = [workload for workload in workloads if workload.project and is_visible(workload.project)][:MAX_NAMED]
     parts = [f"run {workload.name}{_describe_usage([workload], resource)}" for workload in visible]
     others = [workload for workload in workloads if workload not in visible]

@@ -28,6 +28,7 @@ def describe_plans(
 def _merge(facts_of_clusters: Sequence[Facts], describe: Describer) -> Iterator[Sentence]:
     clusters_of: dict[Sentence, list[str]] = {}
     for facts in facts_of_clusters:
+        # A sentence that occurs twice must count only once per cluster.
         for sentence in dict.fromkeys(describe(facts)):
             clusters_of.setdefault(sentence, []).append("" if facts.cluster is None else facts.cluster.name)
     for sentence, clusters in clusters_of.items():
