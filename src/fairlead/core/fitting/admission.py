@@ -11,6 +11,8 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node
 
+# How long later runs may overtake one that does not fit. Longer keeps the machine busier, but a steady stream of small
+# runs delays a large one by as much.
 PATIENCE_SECONDS = 300.0
 WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
 
@@ -51,6 +53,7 @@ class AdmissionSession:
         """Admit the next run, or explain why it waits."""
         node_filter = NodeFilter(queued.pod_request, self._table)
         fits = bool(node_filter.feasible)
+        # Decided before the turn: such a run never starts, so it must neither wait behind others nor block them.
         if not fits and not node_filter.feasible_when_empty:
             messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
             return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))
@@ -60,6 +63,7 @@ class AdmissionSession:
                 message = f"waiting behind {self._blocking.name}, which has been queued longer"
             return AdmissionDecision(queued.run_id, False, "WaitingForTurn", message)
         if fits:
+            # Later runs of this pass must see what this one uses, although it has not started yet.
             self._node = place(queued.pod_request, self._node, queued.run_id, queued.name)
             self._table.put(self._node)
             return AdmissionDecision(queued.run_id, True)

@@ -14,7 +14,8 @@ from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.request_checks import GPU_RESOURCES
 from fairlead.model.nodes import Amounts, Labels, Node
 
-# Labels of managed clusters and autoscalers for node groups; the first one that a node has applies.
+# Labels of managed clusters and autoscalers for node groups; the first one that a node has applies. Cloud nodes always
+# have an instance type, so it comes after the labels of their groups.
 GROUP_LABELS = (
     "eks.amazonaws.com/nodegroup",
     "alpha.eksctl.io/nodegroup-name",
@@ -76,6 +77,7 @@ def capacity_by_group(table: NodeTable) -> list[NodePool]:
 def capacity_by_gpu_type(table: NodeTable, label: str = GPU_LABELS[0]) -> list[NodePool]:
     """The capacity of each GPU type by name, nodes without GPUs first. `label`: the cluster's label for GPU types."""
     gpus = [(name, table.capacity[name]) for name in sorted(table.capacity) if is_gpu(name)]
+    # A node without a label has the name of its GPU resource, which at least shows the vendor.
     by_resource = (next((name for name, column in gpus if column[at]), NO_GPU) for at in range(len(table)))
     keys = tuple(dict.fromkeys((label, *GPU_LABELS)))
     return _CapacitySums(table).by(
@@ -95,6 +97,7 @@ def count_additional(node_filter: NodeFilter, limit: int) -> tuple[int, bool]:
     elif len(fitting) >= limit:  # every feasible node takes at least one
         count = limit
     elif node_filter.checks or pod_request.ports:
+        # Here a placed pod affects only its own node (host port, GPU share), so each node is filled separately.
         nodes = (node_filter.table.nodes[at] for at in fitting)
         count = sum(1 for _ in islice(chain.from_iterable(_fill(node_filter, node) for node in nodes), limit))
     else:
@@ -152,6 +155,8 @@ class _CapacitySums:
         self.unavailable = (
             {at for at, taint_set in enumerate(table.taint_sets) if id(taint_set) in ids} if ids else set()
         )
+        # Columns remain when the last node with a resource is gone. A resource that only pods have counts as requested:
+        # the device plugin that reported it may have stopped.
         self.resources = _sort(name for name in {*table.capacity, *table.free} if name in ALWAYS or self._exists(name))
 
     def by(self, names: Iterable[str]) -> list[NodePool]:
@@ -176,6 +181,7 @@ class _CapacitySums:
             blocks = select_available(free_column)
             if (most := max(blocks, default=0)) > 0:
                 largest[resource] = LargestBlock(most, self.table.names[available[blocks.index(most)]])
+        # Free amounts are capacity minus requests, so this needs no pass over all pods.
         requested = {resource: total[resource] - free[resource] for resource in total}
         return NodePool(name, len(positions), len(positions) - len(available), total, requested, free, largest)
 

@@ -16,7 +16,7 @@ from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.plans import Fit, Violation
 
 MAX_NAMED = 3
-MAX_NODES = 20
+MAX_NODES = 20  # formatting reasons for 5,000 nodes takes longer than evaluating them
 NOW, LATER, NEVER = "now", "later", "never"
 HINTS = {
     Cause.AMOUNT: "remove it: no node has any",
@@ -37,6 +37,7 @@ def evaluate(pod_request: PodRequest, table: NodeTable, *, autoscaled: bool = Fa
     """
     node_filter = NodeFilter(pod_request, table)
     verdict = decide_verdict(node_filter, autoscaled=autoscaled)
+    # Each feasible node is also feasible when empty, so the counts add up to all nodes.
     counts = {
         NOW: len(node_filter.feasible),
         LATER: len(node_filter.feasible_when_empty) - len(node_filter.feasible),
@@ -93,7 +94,9 @@ def list_reasons(node_filter: NodeFilter, node: Node) -> list[str]:
 def explain_never_fits(pod_request: PodRequest, table: NodeTable) -> Iterator[Violation]:
     """Why a pod does not fit the closest node, even if that node is empty."""
     node_filter = NodeFilter(pod_request, table)
+    # The node with the fewest lasting reasons shows the user what to change.
     nearest = min((_find_lasting(node_filter, node) for node in _find_nearest(node_filter)), key=len, default=[])
+    # Each pod would fit an empty node, but not all of them together.
     if not nearest and len(table):
         fitting = node_filter.count_fitting_when_empty(pod_request.count)
         message = f"has {pod_request.count} pods; only {fitting} would fit on empty nodes"
@@ -110,6 +113,7 @@ def _hint(node_filter: NodeFilter, reason: Reason) -> str:
         return "request fewer replicas" if reason.path == "replicas" else OTHERWISE
     if column is None:
         return HINTS.get(reason.cause, OTHERWISE)
+    # The largest amount on the nodes that meet all other requirements: only that one makes the run fit.
     rest = NodeFilter(
         replace(node_filter.pod_request, amounts={**node_filter.pod_request.amounts, resource: 0}), node_filter.table
     )
@@ -124,6 +128,7 @@ def _find_nearest(node_filter: NodeFilter) -> list[Node]:
     names, nearest = node_filter.table.names, dict[int, None]()
     for positions in (node_filter.feasible, node_filter.feasible_when_empty, range(len(names))):
         if len(nearest) < MAX_NODES:
+            # Up to len(nearest) of these may be in the list already.
             nearest |= dict.fromkeys(nsmallest(MAX_NODES + len(nearest), positions, key=names.__getitem__))
     return [node_filter.table.nodes[at] for at in islice(nearest, MAX_NODES)]
 

@@ -11,9 +11,10 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import NodeCheck
 from fairlead.model.nodes import Node, ScheduledPod
 
-MAX_PODS_PER_NODE = 10_000
-MAX_STARTS = 10  # nodes that are tried for the first pod
-# How many pods are placed one by one to count how many fit; the more nodes, the fewer.
+MAX_PODS_PER_NODE = 10_000  # more than any node allows; the default of kubelet is 110
+MAX_STARTS = 10  # nodes that are tried for the first pod, which determines where the others can go
+# How many pods are placed one by one to count how many fit. Each placement filters all nodes again, so with
+# more nodes fewer pods are placed: within the first two bounds, pods x nodes is at most MAX_NODES_SCANNED.
 MIN_TRIED, MAX_TRIED, MAX_NODES_SCANNED = 5, 50, 50_000
 
 Columns = dict[str, list[int]]
@@ -41,7 +42,9 @@ class NodeFilter:
             pod_request.labels,
             pod_request.namespace,
         )
+        # Terms are JSON, which cannot be hashed. The check depends on nothing else in the request.
         key = repr((*about, pod_request.node_selector, pod_request.node_terms, pod_request.tolerations))
+        # It goes through all pods of the cluster, and suggestions filter the same table again and again.
         return table.cached(key, lambda: pod_affinity.prepare(pod_request, table))
 
     @cached_property
@@ -68,6 +71,7 @@ class NodeFilter:
     @cached_property
     def schedulable(self) -> list[int]:
         """Matching nodes that are not cordoned and have no taint that is not tolerated."""
+        # Thousands of nodes share a few taint sets, so tolerations are only compared with each distinct set.
         rejected = {
             taint_set: matching.is_cordoned(self.pod_request, taint_set)
             or bool(matching.find_taints(self.pod_request, taint_set))
@@ -84,10 +88,12 @@ class NodeFilter:
     def feasible(self) -> list[int]:
         """Nodes that can run the pod now."""
         nodes = self.table.nodes
+        # The checks are slow, so they only see nodes that passed the comparison of columns.
         positions = self.with_free_resources
         if self.pod_request.ports:
             positions = [at for at in positions if matching.find_taken_port(self.pod_request, nodes[at]) is None]
         for check in self.checks:
+            # Checks are generators: one reason is enough here, so the messages of the others are not formatted.
             positions = [at for at in positions if next(check(nodes[at]), None) is None]
         return positions
 
@@ -100,6 +106,7 @@ class NodeFilter:
     def feasible_when_empty(self) -> list[int]:
         """Nodes that could run the pod if they were empty and healthy."""
         rejected = {
+            # A cordon is temporary, so it is not checked here.
             taint_set: not all(map(matching.is_temporary, matching.find_taints(self.pod_request, taint_set)))
             for taint_set in self.table.all_taint_sets
         }
@@ -114,6 +121,7 @@ class NodeFilter:
 
         Pods that affect each other are placed one by one. This is slow, so only the first few are placed.
         """
+        # Amounts alone: an upper bound if pods also affect each other.
         room = (
             min(len(self.feasible), limit)
             if self.pod_request.ports
@@ -128,6 +136,7 @@ class NodeFilter:
             placed = max(placed, self._place(start, wanted))
             if placed == wanted:
                 break
+        # If all pods that were tried fit, the others are assumed to fit as far as amounts allow.
         return room if placed == tries else placed
 
     def count_fitting_when_empty(self, limit: int) -> int:
@@ -169,6 +178,7 @@ class NodeFilter:
             self.table.labels,
             self.table.free,
         )
+        # All pods with affinity to each other go to the domain of the first one, so one node per domain is enough.
         domains: dict[tuple[str | None, ...], list[int]] = {}
         for at in self.feasible:
             domains.setdefault(tuple(labels[at].get(key) for key in keys), []).append(at)
@@ -191,17 +201,20 @@ class NodeFilter:
     def _without(self, rejected: dict[TaintSet, bool]) -> list[int]:
         if not any(rejected.values()):
             return self.label_matches
+        # By id, because hashing a taint set for each of thousands of nodes is slower.
         taint_sets, ids = self.table.taint_sets, {id(taint_set) for taint_set, reject in rejected.items() if reject}
         return [at for at in self.label_matches if id(taint_sets[at]) not in ids]
 
     def _having(self, positions: list[int], columns: Columns) -> list[int]:
         for resource, amount in self.pod_request.amounts.items():
+            # kube-scheduler ignores a request of 0, even if the node is overcommitted or lacks the resource.
             if amount:
                 column = columns.get(resource)
                 positions = [] if column is None else [at for at in positions if column[at] >= amount]
         return positions
 
     def _count(self, positions: list[int], columns: Columns, limit: int) -> int:
+        # Every position passed `_having`, so each requested resource has a column if there is a position.
         required = [
             (columns[resource], amount) for resource, amount in self.pod_request.amounts.items() if amount and positions
         ]

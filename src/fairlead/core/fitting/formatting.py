@@ -18,13 +18,14 @@ def name_resource(resource: str, amount: int = NANOS) -> str:
 
 def path_of(resource: str) -> str:
     """The path of the request field that sets a resource."""
+    # Each MIG profile is a separate resource for Kubernetes, but one field of the request.
     if resource.startswith("nvidia.com/mig-"):
         return "resources.gpu.mig"
     return "resources.gpu" if resource.endswith("/gpu") else PATHS.get(resource, f"resources.extended.{resource}")
 
 
 def show_amount(resource: str, nanos: int) -> str:
-    """An amount in Kubernetes' notation, memory rounded to one decimal: 1.5Gi."""
+    """An amount in the notation of Kubernetes, memory rounded to one decimal: 1.5Gi."""
     if resource not in SIZES:
         return str(nanos // NANOS) if nanos % NANOS == 0 else str(Quantity(nanos, QuantityFormat.DECIMAL))
     size = nanos // NANOS

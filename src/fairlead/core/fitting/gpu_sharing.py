@@ -1,7 +1,7 @@
 """GPU sharing with HAMi and KAI: devices of nodes, allocations of pods, and whether another share fits.
 
 HAMi: nodes register their devices in an annotation, and pods list their allocations in another. KAI: a node label has
-the memory of its GPUs; pods that share a GPU have the same group label, and a reservation pod of KAI holds that GPU.
+the memory of its GPUs; pods that share a GPU have the same group label, and a reservation pod of KAI requests that GPU.
 """
 
 import json
@@ -19,7 +19,7 @@ from fairlead.model.quantities import NANOS
 
 GPU = "nvidia.com/gpu"
 MEBIBYTE = 2**20
-TRUE = ("1", "t", "true")
+TRUE = ("1", "t", "true")  # the spellings of true that Go accepts, in lower case
 
 REGISTERED = "hami.io/node-nvidia-register"
 CORDONED = "hami.io/device-cordon"
@@ -50,6 +50,7 @@ def read_devices(annotations: Labels) -> tuple[SharedGpu, ...]:
     try:
         devices = list(_parse_json(text) if text.startswith("[") else _parse_text(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        # Wrong types, infinite numbers and deep nesting raise these. One bad annotation must not break the whole table.
         return ()
     return tuple(device._replace(healthy=device.healthy and device.id not in cordoned) for device in devices)
 
@@ -98,6 +99,7 @@ def count_when_empty(pod_request: PodRequest, node: Node) -> int | None:
         return len(node.devices) // count if count and node.devices else None
     if share.provider == "kai":
         memory = _read_memory(node) or UNKNOWN_MEMORY
+        # A share never spans two GPUs, so the shares per GPU are rounded down.
         return node.capacity.get(GPU, 0) // NANOS * (memory // max(_required(share, memory, share.provider), 1))
     return sum(
         min(device.slots, device.memory // max(_required(share, device.memory, share.provider), 1))
@@ -156,6 +158,7 @@ def _check_devices(share: GpuShare, node: Node) -> Reason | None:
 
 def _check_whole(count: int, node: Node) -> Reason | None:
     """Why too few devices that HAMi manages are unused for a request of whole GPUs, or None."""
+    # Not from the capacity: HAMi reports each GPU as many times as it can be shared.
     total = len(node.devices)
     unused = sum(gpu.free == gpu.memory for gpu in _find_free_devices(node))
     if not total or count <= unused:
@@ -169,6 +172,7 @@ def _check_whole(count: int, node: Node) -> Reason | None:
 def _check_groups(share: GpuShare, node: Node) -> Reason | None:
     """Why no shared or unused GPU that KAI manages fits the share, or None if one does."""
     memory = _read_memory(node)
+    # Reasons that last come first: free memory only matters if the node could run the pod at all.
     if _uses_mig(node):
         message = f"{_describe_need(share)}; the GPUs of {node.name} use MIG and cannot be shared"
         return _reject(message, lasts=True)
@@ -193,6 +197,7 @@ def _yield(reason: Reason | None) -> Iterator[Reason]:
 def _find_fitting(share: GpuShare, node: Node) -> FreeGpu | None:
     """A GPU that fits the share, on a node with room for the pods that it adds."""
     kai = share.provider == "kai"
+    # HAMi adds no pod, and room for the pod itself is checked with its other amounts.
     free_pods = node.free(PODS) // NANOS if kai else 1
     for gpu in _find_free_groups(node) if kai else _find_free_devices(node):
         if gpu.free >= _required(share, gpu.memory, share.provider) and gpu.pods <= free_pods:
@@ -205,6 +210,7 @@ def _cache_on_node(compute: Callable[[Node], Value]) -> Callable[[Node], Value]:
     name = compute.__name__
 
     def cached(node: Node) -> Value:
+        # Nodes are frozen, so the value stays valid. Writing to __dict__ is what cached_property does, too.
         values: dict[str, Value] = vars(node)
         if name not in values:
             values[name] = compute(node)
@@ -221,6 +227,7 @@ def _find_free_devices(node: Node) -> list[FreeGpu]:
     for pod in node.pods:
         for allocation in pod.gpu_allocations:
             allocated[allocation.device] = allocated.get(allocation.device, 0) + allocation.memory
+            # Each container of a pod uses a slot, so a pod may count several times.
             pod_counts[allocation.device] = pod_counts.get(allocation.device, 0) + 1
     return [
         FreeGpu(device.id, device.memory, device.memory - allocated.get(device.id, 0))
@@ -238,6 +245,7 @@ def _find_free_groups(node: Node) -> list[FreeGpu]:
     for pod in node.pods:
         for allocation in pod.gpu_allocations:
             allocated[allocation.device] = allocated.get(allocation.device, 0) + _required(allocation, memory, "kai")
+            # KAI lets no pod join a group whose pods are all terminating.
             if not pod.terminating:
                 staying.add(allocation.device)
         if GROUP in pod.labels and pod.amounts.get(GPU):
@@ -246,6 +254,7 @@ def _find_free_groups(node: Node) -> list[FreeGpu]:
     unused = node.free(GPU) // NANOS - len(allocated.keys() - reserved)
     return [
         *(FreeGpu(group, memory, memory - allocated[group]) for group in allocated if group in staying),
+        # One entry represents all unused GPUs: a node may report any number of them.
         *([FreeGpu(f"new-{len(allocated)}", memory, memory, pods=2)] if unused > 0 else []),
     ]
 
@@ -267,6 +276,7 @@ def _read_memory(node: Node) -> int | None:
 @_cache_on_node
 def _uses_mig(node: Node) -> bool:
     """Whether MIG partitions the GPUs of a node, by the rules of KAI."""
+    # With strategy `none`, the device plugin ignores MIG and reports whole GPUs.
     if node.labels.get(MIG_STRATEGY) not in ("single", "mixed"):
         return False
     if MIG_LABEL in node.labels:
@@ -278,6 +288,7 @@ def _describe_free(share: GpuShare, node: Node) -> str:
     """How much of the best GPU of a node is free, or what else prevents sharing it."""
     gpus = _find_free_groups(node) if share.provider == "kai" else _find_free_devices(node)
     best = max(gpus, key=lambda gpu: gpu.free if share.memory else gpu.free / gpu.memory, default=None)
+    # Enough memory, so the node only lacks room for the pods.
     if best is not None and best.free >= _required(share, best.memory, share.provider):
         free_pods = max(node.free(PODS) // NANOS, 0)
         room = f"room for {free_pods} pod{'s' * (free_pods != 1)}"

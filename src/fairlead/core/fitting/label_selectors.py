@@ -14,6 +14,7 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():
+        # Kubernetes treats a missing label as different from every value, also from an empty one.
         if labels.get(key) != value:
             return False
     for requirement in selector.get("matchExpressions") or ():
@@ -49,6 +50,7 @@ def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], la
     own = [
         {"key": key, "operator": operator, "values": [labels[key]]}
         for key in keys
+        # Kubernetes ignores keys that the pod itself does not have.
         if key in labels and key not in merged
     ]
     return {**selector, "matchExpressions": [*requirements, *own]} if own else selector

@@ -10,10 +10,11 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import HostPort, Labels, Node, Taint, Term
 
-INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # int() also accepts underscores and spaces, Go does not
 MAX_INT64 = 2**63 - 1
 OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
     "In": lambda value, wanted: value in wanted,
+    # NotIn also matches if the label is missing.
     "NotIn": lambda value, wanted: value not in wanted,
     "Exists": lambda value, _: value is not None,
     "DoesNotExist": lambda value, _: value is None,
@@ -22,6 +23,7 @@ OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
 }
 # Effects that exclude pods. PreferNoSchedule, the third one, is only a preference.
 EXCLUDING_EFFECTS = ("NoSchedule", "NoExecute")
+# Kubernetes adds this taint to a cordoned node shortly after `unschedulable` is set, so both are checked.
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 # Prefixes of taints that mark unhealthy or unfinished nodes and are removed again: by Kubernetes, autoscalers and
 # node agents.
@@ -37,7 +39,7 @@ TEMPORARY_TAINTS = (
     "node.cilium.io/agent-not-ready",
     "ebs.csi.aws.com/agent-not-ready",
 )
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"  # a port on all addresses of the node
 GPU_PRODUCT = "gpu.product"  # end of the label with the type of a node's GPUs
 
 NodeMatcher = Callable[[Labels, str], bool]  # takes the labels and the name of a node
@@ -154,6 +156,7 @@ def _compile(term: Term) -> NodeMatcher:
     expressions = [(each["key"], _compile_expression(each)) for each in term.get("matchExpressions") or ()]
     fields = [_compile_expression(each) for each in term.get("matchFields") or ()]
     if not expressions and not fields:
+        # As in Kubernetes, a term without requirements matches no node.
         return lambda _labels, _name: False
 
     def matches(labels: Labels, name: str) -> bool:
@@ -172,6 +175,7 @@ def _compile_expression(requirement: Mapping[str, Any]) -> Callable[[str | None]
 
 def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
     """Which requirements of a single term a node does not meet; with several terms, only that none matches."""
+    # A node only has to match one term, so the requirements of several terms would not be reasons.
     if len(terms) != 1 or not any(terms[0].values()):
         message = f"{node.name} matches no term of its node affinity"
         yield Reason(Cause.LABELS, "affinity", message, lasts=True)
@@ -179,6 +183,7 @@ def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
     for requirement in terms[0].get("matchExpressions") or ():
         value = node.labels.get(requirement["key"])
         if not OPERATORS[requirement["operator"]](value, list(requirement.get("values") or ())):
+            # The planner converts the GPU type to node affinity, but users know only the type.
             path = "resources.gpu.type" if requirement["key"].endswith(GPU_PRODUCT) else "affinity"
             message = f"needs a node with {show_expression(requirement)}; {node.name} has {value or 'no such label'}"
             yield Reason(Cause.LABELS, path, message, lasts=True)
@@ -190,6 +195,7 @@ def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
 
 def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:
     numbers = [int(text) for text in (value, *wanted[:1]) if text is not None and INTEGER.fullmatch(text)]
+    # Kubernetes parses both as int64 and does not match if that fails.
     if len(numbers) != 2 or any(not -MAX_INT64 - 1 <= number <= MAX_INT64 for number in numbers):
         return False
     return (numbers[0] - numbers[1]) * sign > 0

@@ -43,7 +43,9 @@ class NodeTable:
         self._capacity: dict[str, list[int]] = {}
         self._free: dict[str, list[int]] = {}
         self._positions: dict[str, int] = {}
+        # Maps equal taint sets to one object. Copies share it, because it only grows.
         self._known_taint_sets: dict[TaintSet, TaintSet] = {}
+        # Changes that are not yet in the columns, by node name. None: the node is removed.
         self._pending: dict[str, Node | None] = {}
         self._prepared: dict[str, Any] = {}
         self._own: set[int] = set()  # ids of the columns that no other table shares
@@ -58,6 +60,7 @@ class NodeTable:
 
     def put(self, node: Node) -> None:
         """Add a node, or replace the node with the same name."""
+        # Only the last change counts: nodes change more often than tables are read.
         self._pending[node.name] = node
         self._prepared = {}
 
@@ -68,10 +71,12 @@ class NodeTable:
 
     def copy(self) -> Self:
         """A copy that later changes of this table do not affect."""
+        # Otherwise each copy would apply the same changes, and copy each changed column for itself.
         if len(self._pending) > MAX_PENDING:
             self._apply_pending()
         other = copy(self)
         other._capacity, other._free, other._pending = self._capacity.copy(), self._free.copy(), self._pending.copy()
+        # From now on both tables share all columns, so neither may change one in place.
         self._own, other._own, other._prepared = set(), set(), {}
         return other
 
@@ -184,6 +189,7 @@ class NodeTable:
         position = self._positions.pop(name)
         columns: tuple[list[Any], ...] = (self._nodes, self._names, self._labels, self._taint_sets)
         for column in (*columns, *self._capacity.values(), *self._free.values()):
+            # Moving the last entry avoids shifting all columns and positions behind the removed node.
             last = column.pop()
             if position < len(column):
                 column[position] = last
@@ -191,6 +197,7 @@ class NodeTable:
             self._positions[self._names[position]] = position
 
     def _set(self, column: list[T], position: int, value: T) -> list[T]:
+        # Most changes of a node are new pods, which leave its labels and taints the same objects.
         if column[position] is value:
             return column
         column = self._writable(column)
@@ -201,6 +208,7 @@ class NodeTable:
         for name in amounts:
             if name not in columns:
                 columns[name] = self._writable([0] * len(self._nodes))
+        # Also resources that the node no longer has: they become 0.
         for name, column in columns.items():
             if column[position] != (amount := amounts.get(name, 0)):
                 columns[name] = self._writable(column)
@@ -216,6 +224,7 @@ class NodeTable:
 
     def _writable(self, column: Column) -> Column:
         """The column itself if no other table shares it, else a copy."""
+        # An id stays valid, because a table never drops a column that it owns.
         if id(column) in self._own:
             return column
         own = column.copy()

@@ -40,6 +40,7 @@ class PlacementResult:
 def read_pending_pods(items: Iterable[JSON]) -> list[PendingPod]:
     """The pending pods among Kubernetes objects, in the order in which kube-scheduler considers them."""
     pods = [_read(raw) for raw in items if raw["kind"] == "Pod" and is_pending(raw)]
+    # Timestamps of Kubernetes are in UTC and have a fixed length, so they can be compared as text.
     return sorted(pods, key=lambda pod: (-pod.priority, pod.created_at, pod.name))
 
 
@@ -63,6 +64,7 @@ def schedule_all(
                 (table.nodes[at] for at in node_filter.feasible),
                 key=lambda node: (-_weigh(node, pod.pod_request), node.name),
             )
+            # kube-scheduler does not consider a gated pod, so it takes no capacity from the pods after it.
             if not pod.gates:
                 table.put(place(pod.pod_request, node, name=pod.name))
             yield PlacementResult(
@@ -78,6 +80,7 @@ def _read(raw: JSON) -> PendingPod:
     return PendingPod(
         name=f"{meta.get('namespace') or 'default'}/{meta['name']}",
         pod_request=read_pod(spec, meta),
+        # The API server resolves the priority class to a number when the pod is created.
         priority=spec.get("priority") or 0,
         created_at=meta.get("creationTimestamp") or "",
         gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),

@@ -52,9 +52,11 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
 
 def count_domains(pod_request: PodRequest, table: NodeTable, positions: Sequence[int]) -> int | None:
     """How many identical pods with anti-affinity to each other fit the nodes; None without such anti-affinity."""
+    # Only terms that select the pod itself: pods of the same run have the same labels.
     keys = [
         term.key for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table) if term.among([pod_request])
     ]
+    # A term does not apply to nodes without its label, so each of these nodes counts as a domain.
     domains = [{table.labels[at].get(key, at) for at in positions} for key in keys]
     return min(map(len, domains), default=None)
 
@@ -68,8 +70,10 @@ def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | 
     occupied: set[tuple[str, str]] = set()
     for node in table.nodes:
         domains = {(key, node.labels[key]) for key in keys if key in node.labels}
+        # Nodes whose domains are all known already need no look at their pods.
         if not domains <= occupied and _select_all(terms, node.pods):
             occupied |= domains
+    # Without this rule of kube-scheduler, pods with affinity to each other could never start.
     is_first = not occupied and bool(_select_all(terms, [pod_request]))
     wanted = " and ".join(dict.fromkeys(term.shown for term in terms))
 
@@ -116,6 +120,7 @@ def _prepare_existing_anti_affinity(pod_request: PodRequest, table: NodeTable) -
     for node in table.nodes:
         for key, pod, term in node.anti_affinity_terms:
             if key not in selected:
+                # Pods of one Deployment have the same term, and evaluating it is slower than this lookup.
                 selected[key] = _selects_new_pod(term, pod, pod_request, namespace_labels)
             if selected[key] and (value := node.labels.get(term["topologyKey"])) is not None:
                 _add(by_key.setdefault(term["topologyKey"], {}), value, pod, node)
@@ -175,6 +180,7 @@ def _selects_new_pod(term: Term, pod: ScheduledPod, pod_request: PodRequest, nam
     is_own = not named and selector is None and pod.namespace == pod_request.namespace
     if not is_own and pod_request.namespace not in named and not selects(selector, namespace_labels):
         return False
+    # With the labels of the pod that has the term, not of the new pod.
     return selects(_merge(term, pod.labels), pod_request.labels)
 
 

@@ -52,6 +52,7 @@ def read_pod_request(manifests: Sequence[Manifest]) -> PodRequest:
     template, spec = main["spec"]["template"], main["spec"]
     meta = {**template.get("metadata", {}), "namespace": main["metadata"].get("namespace", "")}
     count = spec.get("replicas", spec.get("parallelism", 1))
+    # These claims do not exist before the run starts, so a check would report them as missing.
     own = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == CLAIM}
     return read_pod(template["spec"], meta, count=count, own_claims=own)
 
@@ -79,6 +80,7 @@ def read_pod(
         labels=meta.get("labels") or {},
         pod_affinity=read_terms(affinity, "podAffinity"),
         pod_anti_affinity=read_terms(affinity, "podAntiAffinity"),
+        # Only hard constraints. ScheduleAnyway, like preferred affinity, excludes no node.
         topology_spread=tuple(
             constraint
             for constraint in spec.get("topologySpreadConstraints") or ()
@@ -108,6 +110,7 @@ def read_claims(spec: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[str, 
         if (claim := volume.get("persistentVolumeClaim")) is not None:
             names.append(claim["claimName"])
         elif "ephemeral" in volume and meta.get("name"):
+            # Kubernetes names the claim after the pod. Pods of a plan have no names yet, and neither do their claims.
             names.append(f"{meta['name']}-{volume['name']}")
     return tuple(names)
 
@@ -127,6 +130,7 @@ def read_kai_share(annotations: Labels) -> tuple[int, int]:
 
 def _read_gpu_share(counted: Amounts, annotations: Labels, scheduler: str | None) -> GpuShare | None:
     if scheduler == "hami-scheduler":
+        # HAMi: the share is an amount of a resource, next to the resource of the GPU itself.
         listed = without_unlisted(counted, scheduler)
         unlisted = {name: amount // NANOS for name, amount in counted.items() if name not in listed}
         memory = next((amount for name, amount in unlisted.items() if name.endswith("mem")), 0)

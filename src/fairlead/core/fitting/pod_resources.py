@@ -9,7 +9,7 @@ from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 PODS = "pods"
 POD_LEVEL = ("cpu", "memory")  # allowed in the pod's own `resources`, next to huge pages
 STEPS = {"cpu": MILLICORE}  # smallest unit that is counted; 1 for every other resource
-INFEASIBLE = "Infeasible"
+INFEASIBLE = "Infeasible"  # kubelet rejected a resize because the node is too small
 
 JSON = Mapping[str, Any]
 
@@ -25,6 +25,7 @@ def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
         for condition in (status or {}).get("conditions") or ()
     )
     total = _add(_read_container(container, allocated, infeasible) for container in spec["containers"])
+    # Init containers run one after the other, so only the largest counts, with the sidecars that started before it.
     sidecars: dict[str, int] = {}
     largest_init: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
@@ -33,14 +34,18 @@ def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
             total, sidecars = _add((total, own)), _add((sidecars, own))
             largest_init = _max((largest_init, sidecars))
         else:
+            # Kubernetes cannot resize these in place, so the status does not matter.
             largest_init = _max((largest_init, _add((sidecars, _read_container(container, {}, infeasible)))))
     total = _max((total, largest_init))
     pod_level = spec.get("resources") or {}
+    # The API server uses a limit of the pod as its request only if no container requests the resource.
     limits_only = {name: text for name, text in (pod_level.get("limits") or {}).items() if name not in total}
     for name, text in (limits_only | dict(pod_level.get("requests") or {})).items():
         if name in POD_LEVEL or name.startswith("hugepages-"):
             total[name] = _parse(text)
+    # A runtime class may add an overhead, for example for the virtual machine of a sandbox.
     counted = _add((total, read_amounts(spec.get("overhead") or {})))
+    # kubelet limits the number of pods, so the pod itself counts as a resource.
     return {**round_up(counted), PODS: NANOS}
 
 

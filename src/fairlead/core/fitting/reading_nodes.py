@@ -21,6 +21,7 @@ def read_node(raw: JSON) -> Node:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     return Node(
         name=meta["name"],
+        # Allocatable, not capacity: kubelet reserves the rest for the system. kube-scheduler rounds up, too.
         capacity=round_up(read_amounts(status.get("allocatable") or {})),
         labels=meta.get("labels") or {},
         taints=tuple(
@@ -35,6 +36,7 @@ def read_scheduled_pod(raw: JSON) -> ScheduledPod:
     """A pod on a node: the resources it uses and what restricts other pods."""
     meta, spec = raw["metadata"], raw["spec"]
     return ScheduledPod(
+        # The executor sets both for pods of runs.
         run_id="",
         name=None,
         amounts=without_unlisted(count_amounts(spec, raw.get("status")), spec.get("schedulerName")),
@@ -50,6 +52,7 @@ def read_scheduled_pod(raw: JSON) -> ScheduledPod:
 
 def is_placed(raw: JSON) -> bool:
     """Whether a pod uses resources of a node: it has one, and has not ended."""
+    # A pod that is being deleted still uses its resources until its containers have ended.
     return bool(raw["spec"].get("nodeName")) and (raw.get("status") or {}).get("phase") not in ENDED
 
 

@@ -9,7 +9,7 @@ from fairlead.model.nodes import Labels, PersistentVolume, PersistentVolumeClaim
 BOUND = "pv.kubernetes.io/bind-completed"
 CHOSEN_NODE = "volume.kubernetes.io/selected-node"
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"  # deprecated annotation that overrides the field
-NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
+NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")  # volumes are created by administrators
 STORAGE_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 
 JSON = Mapping[str, Any]
@@ -26,6 +26,7 @@ def read_claim(raw: JSON) -> PersistentVolumeClaim:
         modes=tuple(spec.get("accessModes") or ()),
         selector=spec.get("selector"),
         block=spec.get("volumeMode") == "Block",
+        # Users may set volumeName to request a volume, which is not bound until the controller sets the annotation.
         bound=bool(spec.get("volumeName")) and BOUND in annotations,
         attributes_class=spec.get("volumeAttributesClassName") or "",
         chosen_node=annotations.get(CHOSEN_NODE) or "",

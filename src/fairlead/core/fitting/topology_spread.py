@@ -25,7 +25,7 @@ class SpreadConstraint:
     min_domains: int
     honors_affinity: bool  # nodes that the pod's node affinity excludes are not counted
     honors_taints: bool  # nodes with taints that the pod does not tolerate are not counted
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # by domain; `prepare` fills it
 
     @property
     def minimum(self) -> int:
@@ -69,6 +69,7 @@ def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
         selects=compile_selector(selector),
         own=int(selects(selector, pod_request.labels)),
         min_domains=raw.get("minDomains") or 1,
+        # The defaults of Kubernetes differ: Honor for node affinity, Ignore for taints.
         honors_affinity=(raw.get("nodeAffinityPolicy") or HONOR) == HONOR,
         honors_taints=raw.get("nodeTaintsPolicy") == HONOR,
     )
@@ -95,6 +96,7 @@ def _count(constraint: SpreadConstraint, namespace: str, node: Node) -> int:
         return 0  # kube-scheduler counts no pods for an empty selector
     selects_pod = constraint.selects
     selected = [pod for pod in node.pods if pod.namespace == namespace and selects_pod(pod.labels)]
+    # kube-scheduler does not count terminating pods, although they still use resources.
     return sum(not pod.terminating for pod in selected)
 
 

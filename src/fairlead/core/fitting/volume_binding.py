@@ -29,8 +29,10 @@ class VolumeIndex:
         self._anywhere: list[int] = []
         self._by_label: dict[str, dict[str, list[int]]] = {}
         for position, volume in enumerate(self._volumes):
+            # One In condition per term is enough for the index: can_access checks all conditions.
             terms = volume.node_terms
             labels = [_find_values(term) for term in terms or ()]
+            # A term without such a condition cannot be indexed, so the volume is a candidate on every node.
             if terms is None or None in labels:
                 self._anywhere.append(position)
                 continue
@@ -40,6 +42,7 @@ class VolumeIndex:
     def find(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
         """The smallest volume that is not taken and accessible from a node with these labels."""
         indexed = [positions[labels[key]] for key, positions in self._by_label.items() if labels.get(key) in positions]
+        # Positions are in the order of size: like kube-scheduler, a claim takes the smallest volume that suits it.
         for position in merge(self._anywhere, *indexed):
             volume = self._volumes[position]
             if volume.name not in taken and can_access(labels, volume):
@@ -59,6 +62,7 @@ class UnboundClaim(NamedTuple):
     def find(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
         """The existing volume that the claim would be bound to on a node with these labels."""
         reserved = next((volume for volume in self.reserved if volume.name not in taken), None)
+        # A claim takes no other volume while one is reserved for it, even if the node cannot access that one.
         if reserved is not None:
             return reserved if can_access(labels, reserved) else None
         return self.free.find(labels, taken)
@@ -89,9 +93,10 @@ def find_volumes(name: str, namespace: str, claim: PersistentVolumeClaim, contex
 
 def check_unbound(claims: Sequence[UnboundClaim], node: Node) -> Iterator[Reason]:
     """A reason for each claim that would not get a volume on a node. Claims choose volumes in this order."""
-    taken: set[str] = set()
+    taken: set[str] = set()  # two claims of a pod must not get the same volume
     for unbound in claims:
         chosen_node, class_name = unbound.claim.chosen_node, unbound.claim.storage_class
+        # kube-scheduler has chosen a node, and the volume may only be accessible from there.
         if chosen_node not in ("", node.name):
             yield _reject(unbound, f"one is being provisioned on {chosen_node}, not on {node.name}")
         elif not chosen_node and (volume := unbound.find(node.labels, taken)) is not None:
@@ -120,6 +125,7 @@ def _is_compatible(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bo
 
 
 def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    # Volumes in other phases than Available may still be bound to or cleaned up after another claim.
     selected = claim.selector is None or selects(claim.selector, volume.labels)
     return volume.available and selected and set(claim.modes) <= set(volume.modes)
 
@@ -127,6 +133,7 @@ def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool
 def _provisions_on(storage_class: StorageClass, labels: Labels) -> bool:
     """Whether a class provisions volumes on a node with these labels. Without allowed topologies, it does so on all."""
     terms = [term.get("matchLabelExpressions") or () for term in storage_class.topologies]
+    # As with node affinity, a term without conditions matches no node.
     return not terms or any(term and all(labels.get(each["key"]) in each["values"] for each in term) for term in terms)
 
 

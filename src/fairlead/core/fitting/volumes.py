@@ -17,7 +17,7 @@ NEW_NAMES = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 ZONES = (*NEW_NAMES, *NEW_NAMES.values())
-ZONE_SEPARATOR = "__"
+ZONE_SEPARATOR = "__"  # between the zones of a volume that is replicated over several
 
 
 class MountedVolume(NamedTuple):
@@ -55,6 +55,7 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
         for name in pod_request.claims
         if name in existing and name not in unusable and not existing[name].volume
     ]
+    # kube-scheduler lets the smallest claim choose first.
     unbound.sort(key=lambda each: each.claim.size)
 
     def check(node: Node) -> Iterator[Reason]:
@@ -81,6 +82,7 @@ def _find_problem(claim: PersistentVolumeClaim | None, context: SchedulingContex
     storage_class = context.classes.get(claim.storage_class)
     if storage_class is None:
         return f"which has no volume, and its storage class {claim.storage_class} does not exist"
+    # With immediate binding, kube-scheduler waits until the claim has a volume.
     return "" if storage_class.wait_for_first_consumer else "which has no volume yet"
 
 

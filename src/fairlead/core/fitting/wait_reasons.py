@@ -55,6 +55,7 @@ def _explain_excluded(node_filter: NodeFilter) -> str:
     nodes = [node_filter.table.nodes[at] for at in node_filter.with_free_resources]
     by_node = [[reason for check in node_filter.checks for reason in check(node)] for node in nodes]
     causes = Counter(cause for reasons in by_node for cause in {(each.cause, each.path) for each in reasons})
+    # The nodes have room and no check excludes them, so only host ports remain.
     if not causes:
         port = next(
             port for node in nodes if (port := matching.find_taken_port(node_filter.pod_request, node)) is not None
@@ -160,6 +161,7 @@ def _find_scarcest(pod_request: PodRequest, positions: Sequence[int], columns: C
     """The scarcest resource that every node lacks and the best node; None if nodes lack different resources."""
     short: list[tuple[float, str, int]] = []
     for resource, amount in pod_request.amounts.items():
+        # Every node lacks a resource only if even the best one has too little.
         best = max(positions, key=columns[resource].__getitem__) if resource in columns else positions[0]
         if amount > (has := _at(columns, resource, best)):
             short.append((has / amount, resource, best))
@@ -226,4 +228,5 @@ def _show_amounts(pod_request: PodRequest) -> str:
 
 
 def _at(columns: Columns, resource: str, at: int) -> int:
+    # Free amounts of overcommitted nodes are negative, which would confuse users.
     return max(columns[resource][at], 0) if resource in columns else 0

@@ -17,8 +17,9 @@ from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"
+# At most nine digits, because int() raises ValueError for thousands of them.
 ADDITION = re.compile(r"([0-9]{1,9})x(.+)", re.ASCII | re.DOTALL)
-MAX_ADDED_NODES = 5000
+MAX_ADDED_NODES = 5000  # the largest cluster that Kubernetes supports
 MAX_NAMED = 4
 
 NodesByName = Mapping[str, Sequence[Node]]  # by node name, node group or GPU type
@@ -99,6 +100,7 @@ def copy_node(node: Node, name: str) -> Node:
     return replace(
         node,
         name=name,
+        # Otherwise pods that must not share a host would treat all copies as one.
         labels={**node.labels, HOSTNAME: name},
         pods=(),
         taints=tuple(taint for taint in node.taints if not matching.is_temporary(taint)),
@@ -109,6 +111,7 @@ def copy_node(node: Node, name: str) -> Node:
 def _find_names(table: NodeTable, cluster: Cluster | None) -> NodesByName:
     """Nodes by every name that a user may enter: node name, node group, GPU product and GPU type."""
     cluster = cluster or Cluster(name="any")
+    # Sorted, so that the first node of a group does not depend on the order in which nodes were read.
     nodes = sorted(table, key=lambda node: node.name)
     products = _gather((gpu_type_of(node, cluster.gpu_product_label), node) for node in nodes)
     types = _gather(
