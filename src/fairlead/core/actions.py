@@ -34,6 +34,7 @@ def check_serving(draft: Draft) -> Iterator[Violation]:
     function = draft.function
     if draft.request.action == "job":
         return
+    # Python functions have a default port, and local ones listen on a Unix socket.
     if draft.port is None and function.kind == "container":
         message = f"action {draft.request.action} needs the port of the container, found none for {function.name}"
         yield Violation("function.port", "required", message, "set port, for example 8080")
@@ -54,6 +55,7 @@ def check_inputs(draft: Draft) -> Iterator[Violation]:
         kind = "a workspace"
     elif function.command or (function.source and not function.handler):
         kind = "a program without a handler"
+    # Nothing would read the inputs, so accepting them would hide a mistake.
     if kind is not None:
         message = f"{kind} cannot have inputs, found {', '.join(map(str, draft.request.inputs))}"
         yield Violation("inputs", "contradiction", message, "use args or envs, or a Python function with a handler")
@@ -64,6 +66,7 @@ def check_code_size(draft: Draft) -> Iterator[Violation]:
     code = draft.snapshot.code
     if draft.function.kind != "python":
         return
+    # Code that pods download does not have to fit. The bootstrap and the inputs always do.
     size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
     if size > MAX_CONFIG_MAP_BYTES:
         message = f"code and inputs have {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"

@@ -14,12 +14,16 @@ from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
 
-ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)  # of the execution IDs of all attempts but the first
+# The suffix of the execution IDs of all attempts but the first. Run IDs contain no hyphen, so it is unambiguous.
+ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)
 OUT_OF_MEMORY = "OOMKilled"
-PROGRAM_FAILURE = "ExitCode"  # a pause may help; other failures are over when they are reported
+# A service that the program needs may be down, so a pause may help. After other failures, such as a lost node, the
+# cause is gone.
+PROGRAM_FAILURE = "ExitCode"
+# The pause doubles with each retry. The defaults of kubelet for crashing containers are the same.
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10, 300
 MAX_GROWTHS = 20  # a factor close to 1 would otherwise cause many retries
-STEP = 2**20  # memory grows to a multiple of this many bytes
+STEP = 2**20  # memory grows to a multiple of this many bytes, so that amounts stay readable
 
 
 def execution_of(run_id: str, attempt: int) -> str:
@@ -46,6 +50,7 @@ def describe_execution(execution_id: str) -> str:
 
 def last_started_attempt(run: RunRecord) -> int:
     """The number of the last attempt that was started: the previous one while a run waits for a retry."""
+    # A run that waits for a retry already has the number of the next attempt, but no server yet.
     return run.attempt if run.server_id is not None else max(run.attempt - 1, 1)
 
 
@@ -69,6 +74,7 @@ class RetryPolicy:
     @classmethod
     def of(cls, plan: PlanRecord) -> "RetryPolicy":
         """The retry policy of a plan. Memory that a compute resource sets does not grow."""
+        # Read from the stored plan, not from current policies: a retry must not change what was accepted.
         settings: Mapping[str, Any] = {setting["path"]: setting for setting in plan.plan["settings"]}
         values = {path: setting["value"] for path, setting in settings.items() if setting["value"] is not None}
         owner = settings.get("resources.mem.requests", {}).get("source", {}).get("layer")
@@ -77,6 +83,7 @@ class RetryPolicy:
         return cls(
             retries=values.get("retries", 0),
             retry_on=cls.retry_on if retry_on is None else tuple(retry_on),
+            # JSON stores the factor as a float. str() restores the decimal: Fraction(1.1) is slightly more than 11/10.
             grow=None if grow is None or owner == Layer.COMPUTE_RESOURCE else Fraction(str(grow)),
             pods=values.get("replicas", 1),
             request=_read_bytes(values.get("resources.mem.requests")) or 0,
@@ -96,8 +103,11 @@ class RetryPolicy:
         """The memory request of the next attempt; None if it cannot grow."""
         if self.grow is None or not self.request:
             return None
+        # -(-a // b) rounds up. Rounding down could return the same amount for a small factor.
         grown = -(-(request * self.grow) // STEP) * STEP
+        # `max_memory` applies to the limit, which grows in proportion, so it is converted to a bound of the request.
         maximum = self.max_memory * self.request // (self.limit or self.request)
+        # The memory of all pods is stored together, as a 64-bit integer.
         increased = min(grown, maximum, MAXIMUM // self.pods)
         return increased if increased > request else None
 
@@ -132,13 +142,16 @@ class NoRetry:
 def decide_next(run: RunRecord, reason: str, history: AttemptHistory) -> NextAttempt | NoRetry:
     """Decide what follows a failed attempt. Attempts with more memory do not count as retries."""
     policy = history.policy
+    # Counted from the previous attempts, because only the memory of each attempt is stored.
     growths = sum(before < after for before, after in pairwise([*history.previous_memory, run.mem_bytes]))
     retries_left = policy.retries - (run.attempt - 1 - growths)
     request, number = policy.memory_of(run), run.attempt + 1
     increased = policy.grow_from(request) if growths < MAX_GROWTHS else None
+    # Before retries are considered: with the same memory, the program would most likely fail again.
     if reason == OUT_OF_MEMORY and increased is not None:
         memory = format_memory(policy.limit_with(increased) or increased)
         return NextAttempt(increased * policy.pods, 0, f"attempt {number} starts now with {memory} of memory")
+    # Attempts with more memory come on top of the retries.
     total = 1 + policy.retries + growths
     if retries_left > 0 and reason in policy.retry_on:
         pause = _pause_after(reason, policy.retries - retries_left)

@@ -18,6 +18,7 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
         message = f"{memory} of a GPU requested; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
         yield Violation("resources.gpu.memory", "gpu_sharing", message, hint)
     elif limit is not None and limit != memory and cluster.gpu_sharing == "hami":
+        # Rejected, not ignored: the program would fail as soon as it uses more than its request.
         message = (
             f"limit {limit} exceeds the request {memory}; cluster {cluster.name} (hami) enforces the request as limit"
         )

@@ -26,12 +26,14 @@ def find_pod_request(resource: ComputeResource, snapshot: Snapshot) -> PodReques
     Tries each allowed action until one can be planned.
     """
     violations: list[Violation] = []
+    # A policy may forbid some actions. The resources of the pod are the same for all of them.
     for action, kind in WORKLOAD_TYPES.items():
         if resource.workload_types is None or kind in resource.workload_types:
             result = _plan({"profile": resource.name, "action": action}, snapshot)
             if isinstance(result, PodRequest):
                 return result
             violations.append(result)
+    # Not empty, because a compute resource allows at least one workload type.
     return violations[0]
 
 

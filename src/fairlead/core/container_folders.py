@@ -1,5 +1,5 @@
 """Folders in the container of a run that are reserved for the platform."""
 
 HOME = "/fairlead"  # writable home folder
-BOOTSTRAP = "/etc/fairlead"
+BOOTSTRAP = "/etc/fairlead"  # the ConfigMap with the bootstrap program and the code, read-only
 SHARED_MEMORY = "/dev/shm"

@@ -22,9 +22,9 @@ ALIASES = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
-FIELDS = 5  # a sixth would be seconds
+FIELDS = 5  # CronSim also accepts six, the first for seconds
 GRACE_PERIOD = timedelta(minutes=1)  # later than this, a time counts as missed
-MAX_MISSED = 100
+MAX_MISSED = 100  # a schedule of every minute misses 1,440 times per day
 FOLD = timedelta(hours=3)  # more than any daylight saving shift: local times repeat when clocks go back
 EXAMPLE = "0 6 * * *"
 
@@ -45,11 +45,13 @@ def check_schedule(draft: Draft) -> Iterator[Violation]:
 
 def find_violations(schedule: Schedule) -> Iterator[Violation]:
     """All violations of a schedule."""
+    # ZoneInfo opens a file of this name, so it only gets names from the list.
     known = schedule.timezone in _load_zones()
     if not known:
         hint = suggest_names(schedule.timezone, sorted(_load_zones()), "use a name such as Europe/Rome or UTC")
         yield Violation("schedule.timezone", "timezone", f"unknown time zone {short_repr(schedule.timezone)}", hint)
     try:
+        # A fixed date: the result of a check must not depend on the clock.
         _iterate(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         hint = f"use minute, hour, day, month and weekday, for example {EXAMPLE}, or @daily"
@@ -78,7 +80,10 @@ def find_due(schedule: ScheduleRecord, now: datetime) -> DueTimes:
     if schedule.next_at > now:  # may be far away if the clock was set back
         return DueTimes((), next_at)
     first = schedule.next_at
+    # Backwards, because a schedule of every minute may have missed a year. The start is after now, because right after
+    # clocks go back, a time that has passed has a later local time.
     back = (time for time in _times(cron, timezone, now + FOLD, reverse=True) if time <= now)
+    # Without overlap, only one of the missed runs could start.
     most = MAX_MISSED if schedule.missed == "all" and schedule.overlap == "allow" else 1
     times = tuple(reversed(list(islice(takewhile(lambda time: time >= first, back), most))))
     if schedule.missed == "skip":
@@ -102,4 +107,5 @@ def _iterate(cron: str, moment: datetime, *, reverse: bool = False) -> CronSim:
 @cache
 def _load_zones() -> frozenset[str]:
     """All time zone names except `localtime`, which differs between machines."""
+    # Cached, because it searches the time zone folders of the machine.
     return frozenset(available_timezones() - {"localtime"})

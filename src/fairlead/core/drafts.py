@@ -42,11 +42,13 @@ class Snapshot:
     policies: tuple[Policy, ...] = ()  # from the platform down to the project
     compute_resources: Mapping[str, ComputeResource] = field(default_factory=dict)
     templates: Mapping[str, Template] = field(default_factory=dict)
+    # Names in the project. Files do not contain them, so commands without a server cannot check them.
     secrets: frozenset[str] | None = None
     volumes: frozenset[str] | None = None
-    sharing_clusters: tuple[str, ...] = ()
+    sharing_clusters: tuple[str, ...] = ()  # clusters with GPU sharing, for hints
     code: Code | None = None
     archived: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # (field, name): its successor
+    # A cache, not part of the value: snapshots with the same configuration are equal.
     _layers: dict[tuple[Layer, str], LayerValues] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @cached_property
@@ -117,6 +119,7 @@ class Draft:
     def gpu_memory(self) -> Percent | GpuMemory | None:
         """The reserved part of a GPU's memory; None for whole devices."""
         memory: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.request")
+        # 100% needs no GPU sharing, so every cluster can run it.
         return None if memory == WHOLE_DEVICE else memory
 
     @property
@@ -137,6 +140,7 @@ class Draft:
         requested: list[Term] | None = self.resolution.value("affinity", REQUIRED_NODES)
         if self.gpu_type is None:
             return requested
+        # A type that the cluster does not list is used as the exact value of the label.
         products = list(self.cluster.gpu_types.get(self.gpu_type, (self.gpu_type,)))
         term = {"matchExpressions": [{"key": self.cluster.gpu_product_label, "operator": "In", "values": products}]}
         return [term] if requested is None else cross_terms(requested, [term])
@@ -152,6 +156,7 @@ class Draft:
         """The secrets of the run, each with the path that requests it."""
         secrets = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
         for volume, parts in self.resolution.named("volumes").items():
+            # A secret may be a variable and a file at the same time; then the path of the variable is reported.
             if parts["volume_type"] == "secret":
                 secrets.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
         return dict(sorted(secrets.items()))

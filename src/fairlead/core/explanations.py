@@ -127,6 +127,7 @@ def _text(value: Any) -> str:
     value = to_json(value)
     if isinstance(value, float):
         return f"{value:g}"
+    # Control characters could change what a terminal shows, and an empty value would be invisible.
     return value if isinstance(value, str) and value and value.isprintable() else json.dumps(value)
 
 

@@ -7,16 +7,18 @@ from typing import Any
 
 from fairlead.model.quantities import Duration
 
-STOPPED_BY, REASON = "fairlead", "Idle"  # of idle runs that are stopped
-BUSY_CORES = 0.05
+STOPPED_BY, REASON = "fairlead", "Idle"  # `stopped_by` and reason of runs that were stopped because they were idle
+BUSY_CORES = 0.05  # idle notebook servers use a little CPU, too
 RECENT = timedelta(minutes=1)
 MIN_IDLE_TIMEOUT = Duration(300)  # the last use is only stored once per minute
 
 
 def is_unused(idle_seconds: int, last_used_at: datetime | None, started_at: datetime | None, now: datetime) -> bool:
-    """Whether the URL of a started run was not used for that long."""
+    """Whether the URL of a started run was not used for at least `idle_seconds`."""
+    # A workspace that waits for a node is not idle.
     if started_at is None:
         return False
+    # A use before the start belongs to an earlier attempt.
     return now - max(last_used_at or started_at, started_at) >= timedelta(seconds=idle_seconds)
 
 
@@ -27,7 +29,7 @@ def is_idle(
     samples: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> bool:
-    """Whether a run was not used for that long and used less than BUSY_CORES, on average and recently.
+    """Whether a run was not used for `idle_seconds` and used less than BUSY_CORES, on average and recently.
 
     Without samples only the URL counts. If no sample is recent enough, the last one counts.
     """

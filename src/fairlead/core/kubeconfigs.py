@@ -21,7 +21,7 @@ ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~/%-]*)?"
 )
 PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s[A-Za-z0-9+/=\s]+-----END \1-----")
-TOKEN = re.compile(r"[!-~]+")
+TOKEN = re.compile(r"[!-~]+")  # a line break would add another header to each request
 USE_TOKEN = "use the token of a service account; see `fairlead clusters rbac`"
 EMBED = "embed the file with kubectl config view --raw --flatten --minify (fairlead clusters add and connect do this)"
 
@@ -30,9 +30,11 @@ FILES = {"certificate-authority": "certificate-authority-data", "client-certific
     "client-key": "client-key-data",
     "tokenFile": "token",
 }
+# Programs that print credentials. Anyone who may connect a cluster could run a program on the server with them.
 PLUGINS = ("exec", "auth-provider")
 BASIC_AUTH = ("username", "password")
 UNSUPPORTED = {"proxy-url": "a proxy"} | dict.fromkeys(("as", "as-uid", "as-groups", "as-user-extra"), "impersonation")
+# These do not affect the connection. The namespace comes from the project.
 IGNORED_FIELDS = ("extensions", "disable-compression", "namespace")
 CLUSTER_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
 USER_FIELDS = ("token", "client-certificate-data", "client-key-data")
@@ -83,6 +85,7 @@ def to_connection(selected: SelectedContext) -> Connection:
 
 def minify(selected: SelectedContext) -> dict[str, Any]:
     """A kubeconfig with only this context and the fields that it needs."""
+    # Only what is needed is stored: a kubeconfig often contains credentials of other clusters.
     cluster = {name: value for name, value in selected.cluster.items() if name not in IGNORED_FIELDS}
     user = {name: value for name, value in selected.user.items() if name not in IGNORED_FIELDS}
     return {
@@ -112,6 +115,7 @@ def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any
     if not isinstance(entries, list | tuple):
         message = f"must be a list of mappings, found {_kind(entries)}"
         raise _reject(f"{ROOT}.{section}", "list", message, f"use the format of kubectl for {section}")
+    # An empty entry keeps the indexes, which are part of the paths of violations.
     return [entry if isinstance(entry, Mapping) else {} for entry in entries]
 
 
@@ -131,6 +135,7 @@ def _find(document: Mapping[str, Any], kind: str, name: Any, reference_path: str
         hint = suggest_names(name, _names(entries), "known: {known}")
         raise _reject(reference_path, f"unknown_{kind}", f"unknown {kind} {short_repr(name)}", hint)
     path = f"{ROOT}.{section}[{indexes[-1]}]"
+    # kubectl rejects duplicate names, too.
     if len(indexes) > 1:
         message = f"{len(indexes)} {section} have the name {short_repr(name)}"
         raise _reject(f"{path}.name", "duplicate", message, "remove all but one")
@@ -151,6 +156,7 @@ def _check_cluster(selected: SelectedContext) -> Iterator[Violation]:
         message = f"must be true or false, found {_kind(insecure)}"
         yield Violation(f"{path}.insecure-skip-tls-verify", "type", message, "use true or false")
     elif insecure and fields.get("certificate-authority-data"):
+        # kubectl rejects this combination, too.
         message = "cannot be combined with certificate-authority-data"
         yield Violation(f"{path}.insecure-skip-tls-verify", "contradiction", message, "remove it")
     name = fields.get("tls-server-name")
@@ -193,9 +199,11 @@ def _check_fields(
     fields: Mapping[str, Any], path: str, known: tuple[str, ...], files: tuple[str, ...]
 ) -> Iterator[Violation]:
     for name, value in fields.items():
+        # kubectl treats empty fields as missing.
         if value in (None, "", [], {}):
             continue
         if name in files:
+            # Embedded data takes precedence over a file, except for tokens: there kubectl prefers the file.
             if name == "tokenFile" or not fields.get(FILES[name]):
                 yield Violation(
                     f"{path}.{name}", "file", f"is a file, which the server does not read: {_describe(value)}", EMBED
@@ -220,6 +228,7 @@ def _check_server(server: Any, path: str) -> Iterator[Violation]:
             path, "url", f"invalid address of an API server{shown}", "use an address such as https://host:6443"
         )
     elif match["scheme"] == "http" and not is_loopback(match["host"]):
+        # Without TLS, anyone on the network could read the token.
         message = f"http is only allowed for this machine, found {short_repr(server)}"
         yield Violation(path, "tls", message, "use https:// and certificate-authority-data")
 
@@ -240,6 +249,7 @@ def _check_pem(fields: Mapping[str, Any], path: str, name: str) -> Iterator[Viol
 
 def _decode(value: Any) -> str | None:
     """Decode base64 text, which may contain line breaks."""
+    # validate: b64decode ignores invalid characters otherwise.
     return base64.b64decode("".join(value.split()), validate=True).decode("ascii") if value else None
 
 

@@ -43,6 +43,7 @@ IN_CLUSTER = (
     RbacRule("node.k8s.io", "runtimeclasses", ("get", "list"), "available runtime classes", "cluster"),
     RbacRule("scheduling.k8s.io", "priorityclasses", ("get", "list"), "available priority classes", "cluster"),
     RbacRule("", "persistentvolumeclaims", ("list", "watch"), "remaining volumes of projects", "cluster"),
+    # The metrics API cannot be watched.
     RbacRule("metrics.k8s.io", "pods", ("list",), "resource usage of runs", "cluster"),
     RbacRule("", "namespaces", ("get", "list", "watch"), "existing namespaces of projects", "cluster"),
 )
@@ -56,6 +57,7 @@ KUEUE = (
 )
 # In the namespaces of projects. Secrets are only created: Kubernetes deletes them with the run that owns them.
 IN_PROJECTS = (
+    # patch: a Job is created suspended, and resumed when its other objects exist.
     RbacRule("batch", "jobs", ("create", "delete", "get", "patch"), "jobs"),
     RbacRule("apps", "deployments", ("create", "delete", "get", "patch"), "served runs and workspaces"),
     RbacRule("", "services", ("create",), "addresses of served runs"),
@@ -78,6 +80,7 @@ def list_permissions(cluster: Cluster) -> list[RbacRule]:
         *([KAI_QUEUES] if needs_kai else []),
         *(KUEUE if cluster.queueing == "kueue" else []),
         *IN_PROJECTS,
+        # A server inside the cluster connects to Services directly.
         *([SERVICE_PROXY] if cluster.connection == "kubeconfig" else []),
     ]
 

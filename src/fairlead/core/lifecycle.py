@@ -64,6 +64,7 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
     state = State(run.state)
     if state in FINAL:
         return Decision(state, ExecutorAction.NONE, run.reason, run.message)
+    # Checked before the state, so that a run that ended while it was being stopped keeps its result.
     if observation is not None and observation.phase in FINAL_STATES:
         return _retry(run, _end(run, observation), history)
     match state, observation:
@@ -75,6 +76,7 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
                 State.STOPPED, ExecutorAction.STOP, "Stopped", _describe_unstarted(run, run.stopped_by or "")
             )
         case State.STOPPING, _:
+            # Repeated until the executor reports the end: the server may have been killed before the first stop.
             return Decision(State.STOPPING, ExecutorAction.STOP, run.reason, run.message)
         case State.QUEUED, None:
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
@@ -82,13 +84,18 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
             # The server ended between claiming and starting. Nothing has started yet, so starting is safe.
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
         case _, None:
+            # Started before, and now unknown to its executor. Starting it again could run it twice.
             return Decision(State.FAILED, ExecutorAction.NONE, "Lost", LOST)
         case State.RUNNING | State.DEGRADED, Observation(phase=Phase.STARTING) if run.action != "job":
+            # A served run was available before, and `starting` would hide that it no longer is.
             message = f"no longer responding: {observation.message or 'restarting'}"
             return Decision(State.DEGRADED, ExecutorAction.NONE, observation.reason or "NotReady", message)
         case State.RUNNING, Observation(phase=Phase.STARTING) | Observation(phase=Phase.PENDING, reason=""):
+            # A new pod that is about to be scheduled or to start does not change the state. An eviction does: it has
+            # a reason.
             return Decision(State.RUNNING, ExecutorAction.NONE, run.reason, run.message)
         case _, _:
+            # Narrows the type: the cases above cover None.
             assert observation is not None
             reason, message = _reason_of(observation)
             return Decision(ACTIVE_STATES[observation.phase], ExecutorAction.NONE, reason, message)
@@ -117,6 +124,7 @@ def _describe_stopped(run: RunRecord) -> Decision:
 
 
 def _end(run: RunRecord, observation: Observation) -> Decision:
+    # The exit code of a stopped program is not a failure.
     if observation.stopped and run.stopped_by:
         return _describe_stopped(run)
     if observation.stopped and observation.phase is Phase.FAILED:
@@ -134,6 +142,7 @@ def _reason_of(observation: Observation) -> tuple[str, str]:
 
 def _retry(run: RunRecord, ended: Decision, history: AttemptHistory) -> Decision:
     """The end of a run, or the queued state if another attempt follows. Stopped runs are not retried."""
+    # A user who stopped the run does not expect it to start again.
     if ended.state is not State.FAILED or run.stopped_by:
         return ended
     following = decide_next(run, ended.reason, history)

@@ -18,8 +18,9 @@ PLACEHOLDER_FUNCTION = {"name": "lint", "kind": "container", "image": "lint", "p
 # Used if no cluster is known. It supports everything, so that no finding is about the cluster.
 PERMISSIVE_CLUSTER = Cluster(name="any", gpu_sharing="kai")
 NO_DEFAULTS = Requirements()
+# Findings at these paths are about the placeholder.
 FUNCTION_PATHS = ("function", "action", "replicas", "deadline")
-CLUSTER_RULES = ("not_enforced", "unlisted_gpu_type")
+CLUSTER_RULES = ("not_enforced", "unlisted_gpu_type")  # findings that depend on the cluster
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class LintResult:
         """Violations and warnings that apply on all clusters."""
         by_cluster = [tuple(self._find(plans)) for _, plans in self.plans]
         # A finding on only some clusters is not a mistake in the definition: users can choose another cluster.
+        # By path and rule, because messages contain the name of the cluster.
         common = set.intersection(*({(finding.path, finding.rule) for finding in findings} for findings in by_cluster))
         findings = [finding for finding in by_cluster[0] if (finding.path, finding.rule) in common]
         known = self.plans[0][0] is not None
@@ -106,6 +108,7 @@ def _plan(request: RunRequest, snapshot: Snapshot) -> Plan:
 def _weaken(violation: Violation, strict: bool) -> Finding:
     """The violation, or a warning if other policies may allow the feature or users can set the missing value."""
     source = violation.source
+    # Files may not contain all policies, so another one may allow what the default of a switch denies.
     open_switch = source is not None and source.layer is Layer.PLATFORM and not strict
     users_decide = source is not None and violation.rule == "required"
     if not open_switch and not users_decide:

@@ -38,12 +38,15 @@ def parse_sort(columns: Mapping[str, Column], text: str) -> tuple[str, bool]:
 
 
 def _parse_condition(column: Column, text: str) -> Condition:
+    # Longer operators come first: `>` would also match the start of `>=`.
     sign, rest = re.fullmatch(r"(>=|<=|>|<|!|=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     operator: Operator = OPERATORS.get(sign or "=", "=")
     if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "keyword", "boolean"):
         raise field_error("operator", f"{column.name} has no order, found {sign}", "remove the operator")
+    # A flag is never missing, so this condition is always true. It replaces a default filter such as archived=false.
     if column.kind == "boolean" and text == "any":
         return Condition(column.name, "!=", None)
+    # In a text column, `none` without an operator is a search for the word.
     if rest == "none" and (column.kind != "text" or sign is not None):
         if operator not in ("=", "!=") or column.kind == "boolean":
             raise field_error(

@@ -13,6 +13,7 @@ from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 MEBIBYTE = 2**20 * NANOS
 MAX_PATH = "on_oom.max"
 MEMORY = ("resources.mem.requests", "resources.mem.limits")
+# Locking a group locks the memory in it.
 LOCKS = ("resources", "resources.mem", *MEMORY)
 
 
@@ -23,6 +24,7 @@ def bound_growth(settings: Settings, snapshot: Snapshot) -> None:
         return
     requested = on_oom["max"][""] if "max" in on_oom else None
     bounds = list(_find_bounds(settings, snapshot, *memory))
+    # A requested maximum above a rule on `on_oom.max` is a violation, so it is not lowered here.
     if requested is None:
         bounds += _maxima(snapshot.rules, MAX_PATH)
     if not bounds:
@@ -84,9 +86,12 @@ def _find_bounds(settings: Settings, snapshot: Snapshot, request: Quantity, usab
     rules, ratio = snapshot.rules, Fraction(usable.nanos, request.nanos)
     for path in LOCKS:
         if (rule := rules.get(path)) is not None and rule.locked is not None:
+            # A locked amount must not change, so the memory that the run starts with is the maximum.
             yield SourcedValue(usable, rule.locked)
+    # If only some amounts are allowed, a grown amount would rarely be one of them.
     for path in MEMORY:
         yield from (SourcedValue(usable, options.source) for options in rules.get(path, EffectiveRule()).options)
+    # Rules and quotas for requests are converted, because `on_oom.max` applies to the limit.
     yield from (SourcedValue(_scale(bound.value, ratio), bound.source) for bound in _maxima(rules, MEMORY[0]))
     yield from _maxima(rules, MEMORY[1])
     shared = settings["resources"].get("shm", {}).get("")
@@ -105,5 +110,6 @@ def _maxima(rules: Mapping[str, EffectiveRule], path: str) -> list[SourcedValue]
 def _scale(amount: Quantity, ratio: Fraction) -> Quantity:
     """The product, rounded down to mebibytes unless it is less than one."""
     nanos = amount.nanos * ratio.numerator // ratio.denominator
+    # Rounded down, because rounding up would exceed the rule.
     step = MEBIBYTE if nanos >= MEBIBYTE else NANOS
     return Quantity(nanos // step * step, QuantityFormat.BINARY)

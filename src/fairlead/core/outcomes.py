@@ -7,11 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-MAX_OUTCOME_BYTES = 512 * 1024
+MAX_OUTCOME_BYTES = 512 * 1024  # twice the largest value that the bootstrap writes
+# The fields of each kind of result that the bootstrap writes.
 RESULT_FIELDS = {
     "json": {"kind", "value"},
     "file": {"kind", "path", "type", "size"},
-}  # of each kind of result that the bootstrap writes
+}
 
 
 def parse_outcome(text: bytes) -> dict[str, Any] | None:
@@ -19,10 +20,11 @@ def parse_outcome(text: bytes) -> dict[str, Any] | None:
     if len(text) > MAX_OUTCOME_BYTES:
         return None
     try:
+        # Python accepts NaN and Infinity, but PostgreSQL and browsers do not.
         data = json.loads(text, parse_constant=_reject_constant)
         # Databases do not store text with lone surrogates.
         data = json.loads(json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # deeply nested lists raise RecursionError
         return None
     return data if isinstance(data, dict) else None
 

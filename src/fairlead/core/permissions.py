@@ -31,8 +31,10 @@ class Permissions:
     @cached_property
     def visible(self) -> frozenset[str] | None:
         """The visible scopes: those with a role, all inside them and all that contain them. None means all."""
+        # Lists need no condition on the scope then.
         if PLATFORM in self.roles:
             return None
+        # The scopes above are included, because their policies and compute resources apply to the caller's runs.
         return frozenset(
             related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.descendants(scope))
         )

@@ -8,7 +8,7 @@ from fairlead.core.resolution import Resolution
 from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue, format_value
 from fairlead.model.quantities import Quantity
 
-REQUESTING_LAYERS = (Layer.USER, Layer.TEMPLATE)
+REQUESTING_LAYERS = (Layer.USER, Layer.TEMPLATE)  # overridden defaults produce no warning
 MIN_PLAUSIBLE = Quantity.of(2**20)
 NOUNS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "of memory", "runs": "run"}
 
@@ -26,6 +26,7 @@ def warn_overridden(resolution: Resolution) -> tuple[PlanWarning, ...]:
         for overridden in setting.overridden
         if overridden.source.layer in REQUESTING_LAYERS
         and overridden.value != setting.value
+        # An archived name and its successor have the same source: warn_of_archived reports it.
         and overridden.source != setting.source
     )
 
@@ -85,6 +86,7 @@ def warn_of_quota(draft: Draft) -> Iterator[PlanWarning]:
             if quota is not None and need is not None and need > quota:
                 total = f"needs {need} {NOUNS[name]} in total"
                 message = f"{total}; the {policy.scope} quota is {quota}, so it would stay queued"
+                # No smaller request fits a quota of 0.
                 less = "" if str(quota) == "0" else "request less, or "
                 yield PlanWarning(path, "quota", message, f"{less}ask an administrator for a larger quota")
 

@@ -28,9 +28,10 @@ from fairlead.model.scopes import Cluster
 
 # The smallest step of a computed limit: a millicore, a byte.
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}
+# 8888 is the default port of Jupyter.
 PORTS: Mapping[tuple[str, str], int] = {("python", "serve"): 8080, ("python", "workspace"): 8888}
 PLATFORM = Source(Layer.PLATFORM)
-NO_RUN = "0" * 32  # the run id in plans that are not stored
+NO_RUN = "0" * 32  # the run ID in plans that are not stored
 USER = Source(Layer.USER)
 
 
@@ -41,8 +42,10 @@ def plan_run(
     layers = _collect(request, snapshot)
     settings = resolve(layers)
     _redirect(settings, snapshot)
+    # Added last, because any layer may choose the compute resource, and its values override all of them.
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
         add(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
+    # Before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
     oom_retries.bound_growth(settings, snapshot)
     add(settings, enforced_settings.resolve_enforced(Resolution(settings), request, snapshot, run_id))
@@ -55,9 +58,11 @@ def plan_run(
     violations = (
         *_as_violations(strict),
         *request_checks.check(draft),
+        # Gets the layers, too, because `locked` is about who sets a value and not about the result.
         *rules.check_rules(snapshot.rules, resolution, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
+    # Only the rendered object shows whether all settings together are too large.
     if manifests and (too_large := tuple(request_checks.check_size(manifests[0]))):
         violations, manifests = too_large, ()
     fit, never = Fit(), tuple[Violation, ...]()
@@ -85,6 +90,7 @@ def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
     """All layers up to the user's, in ascending precedence."""
     layers = [LayerValues(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
     name = request.template or ""
+    # Resolved here already, because the values of the template are one of the layers.
     if (template := snapshot.templates.get(snapshot.archived.get(("template", name)) or name)) is not None:
         layers.append(snapshot.layer_of(Layer.TEMPLATE, template))
     return [*layers, layer_values(USER, request, *_request_settings(request))]
@@ -92,6 +98,7 @@ def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
 
 def _request_settings(request: RunRequest) -> Iterator[SettingGroup]:
     """The settings of a request that are not requirements."""
+    # Only values that the user wrote. Otherwise the explanation would attribute defaults to the request.
     if "action" in request.model_fields_set:
         yield single_setting("action", "", request.action)
     if "kind" in request.function.model_fields_set:
@@ -167,7 +174,9 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
 
 def _complete_amount(name: str, requests: Setting, limits: Setting, factor: SourcedValue | None) -> dict[str, Setting]:
     if requests.value is None and isinstance(limits.value, Quantity):
+        # The API server would do the same, but then plan and rules would not contain the value.
         requests = requests._replace(value=limits.value, reason="default request: equal to the limit")
+    # A request of 0 reserves nothing, but must not limit the run to 0.
     if limits.value is None and requests.value is not None and requests.value.nanos and factor is not None:
         limit = requests.value.times(factor.value, step_nanos=STEPS[name])
         reason = f"default limit: {float(factor.value):g}x request"

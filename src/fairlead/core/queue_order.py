@@ -13,7 +13,7 @@ from fairlead.model.scopes import PLATFORM
 from fairlead.model.states import State
 
 MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting
-TIMESTAMP_DIGITS = 12  # the first hex digits of an id are its creation time in milliseconds
+TIMESTAMP_DIGITS = 12  # the first hex digits of an ID (UUIDv7) are its creation time in milliseconds
 QUOTA = "QuotaExceeded"  # the reason of runs that wait for a quota
 # Quotas count runs from the moment a server claims them until they end. Waiting runs do not count.
 ADMITTED = (Condition("active", "=", True), Condition("server_id", "!=", None))
@@ -28,12 +28,13 @@ Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources
 
 
 def queue_key(run_id: str, priority: int) -> str:
-    """Sort key of a run in the queue: its id, with the creation time moved back one hour per point of priority.
+    """Sort key of a run in the queue: its ID, with the creation time moved back one hour per point of priority.
 
     A higher priority therefore helps for a limited time only, and no run waits forever.
     """
     if not priority:
         return run_id
+    # Keys are compared as text, so they need the same number of digits, and no sign.
     moved = max(int(run_id[:TIMESTAMP_DIGITS], 16) - priority * MILLISECONDS_PER_POINT, 0)
     return f"{moved:0{TIMESTAMP_DIGITS}x}{run_id[TIMESTAMP_DIGITS:]}"
 
@@ -61,6 +62,7 @@ class QuotaLimits:
 
     def within(self, *scopes: str) -> tuple[Condition, ...]:
         """Conditions that select the runs in these scopes and everything below them."""
+        # All runs are inside the platform, and a list of thousands of scopes would be slow.
         if PLATFORM in scopes:
             return ()
         descendants = {child for scope in scopes for child in self.tree.descendants(scope)}
@@ -69,6 +71,7 @@ class QuotaLimits:
     def allowances(self, tallies: Tallies) -> dict[str, Allowance]:
         """Each quota with its current usage, by scope."""
         used = dict.fromkeys(self.limits, quotas.NOTHING)
+        # The database groups equal runs, so this loop does not grow with the number of runs.
         for (scope, *resources), number in tallies.items():
             for limiting in self.limiting_scopes(scope):
                 used[limiting] = used[limiting].plus(QuotaAmounts.of(RunResources(*resources), number))
@@ -104,9 +107,11 @@ class Queue:
         if any(shortage.exceeds_limit for shortage in lacking):
             return
         lacks = {(shortage.allowance.scope, shortage.part) for shortage in lacking}
+        # Quotas above the first shortage are not reserved, because runs of other scopes share them.
         first = min(path.index(scope) for scope, _ in lacks)
         for scope in path[first:]:
             reserved = requested
+            # Not the first waiting run: only the resources that are lacking, so that runs without them can overtake.
             if scope in self._with_head:
                 reserved = QuotaAmounts(**{part: getattr(requested, part) for part in UNITS if (scope, part) in lacks})
             self._with_head.add(scope)

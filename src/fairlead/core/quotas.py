@@ -69,6 +69,7 @@ class Allowance:
     limits: Mapping[str, int]  # by field of `QuotaAmounts`, only the limited ones
     used: QuotaAmounts = NOTHING
     reserved: QuotaAmounts = NOTHING
+    # Only runs that the caller may see, so their sum may be less than `used`.
     holders: tuple[QuotaHolder, ...] = ()
 
     @cached_property
@@ -82,6 +83,7 @@ class Allowance:
         """The amounts that exceed what remains of the quota. A request of 0 never does."""
         for part, remaining in self.remaining.items():
             amount: int = getattr(requested, part)
+            # A quota that was lowered below its usage does not delay runs that do not request the resource.
             if amount > max(remaining, 0):
                 yield QuotaShortage(self, part, amount)
 
@@ -117,6 +119,7 @@ class QuotaShortage(NamedTuple):
             )
             needs = f"needs {requested} {_noun(part, self.requested)}"
             message = f"{needs}; {free} of {_format_bare(part, limit)} free in {quota}"
+        # The free amount would be enough, so the numbers alone do not explain why the run waits.
         if used + self.requested <= limit:
             return f"{message}, but reserved for a run ahead in the queue"
         return f"{message}{self._describe_largest_holder()}"
@@ -210,6 +213,7 @@ def apply_quotas(fit: Fit, requested: QuotaAmounts, allowances: Iterable[Allowan
     shortages = find_shortages(requested, allowances)
     if not shortages:
         return fit
+    # Not `never`, even if the run alone exceeds the quota: an administrator can raise a quota at any time.
     verdict = LATER if fit.verdict == NOW else fit.verdict
     return replace(fit, verdict=verdict, reasons=(*(shortage.describe() for shortage in shortages), *fit.reasons))
 

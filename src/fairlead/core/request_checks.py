@@ -45,6 +45,7 @@ def check_names(draft: Draft) -> Iterator[Violation]:
     ):
         named = draft.resolution.setting(field)
         if named is not None and named.value not in known:
+            # Archived without a successor. With one, planning has already replaced the name.
             if (field, named.value) in snapshot.archived:
                 message, hint = (
                     f"{noun} {named.value!r} is archived",
@@ -69,10 +70,12 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
     """Mount paths must be unique and must not be folders of the platform."""
     taken: dict[str, str] = {}
     if draft.resolution.value("resources", "shm"):
+        # The platform mounts a volume there only if shared memory is requested.
         taken[SHARED_MEMORY] = f"shared memory ({_source(draft.resolution.setting('resources', 'shm'))})"
     for name, parts in draft.resolution.named("volumes").items():
         path, setting_path = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
+            # A volume there could replace the bootstrap program, or hide the result of the run.
             if path == folder or path.startswith(folder + "/"):
                 hint = "use another path, for example /data"
                 yield Violation(setting_path, "reserved", f"{path} is reserved for the platform", hint)
@@ -99,6 +102,7 @@ def check_reserved(draft: Draft) -> Iterator[Violation]:
             if name.startswith(RESERVED) and setting is not None and setting.source.layer is not Layer.ENFORCED:
                 message = f"{name} starts with {RESERVED}, which is reserved for the platform"
                 yield Violation(f"{section}.{name}", "reserved", message, "rename it", setting.source)
+    # All secrets of a run are keys of one Secret, which also contains the token of the run.
     for name, path in draft.secrets.items():
         if name.startswith(RESERVED) and path.startswith("volumes."):
             message = f"{name} starts with {RESERVED}, which is reserved for the platform"
@@ -108,6 +112,7 @@ def check_reserved(draft: Draft) -> Iterator[Violation]:
 def check_secrets(draft: Draft) -> Iterator[Violation]:
     """Secrets must exist in the project."""
     known = draft.snapshot.secrets
+    # Commands without a server do not know the secrets of a project.
     if known is None:
         return
     for name, path in (*draft.secrets.items(), *draft.pull_secrets.items()):
@@ -162,6 +167,7 @@ def check_extended(draft: Draft) -> Iterator[Violation]:
 def check_placement(draft: Draft) -> Iterator[Violation]:
     """Node selector, node affinity and GPU type must not contradict each other."""
     required = draft.resolution.setting("affinity", placement.REQUIRED_NODES)
+    # From the layers, because `combine` stops multiplying terms at the maximum.
     count = math.prod(len(layer.value) for layer in required.combined) if required else 0
     path = f"affinity.{placement.REQUIRED_NODES}"
     if count > placement.MAX_TERMS:

@@ -52,6 +52,7 @@ class Resolution:
     """The merged settings. Checks and manifests read values only from here."""
 
     settings: Settings
+    # A cache: checks and renderers read the same sections many times.
     _named: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict, compare=False, repr=False)
 
     def setting(self, section: str, name: str = "", part: str = "") -> Setting | None:
@@ -107,6 +108,7 @@ def add(settings: Settings, layer: LayerValues) -> None:
                 part: Setting(f"{path}.{part}" if part else path, value, source) for part, value in values.items()
             }
         elif section == "affinity":
+            # Combined: a user who requires a zone must not remove the node affinity that an administrator requires.
             groups[name] = {"": _combine(old[""], group, source)}
         else:
             groups[name] = _override(old, group, source)
@@ -146,6 +148,7 @@ def path_of(section: str, name: str, part: str = "") -> str:
 
 def _override(old: Mapping[str, Setting], group: SettingGroup, source: Source) -> dict[str, Setting]:
     """The group with the values of the new layer. Parts that only the old layer set stay visible, without a value."""
+    # The whole group is replaced. Otherwise a default limit of 2Gi would apply to a request of 8Gi.
     overriding = {
         part: Setting(path_of(group.section, group.name, part), value, source, _overridden_by(old.get(part)))
         for part, value in group.values.items()
@@ -159,6 +162,7 @@ def _override(old: Mapping[str, Setting], group: SettingGroup, source: Source) -
 def _overridden_by(old: Setting | None) -> tuple[SourcedValue, ...]:
     if old is None:
         return ()
+    # A part without a value was removed by a layer, so it is not a value that was overridden.
     return old.overridden if old.value is None else (SourcedValue(old.value, old.source), *old.overridden)
 
 
@@ -172,6 +176,7 @@ def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
     for name in AMOUNTS:
         amount: Amount | None = getattr(resources, name)
         if amount is not None and (amount.requests is not None or amount.limits is not None):
+            # Always both parts, because planning computes the missing one.
             yield SettingGroup("resources", name, {"requests": amount.requests, "limits": amount.limits})
     if resources.gpu is not None and resources.gpu.devices is not None:
         yield SettingGroup("resources", "gpu", _parts_of_gpu(resources.gpu))
@@ -184,6 +189,7 @@ def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
     parts: dict[str, Any] = {"devices": gpu.devices, "type": gpu.type, "mig": gpu.mig}
     if gpu.devices and gpu.mig is None:
+        # Explicit, so that rules on GPU memory apply to whole devices, and overriding a share shows both values.
         parts["memory.request"] = WHOLE_DEVICE
     if gpu.memory is not None:
         parts["memory.request"] = gpu.memory.limit if gpu.memory.request is None else gpu.memory.request
@@ -193,6 +199,7 @@ def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
 
 def _parts_of_volume(volume: Volume) -> dict[str, Any]:
     parts: dict[str, Any] = {"volume_type": volume.volume_type, "mount_path": volume.mount_path}
+    # A default of False would look like a value that the layer set.
     if "read_only" in volume.model_fields_set:
         parts["read_only"] = volume.read_only
     if volume.sub_path is not None:

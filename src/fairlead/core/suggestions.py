@@ -27,6 +27,7 @@ from fairlead.model.requests import RunRequest, merge
 
 JSON = dict[str, Any]
 
+# These bound the time: each candidate is planned like a request, and then evaluated on the nodes.
 MAX_PER_KIND = 3
 MAX_TRIED, MAX_TRIED_ON_ALL_NODES = 50, 5  # fewer if each attempt examines all nodes
 MAX_NODES, MAX_PROFILES = 200, 20
@@ -101,6 +102,7 @@ class _SuggestionSearch:
     nodes: NodeTable
     pod_request: PodRequest
     quota_amounts: QuotaAmounts
+    # A changed request is a new run at the end of the queue. Waiting for another run keeps the turn of this one.
     allowances: tuple[Allowance, ...]
     queued_allowances: tuple[Allowance, ...]
 
@@ -117,6 +119,7 @@ class _SuggestionSearch:
                     f"request {describe_amount(resource, lower)} {word} instead of {describe_amount(resource, amount)}"
                 )
                 suggestions.append((1 - lower / amount, Suggestion("lower", message, change)))
+        # As many pods as quotas allow, and of these as many as nodes have room for.
         fewer = self._count_pods() and NodeFilter(self.pod_request, self.nodes).count_fitting(self._count_pods())
         if fewer:
             message = f"use {fewer} pod{'s' * (fewer > 1)} instead of {self.pod_request.count}"
@@ -136,6 +139,7 @@ class _SuggestionSearch:
         ]
         fitting = (
             (name, other)
+            # Without the plan in the key, which cannot be compared.
             for _, name, other in nsmallest(MAX_PROFILES, others, key=lambda candidate: candidate[:2])
             if _runs_now(other, self.nodes, self.allowances)
         )
@@ -186,6 +190,7 @@ class _SuggestionSearch:
         for at in nearest:
             node = self.nodes.nodes[at]
             for run_id, (name, usage) in _usage_by_run(node, self.nodes).items():
+                # A quick comparison of amounts first: evaluating a table without the run is much slower.
                 if run_id in tried or len(tried) == limit or not _suffices(self.pod_request.amounts, node, usage):
                     continue
                 tried.add(run_id)
@@ -197,6 +202,7 @@ class _SuggestionSearch:
 
     def _wait_for_quota(self) -> Iterator[tuple[QuotaAmounts, Suggestion]]:
         """Runs that use what quotas lack, if nodes have room."""
+        # Not empty: nodes have room, so a quota must be the reason why the run does not start.
         shortage = quotas.find_shortages(self.quota_amounts, self.queued_allowances)[0]
         holders = {holder.run_id: holder for allowance in self.queued_allowances for holder in allowance.holders}
         for holder in list(holders.values())[:MAX_TRIED]:
@@ -228,6 +234,7 @@ class _SuggestionSearch:
         column = self.nodes.free.get(resource)
         if column is None or resource == PODS:
             return 0
+        # The free amounts of all nodes that meet the other requirements: the largest is the answer for a single pod.
         without = replace(self.pod_request, amounts={**self.pod_request.amounts, resource: 0}, count=1)
         free = sorted((column[at] for at in NodeFilter(without, self.nodes).feasible), reverse=True)
         limit = self._limit_by_quotas(resource, free[0] if free else 0)
@@ -252,13 +259,14 @@ class _SuggestionSearch:
 
     def _count_pods(self) -> int:
         """The number of pods that quotas allow, less than requested."""
+        # Without the number of runs: all pods belong to one run.
         per_pod = QuotaAmounts(*(amount // self.pod_request.count for amount in self.quota_amounts[:3]))
         return quotas.count_fitting_runs(per_pod, self.allowances, self.pod_request.count - 1)
 
     def _plan(self, change: JSON) -> _PlannedRequest | None:
         try:
             changed = RunRequest.model_validate(merge(self.request.to_data(), change))
-        except ValidationError:
+        except ValidationError:  # the change may contradict other fields of the request
             return None
         return _plan_request(changed, self.snapshot)
 
