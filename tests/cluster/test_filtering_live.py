@@ -31,7 +31,7 @@ DECIDED_SECONDS = 15.0
 ORDER: list[tuple[Cause, ...]] = [
     *[(Cause.CORDONED,), (Cause.NODE_NAME,), (Cause.TAINT,), (Cause.LABELS,), (Cause.PORTS,), (Cause.AMOUNT,)],
     *[(Cause.IN_USE,), (Cause.VOLUME,), (Cause.ZONE,)],
-    *[(Cause.SPREAD_LABEL, Cause.SPREAD), (Cause.NEAR, Cause.FAR, Cause.REPELLED)],
+    *[(Cause.SPREAD_LABEL, Cause.SPREAD), (Cause.POD_AFFINITY, Cause.POD_ANTI_AFFINITY, Cause.REPELLED)],
 ]
 NARROWED = "node(s) didn't satisfy plugin"  # of nodes that it did not look at, for the pod names others
 

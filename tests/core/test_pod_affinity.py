@@ -90,14 +90,14 @@ def test_one_pod_must_match_all_affinity_terms() -> None:
 
 def test_the_first_pod_with_affinity_to_itself_may_go_to_any_labeled_node() -> None:
     pod_request = make_pod_request("web", pod_affinity=(make_term(),))
-    assert find_causes(pod_request, make_node_table({})) == {"node-4": [Cause.NEAR]}
+    assert find_causes(pod_request, make_node_table({})) == {"node-4": [Cause.POD_AFFINITY]}
     assert set(find_all(pod_request, make_node_table({"node-3": [make_pod()]}))) == {"node-1", "node-2", "node-4"}
     assert set(find_all(make_pod_request("job", pod_affinity=(make_term(),)), make_node_table({}))) == set(ZONES)
 
 
 def test_pods_on_nodes_without_the_topology_label_are_ignored() -> None:
     table = make_node_table({"node-4": [make_pod()]})
-    assert find_causes(make_pod_request("web", pod_affinity=(make_term(),)), table) == {"node-4": [Cause.NEAR]}
+    assert find_causes(make_pod_request("web", pod_affinity=(make_term(),)), table) == {"node-4": [Cause.POD_AFFINITY]}
 
 
 def test_anti_affinity_excludes_topologies_with_matching_pods() -> None:
@@ -189,8 +189,8 @@ def test_reasons_have_the_order_of_the_checks() -> None:
         pod_affinity=(make_term({"matchLabels": {"app": "cache"}}),), pod_anti_affinity=(make_term(),)
     )
     assert find_causes(pod_request, make_node_table({"node-3": [make_pod(), anti_affinity]}))["node-3"] == [
-        Cause.NEAR,
-        Cause.FAR,
+        Cause.POD_AFFINITY,
+        Cause.POD_ANTI_AFFINITY,
         Cause.REPELLED,
     ]
 

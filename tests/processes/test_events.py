@@ -37,7 +37,7 @@ def test_every_state_change_and_deletion_is_streamed(machine: Machine) -> None:
         assert states[-1] == "completed"
         assert revisions == sorted(set(revisions))
         run.delete()
-        assert next(events) == ("gone", {"id": run.id})
+        assert next(events) == ("deleted", {"id": run.id})
 
 
 def test_events_are_streamed_only_to_users_with_access(machine: Machine) -> None:

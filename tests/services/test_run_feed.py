@@ -19,10 +19,10 @@ def test_poll_returns_changed_and_deleted_runs(world: World) -> None:
     assert {run.id: run.state for run in seen.runs} == {old.id: "stopped", new.id: "queued"}
     world.services.runs.delete(root, old.id)
     seen = feed.poll(root, None, begun.at)
-    assert ([run.id for run in seen.runs], seen.gone) == ([new.id], [old.id])
+    assert ([run.id for run in seen.runs], seen.deleted) == ([new.id], [old.id])
     world.clock.pass_by(seconds=10)
     later = feed.poll(root, None, world.clock())
-    assert (later.runs, later.gone) == ([], [])
+    assert (later.runs, later.deleted) == ([], [])
 
 
 def test_changes_are_returned_after_the_clock_was_set_back(world: World) -> None:
@@ -39,7 +39,7 @@ def test_only_visible_runs_are_returned(world: World) -> None:
     world.services.runs.stop(world.root, gone.id)
     world.services.runs.delete(world.root, gone.id)
     news = world.services.run_feed.poll(viewer, None, begun.at)
-    assert ([run.id for run in news.runs], news.gone) == ([seen.id], [])
+    assert ([run.id for run in news.runs], news.deleted) == ([seen.id], [])
     loaded = world.services.run_feed.load_runs(viewer, None, [hidden.id, seen.id])
     assert [run.id for run in loaded] == [seen.id]
     assert world.services.run_feed.load_runs(world.root, FOREST, [hidden.id, seen.id]) == [hidden]
@@ -49,12 +49,12 @@ def test_too_many_changes_are_reported_as_many(world: World, monkeypatch: pytest
     begun = world.services.run_feed.begin(world.root)
     monkeypatch.setattr(run_feed, "MAX_CHANGES", 1)
     world.submit()
-    assert not world.services.run_feed.poll(world.root, None, begun.at).many
+    assert not world.services.run_feed.poll(world.root, None, begun.at).reload
     world.submit()
-    assert world.services.run_feed.poll(world.root, None, begun.at).many
+    assert world.services.run_feed.poll(world.root, None, begun.at).reload
 
 
 def test_deleted_project_is_reported_as_many_changes(world: World) -> None:
     begun = world.services.run_feed.begin(world.root)
     world.services.scopes.delete(world.root, LAKE)
-    assert world.services.run_feed.poll(world.root, None, begun.at).many
+    assert world.services.run_feed.poll(world.root, None, begun.at).reload

@@ -14,8 +14,8 @@ from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 
 # A plan needs a function, but it does not affect the result.
 PLACEHOLDER_FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
-    "kubernetes": {"name": "offer", "kind": "container", "image": "offer", "port": 80},
-    "local": {"name": "offer", "source": "offer.py", "handler": "offer"},
+    "kubernetes": {"name": "placeholder", "kind": "container", "image": "placeholder", "port": 80},
+    "local": {"name": "placeholder", "source": "placeholder.py", "handler": "placeholder"},
 }
 FUNCTION_PATHS = ("function", "replicas", "deadline")
 

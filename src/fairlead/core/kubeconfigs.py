@@ -267,7 +267,7 @@ def _kind(value: Any) -> str:
         case list():
             return "a list"
         case str():
-            return "a text"
+            return "a string"
         case _:
             return "a number, true or false"
 

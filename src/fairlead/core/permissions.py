@@ -39,7 +39,7 @@ class Permissions:
             related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.descendants(scope))
         )
 
-    def reach(self, permission: Permission) -> frozenset[str] | None:
+    def scopes_with(self, permission: Permission) -> frozenset[str] | None:
         """The scopes at which the caller has the permission. None means all."""
         granted = [
             scope for scope, roles in self.roles.items() if any(permission in ROLE_PERMISSIONS[role] for role in roles)

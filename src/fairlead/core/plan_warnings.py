@@ -115,21 +115,21 @@ def warn_of_archived(draft: Draft) -> Iterator[PlanWarning]:
 
 
 def _describe_overridden(setting: Setting, overridden: SourcedValue) -> PlanWarning:
-    winner, layer, requested = setting.source, setting.source.layer, overridden.source
+    overriding_source, layer, requested = setting.source, setting.source.layer, overridden.source
     value = "removes it" if setting.value is None else f"sets {format_value(setting.value)}"
-    outcome = f"the {winner} overrides it and {value}"
+    outcome = f"the {overriding_source} overrides it and {value}"
     if layer.precedence < requested.layer.precedence:  # a default limit, computed from the overriding request
-        outcome = f"the layer that overrides it has no limit, and the {winner} {value}"
+        outcome = f"the layer that overrides it has no limit, and the {overriding_source} {value}"
     hint = "remove it"
     if layer is Layer.USER:
         hint = f"remove it from the request to use the value of the {requested}"
     elif layer is Layer.COMPUTE_RESOURCE and setting.value is not None:
         hint = f"request {format_value(setting.value)}, or remove it"
     if setting.path == oom_retries.MAX_PATH:
-        outcome = f"the {winner} allows at most {format_value(setting.value)}"
+        outcome = f"the {overriding_source} allows at most {format_value(setting.value)}"
         hint = f"request {format_value(setting.value)}, or remove it"
     message = f"the {requested} sets {format_value(overridden.value)}; {outcome}"
-    return PlanWarning(setting.path, "overridden", message, hint, winner, requested=overridden)
+    return PlanWarning(setting.path, "overridden", message, hint, overriding_source, requested=overridden)
 
 
 CHECKS = (

@@ -184,8 +184,8 @@ class _SuggestionSearch:
         node_filter = NodeFilter(self.pod_request, self.nodes)
         single_node = self.pod_request.count == 1 and not node_filter.checks  # then other nodes do not matter
         limit = MAX_TRIED if single_node else MAX_TRIED_ON_ALL_NODES
-        at_best = set(node_filter.feasible_when_empty)
-        nearest = nlargest(MAX_NODES, (at for at in node_filter.schedulable if at in at_best), key=self._free_fraction)
+        feasible = set(node_filter.feasible_when_empty)
+        nearest = nlargest(MAX_NODES, (at for at in node_filter.schedulable if at in feasible), key=self._free_fraction)
         tried: set[str] = set()
         for at in nearest:
             node = self.nodes.nodes[at]

@@ -70,12 +70,12 @@ class _SentEvents:
 
     def add_changes(self, changes: RunChanges) -> list[bytes]:
         """Events for the changed and the deleted runs of a poll."""
-        if changes.many:
-            return [write_event("many", {})]
+        if changes.reload:
+            return [write_event("reload", {})]
         events = self.add_runs(changes.runs)
         # Runs that this poll did not return are not returned by later polls either: forget them.
         self._revisions = {run.id: self._revisions[run.id] for run in changes.runs}
         # Polls overlap by a few seconds, so several of them return the same deletion.
-        deleted = [run_id for run_id in changes.gone if run_id not in self._deleted]
-        self._deleted = set(changes.gone)
-        return [*events, *(write_event("gone", {"id": run_id}) for run_id in deleted)]
+        deleted = [run_id for run_id in changes.deleted if run_id not in self._deleted]
+        self._deleted = set(changes.deleted)
+        return [*events, *(write_event("deleted", {"id": run_id}) for run_id in deleted)]

@@ -38,7 +38,7 @@ class Audits:
 
 
 def _administered_scopes(unit: UnitOfWork) -> list[Condition]:
-    administered = unit.permissions.reach(Permission.ADMINISTER)
+    administered = unit.permissions.scopes_with(Permission.ADMINISTER)
     if administered == frozenset():
         message = f"{unit.principal.user} does not administer any scope, so the audit log is not readable"
         raise Forbidden(message, "ask an administrator for the role admin")

@@ -27,7 +27,7 @@ from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 MAX_COUNTED = 1000  # counting stops here, and `more` is set
 MAX_CACHED = 5000  # pod requests; then the cache is emptied
-EMPTY_REQUEST = RunRequest.model_validate({"function": "offer"})  # to get the snapshot of a scope
+EMPTY_REQUEST = RunRequest.model_validate({"function": "placeholder"})  # to get the snapshot of a scope
 
 PodRequestOrViolation = PodRequest | Violation  # the request of a compute resource, or why it is unusable
 

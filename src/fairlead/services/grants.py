@@ -21,7 +21,7 @@ class Grants:
     def page(self, call: Call, query: ListQuery) -> Page[GrantRecord]:
         """List the grants at all scopes that the caller administers."""
         with self.units.reading(call) as unit:
-            administered = unit.permissions.reach(Permission.ADMINISTER)
+            administered = unit.permissions.scopes_with(Permission.ADMINISTER)
             within = [] if administered is None else [Condition("scope", "in", tuple(sorted(administered)))]
             return load_page(unit.tx, GrantRecord, query, sort="subject", within=within)
 

@@ -20,12 +20,12 @@ RecordT = TypeVar("RecordT")
 
 @dataclass(frozen=True)
 class RunChanges:
-    """Changes up to a point in time. `many`: too many changes to list, so the client must reload."""
+    """Changes up to a point in time. `reload`: too many changes to list, so the client must reload."""
 
     at: datetime
     runs: list[RunRecord] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    many: bool = False
+    deleted: list[str] = field(default_factory=list)
+    reload: bool = False
 
 
 class RunFeed:
@@ -58,8 +58,8 @@ class RunFeed:
                 entry.object_id for entry in entries if _is_included(unit, entry.scope, scope) and entry.kind == "run"
             ]
             # The audit entry of a project does not list the runs that were deleted with it.
-            many = len(runs) > MAX_CHANGES or any(entry.kind == "project" for entry in entries)
-            return RunChanges(unit.now, many=True) if many else RunChanges(unit.now, changed, deleted)
+            reload = len(runs) > MAX_CHANGES or any(entry.kind == "project" for entry in entries)
+            return RunChanges(unit.now, reload=True) if reload else RunChanges(unit.now, changed, deleted)
 
 
 def _find_since(unit: UnitOfWork, kind: type[RecordT], column: str, since: datetime, *more: Condition) -> list[RecordT]:

@@ -129,14 +129,14 @@ describe("a new run", () => {
     for (let number = 0; number < 50; number++)
       FakeEventSource.last.send("run", makeRun({ id: `r${number}` }));
     expect(countRefetches()).toBe(1);
-    FakeEventSource.last.send("many", {});
+    FakeEventSource.last.send("reload", {});
     expect(countRefetches()).toBe(2);
   });
 });
 
 it("removes a run that was deleted from all lists", () => {
   show(NEWEST_FIRST, [makeRun({ id: "a" }), makeRun({ id: "b" })]);
-  FakeEventSource.last.send("gone", { id: "a" });
+  FakeEventSource.last.send("deleted", { id: "a" });
   expect(statesIn(NEWEST_FIRST)).toEqual(["b running"]);
   expect(refetches).toHaveBeenCalledWith({ queryKey: [RUN, "a"], exact: true });
 });

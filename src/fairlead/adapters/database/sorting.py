@@ -12,16 +12,16 @@ from fairlead.model.columns import COLUMNS, Column
 
 def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
     """Count the active runs that use each row of a table, and find the time of the last one."""
-    of_row = column == table.c.id
-    return {"workloads": _count(of_row, runs.c.active.is_(True)), "last_used_at": _newest(of_row)}
+    matches_row = column == table.c.id
+    return {"workloads": _count(matches_row, runs.c.active.is_(True)), "last_used_at": _newest(matches_row)}
 
 
-def _count(*of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    return sa.select(sa.func.count()).select_from(runs).where(*of_row).scalar_subquery()
+def _count(*matches_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    return sa.select(sa.func.count()).select_from(runs).where(*matches_row).scalar_subquery()
 
 
-def _newest(of_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    return sa.select(sa.func.max(runs.c.created_at)).where(of_row).scalar_subquery()
+def _newest(matches_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    return sa.select(sa.func.max(runs.c.created_at)).where(matches_row).scalar_subquery()
 
 
 # By name: a run is stored before its function, so it cannot contain the ID of the function.

@@ -22,7 +22,7 @@ HINTS = {
     Cause.AMOUNT: "remove it: no node has any",
     Cause.LABELS: "remove it, or request what a node has",
     Cause.TAINT: "add a toleration",
-    Cause.NEAR: "remove it, or use a topology key that nodes have",
+    Cause.POD_AFFINITY: "remove it, or use a topology key that nodes have",
     Cause.VOLUME: "mount a volume that a node can access",
     Cause.ZONE: "mount a volume that a node can access",
     Cause.SHARE: "request less GPU memory, or a whole GPU",

@@ -82,10 +82,10 @@ def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | 
             value = node.labels.get(key)
             if value is None:
                 message = f"must run near {wanted} (same {key}); {node.name} has no such label"
-                yield Reason(Cause.NEAR, PATH, message, lasts=True)
+                yield Reason(Cause.POD_AFFINITY, PATH, message, lasts=True)
             elif not is_first and (key, value) not in occupied:
                 place = f"on {node.name}" if key == HOSTNAME else f"in {value}"
-                yield Reason(Cause.NEAR, PATH, f"must run near {wanted} (same {key}); there are none {place}")
+                yield Reason(Cause.POD_AFFINITY, PATH, f"must run near {wanted} (same {key}); there are none {place}")
 
     return check
 
@@ -107,7 +107,7 @@ def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> NodeChe
             if value is not None and (matches := by_domain.get(value)) is not None:
                 one = "one is" if matches.number == 1 else f"there are {matches.number}, one of them"
                 message = f"must not run near {term.shown} (same {term.key}); {one} on {matches.node}"
-                yield Reason(Cause.FAR, PATH, message)
+                yield Reason(Cause.POD_ANTI_AFFINITY, PATH, message)
 
     return check
 

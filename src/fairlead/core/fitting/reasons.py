@@ -20,8 +20,8 @@ class Cause(StrEnum):
     VOLUME = "volume"  # a volume that the node cannot access
     ZONE = "zone"  # a volume in another zone
     IN_USE = "in_use"  # a ReadWriteOncePod volume that another pod uses
-    NEAR = "near"  # pod affinity
-    FAR = "far"  # pod anti-affinity
+    POD_AFFINITY = "pod_affinity"
+    POD_ANTI_AFFINITY = "pod_anti_affinity"
     REPELLED = "repelled"  # anti-affinity of a pod that is already running
     SPREAD = "spread"  # topology spread: the skew would be too large
     SPREAD_LABEL = "spread_label"  # topology spread: the node lacks the topology label

@@ -115,7 +115,7 @@ def asset_routes(
 
     @router.get(f"{path}/{{name}}/workloads", name=f"list_{one}_workloads", **responses(Page[RunRecord]))
     async def workloads(context: Context, name: str, params: run_list_params) -> Response:
-        """List the runs that use an object: the active ones, unless you filter by `live` or `state`."""
+        """List the runs that use an object: the active ones, unless you filter by `active` or `state`."""
         return await context.respond(pick(context.services).workloads, name, params)
 
     return router

@@ -16,7 +16,7 @@ EVENT: dict[str, Any] = {
     "type": "object",
     "required": ["event", "data"],
     "properties": {
-        "event": {"enum": ["ready", "run", "gone", "many", "error"]},
+        "event": {"enum": ["ready", "run", "deleted", "reload", "error"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
@@ -28,9 +28,9 @@ router = make_router("runs")
 
 @router.get("/events", name="watch_events", **_STREAM)
 async def watch(context: Context, project: str | None = None) -> Response:
-    """Stream changes of runs as server-sent events: `run` with the changed run, `gone` with the id of a deleted one.
+    """Stream changes of runs as server-sent events: `run` with the changed run, `deleted` with the id of a deleted one.
 
-    The first event is `ready`: no change after it is missed. `many` means that too much has changed: read the lists
+    The first event is `ready`: no change after it is missed. `reload` means that too much has changed: read the lists
     again. The stream ends after five minutes; reconnect then.
     """
     scope = None if project is None else f"project/{project}"

@@ -12,7 +12,7 @@ down_revision = None
 # Copied, not imported from the tables module: a migration must not change when the current tables change.
 TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 JSON = sa.JSON()
-MOMENT = sa.DateTime(timezone=True)
+TIMESTAMP = sa.DateTime(timezone=True)
 
 # The sort orders of asset lists: for each column, the expression of its index. Missing values sort first, but a missing
 # limit means unlimited and sorts last, as the largest number that a column can store.
@@ -78,12 +78,12 @@ def upgrade() -> None:
         sa.Column("user", TEXT, nullable=False),
         sa.Column("digest", TEXT, nullable=False),
         sa.Column("answer", JSON, nullable=True),
-        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("created_at", TIMESTAMP, nullable=False),
     )
     op.create_table(
         "audit",
         sa.Column("id", TEXT, primary_key=True),
-        sa.Column("at", MOMENT, nullable=False),
+        sa.Column("at", TIMESTAMP, nullable=False),
         sa.Column("who", TEXT, nullable=False),
         sa.Column("via", TEXT, nullable=False),
         sa.Column("address", TEXT, nullable=False),
@@ -121,7 +121,7 @@ def upgrade() -> None:
         sa.Column("name", TEXT, nullable=False),
         sa.Column("content", JSON, nullable=False),
         sa.Column("created_by", TEXT, nullable=False),
-        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("created_at", TIMESTAMP, nullable=False),
         sa.UniqueConstraint("object_id", "number"),
     )
     op.create_table(
@@ -137,7 +137,7 @@ def upgrade() -> None:
         sa.Column("name", TEXT, nullable=False),
         sa.Column("purpose", TEXT, nullable=False),
         sa.Column("digest", TEXT, nullable=False, unique=True),
-        sa.Column("expires_at", MOMENT, nullable=True),
+        sa.Column("expires_at", TIMESTAMP, nullable=True),
     )
     op.create_table(
         "compute_resources",
@@ -189,7 +189,7 @@ def upgrade() -> None:
         sa.Column("template", TEXT, nullable=True),
         sa.Column("template_id", TEXT, nullable=True),
         sa.Column("uses", JSON, nullable=False),
-        sa.Column("finished_at", MOMENT, nullable=True),
+        sa.Column("finished_at", TIMESTAMP, nullable=True),
     )
     op.create_table(
         "secrets",
@@ -270,9 +270,9 @@ def _record() -> Iterator[sa.Column[object]]:
     yield sa.Column("id", TEXT, primary_key=True)
     yield sa.Column("revision", sa.Integer, nullable=False)
     yield sa.Column("created_by", TEXT, nullable=False)
-    yield sa.Column("created_at", MOMENT, nullable=False)
+    yield sa.Column("created_at", TIMESTAMP, nullable=False)
     yield sa.Column("updated_by", TEXT, nullable=False)
-    yield sa.Column("updated_at", MOMENT, nullable=False)
+    yield sa.Column("updated_at", TIMESTAMP, nullable=False)
 
 
 def _place() -> sa.ForeignKey:

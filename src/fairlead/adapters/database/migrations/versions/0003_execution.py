@@ -11,13 +11,13 @@ down_revision = "0002"
 
 TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 JSON = sa.JSON()
-MOMENT = sa.DateTime(timezone=True)
+TIMESTAMP = sa.DateTime(timezone=True)
 ADDED: dict[str, Any] = {
     "code": TEXT,
     "held_by": TEXT,
     "stopped_by": TEXT,
     "exit_code": sa.Integer(),
-    "started_at": MOMENT,
+    "started_at": TIMESTAMP,
 }
 INDEXES = {
     "ix_runs_code": ("runs", ["code"]),
@@ -44,7 +44,7 @@ def upgrade() -> None:
         "events",
         sa.Column("id", TEXT, primary_key=True),
         sa.Column("run_id", TEXT, _run(), nullable=False),
-        sa.Column("at", MOMENT, nullable=False),
+        sa.Column("at", TIMESTAMP, nullable=False),
         sa.Column("state", TEXT, nullable=False),
         sa.Column("reason", TEXT, nullable=False),
         sa.Column("message", TEXT, nullable=False),
@@ -62,7 +62,7 @@ def upgrade() -> None:
         sa.Column("digest", TEXT, nullable=False),
         sa.Column("size", sa.Integer, nullable=False),
         sa.Column("created_by", TEXT, nullable=False),
-        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("created_at", TIMESTAMP, nullable=False),
     )
     op.create_table(
         "blobs",
@@ -74,12 +74,12 @@ def upgrade() -> None:
         sa.Column("id", TEXT, primary_key=True),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.Column("created_by", TEXT, nullable=False),
-        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("created_at", TIMESTAMP, nullable=False),
         sa.Column("updated_by", TEXT, nullable=False),
-        sa.Column("updated_at", MOMENT, nullable=False),
+        sa.Column("updated_at", TIMESTAMP, nullable=False),
         sa.Column("name", TEXT, nullable=False),
         sa.Column("url", TEXT, nullable=False),
-        sa.Column("seen_at", MOMENT, nullable=False),
+        sa.Column("seen_at", TIMESTAMP, nullable=False),
     )
     for name, (table, columns) in INDEXES.items():
         op.create_index(name, table, columns)

@@ -9,7 +9,7 @@ revision = "0007"
 down_revision = "0006"
 
 TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
-MOMENT = sa.DateTime(timezone=True)
+TIMESTAMP = sa.DateTime(timezone=True)
 STAMPS = ("created_by", "created_at", "updated_by", "updated_at")
 
 
@@ -20,9 +20,9 @@ def upgrade() -> None:
         sa.Column("id", TEXT, primary_key=True),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.Column("created_by", TEXT, nullable=False),
-        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("created_at", TIMESTAMP, nullable=False),
         sa.Column("updated_by", TEXT, nullable=False),
-        sa.Column("updated_at", MOMENT, nullable=False),
+        sa.Column("updated_at", TIMESTAMP, nullable=False),
         sa.Column(
             "scope",
             TEXT,
@@ -39,9 +39,9 @@ def upgrade() -> None:
     op.create_index("ix_functions_code", "functions", ["code"])
     op.create_index("ix_runs_scope_function", "runs", ["scope", "function", "created_at"])
     op.create_index("ix_runs_updated_at", "runs", ["updated_at", "id"])
-    found = list(_find_functions())
-    if found:
-        op.bulk_insert(functions, found)
+    records = _find_functions()
+    if records:
+        op.bulk_insert(functions, records)
 
 
 def downgrade() -> None:
@@ -53,19 +53,21 @@ def downgrade() -> None:
 
 def _find_functions() -> list[dict[str, object]]:
     """Return the function of the newest run of each name in each project."""
-    stamps = [sa.column(name, MOMENT if name.endswith("_at") else TEXT) for name in STAMPS]
-    runs = sa.table("runs", *(sa.column(name, TEXT) for name in ("id", "scope", "function", "code")), *stamps)
+    stamp_columns = [sa.column(name, TIMESTAMP if name.endswith("_at") else TEXT) for name in STAMPS]
+    runs = sa.table("runs", *(sa.column(name, TEXT) for name in ("id", "scope", "function", "code")), *stamp_columns)
     plans = sa.table("plans", sa.column("id", TEXT), sa.column("request", sa.JSON))
     # IDs begin with the creation time, so the largest one is that of the newest run.
     newest = sa.select(sa.func.max(runs.c.id)).group_by(runs.c.scope, runs.c.function)
-    asked = sa.select(runs, plans.c.request).join(plans, plans.c.id == runs.c.id).where(runs.c.id.in_(newest))
-    found = []
-    for row in op.get_bind().execute(asked).mappings():
-        said = row["request"].get("function")
-        content = {name: value for name, value in said.items() if name != "name"} if isinstance(said, dict) else {}
+    query = sa.select(runs, plans.c.request).join(plans, plans.c.id == runs.c.id).where(runs.c.id.in_(newest))
+    records = []
+    for row in op.get_bind().execute(query).mappings():
+        function = row["request"].get("function")
+        content = (
+            {name: value for name, value in function.items() if name != "name"} if isinstance(function, dict) else {}
+        )
         if set(content) - {"kind"}:  # a request with only a name has no function to store
-            kept = {"scope": row["scope"], "name": row["function"], "code": row["code"], "content": content}
-            by_whom = {name: row[name] for name in STAMPS}
+            fields = {"scope": row["scope"], "name": row["function"], "code": row["code"], "content": content}
+            stamps = {name: row[name] for name in STAMPS}
             kind = content.get("kind", "python")
-            found.append({"id": uuid7().hex, "revision": 1, "kind": kind, **kept, **by_whom})
-    return found
+            records.append({"id": uuid7().hex, "revision": 1, "kind": kind, **fields, **stamps})
+    return records

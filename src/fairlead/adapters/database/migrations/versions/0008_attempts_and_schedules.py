@@ -8,7 +8,7 @@ revision = "0008"
 down_revision = "0007"
 
 TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
-MOMENT = sa.DateTime(timezone=True)
+TIMESTAMP = sa.DateTime(timezone=True)
 OF_RUNS = ("priority", "turn", "attempt", "due_at", "idle_seconds", "used_at", "schedule")
 
 
@@ -18,9 +18,9 @@ def upgrade() -> None:
         sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
         sa.Column("turn", TEXT, nullable=False, server_default=""),
         sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
-        sa.Column("due_at", MOMENT, nullable=True),
+        sa.Column("due_at", TIMESTAMP, nullable=True),
         sa.Column("idle_seconds", sa.Integer, nullable=True),
-        sa.Column("used_at", MOMENT, nullable=True),
+        sa.Column("used_at", TIMESTAMP, nullable=True),
         sa.Column("schedule", TEXT, nullable=True),
     ):
         op.add_column("runs", column)
@@ -41,8 +41,8 @@ def upgrade() -> None:
         sa.Column("reason", TEXT, nullable=False),
         sa.Column("message", TEXT, nullable=False),
         sa.Column("exit_code", sa.Integer, nullable=True),
-        sa.Column("started_at", MOMENT, nullable=True),
-        sa.Column("finished_at", MOMENT, nullable=True),
+        sa.Column("started_at", TIMESTAMP, nullable=True),
+        sa.Column("finished_at", TIMESTAMP, nullable=True),
         sa.Column("mem_bytes", sa.BigInteger, nullable=False),
         sa.Column("held_by", TEXT, nullable=True),
         sa.Column("error", sa.JSON, nullable=True),
@@ -54,9 +54,9 @@ def upgrade() -> None:
         sa.Column("id", TEXT, primary_key=True),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.Column("created_by", TEXT, nullable=False),
-        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("created_at", TIMESTAMP, nullable=False),
         sa.Column("updated_by", TEXT, nullable=False),
-        sa.Column("updated_at", MOMENT, nullable=False),
+        sa.Column("updated_at", TIMESTAMP, nullable=False),
         sa.Column(
             "scope", TEXT, sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION"), nullable=False
         ),
@@ -67,8 +67,8 @@ def upgrade() -> None:
         sa.Column("user", TEXT, nullable=False),
         sa.Column("groups", sa.JSON, nullable=False),
         sa.Column("paused", sa.Boolean(create_constraint=False), nullable=False),
-        sa.Column("next_at", MOMENT, nullable=True),
-        sa.Column("last_at", MOMENT, nullable=True),
+        sa.Column("next_at", TIMESTAMP, nullable=True),
+        sa.Column("last_at", TIMESTAMP, nullable=True),
         sa.Column("last_run_id", TEXT, nullable=True),
         sa.Column("last_problem", TEXT, nullable=True),
         sa.UniqueConstraint("scope", "name"),

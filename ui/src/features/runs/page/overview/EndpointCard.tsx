@@ -23,7 +23,7 @@ export function EndpointCard({ run }: { run: Run }) {
         if (tab) tab.location.href = link.url;
         else window.location.assign(link.url);
       },
-      onSettled: () => undefined,
+      onError: () => tab?.close(),
     });
   };
   return (
