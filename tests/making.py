@@ -1,4 +1,4 @@
-"""Model objects and plans from plain data, as short as tests want them."""
+"""Short constructors for model objects and plans, from plain data."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -28,29 +28,29 @@ CODE = Code("print('bootstrap')\n", b"an archive", "sha256:1234")
 RUN_ID = "r7"
 
 
-def make_request(**asked: Any) -> RunRequest:
+def make_request(**fields: Any) -> RunRequest:
     """A request, by default for a container."""
-    return RunRequest.model_validate({"function": CONTAINER, **asked})
+    return RunRequest.model_validate({"function": CONTAINER, **fields})
 
 
-def make_requirements(**said: Any) -> Requirements:
+def make_requirements(**fields: Any) -> Requirements:
     """Requirements of any layer."""
-    return Requirements.model_validate(said)
+    return Requirements.model_validate(fields)
 
 
 def make_compute_resource(name: str = "big", **fields: Any) -> ComputeResource:
-    """A compute resource of the platform; its requirements are those fields that are none of its own."""
-    return ComputeResource.model_validate({"name": name, **_sort(fields, ComputeResource)})
+    """A compute resource of the platform. Fields that it does not have itself become its requirements."""
+    return ComputeResource.model_validate({"name": name, **_split_fields(fields, ComputeResource)})
 
 
 def make_template(name: str = "start", **fields: Any) -> Template:
-    """A template; its requirements are those fields that are none of its own."""
-    return Template.model_validate({"name": name, **_sort(fields, Template)})
+    """A template. Fields that it does not have itself become its requirements."""
+    return Template.model_validate({"name": name, **_split_fields(fields, Template)})
 
 
-def make_policy(scope: str = "platform", **said: Any) -> Policy:
+def make_policy(scope: str = "platform", **fields: Any) -> Policy:
     """A policy of a scope."""
-    return Policy.model_validate({"scope": scope, **said})
+    return Policy.model_validate({"scope": scope, **fields})
 
 
 def make_cluster(**fields: Any) -> Cluster:
@@ -83,17 +83,17 @@ def make_snapshot(
 
 
 def plan(
-    asked: Data | None = None,
+    requested: Data | None = None,
     *objects: ComputeResource | Template | Policy | Cluster,
     run_id: str = RUN_ID,
     **more: Any,
 ) -> Plan:
-    """The plan for a request among the objects that reach its project."""
-    return plan_run(make_request(**(asked or {})), make_snapshot(*objects, **more), run_id)
+    """The plan for a request, in a project that can use the objects."""
+    return plan_run(make_request(**(requested or {})), make_snapshot(*objects, **more), run_id)
 
 
-def refuse(model: type[StrictModel], data: Any) -> tuple[Violation, ...]:
-    """The violations with which a model refuses data."""
+def find_violations(model: type[StrictModel], data: Any) -> tuple[Violation, ...]:
+    """The violations of invalid data, which the model must reject."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(data)
     return violations_of(caught.value, model)
@@ -112,37 +112,37 @@ def value(planned: Plan, path: str) -> Any:
 
 
 def values(planned: Plan) -> dict[str, Any]:
-    """Every resolved value by path, as JSON has it."""
+    """Every resolved value by path, as JSON."""
     return {item.path: to_json(item.value) for item in planned.settings}
 
 
-def broken(planned: Plan | Sequence[Violation]) -> list[tuple[str, str]]:
-    """Which rules are broken, and where."""
-    found = planned.violations if isinstance(planned, Plan) else planned
-    return [(violation.path, violation.rule) for violation in found]
+def violated_rules(planned: Plan | Sequence[Violation]) -> list[tuple[str, str]]:
+    """The paths and rules of violations."""
+    violations = planned.violations if isinstance(planned, Plan) else planned
+    return [(violation.path, violation.rule) for violation in violations]
 
 
-def warned(planned: Plan) -> list[tuple[str, str]]:
+def warning_rules(planned: Plan) -> list[tuple[str, str]]:
     """The paths and rules of warnings."""
     return [(warning.path, warning.rule) for warning in planned.warnings]
 
 
-def lost(planned: Plan, path: str) -> list[tuple[Any, str]]:
+def overridden_values(planned: Plan, path: str) -> list[tuple[Any, str]]:
     """The values and sources that a setting overrides, highest precedence first."""
-    return [(to_json(said.value), str(said.source)) for said in setting(planned, path).overridden]
+    return [(to_json(overridden.value), str(overridden.source)) for overridden in setting(planned, path).overridden]
 
 
 def pod(planned: Plan) -> Any:
-    """The specification of the pods that were rendered, as JSON has it."""
+    """The specification of the rendered pods, as JSON."""
     assert not planned.violations, "; ".join(map(str, planned.violations))
     return json.loads(json.dumps(planned.manifests[0]["spec"]["template"]["spec"]))
 
 
 def container(planned: Plan) -> Any:
-    """The container that was rendered."""
+    """The rendered container."""
     return pod(planned)["containers"][0]
 
 
-def _sort(fields: Data, model: type[StrictModel]) -> dict[str, Any]:
-    own = {name: field for name, field in fields.items() if name in model.model_fields}
-    return {"requirements": {name: field for name, field in fields.items() if name not in own}, **own}
+def _split_fields(fields: Data, model: type[StrictModel]) -> dict[str, Any]:
+    own_fields = {name: field for name, field in fields.items() if name in model.model_fields}
+    return {"requirements": {name: field for name, field in fields.items() if name not in own_fields}, **own_fields}

@@ -47,12 +47,12 @@ def answer(case: Case, folder: Path) -> terminal.Answer:
 
 def find_rules(case: Case, folder: Path) -> list[str]:
     """The violated rules of a case in the order of the output."""
-    words = shlex.split(case.options)
+    args = shlex.split(case.options)
     terminal.write(folder, {"request.yaml": case.request, **case.files})
-    out = terminal.run(folder, "preview", "request.yaml", *words, "-o", "json").out
+    out = terminal.run(folder, "preview", "request.yaml", *args, "-o", "json").out
     if out:
         return [violation["rule"] for violation in json.loads(out)["violations"]]
-    given_files = [(folder / path, KINDS[option]) for option, path in itertools.pairwise(words) if option in KINDS]
+    given_files = [(folder / path, KINDS[option]) for option, path in itertools.pairwise(args) if option in KINDS]
     violations: list[Violation] = list(documents.load_library(given_files).violations)
     documents.load_object(RunRequest, folder / "request.yaml", violations, function="request")
     return [violation.rule for violation in violations]

@@ -23,7 +23,7 @@ from fairlead.sdk.api_client import ApiClient
 from tests.cli.terminal import Answer, Terminal, run
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
-from tests.core.nodes import make_holding, make_node
+from tests.core.nodes import make_node, make_scheduled_pod
 from tests.services.worlds import World, found_world
 
 NVIDIA, AMD, GROUP = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "karpenter.sh/nodepool"
@@ -131,7 +131,11 @@ def test_groups_gpu_types_and_taints_are_shown_if_present(tmp_path: Path, monkey
     make_fake_server(
         monkeypatch,
         make_node(
-            make_holding("train-a", gpu=1), make_holding(None), name="a", labels=A100, taints=["team=x:NoSchedule"]
+            make_scheduled_pod("train-a", gpu=1),
+            make_scheduled_pod(None),
+            name="a",
+            labels=A100,
+            taints=["team=x:NoSchedule"],
         ),
         make_node(name="b", gpu=0, cordoned=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"]),
     )
@@ -162,7 +166,7 @@ def test_a_single_gpu_vendor_has_the_column_gpu(tmp_path: Path, monkeypatch: pyt
 def test_capacity_is_shown_in_total_by_group_and_by_gpu_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_fake_server(
         monkeypatch,
-        make_node(make_holding(gpu=1, cpu=2), name="a", labels=A100),
+        make_node(make_scheduled_pod(gpu=1, cpu=2), name="a", labels=A100),
         make_node(name="b", labels=A100, cordoned=True),
         make_node(name="c", gpu=0),
         autoscaled=True,

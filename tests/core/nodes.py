@@ -19,13 +19,13 @@ def make_amounts(**amounts: str | int) -> dict[str, int]:
 def make_pod_request(
     *, selector: Mapping[str, str] | None = None, terms: Any = None, tolerations: Any = (), **amounts: str | int
 ) -> PodRequest:
-    """The quota amounts of one run."""
-    nodes = None if terms is None else tuple(terms)
-    return PodRequest({**make_amounts(**amounts), PODS: NANOS}, selector or {}, nodes, tuple(tolerations))
+    """A request for one pod with the given amounts."""
+    node_terms = None if terms is None else tuple(terms)
+    return PodRequest({**make_amounts(**amounts), PODS: NANOS}, selector or {}, node_terms, tuple(tolerations))
 
 
-def make_holding(name: str | None = "train-a", **amounts: str | int) -> ScheduledPod:
-    """The allocation of a run."""
+def make_scheduled_pod(name: str | None = "train-a", **amounts: str | int) -> ScheduledPod:
+    """A pod of a run, scheduled on a node, with the given amounts."""
     return ScheduledPod(f"id-{name}", name, {**make_amounts(**amounts), PODS: NANOS})
 
 
@@ -37,13 +37,13 @@ def make_taint(text: str) -> Taint:
 
 
 def make_node(
-    *holdings: ScheduledPod,
+    *scheduled_pods: ScheduledPod,
     name: str = "box",
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),
     cordoned: bool = False,
     **amounts: str | int,
 ) -> Node:
-    """A node with the given capacity and allocations."""
+    """A node with the given capacity and scheduled pods."""
     capacity = make_amounts(**{"cpu": 8, "mem": "32Gi", "disk": "100Gi", "gpu": 2, "pods": 16, **amounts})
-    return Node(name, capacity, labels or {}, holdings, tuple(map(make_taint, taints)), cordoned)
+    return Node(name, capacity, labels or {}, scheduled_pods, tuple(map(make_taint, taints)), cordoned)

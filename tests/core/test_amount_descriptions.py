@@ -142,10 +142,10 @@ def test_shared_memory_is_described_with_the_memory_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "shown"), [("1", "1 byte"), ("5", "5 bytes"), ("2362232013", "About 2.2 GiB"), ("2G", "2 GB")]
+    ("amount", "expected"), [("1", "1 byte"), ("5", "5 bytes"), ("2362232013", "About 2.2 GiB"), ("2G", "2 GB")]
 )
-def test_amounts_without_a_suffix_are_shown_with_a_unit(amount: str, shown: str) -> None:
-    assert f"{shown} of memory" in describe("resources.mem", resources={"mem": amount})[0][1]
+def test_amounts_without_a_suffix_are_shown_with_a_unit(amount: str, expected: str) -> None:
+    assert f"{expected} of memory" in describe("resources.mem", resources={"mem": amount})[0][1]
 
 
 def test_missing_values_are_described_as_set_in_the_request() -> None:
@@ -203,7 +203,7 @@ UNENFORCED = (
     "The cluster does not enforce the share: pods on the same GPU may run out of GPU memory; "
     "the risk grows with usage above 50%."
 )
-BEYOND = "On cluster north: the cluster enforces the request as limit and rejects the limit 80%."
+UNSUPPORTED_LIMIT = "On cluster north: the cluster enforces the request as limit and rejects the limit 80%."
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_gpu_memory_limits_are_described_per_cluster() -> None:
     assert [kind for kind, _ in sentences] == ["gets", "risk", "note"]
     assert "up to 80% if free" in sentences[0][1]
     assert "does not enforce the request and limit" in sentences[1][1]
-    assert sentences[2][1] == BEYOND
+    assert sentences[2][1] == UNSUPPORTED_LIMIT
 
 
 def test_mig_slices_are_rejected_by_clusters_without_mig() -> None:

@@ -1,4 +1,4 @@
-"""The manifests of later attempts: as valid as the first, with their own names and memory."""
+"""Manifests of later attempts: they are valid, and have their own names and memory."""
 
 import json
 from typing import Any
@@ -12,19 +12,19 @@ from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
 from tests.contracts.samples import make
 from tests.core.test_attempts import make_plan_record
-from tests.core.test_manifests import REQUESTS, ROOT
+from tests.core.test_manifests import ALLOW_ALL, REQUESTS
 from tests.making import CONTAINER, PYTHON, make_cluster, plan
 from tests.validity import check_manifests
 
 GI = 2**30
 RUN = "0198c0de" * 4
-EVERYTHING: dict[str, Any] = {
+FULL_REQUEST: dict[str, Any] = {
     "function": {**PYTHON, "pull_secrets": ["A"]},
     "secrets": ["A", "B"],
     "volumes": {
         "own": {"volume_type": "persistent_volume_claim", "mount_path": "/own", "spec": {"size": "1Gi"}},
         "all": {"volume_type": "shared_volume", "mount_path": "/all", "spec": {"claim_name": "data"}},
-        "word": {"volume_type": "secret", "mount_path": "/word", "spec": {"name": "B"}},
+        "token": {"volume_type": "secret", "mount_path": "/token", "spec": {"name": "B"}},
         "set": {"volume_type": "config_map", "mount_path": "/set", "spec": {"name": "set"}},
     },
     "resources": {"mem": {"requests": "4Gi", "limits": "8Gi"}, "shm": True},
@@ -33,7 +33,7 @@ EVERYTHING: dict[str, Any] = {
 
 def render(requested: dict[str, Any], attempt: int = 2, memory: int | None = None, **more: Any) -> tuple[Manifest, ...]:
     """The manifests of an attempt of a run."""
-    return render_attempt(plan(requested, ROOT, run_id=RUN, **more).manifests, RUN, attempt, memory)
+    return render_attempt(plan(requested, ALLOW_ALL, run_id=RUN, **more).manifests, RUN, attempt, memory)
 
 
 def names_of(manifests: tuple[Manifest, ...]) -> list[tuple[str, str]]:
@@ -42,13 +42,12 @@ def names_of(manifests: tuple[Manifest, ...]) -> list[tuple[str, str]]:
 
 
 def container_of(manifests: tuple[Manifest, ...]) -> Any:
-    """The container."""
     return manifests[0]["spec"]["template"]["spec"]["containers"][0]
 
 
 @pytest.mark.parametrize("requested", REQUESTS, ids=lambda requested: json.dumps(requested)[:60])
 def test_manifests_of_later_attempts_are_as_valid_as_the_first(requested: dict[str, Any]) -> None:
-    first = plan(requested, ROOT, run_id=RUN).manifests
+    first = plan(requested, ALLOW_ALL, run_id=RUN).manifests
     second, last = render(requested), render(requested, 41)
     for manifests in (second, last):
         assert check_manifests(list(manifests)) == check_manifests(list(first)) == []
@@ -58,19 +57,19 @@ def test_manifests_of_later_attempts_are_as_valid_as_the_first(requested: dict[s
 
 def test_attempts_without_a_memory_request_keep_their_resources() -> None:
     requested = {"function": PYTHON, "resources": {"mem": {"requests": 0, "limits": "1Gi"}}, "retries": 1}
-    first = plan(requested, ROOT, run_id=RUN).manifests
+    first = plan(requested, ALLOW_ALL, run_id=RUN).manifests
     assert container_of(render(requested, 2, 0))["resources"] == container_of(first)["resources"]
 
 
 def test_rendering_an_attempt_does_not_change_the_plan() -> None:
-    planned = plan(EVERYTHING, ROOT, run_id=RUN)
+    planned = plan(FULL_REQUEST, ALLOW_ALL, run_id=RUN)
     before = json.dumps(planned.manifests)
     render_attempt(planned.manifests, RUN, 2, 6 * GI)
     assert json.dumps(planned.manifests) == before
 
 
 def test_all_objects_of_an_attempt_carry_its_run_label() -> None:
-    for manifest in (*render(EVERYTHING), *render({**EVERYTHING, "action": "serve"})):
+    for manifest in (*render(FULL_REQUEST), *render({**FULL_REQUEST, "action": "serve"})):
         assert manifest["metadata"]["labels"][RUN_LABEL] == f"{RUN}-2"
     served = render({"function": PYTHON, "action": "serve"})
     deployment, service = served[0], served[-1]
@@ -80,14 +79,14 @@ def test_all_objects_of_an_attempt_carry_its_run_label() -> None:
 
 
 def test_a_pod_references_the_objects_of_its_attempt_and_existing_ones() -> None:
-    manifests = render(EVERYTHING, 3)
+    manifests = render(FULL_REQUEST, 3)
     name = manifests[0]["metadata"]["name"]
     assert name == f"train-{RUN}attempt3"
     pod = manifests[0]["spec"]["template"]["spec"]
     sources = {volume["name"]: volume for volume in pod["volumes"]}
     assert sources["own"]["persistentVolumeClaim"]["claimName"] == f"{name}-own"
     assert sources["all"]["persistentVolumeClaim"]["claimName"] == "data"
-    assert sources["word"]["secret"]["secretName"] == f"{name}-secrets"
+    assert sources["token"]["secret"]["secretName"] == f"{name}-secrets"
     assert sources["set"]["configMap"]["name"] == "set"
     assert sources["fairlead-code"]["configMap"]["name"] == f"{name}-code"
     assert pod["imagePullSecrets"] == [{"name": f"{name}-pull-1"}]
@@ -104,14 +103,17 @@ def test_long_names_leave_room_for_the_pod_index(function: str) -> None:
 
 
 def test_environment_variables_contain_run_and_attempt() -> None:
-    envs = {env["name"]: env.get("value") for env in container_of(render(EVERYTHING, 7))["env"]}
+    envs = {env["name"]: env.get("value") for env in container_of(render(FULL_REQUEST, 7))["env"]}
     assert (envs["FAIRLEAD_ATTEMPT"], envs["FAIRLEAD_RUN"]) == ("7", RUN)
-    first = {env["name"]: env.get("value") for env in container_of(plan(EVERYTHING, ROOT, run_id=RUN).manifests)["env"]}
+    first = {
+        env["name"]: env.get("value")
+        for env in container_of(plan(FULL_REQUEST, ALLOW_ALL, run_id=RUN).manifests)["env"]
+    }
     assert (first["FAIRLEAD_ATTEMPT"], list(first)) == ("1", list(envs))
 
 
 def test_limit_and_shared_memory_grow_with_the_request() -> None:
-    manifests = render(EVERYTHING, memory=6 * GI)
+    manifests = render(FULL_REQUEST, memory=6 * GI)
     resources = container_of(manifests)["resources"]
     assert (resources["requests"]["memory"], resources["limits"]["memory"]) == ("6Gi", "12Gi")
     shared = manifests[0]["spec"]["template"]["spec"]["volumes"][-1]
@@ -119,7 +121,7 @@ def test_limit_and_shared_memory_grow_with_the_request() -> None:
 
 
 def test_an_explicit_shared_memory_size_does_not_grow() -> None:
-    requested = {**EVERYTHING, "resources": {**EVERYTHING["resources"], "shm": "1Gi"}}
+    requested = {**FULL_REQUEST, "resources": {**FULL_REQUEST["resources"], "shm": "1Gi"}}
     shared = render(requested, memory=6 * GI)[0]["spec"]["template"]["spec"]["volumes"][-1]
     assert shared["emptyDir"]["sizeLimit"] == "1Gi"
 

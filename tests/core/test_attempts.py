@@ -43,9 +43,13 @@ def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
     return make(RunRecord, RUN, attempt=attempt, mem_bytes=mem, server_id="s1", state="running", **fields)
 
 
-def follow(requested: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, int]]:
-    """The memory and the pause of each further attempt, after failures for these reasons."""
-    retry_policy, memory_history, following = retry_policy_of(requested, *objects), list[int](), list[tuple[int, int]]()
+def run_failures(requested: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, int]]:
+    """Memory and pause of each attempt after the first, if attempts fail for these reasons."""
+    retry_policy, memory_history, next_attempts = (
+        retry_policy_of(requested, *objects),
+        list[int](),
+        list[tuple[int, int]](),
+    )
     mem = quotas.count_resources(plan(requested, *objects).settings).mem_bytes
     for reason in reasons:
         decision = decide_next(
@@ -53,10 +57,10 @@ def follow(requested: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = 
         )
         memory_history.append(mem)
         if isinstance(decision, NoRetry):
-            return following
-        following.append((decision.mem_bytes, decision.pause_seconds))
+            return next_attempts
+        next_attempts.append((decision.mem_bytes, decision.pause_seconds))
         mem = decision.mem_bytes
-    return following
+    return next_attempts
 
 
 # Names
@@ -93,11 +97,11 @@ def test_runs_are_not_retried_by_default() -> None:
 
 
 def test_a_run_is_retried_as_often_as_requested() -> None:
-    assert follow({"retries": 2}, *["NodeLost"] * 9) == [(0, 0), (0, 0)]
+    assert run_failures({"retries": 2}, *["NodeLost"] * 9) == [(0, 0), (0, 0)]
 
 
 def test_pauses_after_program_failures_grow_up_to_a_maximum() -> None:
-    pauses = [pause for _, pause in follow({"retries": 8}, *["ExitCode"] * 8)]
+    pauses = [pause for _, pause in run_failures({"retries": 8}, *["ExitCode"] * 8)]
     assert pauses == [10, 20, 40, 80, 160, 300, 300, 300]
 
 
@@ -138,19 +142,19 @@ def test_the_message_contains_the_start_of_the_next_attempt() -> None:
 
 def test_memory_grows_up_to_its_maximum_without_using_retries() -> None:
     requested = {"resources": {"mem": "8Gi"}, "on_oom": {"grow": 1.5, "max": "20Gi"}}
-    assert follow(requested, *["OOMKilled"] * 9) == [(12 * GI, 0), (18 * GI, 0), (20 * GI, 0)]
+    assert run_failures(requested, *["OOMKilled"] * 9) == [(12 * GI, 0), (18 * GI, 0), (20 * GI, 0)]
 
 
 def test_out_of_memory_at_the_maximum_uses_a_retry() -> None:
     requested = {"resources": {"mem": "8Gi"}, "on_oom": {"grow": 2, "max": "16Gi"}, "retries": 1}
-    assert follow(requested, *["OOMKilled"] * 9) == [(16 * GI, 0), (16 * GI, 0)]
+    assert run_failures(requested, *["OOMKilled"] * 9) == [(16 * GI, 0), (16 * GI, 0)]
 
 
 def test_retries_keep_the_grown_memory_and_are_counted_separately() -> None:
     requested = {"resources": {"mem": "8Gi"}, "on_oom": {"grow": 2}, "retries": 2}
     reasons = ["ExitCode", "OOMKilled", "ExitCode", "OOMKilled", "ExitCode", "OOMKilled"]
-    following = follow(requested, *reasons)
-    assert following == [(8 * GI, 10), (16 * GI, 0), (16 * GI, 20), (32 * GI, 0)]
+    next_attempts = run_failures(requested, *reasons)
+    assert next_attempts == [(8 * GI, 10), (16 * GI, 0), (16 * GI, 20), (32 * GI, 0)]
 
 
 def test_request_and_limit_grow_together_and_the_maximum_applies_to_the_limit() -> None:
@@ -182,32 +186,32 @@ def test_grown_memory_is_rounded_up_to_a_mebibyte() -> None:
 
 def test_memory_of_all_pods_of_a_run_grows() -> None:
     requested = {"resources": {"mem": "8Gi"}, "on_oom": {"grow": 2}, "replicas": 3}
-    assert follow(requested, "OOMKilled", "OOMKilled") == [(48 * GI, 0), (96 * GI, 0)]
+    assert run_failures(requested, "OOMKilled", "OOMKilled") == [(48 * GI, 0), (96 * GI, 0)]
 
 
 def test_a_run_without_a_memory_request_cannot_grow() -> None:
     requested = {"on_oom": {"grow": 2}}
-    assert follow(requested, "OOMKilled") == []
-    assert follow({**requested, "retries": 1}, *["OOMKilled"] * 3) == [(0, 0)]
+    assert run_failures(requested, "OOMKilled") == []
+    assert run_failures({**requested, "retries": 1}, *["OOMKilled"] * 3) == [(0, 0)]
 
 
 def test_memory_set_by_a_compute_resource_does_not_grow() -> None:
     big = make_compute_resource("big", resources={"mem": "8Gi"})
     requested = {"profile": "big", "on_oom": {"grow": 2}, "retries": 1}
-    assert follow(requested, "OOMKilled", "OOMKilled", objects=(big,)) == [(8 * GI, 0)]
+    assert run_failures(requested, "OOMKilled", "OOMKilled", objects=(big,)) == [(8 * GI, 0)]
 
 
 def test_memory_does_not_grow_beyond_policy_rules() -> None:
     bounded = make_policy(rules={"resources.mem.limits": {"max": "12Gi"}})
     requested = {"resources": {"mem": {"requests": "4Gi", "limits": "8Gi"}}, "on_oom": {"grow": 2, "max": "64Gi"}}
-    assert follow(requested, *["OOMKilled"] * 3, objects=(bounded,)) == [(6 * GI, 0)]
+    assert run_failures(requested, *["OOMKilled"] * 3, objects=(bounded,)) == [(6 * GI, 0)]
 
 
 def test_the_number_of_memory_increases_is_limited() -> None:
     requested = {"resources": {"mem": "1Gi"}, "on_oom": {"grow": "1.0000001"}}
-    following = follow(requested, *["OOMKilled"] * 99)
-    assert len(following) == attempts.MAX_GROWTHS
-    assert following[-1] == (GI + attempts.MAX_GROWTHS * 2**20, 0)
+    next_attempts = run_failures(requested, *["OOMKilled"] * 99)
+    assert len(next_attempts) == attempts.MAX_GROWTHS
+    assert next_attempts[-1] == (GI + attempts.MAX_GROWTHS * 2**20, 0)
 
 
 def test_grown_memory_stays_within_64_bits() -> None:

@@ -11,7 +11,7 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import GpuShare
 from fairlead.model.nodes import Amounts, HostPort, Node, SharedGpu
 from fairlead.model.quantities import NANOS
-from tests.core.nodes import make_amounts, make_holding, make_node, make_pod_request
+from tests.core.nodes import make_amounts, make_node, make_pod_request, make_scheduled_pod
 
 EKS, INSTANCE, POOL = "eks.amazonaws.com/nodegroup", "node.kubernetes.io/instance-type", "pool"
 NVIDIA, AMD, INTEL = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product"
@@ -25,8 +25,8 @@ def with_capacity(node: Node, more: Amounts) -> Node:
 
 def test_a_pool_has_totals_of_its_nodes_and_the_largest_free_blocks() -> None:
     nodes = [
-        make_node(make_holding(cpu=6, mem="8Gi"), name="a"),
-        make_node(make_holding(cpu=1, gpu=2), make_holding(cpu=1), name="b"),
+        make_node(make_scheduled_pod(cpu=6, mem="8Gi"), name="a"),
+        make_node(make_scheduled_pod(cpu=1, gpu=2), make_scheduled_pod(cpu=1), name="b"),
     ]
     pool = capacity.total_capacity(NodeTable(nodes), "all")
     assert (pool.name, pool.nodes, pool.unavailable) == ("all", 2, 0)
@@ -46,15 +46,15 @@ def test_resources_are_ordered_by_relevance_and_empty_ones_are_omitted() -> None
 
 
 def test_overcommitted_resources_have_negative_free_and_no_block() -> None:
-    pool = capacity.total_capacity(NodeTable([make_node(make_holding(cpu=9))]))
+    pool = capacity.total_capacity(NodeTable([make_node(make_scheduled_pod(cpu=9))]))
     assert (pool.requested["cpu"], pool.free["cpu"]) == (9 * NANOS, -NANOS)
     assert "cpu" not in pool.largest
 
 
 def test_resources_that_only_pods_report_count_as_requested() -> None:
     """The device plugin that reported them may have stopped."""
-    holding = replace(make_holding(), amounts={"example.com/fpga": NANOS})
-    pool = capacity.total_capacity(NodeTable([make_node(holding)]))
+    pod = replace(make_scheduled_pod(), amounts={"example.com/fpga": NANOS})
+    pool = capacity.total_capacity(NodeTable([make_node(pod)]))
     assert (pool.capacity["example.com/fpga"], pool.requested["example.com/fpga"]) == (0, NANOS)
 
 
@@ -93,7 +93,7 @@ def test_a_cluster_without_available_nodes_has_no_free_block() -> None:
         ({"zone": "a"}, ""),
     ],
 )
-def test_the_node_group_comes_from_the_provider_label_first(labels: dict[str, str], group: str) -> None:
+def test_the_provider_label_determines_the_node_group_first(labels: dict[str, str], group: str) -> None:
     assert group_of(labels) == group
 
 
@@ -140,7 +140,7 @@ def test_gpus_of_two_vendors_are_counted_separately() -> None:
 
 def test_additional_runs_are_limited_by_the_scarcest_resource_of_each_node() -> None:
     table = NodeTable(
-        [make_node(make_holding(cpu=5), name="a"), make_node(name="b"), make_node(name="c", cordoned=True)]
+        [make_node(make_scheduled_pod(cpu=5), name="a"), make_node(name="b"), make_node(name="c", cordoned=True)]
     )
     assert count_additional(NodeFilter(make_pod_request(cpu=2), table), 100) == (5, False)
     assert count_additional(NodeFilter(make_pod_request(cpu=1, gpu=1), table), 100) == (4, False)
@@ -158,7 +158,7 @@ def test_a_host_port_is_available_once_per_node() -> None:
     table = NodeTable(
         [
             make_node(name="a"),
-            make_node(replace(make_holding(), ports=pod_request.ports), name="b"),
+            make_node(replace(make_scheduled_pod(), ports=pod_request.ports), name="b"),
             make_node(name="c"),
         ]
     )

@@ -11,24 +11,24 @@ from tests.making import (
     CONTAINER,
     PYTHON,
     SERVED,
-    broken,
     container,
     make_cluster,
     make_compute_resource,
     plan,
     pod,
     value,
+    violated_rules,
 )
 from tests.validity import check_manifests
 
 URL = "https://fairlead.example.org"
 WITH_SERVER_URL = make_cluster(server_url=URL)
-LARGE = Code("print()\n", b"x" * MAX_CONFIG_MAP_BYTES, "sha256:1234")
-PULLED = {**CONTAINER, "pull_policy": "Never", "pull_secrets": ["B", "A", "B"]}
+LARGE_CODE = Code("print()\n", b"x" * MAX_CONFIG_MAP_BYTES, "sha256:1234")
+WITH_PULL_SETTINGS = {**CONTAINER, "pull_policy": "Never", "pull_secrets": ["B", "A", "B"]}
 
 
-def claim(kind: str, **spec: Any) -> dict[str, Any]:
-    """The volumes of a request with one volume of a size."""
+def volumes_with_claim(kind: str, **spec: Any) -> dict[str, Any]:
+    """The volumes of a request: one volume with a size."""
     return {"data": {"volume_type": kind, "mount_path": "/data", "spec": {"size": "1Gi", **spec}}}
 
 
@@ -39,7 +39,12 @@ def labels(planned: Any) -> dict[str, str]:
 
 
 def test_all_objects_of_a_run_are_in_the_namespace_of_the_cluster() -> None:
-    requested = {"function": PYTHON, "action": "serve", "secrets": ["A"], "volumes": claim("persistent_volume_claim")}
+    requested = {
+        "function": PYTHON,
+        "action": "serve",
+        "secrets": ["A"],
+        "volumes": volumes_with_claim("persistent_volume_claim"),
+    }
     planned = plan(requested, make_cluster(namespace="ai-{project}"), project="Forest")
     (namespace,) = {manifest["metadata"]["namespace"] for manifest in planned.manifests}
     assert namespace.startswith("ai-forest-")  # and a hash: another project may be called forest
@@ -86,8 +91,8 @@ def test_other_pods_receive_no_server_url(requested: dict[str, Any], cluster: An
 
 
 def test_large_code_requires_a_server_url() -> None:
-    assert broken(plan({"function": PYTHON}, code=LARGE)) == [("function.source", "size")]
-    planned = plan({"function": PYTHON}, WITH_SERVER_URL, code=LARGE)
+    assert violated_rules(plan({"function": PYTHON}, code=LARGE_CODE)) == [("function.source", "size")]
+    planned = plan({"function": PYTHON}, WITH_SERVER_URL, code=LARGE_CODE)
     assert planned.violations == ()
     assert "binaryData" not in planned.manifests[-1]
     assert "binaryData" in plan({"function": PYTHON}, WITH_SERVER_URL, code=CODE).manifests[-1]
@@ -95,12 +100,12 @@ def test_large_code_requires_a_server_url() -> None:
 
 def test_large_inputs_are_rejected_even_with_a_server_url() -> None:
     requested = {"function": PYTHON, "inputs": {"text": "x" * MAX_CONFIG_MAP_BYTES}}
-    assert broken(plan(requested, WITH_SERVER_URL)) == [("function.source", "size")]
+    assert violated_rules(plan(requested, WITH_SERVER_URL)) == [("function.source", "size")]
 
 
 def test_the_sidecar_is_sent_to_pods_only() -> None:
-    code = Code("boot", b"archive", "sha256:1234", sidecar="hand")
-    assert plan({"function": PYTHON}, code=code).manifests[1]["data"]["sidecar.py"] == "hand"
+    code = Code("boot", b"archive", "sha256:1234", sidecar="sidecar code")
+    assert plan({"function": PYTHON}, code=code).manifests[1]["data"]["sidecar.py"] == "sidecar code"
     local_plan = plan({"function": PYTHON}, make_cluster(executor="local"), code=code)
     assert "sidecar.py" not in local_plan.manifests[1]["data"]
 
@@ -129,7 +134,7 @@ def test_all_pods_use_kai_if_it_is_the_queue(requested: dict[str, Any]) -> None:
 
 
 def test_pull_policy_and_pull_secrets_come_from_the_function() -> None:
-    planned = plan({"function": PULLED}, secrets=["A", "B"])
+    planned = plan({"function": WITH_PULL_SETTINGS}, secrets=["A", "B"])
     assert container(planned)["imagePullPolicy"] == "Never"
     assert pod(planned)["imagePullSecrets"] == [{"name": "train-r7-pull-1"}, {"name": "train-r7-pull-2"}]
     secrets = [manifest for manifest in planned.manifests if manifest["kind"] == "Secret"]
@@ -154,16 +159,16 @@ def test_pull_settings_are_omitted_by_default() -> None:
 @pytest.mark.parametrize("kind", ["persistent_volume_claim", "ephemeral"])
 def test_a_forbidden_storage_class_is_rejected_with_the_nearest_name_first(kind: str) -> None:
     cluster = make_cluster(storage_classes=["bulk", "fast", "fast-ssd"])
-    (violation,) = plan({"volumes": claim(kind, storage_class="fst")}, cluster).violations
+    (violation,) = plan({"volumes": volumes_with_claim(kind, storage_class="fst")}, cluster).violations
     assert (violation.path, violation.rule) == ("volumes.data.spec.storage_class", "storage_classes")
     assert violation.message == "storage class fst requested; cluster main allows fast, fast-ssd, bulk"
     assert violation.hint == "set it to fast"
-    assert plan({"volumes": claim(kind, storage_class="bulk")}, cluster).violations == ()
-    assert plan({"volumes": claim(kind, storage_class="fst")}).violations == ()
+    assert plan({"volumes": volumes_with_claim(kind, storage_class="bulk")}, cluster).violations == ()
+    assert plan({"volumes": volumes_with_claim(kind, storage_class="fst")}).violations == ()
 
 
 def test_a_claim_without_a_class_uses_the_cluster_default() -> None:
-    requested = {"volumes": claim("persistent_volume_claim")}
+    requested = {"volumes": volumes_with_claim("persistent_volume_claim")}
     assert plan(requested, make_cluster(storage_classes=["fast"])).violations == ()
     assert plan(requested, make_cluster(storage_classes=[])).violations == ()
 

@@ -4,17 +4,27 @@ from typing import Any
 
 import pytest
 
-from tests.making import SERVED, broken, make_compute_resource, make_policy, make_template, plan, setting, value, warned
+from tests.making import (
+    SERVED,
+    make_compute_resource,
+    make_policy,
+    make_template,
+    plan,
+    setting,
+    value,
+    violated_rules,
+    warning_rules,
+)
 
 CHOICES: list[tuple[dict[str, str], str, str]] = [
     ({}, "absent", ""),
     ({"platform": "a"}, "a", "platform default"),
     ({"platform": "a", "policy": "b"}, "b", "platform policy"),
-    ({"policy": "a", "nearer": "b"}, "b", "project/forest policy"),
+    ({"policy": "a", "project_policy": "b"}, "b", "project/forest policy"),
     ({"policy": "a"}, "a", "platform policy"),
-    ({"nearer": "a", "template": "b"}, "b", "template start"),
+    ({"project_policy": "a", "template": "b"}, "b", "template start"),
     ({"template": "a", "user": "b"}, "b", "request"),
-    ({"platform": "a", "policy": "b", "nearer": "c", "template": "d", "user": "e"}, "e", "request"),
+    ({"platform": "a", "policy": "b", "project_policy": "c", "template": "d", "user": "e"}, "e", "request"),
 ]
 
 
@@ -26,7 +36,7 @@ def test_user_template_policy_and_platform_choose_the_compute_resource_in_that_o
     planned = plan(
         {"template": "start", **values.get("user", {})},
         make_policy(defaults=values.get("policy", {})),
-        make_policy("project/forest", defaults=values.get("nearer", {})),
+        make_policy("project/forest", defaults=values.get("project_policy", {})),
         make_template(**values.get("template", {})),
         *(make_compute_resource(name, envs={"CHOSEN": name}) for name in "abcde"),
         platform=values.get("platform"),
@@ -51,7 +61,7 @@ def test_overriding_the_compute_resource_of_a_template_is_a_warning() -> None:
         make_compute_resource("a"),
         make_compute_resource("b"),
     )
-    assert warned(planned) == [("profile", "overridden")]
+    assert warning_rules(planned) == [("profile", "overridden")]
 
 
 @pytest.mark.parametrize(
@@ -66,20 +76,20 @@ def test_an_unknown_name_is_a_violation_that_lists_the_nearest_names(
     requested: dict[str, Any], path: str, rule: str, hint: str
 ) -> None:
     planned = plan(requested, make_compute_resource(), make_template())
-    assert broken(planned) == [(path, rule)]
+    assert violated_rules(planned) == [(path, rule)]
     assert hint in str(planned.violations[0].hint)
     assert planned.manifests == ()
 
 
-def test_the_hint_says_if_no_compute_resources_exist() -> None:
+def test_the_hint_mentions_that_no_compute_resources_exist() -> None:
     planned = plan({"profile": "big"})
-    assert broken(planned) == [("profile", "unknown_profile")]
+    assert violated_rules(planned) == [("profile", "unknown_profile")]
     assert "there are none yet" in str(planned.violations[0].hint)
 
 
 def test_an_unknown_name_does_not_fall_back_to_a_default() -> None:
     planned = plan({"profile": "c"}, make_policy(defaults={"profile": "a"}), make_compute_resource("a", fs_group=5))
-    assert broken(planned) == [("profile", "unknown_profile")]
+    assert violated_rules(planned) == [("profile", "unknown_profile")]
     assert value(planned, "fs_group") == 1000
 
 
@@ -92,7 +102,7 @@ def test_an_unknown_compute_resource_of_any_layer_is_a_violation_with_its_source
         make_template(**(values if layer == "template" else {})),
         platform=values if layer == "platform" else None,
     )
-    assert broken(planned) == [("profile", "unknown_profile")]
+    assert violated_rules(planned) == [("profile", "unknown_profile")]
     assert planned.violations[0].source is not None
     assert planned.violations[0].source.layer == layer
 
@@ -114,7 +124,7 @@ def test_a_compute_resource_accepts_only_its_workload_types(
 ) -> None:
     resource = make_compute_resource(workload_types=types)
     planned = plan({"action": action, "profile": "big", "function": SERVED}, resource)
-    assert broken(planned) == ([] if allowed else [("profile", "workload_types")])
+    assert violated_rules(planned) == ([] if allowed else [("profile", "workload_types")])
 
 
 def test_users_may_override_values_of_a_template() -> None:

@@ -120,7 +120,7 @@ def test_nothing_is_due_before_the_next_time_or_while_paused(changed: dict[str, 
 def test_times_are_not_repeated_when_daylight_saving_ends() -> None:
     first = datetime(2025, 10, 26, 0, 30, tzinfo=UTC)
     schedule = make_schedule("30 2 * * *", timezone="Europe/Rome", last_at=first, next_at=first + timedelta(hours=25))
-    later = datetime(2025, 10, 26, 1, 10, tzinfo=UTC)  # ten past two, again
+    later = datetime(2025, 10, 26, 1, 10, tzinfo=UTC)  # 02:10 local time, for the second time
     assert cron_times.find_due(schedule, later) == cron_times.DueTimes((), schedule.next_at)
     missed = make_schedule("30 2 * * *", timezone="Europe/Rome", next_at=first)
     assert cron_times.find_due(missed, later) == cron_times.DueTimes((first,), schedule.next_at)
@@ -143,7 +143,7 @@ def test_small_clock_corrections_do_not_repeat_a_time() -> None:
     assert cron_times.find_due(schedule, NOW - timedelta(hours=2)).next_at == NOW
 
 
-CHANGES = [datetime(2025, 10, 25), datetime(2026, 3, 28), datetime(2026, 4, 4)]  # days before clock changes
+DAYS_BEFORE_CLOCK_CHANGES = [datetime(2025, 10, 25), datetime(2026, 3, 28), datetime(2026, 4, 4)]
 
 
 @given(

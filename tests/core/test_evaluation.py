@@ -13,7 +13,7 @@ from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.quantities import NANOS
-from tests.core.nodes import make_amounts, make_holding, make_node, make_pod_request
+from tests.core.nodes import make_amounts, make_node, make_pod_request, make_scheduled_pod
 from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 
 
@@ -46,7 +46,7 @@ def test_requests_beyond_the_node_capacity_never_fit(requested: dict[str, Any], 
 
 
 def test_resources_in_use_by_others_fit_later_and_name_the_users() -> None:
-    node = make_node(make_holding("train-a", mem="24Gi"), make_holding("train-b", cpu=1))
+    node = make_node(make_scheduled_pod("train-a", mem="24Gi"), make_scheduled_pod("train-b", cpu=1))
     fit = evaluation.evaluate(make_pod_request(mem="16Gi"), NodeTable([node]))
     assert fit.verdict == "later"
     assert fit.reasons == ("needs 16 GiB memory; 8 GiB of 32 GiB free on box. In use by train-a",)
@@ -67,14 +67,14 @@ def test_resources_in_use_by_others_fit_later_and_name_the_users() -> None:
     ],
 )
 def test_users_of_resources_are_named_if_the_reader_may_see_them(names: list[str | None], ending: str) -> None:
-    node = make_node(*(make_holding(name, cpu=1) for name in names))
+    node = make_node(*(make_scheduled_pod(name, cpu=1) for name in names))
     (reason,) = reasons(make_pod_request(cpu=8), node)
     assert reason.endswith(ending)
     assert "None" not in reason
 
 
 def test_a_node_at_its_pod_limit_is_reported() -> None:
-    node = make_node(make_holding("a"), make_holding("b"), pods=2)
+    node = make_node(make_scheduled_pod("a"), make_scheduled_pod("b"), pods=2)
     assert reasons(make_pod_request(), node) == ["box is at its limit of 2 runs: a, b"]
     assert evaluation.evaluate(make_pod_request(), NodeTable([node])).verdict == "later"
 
@@ -87,12 +87,12 @@ def test_all_reasons_are_reported_together() -> None:
 
 def test_overcommitted_nodes_show_no_negative_numbers() -> None:
     """Settings may reduce the capacity of a machine below its current usage."""
-    (reason,) = reasons(make_pod_request(cpu=4), make_node(make_holding("a", cpu=12)))
+    (reason,) = reasons(make_pod_request(cpu=4), make_node(make_scheduled_pod("a", cpu=12)))
     assert reason == "needs 4 CPU cores; 0 of 8 free on box. In use by a"
 
 
 def test_an_overcommitted_resource_does_not_block_runs_that_do_not_request_it() -> None:
-    assert reasons(make_pod_request(cpu=0, gpu=1), make_node(make_holding("a", cpu=12))) == []
+    assert reasons(make_pod_request(cpu=0, gpu=1), make_node(make_scheduled_pod("a", cpu=12))) == []
 
 
 def test_one_fitting_node_is_enough() -> None:
@@ -138,7 +138,7 @@ def test_too_many_replicas_get_a_hint_to_request_fewer() -> None:
 
 
 def test_the_rejection_of_a_run_that_never_fits_uses_the_best_matching_node() -> None:
-    near, far = make_node(make_holding("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
+    near, far = make_node(make_scheduled_pod("a", cpu=8)), make_node(cpu=1, mem="1Gi", gpu=0)
     violations = list(evaluation.explain_never_fits(make_pod_request(cpu=9, mem="2Gi", gpu=1), NodeTable([far, near])))
     assert [(item.path, item.rule) for item in violations] == [("resources.cpu", "never_fits")]
     assert violations[0].message == "needs 9 CPU cores; box has 8 in total"
@@ -166,7 +166,7 @@ def test_a_violation_has_the_path_of_the_requested_setting(requested: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("resource", "nanos", "shown"),
+    ("resource", "nanos", "expected"),
     [
         ("cpu", NANOS, "1"),
         ("cpu", 3 * NANOS // 2, "1500m"),
@@ -181,8 +181,8 @@ def test_a_violation_has_the_path_of_the_requested_setting(requested: dict[str, 
         ("ephemeral-storage", 10 * 2**30 * NANOS, "10Gi"),
     ],
 )
-def test_amounts_are_shown_as_kubernetes_quantities(resource: str, nanos: int, shown: str) -> None:
-    assert show_amount(resource, nanos) == shown
+def test_amounts_are_shown_as_kubernetes_quantities(resource: str, nanos: int, expected: str) -> None:
+    assert show_amount(resource, nanos) == expected
 
 
 def test_a_slightly_too_large_amount_is_not_rounded_to_the_capacity() -> None:
@@ -192,7 +192,7 @@ def test_a_slightly_too_large_amount_is_not_rounded_to_the_capacity() -> None:
 
 
 def test_a_run_is_feasible_if_it_fits_an_empty_node() -> None:
-    table = NodeTable([make_node(make_holding("a", cpu=8))])
+    table = NodeTable([make_node(make_scheduled_pod("a", cpu=8))])
     assert NodeFilter(make_pod_request(cpu=8), table).feasible_when_empty
     assert not NodeFilter(make_pod_request(cpu=9), table).feasible_when_empty
 

@@ -3,7 +3,7 @@
 from fairlead.core.fitting.fit_report import MAX_ROOM, build_report
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.what_if import WhatIfCluster, simulate
-from tests.core.nodes import make_holding, make_node
+from tests.core.nodes import make_node, make_scheduled_pod
 from tests.making import SERVED, make_policy, plan
 
 ONE_GPU = {"resources": {"gpu": 1}}
@@ -11,7 +11,7 @@ ONE_GPU = {"resources": {"gpu": 1}}
 
 def make_what_if_cluster() -> WhatIfCluster:
     return WhatIfCluster(
-        NodeTable([make_node(make_holding(gpu=1), name=name) for name in "abc"] + [make_node(name="d", gpu=0)])
+        NodeTable([make_node(make_scheduled_pod(gpu=1), name=name) for name in "abc"] + [make_node(name="d", gpu=0)])
     )
 
 
@@ -42,15 +42,15 @@ def test_a_request_that_has_to_wait_has_no_room_and_a_reason() -> None:
 def test_all_nodes_can_be_listed_with_the_best_match_first() -> None:
     table = NodeTable([make_node(name=f"n{number:02}", gpu=0) for number in range(30)])
     table.put(make_node(name="zz-now"))
-    table.put(make_node(make_holding(gpu=2), name="yy-later"))
-    few, complete = (
+    table.put(make_node(make_scheduled_pod(gpu=2), name="yy-later"))
+    default_report, full_report = (
         build_report(plan(ONE_GPU), WhatIfCluster(table)),
         build_report(plan(ONE_GPU), WhatIfCluster(table), all_nodes=True),
     )
-    assert [len(report.nodes) for report in (few, complete)] == [20, 32]
-    assert [node.name for node in complete.nodes[:3]] == ["zz-now", "yy-later", "n00"]
-    assert complete.nodes[0].fits
-    assert all(node.reasons for node in complete.nodes[1:])
+    assert [len(report.nodes) for report in (default_report, full_report)] == [20, 32]
+    assert [node.name for node in full_report.nodes[:3]] == ["zz-now", "yy-later", "n00"]
+    assert full_report.nodes[0].fits
+    assert all(node.reasons for node in full_report.nodes[1:])
 
 
 def test_a_rejected_request_has_violations_and_an_unknown_verdict() -> None:

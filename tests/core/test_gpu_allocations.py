@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.core.fitting import gpu_sharing
 from fairlead.model.nodes import GpuAllocation, SharedGpu
-from tests.core.test_gpu_sharing import describe, make_kai_node, make_share_request, make_sharer
+from tests.core.test_gpu_sharing import describe, make_kai_node, make_share_request, make_sharing_pod
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -135,7 +135,7 @@ def test_allocations_are_parsed_from_annotations_and_labels(
 
 
 def test_a_huge_number_of_free_gpus_is_handled_quickly() -> None:
-    node = make_kai_node(make_sharer(GpuAllocation("group", memory=40960)), gpu=10**15)
+    node = make_kai_node(make_sharing_pod(GpuAllocation("group", memory=40960)), gpu=10**15)
     pod_request = make_share_request("kai", percent=50)
     assert describe(pod_request, node) == ""
     assert gpu_sharing.allocate(pod_request, node) == (GpuAllocation("new-1", 20480),)

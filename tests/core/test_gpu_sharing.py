@@ -12,7 +12,7 @@ from fairlead.core.fitting.reading_nodes import read_cluster
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import GpuAllocation, Node, ScheduledPod, SharedGpu
 from fairlead.model.quantities import NANOS
-from tests.core.nodes import make_holding, make_node, make_pod_request
+from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
@@ -28,33 +28,37 @@ def make_share_request(by: str, *, memory: int = 0, percent: int = 0) -> PodRequ
     return replace(pod_request, gpu_share=GpuShare(by, memory, percent))
 
 
-def make_sharer(
+def make_sharing_pod(
     *gpu_allocations: GpuAllocation, name: str = "train-a", terminating: bool = False, gpu: int = 0
 ) -> ScheduledPod:
     """A pod with GPU shares."""
-    return replace(make_holding(name, gpu=gpu), gpu_allocations=gpu_allocations, terminating=terminating)
+    return replace(make_scheduled_pod(name, gpu=gpu), gpu_allocations=gpu_allocations, terminating=terminating)
 
 
-def make_hami_node(*holdings: ScheduledPod, devices: tuple[SharedGpu, ...] = ()) -> Node:
+def make_hami_node(*scheduled_pods: ScheduledPod, devices: tuple[SharedGpu, ...] = ()) -> Node:
     """A node with GPUs for HAMi; by default two with 32Gi and ten slots each."""
     gpus = devices or (SharedGpu(FIRST, 32768, 10), SharedGpu(SECOND, 32768, 10))
-    node = make_node(*holdings, name="node-3", gpu=sum(device.slots for device in gpus))
+    node = make_node(*scheduled_pods, name="node-3", gpu=sum(device.slots for device in gpus))
     return replace(node, devices=gpus)
 
 
 def make_kai_node(
-    *holdings: ScheduledPod, labels: Mapping[str, str] | None = None, gpu: int = 1, pods: int = 16, slices: int = 0
+    *scheduled_pods: ScheduledPod,
+    labels: Mapping[str, str] | None = None,
+    gpu: int = 1,
+    pods: int = 16,
+    slices: int = 0,
 ) -> Node:
     """A node with GPUs for KAI, by default with 40Gi, and MIG slices."""
     node_labels = {"nvidia.com/gpu.memory": "40960"} if labels is None else labels
-    node = make_node(*holdings, name="node-3", labels=node_labels, gpu=gpu, pods=pods)
+    node = make_node(*scheduled_pods, name="node-3", labels=node_labels, gpu=gpu, pods=pods)
     return replace(node, capacity={**node.capacity, "nvidia.com/mig-1g.5gb": slices * NANOS})
 
 
 def make_reservation(group: str = GROUP) -> ScheduledPod:
     """The pod with which KAI reserves a shared GPU."""
-    holding = make_holding(f"gpu-reservation-{group[:6]}", gpu=1)
-    return replace(holding, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
+    pod = make_scheduled_pod(f"gpu-reservation-{group[:6]}", gpu=1)
+    return replace(pod, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
 
 
 def check(pod_request: PodRequest, node: Node) -> list[Reason]:
@@ -98,19 +102,19 @@ def test_a_share_fits_if_one_device_has_enough_free_memory(
     requested: dict[str, int], allocated: list[GpuAllocation], fits: bool
 ) -> None:
     pod_request = make_share_request("hami", **requested)
-    reasons = check(pod_request, make_hami_node(make_sharer(*allocated)))
+    reasons = check(pod_request, make_hami_node(make_sharing_pod(*allocated)))
     assert [reason.lasts for reason in reasons] == ([] if fits else [False])
 
 
 def test_free_memory_of_two_devices_is_not_added_up() -> None:
-    node = make_hami_node(make_sharer(GpuAllocation(FIRST, 26624), GpuAllocation(SECOND, 26624)))
+    node = make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 26624), GpuAllocation(SECOND, 26624)))
     assert describe(make_share_request("hami", memory=10240), node) == (
         "needs 10 GiB of a GPU's memory; at most 6 GiB of one GPU free on node-3"
     )
 
 
 def test_devices_without_free_memory_are_reported() -> None:
-    node = make_hami_node(make_sharer(GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)))
+    node = make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 32768), GpuAllocation(SECOND, 32768)))
     assert describe(make_share_request("hami", percent=5), node) == (
         "needs 5% of a GPU's memory; no GPU memory is free on node-3"
     )
@@ -118,7 +122,7 @@ def test_devices_without_free_memory_are_reported() -> None:
 
 def test_a_percentage_refers_to_the_memory_of_each_device() -> None:
     devices = (SharedGpu(FIRST, 16384, 10), SharedGpu(SECOND, 81920, 10))
-    node = make_hami_node(make_sharer(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
+    node = make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
     assert describe(make_share_request("hami", percent=50), node) == (
         "needs 50% of a GPU's memory; at most 45% of one GPU free on node-3"
     )
@@ -127,7 +131,10 @@ def test_a_percentage_refers_to_the_memory_of_each_device() -> None:
 
 def test_the_number_of_pods_per_device_is_limited() -> None:
     devices = (SharedGpu(FIRST, 32768, 2),)
-    first, second = make_sharer(GpuAllocation(FIRST, 1024)), make_sharer(GpuAllocation(FIRST, 1024), name="train-b")
+    first, second = (
+        make_sharing_pod(GpuAllocation(FIRST, 1024)),
+        make_sharing_pod(GpuAllocation(FIRST, 1024), name="train-b"),
+    )
     pod_request = make_share_request("hami", memory=1024)
     assert describe(pod_request, make_hami_node(first, devices=devices)) == ""
     assert describe(pod_request, make_hami_node(first, second, devices=devices)) == (
@@ -137,7 +144,7 @@ def test_the_number_of_pods_per_device_is_limited() -> None:
 
 def test_each_container_uses_its_own_slot_of_a_device() -> None:
     node = make_hami_node(
-        make_sharer(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(SharedGpu(FIRST, 32768, 2),)
+        make_sharing_pod(GpuAllocation(FIRST, 1024), GpuAllocation(FIRST, 1024)), devices=(SharedGpu(FIRST, 32768, 2),)
     )
     assert describe(make_share_request("hami", memory=1024), node).endswith("1 is full")
 
@@ -162,7 +169,7 @@ def test_an_unhealthy_device_is_excluded_temporarily() -> None:
             "needs 40 GiB of a GPU's memory; node-3 does not share GPUs",
         ),
         (
-            make_hami_node(make_sharer(GpuAllocation(FIRST, 32768))),
+            make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 32768))),
             "needs 40 GiB of a GPU's memory; the largest GPU of node-3 has 32 GiB",
         ),
     ],
@@ -195,7 +202,7 @@ def test_almost_equal_amounts_are_shown_in_mebibytes() -> None:
     ],
 )
 def test_a_whole_gpu_of_hami_must_be_unused(count: int, allocated: list[GpuAllocation], message: str) -> None:
-    assert describe(make_pod_request(gpu=count), make_hami_node(make_sharer(*allocated))) == message
+    assert describe(make_pod_request(gpu=count), make_hami_node(make_sharing_pod(*allocated))) == message
 
 
 def test_whole_gpus_are_limited_by_devices_and_not_by_slots() -> None:
@@ -235,31 +242,31 @@ def test_nodes_without_sharing_are_not_checked_for_whole_gpus() -> None:
 def test_a_share_fits_if_a_group_has_enough_free_memory(
     requested: dict[str, int], allocated: list[GpuAllocation], fits: bool
 ) -> None:
-    sharers = [make_sharer(share, name=f"train-{number}") for number, share in enumerate(allocated)]
-    reasons = check(make_share_request("kai", **requested), make_kai_node(make_reservation(), *sharers))
+    sharing_pods = [make_sharing_pod(share, name=f"train-{number}") for number, share in enumerate(allocated)]
+    reasons = check(make_share_request("kai", **requested), make_kai_node(make_reservation(), *sharing_pods))
     assert [reason.lasts for reason in reasons] == ([] if fits else [False])
 
 
 def test_fractions_are_rounded_down_as_in_kai() -> None:
     labels = {"nvidia.com/gpu.memory": "100"}
-    pods = make_reservation(), make_sharer(GpuAllocation(GROUP, 72))
+    pods = make_reservation(), make_sharing_pod(GpuAllocation(GROUP, 72))
     # 0.29 * 100 is 28.999... in floating point, so 28 is enough.
     assert describe(make_share_request("kai", percent=29), make_kai_node(*pods, labels=labels)) == ""
     assert describe(make_share_request("kai", percent=30), make_kai_node(*pods, labels=labels)) != ""
 
 
 def test_a_share_fits_on_an_unused_gpu() -> None:
-    pods = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=90))
+    pods = make_reservation(), make_sharing_pod(GpuAllocation(GROUP, percent=90))
     pod_request = make_share_request("kai", percent=50)
     assert describe(pod_request, make_kai_node(*pods, gpu=2)) == ""
     assert describe(pod_request, make_kai_node(*pods, gpu=1)) == (
         "needs 50% of a GPU's memory; at most 10% of one GPU free on node-3"
     )
-    assert describe(pod_request, make_kai_node(*pods, make_holding("whole", gpu=1), gpu=2)) != ""
+    assert describe(pod_request, make_kai_node(*pods, make_scheduled_pod("whole", gpu=1), gpu=2)) != ""
 
 
 def test_nothing_is_free_if_whole_gpus_are_in_use() -> None:
-    node = make_kai_node(make_holding("whole", gpu=2), gpu=2)
+    node = make_kai_node(make_scheduled_pod("whole", gpu=2), gpu=2)
     assert describe(make_share_request("kai", memory=1024), node) == (
         "needs 1 GiB of a GPU's memory; no GPU memory is free on node-3"
     )
@@ -270,18 +277,18 @@ def test_a_gpu_reserved_for_a_group_without_pods_is_not_free() -> None:
 
 
 def test_a_group_uses_a_gpu_even_without_a_visible_reservation_pod() -> None:
-    sharer = replace(make_sharer(GpuAllocation(GROUP, percent=80)), labels={"runai-gpu-group": GROUP})
+    sharing_pod = replace(make_sharing_pod(GpuAllocation(GROUP, percent=80)), labels={"runai-gpu-group": GROUP})
     pod_request = make_share_request("kai", percent=50)
-    assert describe(pod_request, make_kai_node(sharer, gpu=1)) != ""
-    assert describe(pod_request, make_kai_node(sharer, gpu=2)) == ""
+    assert describe(pod_request, make_kai_node(sharing_pod, gpu=1)) != ""
+    assert describe(pod_request, make_kai_node(sharing_pod, gpu=2)) == ""
 
 
 def test_no_pod_joins_a_group_whose_pods_are_all_terminating() -> None:
-    terminating = make_sharer(GpuAllocation(GROUP, percent=20), terminating=True)
+    terminating = make_sharing_pod(GpuAllocation(GROUP, percent=20), terminating=True)
     pod_request = make_share_request("kai", percent=50)
     assert describe(pod_request, make_kai_node(make_reservation(), terminating)) != ""
-    staying = make_sharer(GpuAllocation(GROUP, percent=20), name="train-b")
-    assert describe(pod_request, make_kai_node(make_reservation(), terminating, staying)) == ""
+    running = make_sharing_pod(GpuAllocation(GROUP, percent=20), name="train-b")
+    assert describe(pod_request, make_kai_node(make_reservation(), terminating, running)) == ""
 
 
 def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
@@ -290,7 +297,7 @@ def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
     assert describe(pod_request, make_kai_node(pods=1)) == (
         "needs 50% of a GPU's memory; KAI adds a reservation pod for the GPU, and node-3 has room for 1 pod"
     )
-    existing_pods = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=50))
+    existing_pods = make_reservation(), make_sharing_pod(GpuAllocation(GROUP, percent=50))
     assert describe(pod_request, make_kai_node(*existing_pods, pods=3)) == ""
 
 
@@ -299,7 +306,7 @@ def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
     [
         (
             {"memory": 49152},
-            make_kai_node(make_holding("whole", gpu=1)),
+            make_kai_node(make_scheduled_pod("whole", gpu=1)),
             "needs 48 GiB of a GPU's memory; a GPU of node-3 has 40 GiB",
         ),
         ({"percent": 10}, make_kai_node(gpu=0), "needs 10% of a GPU's memory; node-3 has no GPU"),
@@ -346,7 +353,7 @@ def test_the_gpu_size_is_read_from_the_label(labels: dict[str, str], fits: bool)
 
 
 def test_percentages_work_without_a_known_gpu_size() -> None:
-    pods = make_reservation(), make_sharer(GpuAllocation(GROUP, percent=40))
+    pods = make_reservation(), make_sharing_pod(GpuAllocation(GROUP, percent=40))
     assert describe(make_share_request("kai", percent=60), make_kai_node(*pods, labels={})) == ""
     assert describe(make_share_request("kai", percent=61), make_kai_node(*pods, labels={})) == (
         "needs 61% of a GPU's memory; at most 60% of one GPU free on node-3"
@@ -385,13 +392,15 @@ def test_shares_are_allocated_until_the_node_is_full(pod_request: PodRequest, no
         assert describe(pod_request, node) == ""
         gpu_allocations = gpu_sharing.allocate(pod_request, node)
         assert gpu_allocations
-        node = replace(node, pods=(*node.pods, make_sharer(*gpu_allocations)))
+        node = replace(node, pods=(*node.pods, make_sharing_pod(*gpu_allocations)))
     assert describe(pod_request, node) != ""
     assert gpu_sharing.allocate(pod_request, node) == ()
 
 
 def test_requests_without_a_share_or_beyond_capacity_allocate_nothing() -> None:
-    assert gpu_sharing.allocate(make_pod_request(gpu=2), make_hami_node(make_sharer(GpuAllocation(FIRST, 1)))) == ()
+    assert (
+        gpu_sharing.allocate(make_pod_request(gpu=2), make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 1)))) == ()
+    )
     assert gpu_sharing.allocate(make_pod_request(cpu=1), make_hami_node()) == ()
     assert gpu_sharing.allocate(make_pod_request(gpu=1), make_kai_node()) == ()
     assert gpu_sharing.count_when_empty(make_pod_request(cpu=1), make_hami_node()) is None

@@ -51,8 +51,8 @@ def test_plain_http_is_allowed_for_localhost(host: str) -> None:
 
 def test_extensions_and_other_contexts_are_removed() -> None:
     document = make_kubeconfig(cluster={**CA, "extensions": [{"name": "minikube", "extension": {}}]})
-    chosen = kubeconfigs.select_context(document)
-    minified = kubeconfigs.minify(chosen)
+    selected = kubeconfigs.select_context(document)
+    minified = kubeconfigs.minify(selected)
     assert "elsewhere" not in json.dumps(minified)
     assert "aws" not in json.dumps(minified)
     assert "extensions" not in json.dumps(minified)
@@ -60,19 +60,19 @@ def test_extensions_and_other_contexts_are_removed() -> None:
 
 
 def test_a_serialized_kubeconfig_gives_the_same_connection() -> None:
-    chosen = kubeconfigs.select_context(make_kubeconfig(), "main")
-    assert kubeconfigs.parse_serialized(kubeconfigs.serialize_kubeconfig(chosen)) == (
+    selected = kubeconfigs.select_context(make_kubeconfig(), "main")
+    assert kubeconfigs.parse_serialized(kubeconfigs.serialize_kubeconfig(selected)) == (
         "main",
-        kubeconfigs.to_connection(chosen),
+        kubeconfigs.to_connection(selected),
     )
 
 
-BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
-    ("no such context", {}, "mian", [("context", "unknown_context")]),
+INVALID_KUBECONFIGS: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
+    ("unknown context", {}, "mian", [("context", "unknown_context")]),
     ("an empty context", {}, "", [("kubeconfig.current-context", "required")]),
     ("no current context", {"current-context": ""}, None, [("kubeconfig.current-context", "required")]),
     (
-        "a current context that is not there",
+        "unknown current context",
         {"current-context": "gone"},
         None,
         [("kubeconfig.current-context", "unknown_context")],
@@ -87,7 +87,7 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
     ("no contexts", {"contexts": None}, "main", [("kubeconfig.contexts", "list")]),
     ("contexts that are not mappings", {"contexts": ["main"]}, "main", [("context", "unknown_context")]),
     (
-        "a context that says nothing",
+        "a context without fields",
         {"contexts": [{"name": "main"}]},
         None,
         [("kubeconfig.contexts[0].context", "mapping")],
@@ -99,19 +99,19 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
         [("kubeconfig.contexts[0].context.cluster", "required")],
     ),
     (
-        "a cluster that is not there",
+        "unknown cluster",
         {"contexts": [{"name": "main", "context": {"cluster": "two", "user": "ada"}}]},
         None,
         [("kubeconfig.contexts[0].context.cluster", "unknown_cluster")],
     ),
     (
-        "a user that is not there",
+        "unknown user",
         {"contexts": [{"name": "main", "context": {"cluster": "one", "user": "adda"}}]},
         None,
         [("kubeconfig.contexts[0].context.user", "unknown_user")],
     ),
     (
-        "two clusters of one name",
+        "two clusters with the same name",
         {"clusters": [{"name": "one", "cluster": CA}, {"name": "one", "cluster": CA}]},
         None,
         [("kubeconfig.clusters[1].name", "duplicate")],
@@ -123,12 +123,12 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
     ("a server that is a number", {"cluster": {"server": 6443}}, None, [(f"{CLUSTER}.server", "url")]),
     ("another protocol", {"cluster": {"server": "ftp://10.0.0.1"}}, None, [(f"{CLUSTER}.server", "url")]),
     *(
-        (f"a server at {host}", {"cluster": {"server": f"https://{host}"}}, None, [(f"{CLUSTER}.server", "url")])
+        (f"invalid host {host}", {"cluster": {"server": f"https://{host}"}}, None, [(f"{CLUSTER}.server", "url")])
         for host in ("999.1.1.1", "[::::]:6443", "a..b:6443", f"{'a' * 64}.b", "h:99999", "h:0", "-a.b")
     ),
     *(
         (
-            f"a name {name[:5]!r}",
+            f"invalid TLS server name {name[:5]!r}",
             {"cluster": {**CA, "tls-server-name": name}},
             None,
             [(f"{CLUSTER}.tls-server-name", "host")],
@@ -136,58 +136,63 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
         for name in (".", "a\0b", "a" * 300)
     ),
     ("a server with a query", {"cluster": {"server": f"{SERVER}?a=b"}}, None, [(f"{CLUSTER}.server", "url")]),
-    ("a password in the address", {"cluster": {"server": "https://a:planted@b"}}, None, [(f"{CLUSTER}.server", "url")]),
-    ("in the open to others", {"cluster": {"server": "http://10.0.0.1:80"}}, None, [(f"{CLUSTER}.server", "tls")]),
     (
-        "like this machine, and another",
+        "a password in the server URL",
+        {"cluster": {"server": "https://a:planted@b"}},
+        None,
+        [(f"{CLUSTER}.server", "url")],
+    ),
+    ("plain HTTP to another host", {"cluster": {"server": "http://10.0.0.1:80"}}, None, [(f"{CLUSTER}.server", "tls")]),
+    (
+        "plain HTTP to a host that starts with localhost",
         {"cluster": {"server": "http://localhost.example:80"}},
         None,
         [(f"{CLUSTER}.server", "tls")],
     ),
     (
-        "a file of authorities",
+        "a CA file",
         {"cluster": {"server": SERVER, "certificate-authority": "/etc/ca.crt"}},
         None,
         [(f"{CLUSTER}.certificate-authority", "file")],
     ),
     (
-        "no base64",
+        "CA data that is not base64",
         {"cluster": {**CA, "certificate-authority-data": "planted!"}},
         None,
         [(f"{CLUSTER}.certificate-authority-data", "base64")],
     ),
     (
-        "base64 of no text",
+        "CA data that is not text",
         {"cluster": {**CA, "certificate-authority-data": "/////w=="}},
         None,
         [(f"{CLUSTER}.certificate-authority-data", "base64")],
     ),
     (
-        "base64 of no certificate",
+        "CA data that is not a certificate",
         {"cluster": {**CA, "certificate-authority-data": encode("planted")}},
         None,
         [(f"{CLUSTER}.certificate-authority-data", "pem")],
     ),
     (
-        "authorities that are a list",
+        "CA data that is a list",
         {"cluster": {**CA, "certificate-authority-data": ["planted"]}},
         None,
         [(f"{CLUSTER}.certificate-authority-data", "base64")],
     ),
     (
-        "believe all, and believe one",
+        "insecure and with CA data",
         {"cluster": {**CA, "insecure-skip-tls-verify": True}},
         None,
         [(f"{CLUSTER}.insecure-skip-tls-verify", "contradiction")],
     ),
     (
-        "neither true nor false",
+        "insecure is not a boolean",
         {"cluster": {"server": SERVER, "insecure-skip-tls-verify": "yes"}},
         None,
         [(f"{CLUSTER}.insecure-skip-tls-verify", "type")],
     ),
     (
-        "a name that is a number",
+        "a TLS server name that is a number",
         {"cluster": {**CA, "tls-server-name": 5}},
         None,
         [(f"{CLUSTER}.tls-server-name", "text")],
@@ -198,26 +203,26 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
         None,
         [(f"{CLUSTER}.proxy-url", "not_built")],
     ),
-    ("an unknown field", {"cluster": {**CA, "sever": "x"}}, None, [(f"{CLUSTER}.sever", "unknown_field")]),
+    ("an unknown cluster field", {"cluster": {**CA, "sever": "x"}}, None, [(f"{CLUSTER}.sever", "unknown_field")]),
     # The user
-    ("nobody", {"user": {}}, None, [(USER, "required")]),
-    ("a program", {"user": {"exec": {"command": "aws"}}}, None, [(f"{USER}.exec", "plugin")]),
-    ("a provider", {"user": {"auth-provider": {"name": "oidc"}}}, None, [(f"{USER}.auth-provider", "plugin")]),
+    ("no credentials", {"user": {}}, None, [(USER, "required")]),
+    ("an exec plugin", {"user": {"exec": {"command": "aws"}}}, None, [(f"{USER}.exec", "plugin")]),
+    ("an auth provider", {"user": {"auth-provider": {"name": "oidc"}}}, None, [(f"{USER}.auth-provider", "plugin")]),
     (
-        "a password",
+        "a username and a password",
         {"user": {"username": "ada", "password": "planted"}},
         None,
         [(f"{USER}.username", "password"), (f"{USER}.password", "password")],
     ),
-    ("a file of a token", {"user": {"tokenFile": "/var/token"}}, None, [(f"{USER}.tokenFile", "file")]),
+    ("a token file", {"user": {"tokenFile": "/var/token"}}, None, [(f"{USER}.tokenFile", "file")]),
     (
-        "a token and a file of a newer one",
+        "a token and a token file",
         {"user": {"token": TOKEN, "tokenFile": "/var/token"}},
         None,
         [(f"{USER}.tokenFile", "file")],
     ),
     (
-        "files of a certificate",
+        "certificate and key files",
         {"user": {"client-certificate": "a.crt", "client-key": "a.key"}},
         None,
         [(f"{USER}.client-certificate", "file"), (f"{USER}.client-key", "file")],
@@ -234,14 +239,24 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
         None,
         [(f"{USER}.client-key", "file")],
     ),
-    ("a token of two lines", {"user": {"token": "planted\ntoken"}}, None, [(f"{USER}.token", "token")]),
+    ("a token with a line break", {"user": {"token": "planted\ntoken"}}, None, [(f"{USER}.token", "token")]),
     ("a token that is a number", {"user": {"token": 5}}, None, [(f"{USER}.token", "token")]),
-    ("a token with letters of no header", {"user": {"token": "plänted"}}, None, [(f"{USER}.token", "token")]),
-    ("somebody else", {"user": {"token": TOKEN, "as": "root"}}, None, [(f"{USER}.as", "not_built")]),
-    ("a typo", {"user": {"token": TOKEN, "tokenfile": "x"}}, None, [(f"{USER}.tokenfile", "unknown_field")]),
-    # All at once
     (
-        "many mistakes",
+        "a token with characters not allowed in a header",
+        {"user": {"token": "plänted"}},
+        None,
+        [(f"{USER}.token", "token")],
+    ),
+    ("impersonation", {"user": {"token": TOKEN, "as": "root"}}, None, [(f"{USER}.as", "not_built")]),
+    (
+        "an unknown user field",
+        {"user": {"token": TOKEN, "tokenfile": "x"}},
+        None,
+        [(f"{USER}.tokenfile", "unknown_field")],
+    ),
+    # Several violations
+    (
+        "several violations",
         {"cluster": {"server": "main", "proxy-url": "http://x"}, "user": {"exec": {"command": "aws"}, "token": "a b"}},
         None,
         [
@@ -254,7 +269,11 @@ BAD: list[tuple[str, dict[str, Any], str | None, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "context", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize(
+    ("parts", "context", "expected"),
+    [case[1:] for case in INVALID_KUBECONFIGS],
+    ids=[case[0] for case in INVALID_KUBECONFIGS],
+)
 def test_unusable_kubeconfigs_are_rejected_with_a_hint(
     parts: dict[str, Any], context: str | None, expected: list[tuple[str, str]]
 ) -> None:
@@ -291,6 +310,6 @@ def test_the_hint_for_exec_plugins_names_the_alternative() -> None:
 
 def test_a_connection_does_not_show_its_secrets() -> None:
     user = {"token": TOKEN, "client-certificate-data": encode(CERTIFICATE), "client-key-data": encode(KEY)}
-    shown = repr(parse(make_kubeconfig(user=user)))
-    assert TOKEN not in shown
-    assert "Tm90IGEga2V5" not in shown
+    text = repr(parse(make_kubeconfig(user=user)))
+    assert TOKEN not in text
+    assert "Tm90IGEga2V5" not in text

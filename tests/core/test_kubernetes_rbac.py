@@ -12,7 +12,7 @@ WITHOUT_NAMESPACE_CREATION = Cluster(name="main", create_namespaces=False)
 READ_VERBS = {"get", "list", "watch"}
 
 
-def granted(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]]:
+def granted_permissions(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]]:
     """The permissions of roles of a kind: namespace, group, resource and verb."""
     return {
         (manifest["metadata"].get("namespace", ""), group, resource, verb)
@@ -25,7 +25,7 @@ def granted(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, st
     }
 
 
-def required(cluster: Cluster, scope: str, namespace: str = "") -> set[tuple[str, str, str, str]]:
+def required_permissions(cluster: Cluster, scope: str, namespace: str = "") -> set[tuple[str, str, str, str]]:
     return {
         (namespace, permission.group, permission.resource, verb)
         for permission in list_permissions(cluster)
@@ -46,15 +46,15 @@ CLUSTERS = [
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_roles_grant_exactly_the_needed_permissions(cluster: Cluster) -> None:
     manifests = render_access(cluster, ["forest", "lake"])
-    cluster_wide, in_projects = required(cluster, "cluster"), required(cluster, "projects")
+    cluster_wide, in_projects = required_permissions(cluster, "cluster"), required_permissions(cluster, "projects")
     if cluster.create_namespaces:
-        assert granted(manifests, "ClusterRole") == cluster_wide | in_projects
-        assert granted(manifests, "Role") == set()
+        assert granted_permissions(manifests, "ClusterRole") == cluster_wide | in_projects
+        assert granted_permissions(manifests, "Role") == set()
     else:
-        assert granted(manifests, "ClusterRole") == cluster_wide
-        assert granted(manifests, "Role") == required(cluster, "projects", "forest") | required(
-            cluster, "projects", "lake"
-        )
+        assert granted_permissions(manifests, "ClusterRole") == cluster_wide
+        assert granted_permissions(manifests, "Role") == required_permissions(
+            cluster, "projects", "forest"
+        ) | required_permissions(cluster, "projects", "lake")
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

@@ -24,8 +24,8 @@ def make_run(state: State, **fields: Any) -> RunRecord:
 
 def decide(state: State, phase: Phase | None, **more: Any) -> Decision:
     """The decision for a state and an observed phase."""
-    observed = None if phase is None else Observation(phase, **more)
-    return lifecycle.decide(make_run(state), observed)
+    observation = None if phase is None else Observation(phase, **more)
+    return lifecycle.decide(make_run(state), observation)
 
 
 TABLE: list[tuple[State, Phase | None, State, ExecutorAction]] = [

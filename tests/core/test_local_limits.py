@@ -9,8 +9,18 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node
 from fairlead.model.plans import Layer, Plan
-from tests.core.nodes import make_holding, make_node
-from tests.making import CONTAINER, PYTHON, RUN_ID, SERVED, broken, make_cluster, make_request, make_snapshot, warned
+from tests.core.nodes import make_node, make_scheduled_pod
+from tests.making import (
+    CONTAINER,
+    PYTHON,
+    RUN_ID,
+    SERVED,
+    make_cluster,
+    make_request,
+    make_snapshot,
+    violated_rules,
+    warning_rules,
+)
 
 LOCAL = make_cluster(name="here", executor="local")
 COMMAND = {"name": "train", "command": ["nvidia-smi"]}
@@ -25,7 +35,7 @@ def plan_locally(nodes: Sequence[Node] | None = None, **requested: Any) -> Plan:
 @pytest.mark.parametrize("requested", [{}, {"function": COMMAND}, {"replicas": 1, "action": "job"}, {"deadline": 60}])
 def test_a_job_of_a_python_function_is_accepted(requested: dict[str, Any]) -> None:
     planned = plan_locally(**requested)
-    assert (broken(planned), warned(planned)) == ([], [])
+    assert (violated_rules(planned), warning_rules(planned)) == ([], [])
     assert planned.manifests[0]["kind"] == "Job"
 
 
@@ -43,7 +53,7 @@ REJECTED: Mapping[str, tuple[dict[str, Any], tuple[str, str]]] = {
 def test_unsupported_requests_are_rejected_with_a_hint(case: str) -> None:
     requested, expected = REJECTED[case]
     planned = plan_locally(**requested)
-    assert expected in broken(planned)
+    assert expected in violated_rules(planned)
     assert planned.manifests == ()
     (violation,) = [item for item in planned.violations if (item.path, item.rule) == expected]
     assert violation.message
@@ -63,19 +73,19 @@ def find_envs(planned: Plan) -> dict[str, str]:
 @pytest.mark.parametrize("function", [PYTHON, COMMAND])
 def test_long_running_actions_are_accepted_without_a_port(action: str, function: dict[str, Any]) -> None:
     planned = plan_locally(action=action, function=function)
-    assert (broken(planned), warned(planned)) == ([], [])
+    assert (violated_rules(planned), warning_rules(planned)) == ([], [])
     assert [manifest["kind"] for manifest in planned.manifests] == ["Deployment", "ConfigMap"]
     assert "PORT" not in find_envs(planned)
     assert "ports" not in find_container(planned)
 
 
 def test_a_workspace_needs_no_source() -> None:
-    assert broken(plan_locally(action="workspace", function={"name": "lab"})) == []
+    assert violated_rules(plan_locally(action="workspace", function={"name": "lab"})) == []
 
 
 def test_a_served_command_receives_its_port() -> None:
     planned = plan_locally(action="serve", function={**COMMAND, "port": 9000})
-    assert (broken(planned), warned(planned)) == ([], [])
+    assert (violated_rules(planned), warning_rules(planned)) == ([], [])
     assert find_envs(planned)["PORT"] == "9000"
     assert find_container(planned)["ports"] == [{"name": "http", "containerPort": 9000}]
 
@@ -94,20 +104,20 @@ def test_served_runs_on_kubernetes_receive_their_port(action: str, function: dic
 def test_a_port_variable_is_overridden_with_a_warning() -> None:
     planned = plan_run(make_request(action="serve", function=PYTHON, envs={"PORT": "1"}), make_snapshot(), RUN_ID)
     assert find_envs(planned)["PORT"] == "8080"
-    assert ("envs.PORT", "overridden") in warned(planned)
+    assert ("envs.PORT", "overridden") in warning_rules(planned)
 
 
 @pytest.mark.parametrize("requested", [{"envs": {"PORT": "1"}}, {"secrets": ["PORT"]}])
 def test_the_port_variable_is_rejected_if_the_machine_chooses_the_port(requested: dict[str, Any]) -> None:
     planned = plan_locally(action="serve", function=COMMAND, **requested)
-    assert (f"{next(iter(requested))}.PORT", "local") in broken(planned)
-    assert broken(plan_locally(action="job", function=COMMAND, envs={"PORT": "1"})) == []
-    assert broken(plan_locally(action="serve", envs={"PORT": "1"})) == []
+    assert (f"{next(iter(requested))}.PORT", "local") in violated_rules(planned)
+    assert violated_rules(plan_locally(action="job", function=COMMAND, envs={"PORT": "1"})) == []
+    assert violated_rules(plan_locally(action="serve", envs={"PORT": "1"})) == []
 
 
 def test_all_violations_of_a_local_cluster_are_reported_together() -> None:
     planned = plan_locally(function=SERVED, action="serve", replicas=3)
-    assert broken(planned) == [("function.kind", "local"), ("replicas", "local")]
+    assert violated_rules(planned) == [("function.kind", "local"), ("replicas", "local")]
     assert all("cluster/here" in violation.message for violation in planned.violations)
 
 
@@ -115,7 +125,7 @@ def test_all_violations_of_a_local_cluster_are_reported_together() -> None:
 def test_a_kubernetes_cluster_accepts_what_a_local_cluster_rejects(case: str) -> None:
     requested, violation = REJECTED[case]
     planned = plan_run(make_request(**{"function": PYTHON, **requested}), make_snapshot(make_cluster()), RUN_ID)
-    assert violation not in broken(planned)
+    assert violation not in violated_rules(planned)
 
 
 POD_AFFINITY = {
@@ -140,11 +150,11 @@ POD_AFFINITY = {
 )
 def test_settings_without_effect_on_a_local_cluster_are_warned_about(requested: dict[str, Any], path: str) -> None:
     planned = plan_locally(**requested)
-    assert (broken(planned), warned(planned)) == ([], [(path, "no_effect")])
+    assert (violated_rules(planned), warning_rules(planned)) == ([], [(path, "no_effect")])
     (warning,) = planned.warnings
     assert "cluster/here" in warning.message
     on_kubernetes = plan_run(make_request(**{"function": PYTHON, **requested}), make_snapshot(), RUN_ID)
-    assert (path, "no_effect") not in warned(on_kubernetes)
+    assert (path, "no_effect") not in warning_rules(on_kubernetes)
 
 
 def test_a_local_python_function_has_no_image() -> None:
@@ -171,8 +181,8 @@ def test_a_fitting_run_has_the_verdict_now() -> None:
 
 
 def test_a_run_that_must_wait_is_accepted_with_the_reason() -> None:
-    planned = plan_locally([make_node(make_holding("a", cpu=8))], resources={"cpu": 1})
-    assert (planned.fit.verdict, broken(planned)) == ("later", [])
+    planned = plan_locally([make_node(make_scheduled_pod("a", cpu=8))], resources={"cpu": 1})
+    assert (planned.fit.verdict, violated_rules(planned)) == ("later", [])
     assert planned.fit.reasons == ("needs 1 CPU core; 0 of 8 free on box. In use by a",)
     assert planned.manifests
 
@@ -180,7 +190,7 @@ def test_a_run_that_must_wait_is_accepted_with_the_reason() -> None:
 def test_a_run_that_never_fits_is_rejected_with_all_paths() -> None:
     requested = {"cpu": 9, "mem": "64Gi", "gpu": 3, "extended": {"example.com/fpga": 1}}
     planned = plan_locally([make_node()], resources=requested, node_selector={"zone": "a"})
-    assert broken(planned) == [
+    assert violated_rules(planned) == [
         ("node_selector.zone", "never_fits"),
         ("resources.cpu", "never_fits"),
         ("resources.extended.example.com/fpga", "never_fits"),
@@ -192,7 +202,7 @@ def test_a_run_that_never_fits_is_rejected_with_all_paths() -> None:
 
 def test_a_gpu_type_that_no_node_has_never_fits() -> None:
     labeled = make_node(labels={"nvidia.com/gpu.product": "NVIDIA-H200"})
-    assert broken(plan_locally([labeled], resources={"gpu": {"devices": 1, "type": "NVIDIA-H200"}})) == []
+    assert violated_rules(plan_locally([labeled], resources={"gpu": {"devices": 1, "type": "NVIDIA-H200"}})) == []
     planned = plan_locally([labeled], resources={"gpu": {"devices": 1, "type": "NVIDIA-A100"}})
     (violation,) = planned.violations
     assert violation.rule == "never_fits"
@@ -201,5 +211,5 @@ def test_a_gpu_type_that_no_node_has_never_fits() -> None:
 
 def test_invalid_requests_are_not_matched_against_nodes() -> None:
     planned = plan_locally([make_node()], function=CONTAINER, resources={"cpu": 99})
-    assert broken(planned) == [("function.kind", "local")]
+    assert violated_rules(planned) == [("function.kind", "local")]
     assert planned.fit.verdict == "unknown"

@@ -11,7 +11,7 @@ from tests.validity import check_manifests
 from tests.validity.parts import parse_quantity
 
 CLAIM = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": {"size": "1Gi"}}
-EVERYTHING = {
+FULL_REQUEST = {
     "function": {**PYTHON, "pull_policy": "Always", "pull_secrets": ["A"]},
     "action": "serve",
     "secrets": ["A"],
@@ -109,7 +109,7 @@ CHANGES: list[tuple[str, Change]] = [
 
 
 def make_manifests() -> list[dict[str, Any]]:
-    return copy.deepcopy(list(plan(EVERYTHING).manifests))
+    return copy.deepcopy(list(plan(FULL_REQUEST).manifests))
 
 
 def test_valid_manifests_have_no_errors() -> None:

@@ -31,7 +31,7 @@ from tests.making import (
 )
 from tests.validity import check_manifests
 
-ROOT = make_policy(switches={"allow_root": True, "existing_volumes": "allow", "gpu_memory_limits": True})
+ALLOW_ALL = make_policy(switches={"allow_root": True, "existing_volumes": "allow", "gpu_memory_limits": True})
 TERM = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}}}
 
@@ -68,7 +68,7 @@ REQUESTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("requested", REQUESTS)
 @pytest.mark.parametrize("sharing", ["none", "kai", "hami"])
 def test_rendered_manifests_are_valid(requested: dict[str, Any], sharing: str) -> None:
-    planned = plan(requested, ROOT, make_cluster(gpu_sharing=sharing))
+    planned = plan(requested, ALLOW_ALL, make_cluster(gpu_sharing=sharing))
     assert planned.violations == ()
     assert check_manifests(planned.manifests) == []
 
@@ -78,7 +78,7 @@ def test_existing_objects_are_referenced_and_not_created() -> None:
         "shared": {"volume_type": "shared_volume", "mount_path": "/a", "spec": {"claim_name": "theirs"}},
         "settings": {"volume_type": "config_map", "mount_path": "/b"},
     }
-    planned = plan({"volumes": volumes}, ROOT)
+    planned = plan({"volumes": volumes}, ALLOW_ALL)
     assert check_manifests(planned.manifests, claims=["theirs"], config_maps=["settings"]) == []
     assert len(check_manifests(planned.manifests)) == 2
 
@@ -114,8 +114,8 @@ def test_every_pod_runs_without_privileges() -> None:
 
 
 def test_a_pod_runs_as_root_only_if_its_user_id_is_0() -> None:
-    assert pod(plan({"run_as_user": 0}, ROOT))["securityContext"]["runAsNonRoot"] is False
-    assert pod(plan({"run_as_group": 0}, ROOT))["securityContext"]["runAsNonRoot"] is True
+    assert pod(plan({"run_as_user": 0}, ALLOW_ALL))["securityContext"]["runAsNonRoot"] is False
+    assert pod(plan({"run_as_group": 0}, ALLOW_ALL))["securityContext"]["runAsNonRoot"] is True
 
 
 def test_a_job_starts_suspended_and_is_not_retried_by_kubernetes() -> None:
@@ -206,10 +206,12 @@ def test_shared_memory_is_limited_by_its_size_or_the_memory_limit(
     resources: dict[str, Any], shm: dict[str, str] | None
 ) -> None:
     spec = pod(plan({"resources": resources}))
-    [path] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["mountPath"] == "/dev/shm"] or [None]
-    assert (path is not None) == (shm is not None)
-    if path is not None:
-        [volume] = [volume for volume in spec["volumes"] if volume["name"] == path["name"]]
+    [shm_mount] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["mountPath"] == "/dev/shm"] or [
+        None
+    ]
+    assert (shm_mount is not None) == (shm is not None)
+    if shm_mount is not None:
+        [volume] = [volume for volume in spec["volumes"] if volume["name"] == shm_mount["name"]]
         assert volume["emptyDir"] == shm
 
 
@@ -266,7 +268,7 @@ def test_a_plan_can_be_changed_without_changing_the_next_one() -> None:
 PROGRAM = """
 import json, sys
 from fairlead.core.explanations import to_data
-from tests.making import make_policy, plan, refuse
+from tests.making import find_violations, make_policy, plan
 from fairlead.model.volumes import Volume
 
 spec = {"size": "1Gi", "storage_class": "fast"}
@@ -274,15 +276,15 @@ volume = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": 
 resources = {"gpu": 2, "cpu": 1}
 request = {"volumes": {"d": volume}, "envs": {"B": "", "A": ""}, "secrets": ["D", "C"], "resources": resources}
 locked = make_policy(rules={"volumes": {"locked": True}, "resources": {"locked": True}, "envs": {"locked": True}})
-odd = {"name": "d", "volume_type": "secret", "mount_path": "/d", "spec": {**spec, "medium": "", "claim_name": "c"}}
-violations = [str(violation) for violation in refuse(Volume, odd)]
+invalid = {"name": "d", "volume_type": "secret", "mount_path": "/d", "spec": {**spec, "medium": "", "claim_name": "c"}}
+violations = [str(violation) for violation in find_violations(Volume, invalid)]
 json.dump([to_data(plan(request)), to_data(plan(request, locked)), violations], sys.stdout)
 """
 
 
 def test_a_plan_is_the_same_in_every_process() -> None:
     root = Path(__file__).parents[2]
-    printed = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
             env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
@@ -291,4 +293,4 @@ def test_a_plan_is_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("0", "1", "2")
     }
-    assert len(printed) == 1
+    assert len(outputs) == 1

@@ -17,7 +17,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 def matches(*terms: dict[str, Any]) -> bool:
-    """Whether a node with labels suits one of the terms."""
+    """Whether a node with LABELS matches one of the terms."""
     return not list(matching.find_mismatches(make_pod_request(terms=terms), make_node(labels=LABELS)))
 
 

@@ -15,8 +15,10 @@ ODD_NAMES = ["a", "A", "1", "a.b", "a_b", "a-b", "A" * 128, "a" * 128, "a" * 63,
 NAMES = st.sampled_from(ODD_NAMES) | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", fullmatch=True).filter(
     NAME.matches
 )
-RULES = st.sampled_from(["{project}", "ai-{project}", "{project}-runs", "k{project}", "kub{project}", "0-{project}-9"])
-RULES |= st.sampled_from(["a" * 30 + "{project}", "{project}" + "-z" * 15, "kube{project}"])
+NAMESPACE_PATTERNS = st.sampled_from(
+    ["{project}", "ai-{project}", "{project}-runs", "k{project}", "kub{project}", "0-{project}-9"]
+)
+NAMESPACE_PATTERNS |= st.sampled_from(["a" * 30 + "{project}", "{project}" + "-z" * 15, "kube{project}"])
 RUN_IDS = st.sampled_from(["r7", "0", "a-b", "b", "A", "x" * 40, "x" * 100, "0199-ab"]) | st.uuids().map(str) | NAMES
 
 
@@ -28,24 +30,24 @@ def test_a_run_name_is_a_dns_label_that_starts_with_a_letter(function: str, run:
     assert len(f"{name}-9999") <= 63
 
 
-@given(NAMES, RULES)
-def test_a_namespace_is_a_dns_label(project: str, rule: str) -> None:
-    namespace = names.namespace(project, rule)
+@given(NAMES, NAMESPACE_PATTERNS)
+def test_a_namespace_is_a_dns_label(project: str, pattern: str) -> None:
+    namespace = names.namespace(project, pattern)
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", namespace, re.ASCII)
     assert len(namespace) <= 63
-    before, _, after = rule.partition("{project}")
+    before, _, after = pattern.partition("{project}")
     assert namespace.startswith(before)
     assert namespace.endswith(after)
 
 
-KUBERNETES_OWN = ["kube-system", "kube-public", "kube-node-lease", "Kube-System", "kube_system"]
+KUBERNETES_NAMESPACES = ["kube-system", "kube-public", "kube-node-lease", "Kube-System", "kube_system"]
 
 
-@example(project="ube-system", rule="k{project}")
-@example(project="system", rule="kube{project}")
-@given(NAMES | st.sampled_from(KUBERNETES_OWN), RULES)
-def test_a_project_never_uses_a_namespace_of_kubernetes(project: str, rule: str) -> None:
-    assert not names.namespace(project, rule).startswith("kube-")
+@example(project="ube-system", pattern="k{project}")
+@example(project="system", pattern="kube{project}")
+@given(NAMES | st.sampled_from(KUBERNETES_NAMESPACES), NAMESPACE_PATTERNS)
+def test_a_project_never_uses_a_namespace_of_kubernetes(project: str, pattern: str) -> None:
+    assert not names.namespace(project, pattern).startswith("kube-")
 
 
 def test_a_valid_project_name_is_used_unchanged_in_its_namespace() -> None:
@@ -53,15 +55,15 @@ def test_a_valid_project_name_is_used_unchanged_in_its_namespace() -> None:
     assert names.namespace("forest", "ai-{project}-runs") == "ai-forest-runs"
 
 
-@example(one="forest", other="Forest", rule="{project}")
-@example(one="a.b", other="a-b", rule="{project}")
-@example(one="1", other="r-1", rule="{project}")
-@example(one="a" * 40, other="a" * 41, rule="x" * 30 + "{project}")
-@example(one="kube-system", other="project-kube-system", rule="{project}")
-@example(one="ube-system", other="project-ube-system", rule="k{project}")
-@given(NAMES, NAMES, RULES)
-def test_different_projects_have_different_namespaces(one: str, other: str, rule: str) -> None:
-    assert (names.namespace(one, rule) == names.namespace(other, rule)) == (one == other)
+@example(one="forest", other="Forest", pattern="{project}")
+@example(one="a.b", other="a-b", pattern="{project}")
+@example(one="1", other="r-1", pattern="{project}")
+@example(one="a" * 40, other="a" * 41, pattern="x" * 30 + "{project}")
+@example(one="kube-system", other="project-kube-system", pattern="{project}")
+@example(one="ube-system", other="project-ube-system", pattern="k{project}")
+@given(NAMES, NAMES, NAMESPACE_PATTERNS)
+def test_different_projects_have_different_namespaces(one: str, other: str, pattern: str) -> None:
+    assert (names.namespace(one, pattern) == names.namespace(other, pattern)) == (one == other)
 
 
 @example(one=("a", "b-c"), other=("a-b", "c"))

@@ -6,15 +6,15 @@ import pytest
 
 from tests.making import (
     PYTHON,
-    broken,
-    lost,
     make_cluster,
     make_compute_resource,
     make_policy,
+    overridden_values,
     plan,
     setting,
     value,
-    warned,
+    violated_rules,
+    warning_rules,
 )
 
 REQUESTED: dict[str, Any] = {"resources": {"mem": {"requests": "4Gi", "limits": "8Gi"}}, "on_oom": {"max": "64Gi"}}
@@ -44,7 +44,7 @@ def test_a_policy_lowers_the_cap_with_a_warning(policy_fields: dict[str, Any], a
     planned = plan(REQUESTED, make_policy("department/vision", **policy_fields))
     cap = setting(planned, "on_oom.max")
     assert (value(planned, "on_oom.max"), str(cap.source)) == (allowed, "department/vision policy")
-    assert lost(planned, "on_oom.max") == [("64Gi", "request")]
+    assert overridden_values(planned, "on_oom.max") == [("64Gi", "request")]
     warnings = [warning for warning in planned.warnings if warning.path == "on_oom.max"]
     message = f"the request sets 64Gi; the department/vision policy allows at most {allowed}"
     assert [(warning.message, warning.hint) for warning in warnings] == [(message, f"request {allowed}, or remove it")]
@@ -63,13 +63,13 @@ def test_a_cap_below_the_policy_limit_is_kept() -> None:
 
 def test_strict_rejects_a_lowered_cap() -> None:
     planned = plan({**REQUESTED, "strict": True}, make_policy(rules={"resources.mem.limits": {"max": "32Gi"}}))
-    assert broken(planned) == [("on_oom.max", "strict")]
+    assert violated_rules(planned) == [("on_oom.max", "strict")]
 
 
 def test_rules_on_the_cap_reject_larger_values_and_set_missing_ones() -> None:
     policy = make_policy(rules={"on_oom.max": {"max": "32Gi"}, "on_oom.grow": {"max": 1.25}})
     planned = plan(REQUESTED, policy)
-    assert broken(planned) == [("on_oom.grow", "max"), ("on_oom.max", "max")]
+    assert violated_rules(planned) == [("on_oom.grow", "max"), ("on_oom.max", "max")]
     hints = [violation.hint for violation in planned.violations]
     assert hints == ["set on_oom.grow to 1.25 or less", "set on_oom.max to 32Gi or less"]
     assert value(plan({**REQUESTED, "on_oom": {"grow": 1.2}}, policy), "on_oom.max") == "32Gi"
@@ -120,7 +120,7 @@ def test_a_quota_counts_all_pods() -> None:
             "action serve restarts with the same memory",
         ),
     ],
-    ids=["a compute resource", "no memory", "the most", "locked", "serve"],
+    ids=["compute resource", "no memory", "cap reached", "locked", "serve"],
 )
 def test_on_oom_without_effect_is_a_warning(
     requested: dict[str, Any], objects: tuple[Any, ...], explanation: str
@@ -134,7 +134,7 @@ def test_on_oom_without_effect_is_a_warning(
 
 def test_retries_have_no_effect_on_restarted_deployments() -> None:
     serve = {"action": "serve", "function": PYTHON, "retries": 1}
-    assert warned(plan(serve)) == [("retries", "no_effect")]
-    assert ("retries", "no_effect") not in warned(plan(serve, make_cluster(executor="local")))
-    assert warned(plan({**serve, "retries": 0})) == []
-    assert warned(plan({"retries": 1})) == []
+    assert warning_rules(plan(serve)) == [("retries", "no_effect")]
+    assert ("retries", "no_effect") not in warning_rules(plan(serve, make_cluster(executor="local")))
+    assert warning_rules(plan({**serve, "retries": 0})) == []
+    assert warning_rules(plan({"retries": 1})) == []

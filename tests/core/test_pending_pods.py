@@ -4,7 +4,7 @@ from typing import Any
 
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pending_pods import PendingPod, read_pending_pods, schedule_all
-from tests.core.nodes import make_holding, make_node, make_pod_request
+from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 
 
 def make_pod(
@@ -25,7 +25,7 @@ def test_pending_pods_are_ordered_by_priority_and_age() -> None:
         make_pod("ended", phase="Failed"),
         {"kind": "Node", "metadata": {"name": "box"}},
     ]
-    terminating = make_pod("leaving")
+    terminating = make_pod("terminating")
     terminating["metadata"]["deletionTimestamp"] = "2026-11-15T08:04:00Z"
     assert [pod.name for pod in read_pending_pods([*items, terminating])] == [
         "forest/urgent",
@@ -39,11 +39,11 @@ def test_each_placed_pod_reduces_capacity_for_the_next() -> None:
     placed = list(schedule_all([PendingPod(f"p/{number}", make_pod_request(gpu=2)) for number in range(3)], table))
     assert [(pod.verdict, pod.node) for pod in placed] == [("now", "a"), ("now", "b"), ("later", None)]
     assert "none free on any of 2 nodes" in placed[2].reasons[0]
-    assert not any(node.pods for node in table), "the cluster itself stays as it is"
+    assert not any(node.pods for node in table), "scheduling must not change the table"
 
 
 def test_the_least_used_node_is_chosen() -> None:
-    table = NodeTable([make_node(make_holding(cpu=6), name="a"), make_node(make_holding(cpu=1), name="b")])
+    table = NodeTable([make_node(make_scheduled_pod(cpu=6), name="a"), make_node(make_scheduled_pod(cpu=1), name="b")])
     assert [pod.node for pod in schedule_all([PendingPod("p/1", make_pod_request(cpu=1))], table)] == ["b"]
 
 

@@ -8,7 +8,6 @@ from fairlead.model.quantities import Quantity
 from tests.making import (
     PYTHON,
     SERVED,
-    broken,
     make_cluster,
     make_compute_resource,
     make_policy,
@@ -16,7 +15,8 @@ from tests.making import (
     plan,
     setting,
     value,
-    warned,
+    violated_rules,
+    warning_rules,
 )
 
 OVERRIDDEN: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
@@ -69,7 +69,7 @@ def test_strict_turns_overridden_values_into_violations(
     requested: dict[str, Any], resource_fields: dict[str, Any], path: str, user_value: str, resource_value: str
 ) -> None:
     planned = plan({**requested, "profile": "big", "strict": True}, make_compute_resource(**resource_fields))
-    assert broken(planned) == [(path, "strict")]
+    assert violated_rules(planned) == [(path, "strict")]
     assert user_value in planned.violations[0].message
     assert resource_value in planned.violations[0].message
     assert planned.warnings == ()
@@ -82,7 +82,7 @@ def test_an_overridden_template_value_is_a_warning() -> None:
         make_template(resources={"cpu": 2}, envs={"A": "template"}),
         make_compute_resource(resources={"cpu": 4}),
     )
-    assert warned(planned) == [("envs.A", "overridden"), ("resources.cpu.requests", "overridden")]
+    assert warning_rules(planned) == [("envs.A", "overridden"), ("resources.cpu.requests", "overridden")]
     assert "template start" in planned.warnings[0].message
 
 
@@ -103,13 +103,13 @@ def test_removing_a_limit_is_a_warning() -> None:
         {"profile": "big", "resources": {"mem": {"requests": "1Gi", "limits": "2Gi"}}},
         make_compute_resource(resources={"mem": "1Gi"}),
     )
-    assert warned(planned) == [("resources.mem.limits", "overridden")]
+    assert warning_rules(planned) == [("resources.mem.limits", "overridden")]
     assert "2Gi" in planned.warnings[0].message
 
 
 def test_overriding_a_platform_variable_is_a_warning() -> None:
     planned = plan({"envs": {"FAIRLEAD_RUN": "mine"}})
-    assert warned(planned) == [("envs.FAIRLEAD_RUN", "overridden")]
+    assert warning_rules(planned) == [("envs.FAIRLEAD_RUN", "overridden")]
     assert value(planned, "envs.FAIRLEAD_RUN") == "r7"
 
 
@@ -120,21 +120,21 @@ def test_the_home_variable_may_be_set_by_the_user() -> None:
 
 def test_gpu_shares_that_are_not_enforced_are_a_warning() -> None:
     requested = {"resources": {"gpu": {"memory": "50%"}}}
-    assert warned(plan(requested, make_cluster(gpu_sharing="kai"))) == [("resources.gpu.memory", "not_enforced")]
-    assert warned(plan(requested, make_cluster(gpu_sharing="hami"))) == []
+    assert warning_rules(plan(requested, make_cluster(gpu_sharing="kai"))) == [("resources.gpu.memory", "not_enforced")]
+    assert warning_rules(plan(requested, make_cluster(gpu_sharing="hami"))) == []
 
 
 def test_a_gpu_type_that_the_cluster_does_not_list_is_a_warning() -> None:
     requested = {"resources": {"gpu": {"type": "A100"}}}
-    assert warned(plan(requested)) == [("resources.gpu.type", "unlisted_gpu_type")]
-    assert warned(plan(requested, make_cluster(gpu_types={"A100": ["NVIDIA-A100-SXM4-80GB"]}))) == []
+    assert warning_rules(plan(requested)) == [("resources.gpu.type", "unlisted_gpu_type")]
+    assert warning_rules(plan(requested, make_cluster(gpu_types={"A100": ["NVIDIA-A100-SXM4-80GB"]}))) == []
 
 
 @pytest.mark.parametrize("amount", [16, "16", 1000, 16000, "1k", 1048575])
 @pytest.mark.parametrize("resource", ["mem", "disk"])
 def test_an_amount_without_a_suffix_is_a_warning_with_the_likely_amount(resource: str, amount: Any) -> None:
     planned = plan({"resources": {resource: amount}})
-    assert warned(planned) == [(f"resources.{resource}.requests", "tiny")]
+    assert warning_rules(planned) == [(f"resources.{resource}.requests", "tiny")]
     suggested = str(planned.warnings[0].hint).rpartition(" ")[2]
     assert Quantity.parse(suggested) > Quantity.of(2**20)
 
@@ -145,7 +145,7 @@ def test_reasonable_amounts_produce_no_warning() -> None:
 
 def test_more_shared_memory_than_memory_is_a_warning() -> None:
     planned = plan({"resources": {"shm": "2Gi", "mem": {"limits": "1Gi"}}})
-    assert warned(planned) == [("resources.shm", "over_limit")]
+    assert warning_rules(planned) == [("resources.shm", "over_limit")]
     assert plan({"resources": {"shm": "1Gi", "mem": {"limits": "1Gi"}}}).warnings == ()
 
 
@@ -162,7 +162,7 @@ def test_a_run_that_exceeds_a_quota_alone_gets_a_warning(
     quota: dict[str, Any], requested: dict[str, Any], path: str
 ) -> None:
     planned = plan(requested, make_policy("department/vision", quota=quota))
-    assert warned(planned) == [(path, "quota")]
+    assert warning_rules(planned) == [(path, "quota")]
     assert "department/vision" in planned.warnings[0].message
     assert planned.manifests
 
@@ -181,6 +181,6 @@ def test_a_run_within_its_quota_gets_no_warning() -> None:
         {"function": {**PYTHON, "command": ["python", "mine.py"]}, "inputs": {"epochs": 3}},
     ],
 )
-def test_inputs_that_no_program_receives_are_reported(requested: dict[str, Any]) -> None:
+def test_inputs_that_the_program_does_not_receive_are_reported(requested: dict[str, Any]) -> None:
     planned = plan(requested)
-    assert [path for path, _ in (*broken(planned), *warned(planned)) if path.startswith("inputs")]
+    assert [path for path, _ in (*violated_rules(planned), *warning_rules(planned)) if path.startswith("inputs")]

@@ -55,7 +55,7 @@ def make_pod_request(app: str = "job", **fields: Any) -> PodRequest:
     return PodRequest({}, namespace="lab", labels={"app": app, "version": "2"}, **fields)
 
 
-def find_all(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason]]:
+def find_reasons(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason]]:
     """The reasons, by node, why the pod does not fit."""
     check = pod_affinity.prepare(pod_request, table)
     reasons_by_node = {node.name: list(check(node)) for node in table} if check else {}
@@ -64,17 +64,19 @@ def find_all(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason
 
 def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cause]]:
     """The causes, by node, without messages."""
-    return {name: [reason.cause for reason in reasons] for name, reasons in find_all(pod_request, table).items()}
+    return {name: [reason.cause for reason in reasons] for name, reasons in find_reasons(pod_request, table).items()}
 
 
 def test_no_check_without_affinity_rules() -> None:
     assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
-    about_others = make_pod(anti_affinity=(make_term(),))
-    assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [about_others]})) is None
+    conflicts_with_web = make_pod(anti_affinity=(make_term(),))
+    assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [conflicts_with_web]})) is None
 
 
 def test_pod_affinity_requires_matching_pods_in_the_same_topology() -> None:
-    reasons_by_node = find_all(make_pod_request(pod_affinity=(make_term(),)), make_node_table({"node-1": [make_pod()]}))
+    reasons_by_node = find_reasons(
+        make_pod_request(pod_affinity=(make_term(),)), make_node_table({"node-1": [make_pod()]})
+    )
     assert {
         name: [(reason.message, reason.lasts) for reason in reasons] for name, reasons in reasons_by_node.items()
     } == {
@@ -85,14 +87,14 @@ def test_pod_affinity_requires_matching_pods_in_the_same_topology() -> None:
 
 def test_one_pod_must_match_all_affinity_terms() -> None:
     pod_request = make_pod_request(pod_affinity=(make_term(), make_term({"matchLabels": {"app": "db"}}, HOST)))
-    assert set(find_all(pod_request, make_node_table({"node-1": [make_pod("web"), make_pod("db")]}))) == set(ZONES)
+    assert set(find_reasons(pod_request, make_node_table({"node-1": [make_pod("web"), make_pod("db")]}))) == set(ZONES)
 
 
 def test_the_first_pod_with_affinity_to_itself_may_go_to_any_labeled_node() -> None:
     pod_request = make_pod_request("web", pod_affinity=(make_term(),))
     assert find_causes(pod_request, make_node_table({})) == {"node-4": [Cause.POD_AFFINITY]}
-    assert set(find_all(pod_request, make_node_table({"node-3": [make_pod()]}))) == {"node-1", "node-2", "node-4"}
-    assert set(find_all(make_pod_request("job", pod_affinity=(make_term(),)), make_node_table({}))) == set(ZONES)
+    assert set(find_reasons(pod_request, make_node_table({"node-3": [make_pod()]}))) == {"node-1", "node-2", "node-4"}
+    assert set(find_reasons(make_pod_request("job", pod_affinity=(make_term(),)), make_node_table({}))) == set(ZONES)
 
 
 def test_pods_on_nodes_without_the_topology_label_are_ignored() -> None:
@@ -102,14 +104,14 @@ def test_pods_on_nodes_without_the_topology_label_are_ignored() -> None:
 
 def test_anti_affinity_excludes_topologies_with_matching_pods() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod(), make_pod()], "node-4": [make_pod()]})
-    reasons_by_node = find_all(make_pod_request(pod_anti_affinity=(make_term(),)), table)
+    reasons_by_node = find_reasons(make_pod_request(pod_anti_affinity=(make_term(),)), table)
     conflict = f"must not run near pods with app=web (same {ZONE})"
     assert {name: [reason.message for reason in reasons] for name, reasons in reasons_by_node.items()} == {
         "node-1": [f"{conflict}; one is on node-1"],
         "node-2": [f"{conflict}; one is on node-1"],
         "node-3": [f"{conflict}; there are 2, one of them on node-3"],
     }
-    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(key=HOST),)), table)) == {
+    assert set(find_reasons(make_pod_request(pod_anti_affinity=(make_term(key=HOST),)), table)) == {
         "node-1",
         "node-3",
         "node-4",
@@ -139,7 +141,7 @@ def test_a_term_applies_to_the_namespaces_that_it_names_and_selects(fields: dict
     matched = {
         name
         for name in (*namespaces, "unknown")
-        if find_all(pod_request, make_node_table({"node-3": [make_pod(namespace=name)]}, namespaces))
+        if find_reasons(pod_request, make_node_table({"node-3": [make_pod(namespace=name)]}, namespaces))
     }
     assert matched == expected
 
@@ -164,10 +166,10 @@ def test_anti_affinity_of_existing_pods_applies_to_their_namespaces(fields: dict
 
 
 def test_anti_affinity_for_other_namespaces_does_not_apply_to_the_own_one() -> None:
-    of_jobs = {"matchLabels": {"app": "job"}}
-    for term, is_repelled in ((make_term(of_jobs), True), (make_term(of_jobs, namespaces=["bank"]), False)):
+    job_selector = {"matchLabels": {"app": "job"}}
+    for term, is_repelled in ((make_term(job_selector), True), (make_term(job_selector, namespaces=["bank"]), False)):
         assert (
-            bool(find_all(make_pod_request(), make_node_table({"node-3": [make_pod(anti_affinity=(term,))]})))
+            bool(find_reasons(make_pod_request(), make_node_table({"node-3": [make_pod(anti_affinity=(term,))]})))
             is is_repelled
         )
 
@@ -176,9 +178,9 @@ def test_conflicting_pods_are_named_if_the_reader_may_see_them() -> None:
     term = make_term({"matchLabels": {"app": "job"}})
     pods = [make_pod(name="train-42", project="vision", anti_affinity=(term,)), make_pod(anti_affinity=(term,))]
     table = make_node_table({"node-3": pods})
-    [reason] = find_all(make_pod_request(), table)["node-3"]
+    [reason] = find_reasons(make_pod_request(), table)["node-3"]
     assert reason.message == f"conflicts with the anti-affinity (same {ZONE}) of train-42 on node-3 and 1 more"
-    [reason] = find_all(make_pod_request(), table.visible_to(lambda project: project != "vision"))["node-3"]
+    [reason] = find_reasons(make_pod_request(), table.visible_to(lambda project: project != "vision"))["node-3"]
     assert reason.message == f"conflicts with the anti-affinity (same {ZONE}) of a pod on node-3 and 1 more"
     assert (reason.path, reason.lasts) == ("", False)
 
@@ -206,10 +208,12 @@ def test_match_label_keys_are_merged_into_the_selector() -> None:
         ScheduledPod("", None, {}, namespace="lab", labels={"app": "web", "version": version}) for version in ("1", "2")
     )
     table = make_node_table({"node-1": [old], "node-3": [new]})
-    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(matchLabelKeys=["version"]),)), table)) == {
+    assert set(find_reasons(make_pod_request(pod_anti_affinity=(make_term(matchLabelKeys=["version"]),)), table)) == {
         "node-3"
     }
-    assert set(find_all(make_pod_request(pod_anti_affinity=(make_term(mismatchLabelKeys=["version"]),)), table)) == {
+    assert set(
+        find_reasons(make_pod_request(pod_anti_affinity=(make_term(mismatchLabelKeys=["version"]),)), table)
+    ) == {
         "node-1",
         "node-2",
     }
@@ -234,7 +238,7 @@ def test_match_label_keys_are_merged_into_the_selector() -> None:
 def test_selectors_behave_as_in_kubernetes(selector: dict[str, Any] | None, matches: bool) -> None:
     assert selects(selector, {"app": "web"}) is matches
     table = make_node_table({"node-1": [make_pod()]})
-    assert bool(find_all(make_pod_request(pod_anti_affinity=(make_term(selector),)), table)) is matches
+    assert bool(find_reasons(make_pod_request(pod_anti_affinity=(make_term(selector),)), table)) is matches
 
 
 def make_spread(selector: Any = WEB, **fields: Any) -> dict[str, Any]:
@@ -244,7 +248,7 @@ def make_spread(selector: Any = WEB, **fields: Any) -> dict[str, Any]:
 
 def test_topology_spread_limits_the_skew() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-2": [make_pod()], "node-3": [make_pod()]})
-    reasons_by_node = find_all(make_pod_request("web", topology_spread=(make_spread(),)), table)
+    reasons_by_node = find_reasons(make_pod_request("web", topology_spread=(make_spread(),)), table)
     assert {
         name: [(reason.message, reason.lasts) for reason in reasons] for name, reasons in reasons_by_node.items()
     } == {
@@ -280,13 +284,13 @@ def test_topology_spread_limits_the_skew() -> None:
     ],
 )
 def test_which_pods_count_for_topology_spread(pods: Pods, rule: dict[str, Any], excluded: set[str]) -> None:
-    assert set(find_all(make_pod_request(topology_spread=(rule,)), make_node_table(pods))) == excluded | {"node-4"}
+    assert set(find_reasons(make_pod_request(topology_spread=(rule,)), make_node_table(pods))) == excluded | {"node-4"}
 
 
 def test_too_few_domains_make_the_minimum_zero() -> None:
     table = make_node_table({"node-1": [make_pod()], "node-3": [make_pod()]})
-    assert set(find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=2),)), table)) == {"node-4"}
-    reasons = find_all(make_pod_request("web", topology_spread=(make_spread(minDomains=3),)), table)
+    assert set(find_reasons(make_pod_request("web", topology_spread=(make_spread(minDomains=2),)), table)) == {"node-4"}
+    reasons = find_reasons(make_pod_request("web", topology_spread=(make_spread(minDomains=3),)), table)
     assert reasons["node-3"][0].message.endswith("b would have 2, and only 2 of 3 required domains exist")
 
 
@@ -297,14 +301,14 @@ def test_node_inclusion_policies_exclude_ineligible_nodes() -> None:
         ({"nodeTaintsPolicy": "Ignore"}, {"node-1", "node-2", "node-4"}),
         ({"nodeTaintsPolicy": "Honor"}, {"node-4"}),
     ):
-        assert set(find_all(make_pod_request("web", topology_spread=(make_spread(**fields),)), table)) == excluded
+        assert set(find_reasons(make_pod_request("web", topology_spread=(make_spread(**fields),)), table)) == excluded
     for fields, excluded in (
         ({}, {"node-4"}),
         ({"nodeAffinityPolicy": "Honor"}, {"node-4"}),
         ({"nodeAffinityPolicy": "Ignore"}, {"node-1", "node-2", "node-4"}),
     ):
         pod_request = make_pod_request("web", topology_spread=(make_spread(**fields),), node_selector={ZONE: "a"})
-        assert set(find_all(pod_request, table)) == excluded
+        assert set(find_reasons(pod_request, table)) == excluded
 
 
 def test_nodes_without_all_topology_labels_are_not_counted() -> None:

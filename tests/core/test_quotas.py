@@ -161,8 +161,8 @@ def test_wait_descriptions_do_not_depend_on_current_usage(
     requested: QuotaAmounts, quota: dict[str, Any], message: str
 ) -> None:
     for used in (QuotaAmounts(8, 0, 0, 2), QuotaAmounts(99, 0, 0, 99)):
-        (short,) = quotas.find_shortages(requested, [make_allowance(used, holders=HOLDERS, **quota)])
-        assert short.describe_wait() == message
+        (shortage,) = quotas.find_shortages(requested, [make_allowance(used, holders=HOLDERS, **quota)])
+        assert shortage.describe_wait() == message
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_runs_are_searched_within_the_scope_of_the_quota() -> None:
     assert isinstance(condition, Condition)
 
 
-# Queue order: each run is its scope and its amounts, the oldest first
+# Queue order: each run is a tuple of its scope and its amounts, the oldest first
 
 
 def admit(queue: Queue, limits: QuotaLimits, *requested: tuple[str, QuotaAmounts]) -> list[int]:

@@ -8,18 +8,18 @@ from tests.making import (
     CODE,
     PYTHON,
     SERVED,
-    broken,
     make_cluster,
     make_compute_resource,
     make_policy,
     make_snapshot,
     make_template,
     plan,
+    violated_rules,
 )
 from tests.validity import check_manifests
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-NODES = f"affinity.nodeAffinity.{REQUIRED}"
+REQUIRED_NODE_AFFINITY = f"affinity.nodeAffinity.{REQUIRED}"
 ALLOW = make_policy(switches={"existing_volumes": "allow"})
 KAI = make_cluster(gpu_sharing="kai")
 HAMI = make_cluster(gpu_sharing="hami")
@@ -45,31 +45,33 @@ def test_two_layers_cannot_mount_two_volumes_on_one_path() -> None:
     )
     [violation] = planned.violations
     assert violation.rule == "mount_path"
-    assert all(word in violation.message for word in ("mine", "theirs", "/data", "request", "compute resource big"))
+    assert all(text in violation.message for text in ("mine", "theirs", "/data", "request", "compute resource big"))
 
 
 def test_volumes_of_the_same_name_in_two_layers_do_not_conflict() -> None:
     planned = plan({"profile": "big", "volumes": mount("/data")}, make_compute_resource(volumes=mount("/data")))
-    assert broken(planned) == []
+    assert violated_rules(planned) == []
 
 
 @pytest.mark.parametrize("path", ["/fairlead", "/fairlead/code", "/etc/fairlead", "/etc/fairlead/x"])
 def test_mount_paths_of_the_platform_are_reserved(path: str) -> None:
-    assert broken(plan({"volumes": mount(path)})) == [("volumes.data.mount_path", "reserved")]
+    assert violated_rules(plan({"volumes": mount(path)})) == [("volumes.data.mount_path", "reserved")]
 
 
 @pytest.mark.parametrize("path", ["/fairleader", "/etc", "/etc/fairlead2", "/home"])
 def test_other_mount_paths_are_allowed(path: str) -> None:
     planned = plan({"volumes": mount(path), "function": PYTHON})
-    assert broken(planned) == []
+    assert violated_rules(planned) == []
     assert check_manifests(planned.manifests) == []
 
 
 def test_shared_memory_and_a_volume_cannot_share_a_path() -> None:
     requested = {"volumes": mount("/dev/shm")}
-    assert broken(plan({**requested, "resources": {"shm": True}})) == [("volumes.data.mount_path", "mount_path")]
-    assert broken(plan({**requested, "resources": {"shm": False}})) == []
-    assert broken(plan(requested)) == []
+    assert violated_rules(plan({**requested, "resources": {"shm": True}})) == [
+        ("volumes.data.mount_path", "mount_path")
+    ]
+    assert violated_rules(plan({**requested, "resources": {"shm": False}})) == []
+    assert violated_rules(plan(requested)) == []
 
 
 def test_a_variable_and_a_secret_of_the_same_name_are_rejected() -> None:
@@ -82,18 +84,21 @@ def test_a_variable_and_a_secret_of_the_same_name_are_rejected() -> None:
 
 @pytest.mark.parametrize("name", ["FAIRLEAD_RUN", "FAIRLEAD_PROJECT"])
 def test_a_secret_cannot_have_the_name_of_a_platform_variable(name: str) -> None:
-    assert broken(plan({"secrets": [name]})) == [(f"envs.{name}", "env_and_secret"), (f"secrets.{name}", "reserved")]
+    assert violated_rules(plan({"secrets": [name]})) == [
+        (f"envs.{name}", "env_and_secret"),
+        (f"secrets.{name}", "reserved"),
+    ]
 
 
 @pytest.mark.parametrize("requested", [{"envs": {"FAIRLEAD_HOME": "/x"}}, {"secrets": ["FAIRLEAD_TOKEN"]}])
 def test_the_platform_prefix_is_reserved(requested: dict[str, Any]) -> None:
-    assert [rule for _, rule in broken(plan(requested))] == ["reserved"]
+    assert [rule for _, rule in violated_rules(plan(requested))] == ["reserved"]
 
 
 def test_a_secret_with_a_reserved_name_cannot_be_mounted() -> None:
     """It would hide the run token, or be mistaken for it."""
     requested = {"volumes": mount("/s", "s", "secret", name="FAIRLEAD_RUN_TOKEN")}
-    assert broken(plan(requested)) == [("volumes.s.spec.name", "reserved")]
+    assert violated_rules(plan(requested)) == [("volumes.s.spec.name", "reserved")]
 
 
 def test_a_secret_may_be_named_home() -> None:
@@ -110,7 +115,7 @@ def test_a_secret_may_be_named_home() -> None:
 )
 def test_an_unknown_secret_is_a_violation_with_the_nearest_name(requested: dict[str, Any], path: str) -> None:
     planned = plan(requested, secrets=["HF_TOKEN", "OTHER"])
-    assert broken(planned) == [(path, "unknown_secret")]
+    assert violated_rules(planned) == [(path, "unknown_secret")]
     assert "HF_TOKEN" in str(planned.violations[0].hint)
     assert plan(requested).violations == ()
 
@@ -127,7 +132,7 @@ def test_known_secrets_are_accepted() -> None:
 def test_an_unknown_shared_volume_is_a_violation_with_the_nearest_name() -> None:
     requested = {"volumes": mount("/d", "d", "shared_volume", claim_name="dateset")}
     planned = plan(requested, ALLOW, volumes=["dataset"])
-    assert broken(planned) == [("volumes.d.spec.claim_name", "unknown_volume")]
+    assert violated_rules(planned) == [("volumes.d.spec.claim_name", "unknown_volume")]
     assert "dataset" in str(planned.violations[0].hint)
     assert plan(requested, ALLOW, volumes=["dateset"]).violations == ()
     assert plan(requested, ALLOW).violations == ()
@@ -135,10 +140,10 @@ def test_an_unknown_shared_volume_is_a_violation_with_the_nearest_name() -> None
 
 def test_a_volume_claim_cannot_be_shared_by_replicas() -> None:
     requested = {"volumes": mount("/d", "d", "persistent_volume_claim", size="1Gi")}
-    assert broken(plan({**requested, "replicas": 2})) == [("volumes.d.volume_type", "replicas")]
-    assert broken(plan({**requested, "replicas": 1})) == []
+    assert violated_rules(plan({**requested, "replicas": 2})) == [("volumes.d.volume_type", "replicas")]
+    assert violated_rules(plan({**requested, "replicas": 1})) == []
     ephemeral = {"volumes": mount("/d", "d", "ephemeral", size="1Gi"), "replicas": 2}
-    assert broken(plan(ephemeral)) == []
+    assert violated_rules(plan(ephemeral)) == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +166,7 @@ def test_a_volume_claim_cannot_be_shared_by_replicas() -> None:
 def test_gpu_shares_need_a_cluster_that_supports_them(gpu: dict[str, Any], sharing: str, path: str | None) -> None:
     policy = make_policy(switches={"gpu_memory_limits": True})
     planned = plan({"resources": {"gpu": gpu}}, make_cluster(gpu_sharing=sharing), policy)
-    assert broken(planned) == ([(path, "gpu_sharing")] if path else [])
+    assert violated_rules(planned) == ([(path, "gpu_sharing")] if path else [])
     assert check_manifests(planned.manifests) == []
 
 
@@ -172,7 +177,7 @@ def test_the_hint_names_a_cluster_that_supports_gpu_sharing() -> None:
 
 def test_mig_requires_nvidia_gpus() -> None:
     planned = plan({"resources": {"gpu": {"mig": "1g.5gb"}}}, make_cluster(gpu_resource="amd.com/gpu"))
-    assert broken(planned) == [("resources.gpu.mig", "gpu_sharing")]
+    assert violated_rules(planned) == [("resources.gpu.mig", "gpu_sharing")]
 
 
 @pytest.mark.parametrize(
@@ -180,11 +185,11 @@ def test_mig_requires_nvidia_gpus() -> None:
 )
 def test_gpus_cannot_be_requested_as_extended_resources(name: str) -> None:
     planned = plan({"resources": {"extended": {name: 1}}}, make_cluster(gpu_resource="own.example/gpu"))
-    assert broken(planned) == [(f"resources.extended.{name}", "gpu_as_extended")]
+    assert violated_rules(planned) == [(f"resources.extended.{name}", "gpu_as_extended")]
 
 
 def test_other_extended_resources_are_allowed() -> None:
-    assert broken(plan({"resources": {"extended": {"vendor.example/nic": 1}}})) == []
+    assert violated_rules(plan({"resources": {"extended": {"vendor.example/nic": 1}}})) == []
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_contradictory_node_conditions_are_rejected(
     selector: dict[str, str], affinity: dict[str, Any], impossible: bool
 ) -> None:
     planned = plan({"node_selector": selector, "affinity": affinity})
-    assert broken(planned) == ([(NODES, "contradiction")] if impossible else [])
+    assert violated_rules(planned) == ([(REQUIRED_NODE_AFFINITY, "contradiction")] if impossible else [])
 
 
 def test_a_contradiction_names_the_layers_involved() -> None:
@@ -235,25 +240,25 @@ def test_a_contradiction_names_the_layers_involved() -> None:
     ],
 )
 def test_each_action_has_its_own_requirements(requested: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert broken(plan(requested)) == expected
+    assert violated_rules(plan(requested)) == expected
 
 
 @pytest.mark.parametrize("text", ["a" * 2_000_000, "é" * 400_000, "😀" * 200_000, '"' * 900_000, "\0" * 300_000])
 def test_inputs_larger_than_a_config_map_are_rejected(text: str) -> None:
     planned = plan({"function": PYTHON, "inputs": {"text": text}})
-    assert [rule for _, rule in broken(planned)] == ["size"]
+    assert [rule for _, rule in violated_rules(planned)] == ["size"]
 
 
 @pytest.mark.parametrize("inputs", [{"a": [[[[[0] * 5000] * 2] * 2] * 2]}, {"a": "b" * 100_000}, {"a": "é" * 50_000}])
 def test_inputs_that_fit_a_config_map_are_accepted(inputs: dict[str, Any]) -> None:
     planned = plan({"function": PYTHON, "inputs": inputs})
-    assert broken(planned) == []
+    assert violated_rules(planned) == []
     assert check_manifests(planned.manifests) == []
 
 
 def test_code_larger_than_a_config_map_is_rejected() -> None:
-    large = type(CODE)(CODE.bootstrap, b"x" * 1_100_000, CODE.digest)
-    assert [rule for _, rule in broken(plan({"function": PYTHON}, code=large))] == ["size"]
+    large_code = type(CODE)(CODE.bootstrap, b"x" * 1_100_000, CODE.digest)
+    assert [rule for _, rule in violated_rules(plan({"function": PYTHON}, code=large_code))] == ["size"]
 
 
 def test_all_violations_are_reported_together() -> None:
@@ -274,7 +279,7 @@ def test_all_violations_are_reported_together() -> None:
         secrets=[],
         volumes=[],
     )
-    assert {rule for _, rule in broken(planned)} == {
+    assert {rule for _, rule in violated_rules(planned)} == {
         "unknown_profile",
         "unknown_template",
         "workspace",
@@ -299,4 +304,4 @@ def test_secrets_are_not_checked_if_their_names_are_unknown() -> None:
 @pytest.mark.parametrize(("selected", "expected"), [("H100", [("resources.gpu.type", "contradiction")]), ("A100", [])])
 def test_gpu_type_and_node_selector_may_contradict(selected: str, expected: list[tuple[str, str]]) -> None:
     requested = {"resources": {"gpu": {"type": "A100"}}, "node_selector": {"nvidia.com/gpu.product": selected}}
-    assert broken(plan(requested)) == expected
+    assert violated_rules(plan(requested)) == expected

@@ -5,24 +5,24 @@ from typing import Any
 import pytest
 
 from tests.making import (
-    broken,
     container,
-    lost,
     make_cluster,
     make_compute_resource,
     make_policy,
     make_template,
+    overridden_values,
     plan,
     pod,
     setting,
     value,
-    warned,
+    violated_rules,
+    warning_rules,
 )
 from tests.validity import check_manifests
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-NODES = f"affinity.nodeAffinity.{REQUIRED}"
+REQUIRED_NODE_AFFINITY = f"affinity.nodeAffinity.{REQUIRED}"
 
 
 def label_condition(key: str, *values: str) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def require_nodes(*terms: list[dict[str, Any]]) -> dict[str, Any]:
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": node_selector_terms}}}
 
 
-def prefer(*keys: str, kind: str = "nodeAffinity") -> dict[str, Any]:
+def make_affinity(*keys: str, kind: str = "nodeAffinity") -> dict[str, Any]:
     """An affinity that prefers nodes with labels, or requires pods in the same topologies."""
     if kind == "nodeAffinity":
         return {
@@ -64,7 +64,7 @@ def test_each_layer_overrides_weaker_ones_and_lists_them_strongest_first() -> No
     )
     assert value(planned, "resources.mem.requests") == "5Gi"
     assert str(setting(planned, "resources.mem.requests").source) == "compute resource big"
-    assert lost(planned, "resources.mem.requests") == [
+    assert overridden_values(planned, "resources.mem.requests") == [
         ("4Gi", "request"),
         ("3500Mi", "template start"),
         ("3Gi", "department/vision policy"),
@@ -78,8 +78,8 @@ def test_each_layer_overrides_weaker_ones_and_lists_them_strongest_first() -> No
     [
         ({"platform": "a"}, "platform default"),
         ({"platform": "a", "policy": "b"}, "platform policy"),
-        ({"policy": "a", "nearer": "b"}, "project/forest policy"),
-        ({"nearer": "a", "template": "b"}, "template start"),
+        ({"policy": "a", "project_policy": "b"}, "project/forest policy"),
+        ({"project_policy": "a", "template": "b"}, "template start"),
         ({"template": "a", "user": "b"}, "request"),
         ({"user": "a", "resource": "b"}, "compute resource big"),
         ({"platform": "a", "resource": "b"}, "compute resource big"),
@@ -90,7 +90,7 @@ def test_a_scalar_comes_from_the_strongest_layer(layers: dict[str, str], expecte
     planned = plan(
         {"template": "start", "profile": "big", **values.get("user", {})},
         make_policy(defaults=values.get("policy", {})),
-        make_policy("project/forest", defaults=values.get("nearer", {})),
+        make_policy("project/forest", defaults=values.get("project_policy", {})),
         make_template(**values.get("template", {})),
         make_compute_resource(**values.get("resource", {})),
         platform=values.get("platform"),
@@ -104,8 +104,8 @@ def test_request_and_limit_are_owned_together() -> None:
     resource = make_compute_resource(resources={"mem": {"requests": "64Gi", "limits": "80Gi"}})
     planned = plan({"profile": "big", "resources": {"mem": {"limits": "70Gi"}}}, resource)
     assert container(planned)["resources"] == {"requests": {"memory": "64Gi"}, "limits": {"memory": "80Gi"}}
-    assert lost(planned, "resources.mem.limits") == [("70Gi", "request")]
-    assert lost(planned, "resources.mem.requests") == []
+    assert overridden_values(planned, "resources.mem.limits") == [("70Gi", "request")]
+    assert overridden_values(planned, "resources.mem.requests") == []
 
 
 def test_a_default_limit_does_not_apply_to_a_larger_request() -> None:
@@ -113,7 +113,7 @@ def test_a_default_limit_does_not_apply_to_a_larger_request() -> None:
     planned = plan({"resources": {"mem": "8Gi"}}, policy)
     assert container(planned)["resources"] == {"requests": {"memory": "8Gi"}}
     assert value(planned, "resources.mem.limits") is None
-    assert lost(planned, "resources.mem.limits") == [("2Gi", "platform policy")]
+    assert overridden_values(planned, "resources.mem.limits") == [("2Gi", "platform policy")]
     assert planned.warnings == ()
 
 
@@ -133,7 +133,7 @@ def test_a_limit_without_a_request_makes_the_request_equal_to_it() -> None:
 
 def test_a_request_that_follows_from_a_limit_is_checked_like_any_other() -> None:
     planned = plan({"resources": {"cpu": {"limits": 3}}}, make_policy(rules={"resources.cpu": {"max": 2}}))
-    assert broken(planned) == [("resources.cpu.requests", "max")]
+    assert violated_rules(planned) == [("resources.cpu.requests", "max")]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_unlimited_disables_the_limit_factor_and_overrides_other_limits() -> Non
     factor = make_policy(limit_factor={"mem": 2}, defaults={"resources": {"mem": {"requests": "1Gi", "limits": "4Gi"}}})
     planned = plan({"resources": {"mem": {"requests": "2Gi", "limits": "unlimited"}}}, factor)
     assert value(planned, "resources.mem.limits") == "unlimited"
-    assert lost(planned, "resources.mem.limits") == [("4Gi", "platform policy")]
+    assert overridden_values(planned, "resources.mem.limits") == [("4Gi", "platform policy")]
     assert container(planned)["resources"] == {"requests": {"memory": "2Gi"}}
 
 
@@ -196,7 +196,7 @@ def test_all_gpu_settings_are_owned_by_one_layer() -> None:
     assert value(planned, "resources.gpu.type") is None
     assert value(planned, "resources.gpu.memory.request") == "100%"
     assert container(planned)["resources"]["limits"] == {"nvidia.com/gpu": "2"}
-    assert sorted(warned(planned)) == [
+    assert sorted(warning_rules(planned)) == [
         ("resources.gpu.devices", "overridden"),
         ("resources.gpu.memory.request", "overridden"),
         ("resources.gpu.type", "overridden"),
@@ -223,9 +223,9 @@ def test_mappings_are_merged_by_key_and_the_stronger_layer_overrides() -> None:
     assert pod(planned)["nodeSelector"] == {"a": "user", "b": "resource", "c": "policy"}
     envs = {env["name"]: env["value"] for env in container(planned)["env"]}
     assert {"A": "user", "B": "resource", "C": "policy", "D": "resource"}.items() <= envs.items()
-    assert lost(planned, "node_selector.b") == [("user", "request")]
-    assert lost(planned, "envs.B") == [("user", "request")]
-    assert sorted(warned(planned)) == [("envs.B", "overridden"), ("node_selector.b", "overridden")]
+    assert overridden_values(planned, "node_selector.b") == [("user", "request")]
+    assert overridden_values(planned, "envs.B") == [("user", "request")]
+    assert sorted(warning_rules(planned)) == [("envs.B", "overridden"), ("node_selector.b", "overridden")]
 
 
 def test_volumes_are_merged_by_name_and_each_is_owned_by_one_layer() -> None:
@@ -238,7 +238,7 @@ def test_volumes_are_merged_by_name_and_each_is_owned_by_one_layer() -> None:
     assert value(planned, "volumes.mine.spec.size") == "1Gi"
     mounts = {mount["name"]: mount["mountPath"] for mount in container(planned)["volumeMounts"]}
     assert {"data": "/scratch", "mine": "/mine"}.items() <= mounts.items()
-    assert ("volumes.data.spec.size", "overridden") in warned(planned)
+    assert ("volumes.data.spec.size", "overridden") in warning_rules(planned)
 
 
 def test_secrets_are_merged_without_duplicates() -> None:
@@ -280,7 +280,10 @@ def test_required_node_affinity_of_two_layers_is_combined() -> None:
                 label_condition("zone", zone) in term and label_condition("gpu", gpu) in term and len(term) == 2
                 for term in terms
             )
-    assert [str(value.source) for value in setting(planned, NODES).combined] == ["request", "compute resource big"]
+    assert [str(value.source) for value in setting(planned, REQUIRED_NODE_AFFINITY).combined] == [
+        "request",
+        "compute resource big",
+    ]
 
 
 def test_required_node_affinity_of_many_layers_is_combined() -> None:
@@ -304,7 +307,7 @@ def test_equal_node_affinity_of_two_layers_is_not_duplicated() -> None:
 def test_a_term_without_conditions_matches_no_node() -> None:
     resource = make_compute_resource(affinity=require_nodes([label_condition("gpu", "a100")]))
     only_empty = plan({"profile": "big", "affinity": require_nodes([])}, resource)
-    assert broken(only_empty) == [(NODES, "contradiction")]
+    assert violated_rules(only_empty) == [(REQUIRED_NODE_AFFINITY, "contradiction")]
     with_other = plan({"profile": "big", "affinity": require_nodes([], [label_condition("zone", "a")])}, resource)
     [term] = conditions(with_other)
     assert label_condition("gpu", "a100") in term
@@ -323,15 +326,17 @@ def test_conditions_on_node_names_are_combined() -> None:
 
 
 def test_preferred_terms_are_concatenated() -> None:
-    planned = plan({"profile": "big", "affinity": prefer("a", "b")}, make_compute_resource(affinity=prefer("c")))
+    planned = plan(
+        {"profile": "big", "affinity": make_affinity("a", "b")}, make_compute_resource(affinity=make_affinity("c"))
+    )
     terms = pod(planned)["affinity"]["nodeAffinity"][PREFERRED]
     assert [term["preference"]["matchExpressions"][0]["key"] for term in terms] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
 def test_pod_affinity_terms_are_concatenated(kind: str) -> None:
-    resource = make_compute_resource(affinity=prefer("zone", kind=kind))
-    planned = plan({"profile": "big", "affinity": prefer("rack", kind=kind)}, resource)
+    resource = make_compute_resource(affinity=make_affinity("zone", kind=kind))
+    planned = plan({"profile": "big", "affinity": make_affinity("rack", kind=kind)}, resource)
     assert [term["topologyKey"] for term in pod(planned)["affinity"][kind][REQUIRED]] == ["rack", "zone"]
 
 
@@ -343,11 +348,11 @@ def test_a_gpu_type_narrows_the_requested_node_affinity() -> None:
 
 
 def test_too_many_combined_terms_are_rejected() -> None:
-    def many(prefix: str) -> dict[str, Any]:
+    def many_terms(prefix: str) -> dict[str, Any]:
         domain = ".".join([prefix * 60] * 4)
         return require_nodes(*([label_condition(f"{domain}/{prefix * 60}{index}")] for index in range(64)))
 
-    planned = plan({"profile": "big", "affinity": many("a")}, make_compute_resource(affinity=many("b")))
+    planned = plan({"profile": "big", "affinity": many_terms("a")}, make_compute_resource(affinity=many_terms("b")))
     assert planned.violations or check_manifests(planned.manifests) == []
 
 
@@ -371,20 +376,20 @@ def test_settings_are_sorted_and_paths_unique() -> None:
 def test_overriding_a_whole_gpu_with_a_share_is_a_warning(part: dict[str, str], whole_gpu: Any) -> None:
     resource = make_compute_resource(resources={"gpu": part})
     planned = plan({"profile": "big", "resources": {"gpu": whole_gpu}}, resource, make_cluster(gpu_sharing="hami"))
-    assert ("resources.gpu.memory.request", "overridden") in warned(planned)
+    assert ("resources.gpu.memory.request", "overridden") in warning_rules(planned)
 
 
 def test_overriding_a_writable_volume_is_a_warning() -> None:
     volume = {"volume_type": "empty_dir", "mount_path": "/v"}
     resource = make_compute_resource(volumes={"v": volume | {"read_only": True}})
     planned = plan({"profile": "big", "volumes": {"v": volume | {"read_only": False}}}, resource)
-    assert warned(planned) == [("volumes.v.read_only", "overridden")]
+    assert warning_rules(planned) == [("volumes.v.read_only", "overridden")]
 
 
 def test_equivalent_tolerations_produce_no_warning() -> None:
     toleration = {"key": "k", "value": "a", "effect": "NoSchedule"}
     resource = make_compute_resource(tolerations=[toleration | {"operator": "Equal"}])
-    assert warned(plan({"profile": "big", "tolerations": [toleration]}, resource)) == []
+    assert warning_rules(plan({"profile": "big", "tolerations": [toleration]}, resource)) == []
 
 
 def test_the_warning_names_the_policy_whose_factor_sets_the_limit() -> None:

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from tests.making import SERVED, Data, broken, make_cluster, make_compute_resource, make_policy, make_template, plan
+from tests.making import (
+    SERVED,
+    Data,
+    make_cluster,
+    make_compute_resource,
+    make_policy,
+    make_template,
+    plan,
+    violated_rules,
+)
 
 KAI = make_cluster(gpu_sharing="kai")
 
@@ -108,7 +117,7 @@ def test_a_rule_is_satisfied_or_violated(
     requested: dict[str, Any], path: str, rule: dict[str, Any], violated: str | None
 ) -> None:
     planned = plan(requested, KAI, make_policy("department/vision", rules={path: rule}))
-    assert {name for _, name in broken(planned)} == ({violated} if violated else set())
+    assert {name for _, name in violated_rules(planned)} == ({violated} if violated else set())
     for violation in planned.violations:
         assert violation.source is not None
         assert violation.source.scope == "department/vision"
@@ -118,7 +127,7 @@ def test_a_rule_is_satisfied_or_violated(
 
 
 @pytest.mark.parametrize(
-    ("requested", "rules", "words"),
+    ("requested", "rules", "texts"),
     [
         ({"resources": {"gpu": 9}}, {"resources.gpu": {"max": 2}}, ("9", "2")),
         ({"resources": {"mem": "1Gi"}}, {"resources.mem": {"min": "2Gi"}}, ("1Gi", "2Gi")),
@@ -127,16 +136,16 @@ def test_a_rule_is_satisfied_or_violated(
     ],
 )
 def test_a_violation_contains_the_actual_and_the_allowed_value(
-    requested: dict[str, Any], rules: Data, words: tuple[str, ...]
+    requested: dict[str, Any], rules: Data, texts: tuple[str, ...]
 ) -> None:
     [violation] = plan(requested, make_policy(rules=rules)).violations
-    assert all(word in violation.message for word in words)
+    assert all(text in violation.message for text in texts)
 
 
 def test_a_violation_has_the_path_of_the_value() -> None:
     rules = {"resources.cpu": {"max": 1}, "volumes.*.spec.size": {"max": "1Gi"}, "node_selector.*": {"options": ["x"]}}
     requested = {"resources": {"cpu": 2}, "node_selector": {"a.b": "y"}, **volume("empty_dir", size="2Gi")}
-    assert sorted(broken(plan(requested, make_policy(rules=rules)))) == [
+    assert sorted(violated_rules(plan(requested, make_policy(rules=rules)))) == [
         ("node_selector.a.b", "options"),
         ("resources.cpu.requests", "max"),
         ("volumes.data.spec.size", "max"),
@@ -152,7 +161,7 @@ def test_all_violated_rules_are_reported_together() -> None:
         "envs": {"locked": True},
     }
     requested = {"resources": {"cpu": 2, "mem": "1Gi"}, "priority_class": "high", "envs": {"A": "b", "C": "d"}}
-    assert sorted(broken(plan(requested, make_policy(rules=rules)))) == [
+    assert sorted(violated_rules(plan(requested, make_policy(rules=rules)))) == [
         ("deadline", "required"),
         ("envs.A", "locked"),
         ("envs.C", "locked"),
@@ -198,7 +207,7 @@ def test_rules_of_several_scopes_are_combined_and_cannot_be_loosened(
     path: str, platform: Data, project: Data, requested: dict[str, Any], violated: str | None, scope: str
 ) -> None:
     planned = plan(requested, make_policy(rules={path: platform}), make_policy("project/forest", rules={path: project}))
-    assert [name for _, name in broken(planned)] == ([violated] if violated else [])
+    assert [name for _, name in violated_rules(planned)] == ([violated] if violated else [])
     for violation in planned.violations:
         assert violation.source is not None
         assert violation.source.scope == scope
@@ -218,8 +227,8 @@ def test_a_rule_on_a_resource_applies_to_its_request() -> None:
         make_policy(rules={"resources.cpu": {"max": 4}}),
         make_policy("project/forest", rules={"resources.cpu.requests": {"max": 2}}),
     )
-    assert broken(plan({"resources": {"cpu": 3}}, *policies)) == [("resources.cpu.requests", "max")]
-    assert broken(plan({"resources": {"cpu": 2}}, *policies)) == []
+    assert violated_rules(plan({"resources": {"cpu": 3}}, *policies)) == [("resources.cpu.requests", "max")]
+    assert violated_rules(plan({"resources": {"cpu": 2}}, *policies)) == []
 
 
 def test_limits_in_different_units_are_checked_separately() -> None:
@@ -228,24 +237,26 @@ def test_limits_in_different_units_are_checked_separately() -> None:
         make_policy("project/forest", rules={"resources.gpu.memory": {"max": "10GB"}}),
     )
     planned = plan({"resources": {"gpu": {"memory": "60%"}}}, KAI, *policies)
-    assert sorted(name for _, name in broken(planned)) == ["max", "unit"]
+    assert sorted(name for _, name in violated_rules(planned)) == ["max", "unit"]
 
 
 def test_rules_apply_to_the_resolved_values() -> None:
     policy = make_policy(rules={"resources.gpu": {"max": 2}})
     assert (
-        broken(plan({"profile": "big", "resources": {"gpu": 9}}, policy, make_compute_resource(resources={"gpu": 1})))
+        violated_rules(
+            plan({"profile": "big", "resources": {"gpu": 9}}, policy, make_compute_resource(resources={"gpu": 1}))
+        )
         == []
     )
-    assert broken(plan({"profile": "big"}, policy, make_compute_resource(resources={"gpu": 3}))) == [
+    assert violated_rules(plan({"profile": "big"}, policy, make_compute_resource(resources={"gpu": 3}))) == [
         ("resources.gpu.devices", "max")
     ]
 
 
 def test_rules_apply_to_computed_limits() -> None:
     policy = make_policy(limit_factor={"mem": 2}, rules={"resources.mem.limits": {"max": "3Gi", "required": True}})
-    assert broken(plan({"resources": {"mem": "1Gi"}}, policy)) == []
-    assert broken(plan({"resources": {"mem": "2Gi"}}, policy)) == [("resources.mem.limits", "max")]
+    assert violated_rules(plan({"resources": {"mem": "1Gi"}}, policy)) == []
+    assert violated_rules(plan({"resources": {"mem": "2Gi"}}, policy)) == [("resources.mem.limits", "max")]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +270,7 @@ def test_locked_applies_to_template_and_user_only(layer: str, rejected: bool) ->
         make_template(**(values if layer == "template" else {})),
         make_compute_resource(**(values if layer == "resource" else {})),
     )
-    assert [name for _, name in broken(planned)] == (["locked"] if rejected else [])
+    assert [name for _, name in violated_rules(planned)] == (["locked"] if rejected else [])
 
 
 @pytest.mark.parametrize("requested", ["60%", "100%", None])
@@ -267,7 +278,7 @@ def test_a_limit_on_gpu_shares_applies_to_whole_gpus(requested: str | None) -> N
     policy = make_policy(rules={"resources.gpu.memory": {"max": "50%"}})
     gpu: Any = 1 if requested is None else {"memory": requested}
     planned = plan({"resources": {"gpu": gpu}}, policy, make_cluster(gpu_sharing="kai"))
-    assert ("resources.gpu.memory.request", "max") in broken(planned)
+    assert ("resources.gpu.memory.request", "max") in violated_rules(planned)
 
 
 def test_the_hint_for_a_violation_of_a_compute_resource_is_to_choose_another() -> None:

@@ -26,9 +26,9 @@ def conditions(*expressions: dict[str, Any]) -> dict[str, Any]:
 
 
 ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
-BIG = {"key": "cores", "operator": "Gt", "values": ["8"]}
+MANY_CORES = {"key": "cores", "operator": "Gt", "values": ["8"]}
 TAINT = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
-REST: list[tuple[dict[str, Any], str, str]] = [
+OTHER_SETTINGS: list[tuple[dict[str, Any], str, str]] = [
     ({"node_selector": {"pool": "a100"}}, "note", "Only on nodes with pool=a100."),
     ({"node_selector": {"pool": ""}}, "note", 'Only on nodes with pool="".'),
     ({"tolerations": [TAINT]}, "note", "Tolerates taint gpu (NoSchedule)."),
@@ -40,7 +40,13 @@ REST: list[tuple[dict[str, Any], str, str]] = [
         "Evicted after 60 seconds from nodes with taint gpu (NoExecute).",
     ),
     (
-        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [conditions(ZONE, BIG), conditions(BIG)]}}}},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    REQUIRED: {"nodeSelectorTerms": [conditions(ZONE, MANY_CORES), conditions(MANY_CORES)]}
+                }
+            }
+        },
         "note",
         "Only on nodes with zone = a or b and cores above 8, or with cores above 8.",
     ),
@@ -101,7 +107,7 @@ REST: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("requirements", "kind", "expected"), REST)
+@pytest.mark.parametrize(("requirements", "kind", "expected"), OTHER_SETTINGS)
 def test_other_settings_are_described(requirements: dict[str, Any], kind: str, expected: str) -> None:
     [(actual_kind, text)] = describe(next(iter(requirements)), **requirements)
     assert actual_kind == kind

@@ -1,4 +1,4 @@
-"""Suggestions: found, described, and applicable with one call."""
+"""Suggestions: how they are found and described, and the changes that apply them."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from fairlead.model.compute_resources import ComputeResource
 from fairlead.model.policies import Policy
 from fairlead.model.requests import RunRequest, merge
 from fairlead.model.scopes import Cluster
-from tests.core.nodes import make_holding, make_node
+from tests.core.nodes import make_node, make_scheduled_pod
 
 GPUS = {"1xa100": 1, "4xa100": 4, "8xa100": 8}
 
@@ -42,13 +42,15 @@ def make_request(**requested: Any) -> RunRequest:
 
 
 HALF_FULL = NodeTable(
-    make_node(make_holding(f"train-{number}", gpu=number, cpu=8), name=f"node-{number}", gpu=8, cpu=32, mem="64Gi")
+    make_node(
+        make_scheduled_pod(f"train-{number}", gpu=number, cpu=8), name=f"node-{number}", gpu=8, cpu=32, mem="64Gi"
+    )
     for number in (4, 5)
 )
 
 
 def find(nodes: NodeTable = HALF_FULL, snapshot: Snapshot | None = None, **requested: Any) -> list[tuple[str, str]]:
-    """The suggestions of a request, in words."""
+    """Kinds and messages of the suggestions for a request."""
     suggestions = find_suggestions(make_request(**requested), snapshot or make_snapshot(), nodes, profiles=sorted(GPUS))
     return [(suggestion.kind, suggestion.message) for suggestion in suggestions]
 
@@ -80,7 +82,7 @@ def test_suggestions_are_sorted_with_the_cheapest_first() -> None:
 )
 def test_a_request_is_lowered_to_the_free_amount(requested: dict[str, Any], change: dict[str, Any]) -> None:
     capacity: Any = {"gpu": 8, "cpu": 32, "mem": "64Gi", "example.com/fpga": 2}
-    nodes = NodeTable([make_node(make_holding(cpu=8, gpu=4), **capacity)])
+    nodes = NodeTable([make_node(make_scheduled_pod(cpu=8, gpu=4), **capacity)])
     (suggestion,) = [
         suggestion
         for suggestion in find_suggestions(make_request(resources=requested), make_snapshot(), nodes)
@@ -90,7 +92,7 @@ def test_a_request_is_lowered_to_the_free_amount(requested: dict[str, Any], chan
 
 
 def test_suggested_amounts_are_rounded() -> None:
-    nodes = NodeTable([make_node(make_holding(cpu="7230m", mem="20000Mi"), cpu=8, mem="32Gi")])
+    nodes = NodeTable([make_node(make_scheduled_pod(cpu="7230m", mem="20000Mi"), cpu=8, mem="32Gi")])
     assert ("lower", "request 0.7 CPU cores instead of 4") in find(nodes, resources={"cpu": 4})
     assert ("lower", "request 12 GiB memory instead of 30 GiB") in find(nodes, resources={"mem": "30Gi"})
 
@@ -100,13 +102,13 @@ def test_values_of_a_compute_resource_are_not_lowered() -> None:
 
 
 def test_suggestions_respect_policies() -> None:
-    least = {"rules": {"resources.gpu": {"min": 4}}}
-    assert find(snapshot=make_snapshot(least), resources={"gpu": 8})[:2] == [
+    at_least_4 = {"rules": {"resources.gpu": {"min": 4}}}
+    assert find(snapshot=make_snapshot(at_least_4), resources={"gpu": 8})[:2] == [
         ("lower", "request 4 GPUs instead of 8"),
         ("compute_resource", "use compute resource 4xa100 (1 fits now)"),
     ]
-    must = {"rules": {"resources.gpu": {"min": 8}}}
-    assert [kind for kind, _ in find(snapshot=make_snapshot(must), resources={"gpu": 8})] == ["wait", "wait"]
+    at_least_8 = {"rules": {"resources.gpu": {"min": 8}}}
+    assert [kind for kind, _ in find(snapshot=make_snapshot(at_least_8), resources={"gpu": 8})] == ["wait", "wait"]
 
 
 def test_replicas_or_resources_per_pod_are_lowered() -> None:
@@ -132,7 +134,7 @@ def test_runs_invisible_to_the_reader_are_not_suggested() -> None:
 
 
 def test_waiting_is_not_suggested_if_one_run_does_not_free_enough() -> None:
-    both = NodeTable([make_node(make_holding("a", gpu=1), make_holding("b", gpu=1), gpu=2)])
+    both = NodeTable([make_node(make_scheduled_pod("a", gpu=1), make_scheduled_pod("b", gpu=1), gpu=2)])
     assert [kind for kind, _ in find(both, resources={"gpu": 2})] == []
 
 
@@ -160,23 +162,23 @@ def test_changes_are_merged_and_null_removes_values() -> None:
 # Quotas
 
 
-def make_allowance(left: int, *usage: int, part: str = "gpu") -> Allowance:
-    """A quota with the given remaining and held amounts."""
+def make_allowance(remaining: int, *usage: int, part: str = "gpu") -> Allowance:
+    """A quota with the given remaining amount and usage."""
     holders = tuple(
         QuotaHolder(f"id-train-{gpus}", f"train-{gpus}", QuotaAmounts(runs=1)._replace(**{part: gpus}))
         for gpus in usage
     )
     used = QuotaAmounts(runs=len(usage))._replace(**{part: sum(usage)})
-    return Allowance("department/vision", {part: left + sum(usage)}, used, holders=holders)
+    return Allowance("department/vision", {part: remaining + sum(usage)}, used, holders=holders)
 
 
-EMPTY = NodeTable(
+EMPTY_NODES = NodeTable(
     [make_node(name="node-1", gpu=8, cpu=32, mem="64Gi"), make_node(name="node-2", gpu=8, cpu=32, mem="64Gi")]
 )
 
 
-def find_with_quotas(*allowances: Allowance, nodes: NodeTable = EMPTY, **requested: Any) -> list[tuple[str, str]]:
-    """The suggestions of a request that quotas bound, in words."""
+def find_with_quotas(*allowances: Allowance, nodes: NodeTable = EMPTY_NODES, **requested: Any) -> list[tuple[str, str]]:
+    """Kinds and messages of the suggestions for a request that is limited by quotas."""
     options: Any = {"profiles": sorted(GPUS), "allowances": allowances}
     return [
         (suggestion.kind, suggestion.message)
@@ -216,7 +218,7 @@ def test_waiting_is_suggested_for_runs_that_free_both_node_and_quota() -> None:
 def test_waiting_is_not_suggested_for_runs_required_by_affinity() -> None:
     near = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
-    cache = replace(make_holding("train-5", gpu=5), labels={"app": "cache"}, namespace="forest")
+    cache = replace(make_scheduled_pod("train-5", gpu=5), labels={"app": "cache"}, namespace="forest")
     nodes = NodeTable([make_node(cache, gpu=8, labels={"kubernetes.io/hostname": "box"})])
     requested: Any = {"resources": {"gpu": 2}, "affinity": affinity}
     assert find_with_quotas(make_allowance(8, 5), nodes=nodes, **requested) == []

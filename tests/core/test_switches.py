@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.making import CONTAINER, PYTHON, broken, make_cluster, make_compute_resource, make_policy, plan
+from tests.making import CONTAINER, PYTHON, make_cluster, make_compute_resource, make_policy, plan, violated_rules
 
 KAI = make_cluster(gpu_sharing="kai")
 CLAIM = {"volume_type": "persistent_volume_claim", "mount_path": "/data"}
@@ -12,7 +12,7 @@ ROOT = {"run_as_user": 0}
 GPU_MEMORY_LIMIT = {"resources": {"gpu": {"memory": {"request": "50%", "limit": "80%"}}}}
 
 
-def mount(kind: str, **spec: Any) -> dict[str, Any]:
+def volume_request(kind: str, **spec: Any) -> dict[str, Any]:
     """A request for one volume."""
     return {"volumes": {"data": {"volume_type": kind, "mount_path": "/data", "spec": spec}}}
 
@@ -24,35 +24,40 @@ def image(name: str) -> dict[str, Any]:
 
 # Request, switches of the platform and the project, and the violated rule.
 SWITCHES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str | None]] = [
-    (mount("shared_volume"), {}, {}, "existing_volumes"),
-    (mount("config_map"), {}, {}, "existing_volumes"),
-    (mount("empty_dir"), {}, {}, None),
-    (mount("secret"), {}, {}, None),
-    (mount("persistent_volume_claim", size="1Gi"), {}, {}, None),
-    (mount("shared_volume"), {"existing_volumes": "allow"}, {}, None),
-    (mount("shared_volume"), {}, {"existing_volumes": "allow"}, None),
-    (mount("config_map"), {"existing_volumes": "allow"}, {"existing_volumes": "block"}, "existing_volumes"),
-    (mount("config_map"), {"existing_volumes": "block"}, {"existing_volumes": "allow"}, "existing_volumes"),
-    (mount("config_map"), {"existing_volumes": "allow"}, {"existing_volumes": "allow"}, None),
-    (mount("persistent_volume_claim", size="1Gi"), {"storage_classes": ["fast"]}, {}, "storage_classes"),
-    (mount("ephemeral", size="1Gi", storage_class="slow"), {"storage_classes": ["fast"]}, {}, "storage_classes"),
-    (mount("ephemeral", size="1Gi", storage_class="fast"), {"storage_classes": ["fast"]}, {}, None),
-    (mount("empty_dir"), {"storage_classes": []}, {}, None),
-    (mount("ephemeral", size="1Gi", storage_class="a"), {"storage_classes": []}, {}, "storage_classes"),
+    (volume_request("shared_volume"), {}, {}, "existing_volumes"),
+    (volume_request("config_map"), {}, {}, "existing_volumes"),
+    (volume_request("empty_dir"), {}, {}, None),
+    (volume_request("secret"), {}, {}, None),
+    (volume_request("persistent_volume_claim", size="1Gi"), {}, {}, None),
+    (volume_request("shared_volume"), {"existing_volumes": "allow"}, {}, None),
+    (volume_request("shared_volume"), {}, {"existing_volumes": "allow"}, None),
+    (volume_request("config_map"), {"existing_volumes": "allow"}, {"existing_volumes": "block"}, "existing_volumes"),
+    (volume_request("config_map"), {"existing_volumes": "block"}, {"existing_volumes": "allow"}, "existing_volumes"),
+    (volume_request("config_map"), {"existing_volumes": "allow"}, {"existing_volumes": "allow"}, None),
+    (volume_request("persistent_volume_claim", size="1Gi"), {"storage_classes": ["fast"]}, {}, "storage_classes"),
     (
-        mount("ephemeral", size="1Gi", storage_class="a"),
+        volume_request("ephemeral", size="1Gi", storage_class="slow"),
+        {"storage_classes": ["fast"]},
+        {},
+        "storage_classes",
+    ),
+    (volume_request("ephemeral", size="1Gi", storage_class="fast"), {"storage_classes": ["fast"]}, {}, None),
+    (volume_request("empty_dir"), {"storage_classes": []}, {}, None),
+    (volume_request("ephemeral", size="1Gi", storage_class="a"), {"storage_classes": []}, {}, "storage_classes"),
+    (
+        volume_request("ephemeral", size="1Gi", storage_class="a"),
         {"storage_classes": ["a", "b"]},
         {"storage_classes": ["b", "c"]},
         "storage_classes",
     ),
     (
-        mount("ephemeral", size="1Gi", storage_class="c"),
+        volume_request("ephemeral", size="1Gi", storage_class="c"),
         {"storage_classes": ["a", "b"]},
         {"storage_classes": ["b", "c"]},
         "storage_classes",
     ),
     (
-        mount("ephemeral", size="1Gi", storage_class="b"),
+        volume_request("ephemeral", size="1Gi", storage_class="b"),
         {"storage_classes": ["a", "b"]},
         {"storage_classes": ["b", "c"]},
         None,
@@ -100,7 +105,7 @@ def test_the_strictest_scope_determines_a_switch(
 ) -> None:
     policies = (make_policy(switches=platform), make_policy("project/forest", switches=project))
     planned = plan(requested, KAI, make_compute_resource(), *policies)
-    assert {rule for _, rule in broken(planned)} == ({violated} if violated else set())
+    assert {rule for _, rule in violated_rules(planned)} == ({violated} if violated else set())
     assert all(violation.hint and violation.source for violation in planned.violations)
 
 
@@ -122,7 +127,7 @@ def test_a_violation_names_the_scope_of_the_switch(
 
 def test_switches_apply_to_compute_resources() -> None:
     planned = plan({"profile": "big"}, make_compute_resource(run_as_user=0))
-    assert broken(planned) == [("run_as_user", "allow_root")]
+    assert violated_rules(planned) == [("run_as_user", "allow_root")]
 
 
 def test_the_hint_lists_compute_resources_if_one_is_required() -> None:
@@ -137,4 +142,4 @@ def test_a_lower_scope_may_narrow_the_registries(image: str, allowed: bool) -> N
     platform = make_policy(switches={"registries": ["r.example/a"]})
     department = make_policy(scope="department/vision", switches={"registries": ["r.example/a/b"]})
     planned = plan({"function": {"name": "a", "kind": "container", "image": image}}, platform, department)
-    assert (broken(planned) == []) is allowed
+    assert (violated_rules(planned) == []) is allowed

@@ -24,7 +24,7 @@ OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 ONCE = ("ReadWriteOnce",)
 LOCAL = StorageClass(wait_for_first_consumer=True, provisions=False)
 BOUND = PersistentVolumeClaim(volume="disk", bound=True)
-WAITING = PersistentVolumeClaim(storage_class="local", size=10, modes=ONCE)
+UNBOUND = PersistentVolumeClaim(storage_class="local", size=10, modes=ONCE)
 
 
 def on_nodes(*names: str) -> tuple[dict[str, Any], ...]:
@@ -39,7 +39,7 @@ def make_disk(name: str = "disk", **fields: Any) -> PersistentVolume:
     )
 
 
-def find_all(
+def find_reasons(
     claims: dict[str, PersistentVolumeClaim],
     *disks: PersistentVolume,
     mounts: tuple[str, ...] | None = None,
@@ -81,7 +81,7 @@ def test_no_volume_check_without_claims_or_cluster_data() -> None:
     ],
 )
 def test_a_claim_that_is_not_ready_excludes_every_node(claim: PersistentVolumeClaim | None, problem: str) -> None:
-    reasons = find_all({} if claim is None else {"data": claim}, make_disk(), mounts=("data",))
+    reasons = find_reasons({} if claim is None else {"data": claim}, make_disk(), mounts=("data",))
     reason = Reason(Cause.CLAIM, "volumes.data", f"mounts claim data, {problem}")
     assert reasons == {"node-1": [reason], "node-2": [reason]}
 
@@ -94,11 +94,11 @@ def test_a_claim_of_another_namespace_is_not_found() -> None:
 
 
 def test_node_affinity_of_a_volume_limits_its_nodes() -> None:
-    assert not find_all({"data": BOUND}, make_disk())
+    assert not find_reasons({"data": BOUND}, make_disk())
     message = (
         f"mounts claim data, whose volume disk is only accessible from nodes with {HOST} In node-1; not from node-2"
     )
-    assert find_all({"data": BOUND}, make_disk(node_terms=on_nodes("node-1"))) == {
+    assert find_reasons({"data": BOUND}, make_disk(node_terms=on_nodes("node-1"))) == {
         "node-2": [Reason(Cause.VOLUME, "volumes.data", message, lasts=True)]
     }
 
@@ -118,7 +118,7 @@ def test_node_affinity_of_a_volume_limits_its_nodes() -> None:
     ],
 )
 def test_one_node_term_of_a_volume_must_match(terms: tuple[dict[str, Any], ...], excluded: set[str]) -> None:
-    assert set(find_all({"data": BOUND}, make_disk(node_terms=terms))) == excluded
+    assert set(find_reasons({"data": BOUND}, make_disk(node_terms=terms))) == excluded
 
 
 @pytest.mark.parametrize(
@@ -135,36 +135,39 @@ def test_one_node_term_of_a_volume_must_match(terms: tuple[dict[str, Any], ...],
         ({OLD_ZONE: "a"}, {ZONE: "a"}, True),
         ({OLD_ZONE: "a"}, {ZONE: "b"}, False),
         ({OLD_ZONE: "a"}, {OLD_ZONE: "b", ZONE: "a"}, False),
-        ({ZONE: "a"}, {OLD_ZONE: "a"}, False),  # a new label is not looked for under its old name
+        ({ZONE: "a"}, {OLD_ZONE: "a"}, False),  # a new label does not match its old name
         ({ZONE: "a", REGION: "r"}, {ZONE: "a", REGION: "s"}, False),
     ],
 )
 def test_zone_labels_of_a_volume_limit_its_nodes(
     volume_labels: dict[str, str], node_labels: dict[str, str], fits: bool
 ) -> None:
-    reasons = find_all({"data": BOUND}, make_disk(labels=volume_labels), labels=node_labels)
+    reasons = find_reasons({"data": BOUND}, make_disk(labels=volume_labels), labels=node_labels)
     assert [reason.cause for reason in reasons.get("node-1", [])] == ([] if fits else [Cause.ZONE])
 
 
 def test_the_reason_contains_the_zones_of_volume_and_node() -> None:
-    [reason] = find_all({"data": BOUND}, make_disk(labels={ZONE: "a__b"}), labels={ZONE: "c"})["node-1"]
+    [reason] = find_reasons({"data": BOUND}, make_disk(labels={ZONE: "a__b"}), labels={ZONE: "c"})["node-1"]
     assert reason.message == f"mounts claim data, whose volume disk is in a or b ({ZONE}); node-1 is in c"
     assert reason.lasts
 
 
 def test_a_read_write_once_pod_claim_is_not_shared() -> None:
-    alone = PersistentVolumeClaim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
+    single_pod_claim = PersistentVolumeClaim(volume="disk", bound=True, modes=("ReadWriteOncePod",))
     pod = ScheduledPod("", "train-42", {}, namespace="lab", claims=("data",))
     message = "mounts claim data, which only one pod can use at a time; train-42 on node-2 uses it"
     reason = Reason(Cause.IN_USE, "volumes.data", message)
-    assert find_all({"data": alone}, make_disk(), pods=(pod,)) == {"node-1": [reason], "node-2": [reason]}
-    assert not find_all({"data": BOUND}, make_disk(), pods=(pod,))
-    elsewhere = ScheduledPod("", "other", {}, namespace="shop", claims=("data",))
-    assert not find_all({"data": alone}, make_disk(), pods=(elsewhere,))
+    assert find_reasons({"data": single_pod_claim}, make_disk(), pods=(pod,)) == {
+        "node-1": [reason],
+        "node-2": [reason],
+    }
+    assert not find_reasons({"data": BOUND}, make_disk(), pods=(pod,))
+    other_namespace_pod = ScheduledPod("", "other", {}, namespace="shop", claims=("data",))
+    assert not find_reasons({"data": single_pod_claim}, make_disk(), pods=(other_namespace_pod,))
 
 
 def test_an_unbound_claim_needs_a_free_volume_on_the_node() -> None:
-    reasons = find_all({"data": WAITING}, make_disk(node_terms=on_nodes("node-1")))
+    reasons = find_reasons({"data": UNBOUND}, make_disk(node_terms=on_nodes("node-1")))
     message = "mounts claim data, which has no volume yet; no suitable volume of class local is free on node-2"
     assert reasons == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
 
@@ -198,24 +201,24 @@ def test_an_unbound_claim_needs_a_free_volume_on_the_node() -> None:
 )
 def test_which_volumes_match_a_claim(disk: dict[str, Any], claim: dict[str, Any], matches: bool) -> None:
     requested = PersistentVolumeClaim(**{"storage_class": "local", "size": 10, "modes": ONCE, **claim})
-    assert find_all({"data": requested}, make_disk(**disk)).keys() == (set() if matches else {"node-1", "node-2"})
+    assert find_reasons({"data": requested}, make_disk(**disk)).keys() == (set() if matches else {"node-1", "node-2"})
 
 
 def test_a_claim_uses_only_the_volume_reserved_for_it() -> None:
-    reserved = make_disk("kept", claimed_by=("lab", "data"), node_terms=on_nodes("node-1"))
-    assert set(find_all({"data": WAITING}, reserved, make_disk("free"))) == {"node-2"}
+    reserved = make_disk("reserved", claimed_by=("lab", "data"), node_terms=on_nodes("node-1"))
+    assert set(find_reasons({"data": UNBOUND}, reserved, make_disk("free"))) == {"node-2"}
 
 
 def test_the_smallest_claim_is_bound_first_to_the_smallest_matching_volume() -> None:
     small, large = PersistentVolumeClaim("", "local", 10, ONCE), PersistentVolumeClaim("", "local", 20, ONCE)
-    assert not find_all({"b": large, "a": small}, make_disk("d2", size=20), make_disk("d1", size=10))
-    reasons = find_all({"b": large, "a": small}, make_disk("d2", size=20))
+    assert not find_reasons({"b": large, "a": small}, make_disk("d2", size=20), make_disk("d1", size=10))
+    reasons = find_reasons({"b": large, "a": small}, make_disk("d2", size=20))
     assert [reason.path for reason in reasons["node-1"]] == ["volumes.b"]
 
 
 def test_a_claim_mounted_twice_needs_two_volumes_as_in_kube_scheduler() -> None:
-    assert not find_all({"data": WAITING}, make_disk(), mounts=("data",))
-    assert set(find_all({"data": WAITING}, make_disk(), mounts=("data", "data"))) == {"node-1", "node-2"}
+    assert not find_reasons({"data": UNBOUND}, make_disk(), mounts=("data",))
+    assert set(find_reasons({"data": UNBOUND}, make_disk(), mounts=("data", "data"))) == {"node-1", "node-2"}
 
 
 @pytest.mark.parametrize(
@@ -232,25 +235,30 @@ def test_allowed_topologies_of_a_class_limit_the_nodes(
     topologies: tuple[dict[str, Any], ...], excluded: set[str]
 ) -> None:
     classes = {"local": StorageClass(wait_for_first_consumer=True, topologies=topologies)}
-    reasons_by_node = find_all({"data": WAITING}, classes=classes, labels={ZONE: "a"})
+    reasons_by_node = find_reasons({"data": UNBOUND}, classes=classes, labels={ZONE: "a"})
     assert set(reasons_by_node) == excluded
     assert all(reason.lasts for reasons in reasons_by_node.values() for reason in reasons)
 
 
 def test_the_reason_contains_the_allowed_topologies() -> None:
     terms = ({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},)
-    [reason] = find_all({"data": WAITING}, classes={"local": StorageClass(True, terms)})["node-2"]
+    [reason] = find_reasons({"data": UNBOUND}, classes={"local": StorageClass(True, terms)})["node-2"]
     explanation = f"class local provisions volumes on nodes with {ZONE} In a, b; not on node-2"
     assert reason.message == f"mounts claim data, which has no volume yet; {explanation}"
 
 
 def test_a_volume_being_provisioned_is_expected_on_its_node() -> None:
-    chosen = PersistentVolumeClaim(storage_class="local", chosen_node="node-1")
-    reasons = find_all({"data": chosen}, make_disk(), classes={"local": StorageClass(wait_for_first_consumer=True)})
+    provisioning = PersistentVolumeClaim(storage_class="local", chosen_node="node-1")
+    reasons = find_reasons(
+        {"data": provisioning}, make_disk(), classes={"local": StorageClass(wait_for_first_consumer=True)}
+    )
     explanation = "one is being provisioned on node-1, not on node-2"
     message = f"mounts claim data, which has no volume yet; {explanation}"
     assert reasons == {"node-2": [Reason(Cause.VOLUME, "volumes.data", message)]}
-    assert set(find_all({"data": chosen}, make_disk())) == {"node-1", "node-2"}  # its class does not provision volumes
+    assert set(find_reasons({"data": provisioning}, make_disk())) == {
+        "node-1",
+        "node-2",
+    }  # its class does not provision volumes
 
 
 def test_storage_objects_of_kubernetes_are_parsed() -> None:

@@ -7,25 +7,25 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.what_if import HOSTNAME, MAX_ADDED_NODES, AddedNodes, NodeAddition, parse_addition, simulate
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import SchedulingContext
-from tests.core.nodes import make_holding, make_node, make_pod_request
+from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 from tests.making import make_cluster
 
 A100, L4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4"
 
 
 def make_node_table() -> NodeTable:
-    """Two nodes of a pool with A100s, one of another with L4s, and one without GPUs."""
+    """Two nodes of a pool with A100s, one node of another pool with L4s, and one node without GPUs."""
     product = "nvidia.com/gpu.product"
     return NodeTable(
         [
             make_node(
-                make_holding(gpu=2),
-                make_holding("other", cpu=1),
+                make_scheduled_pod(gpu=2),
+                make_scheduled_pod("other", cpu=1),
                 name="a100-2",
                 labels={"pool": "train", product: A100, HOSTNAME: "a100-2", "zone": "b"},
             ),
             make_node(
-                make_holding(gpu=2),
+                make_scheduled_pod(gpu=2),
                 name="a100-1",
                 labels={"pool": "train", product: A100, HOSTNAME: "a100-1", "zone": "a"},
                 taints=["team=vision:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"],
@@ -151,7 +151,7 @@ def test_all_invalid_changes_are_reported_with_path_and_hint() -> None:
     ]
 
 
-def test_the_hint_says_if_the_cluster_has_no_nodes() -> None:
+def test_the_hint_mentions_that_the_cluster_has_no_nodes() -> None:
     with pytest.raises(RequestRejected) as caught:
         simulate(NodeTable(), ["a"])
     assert violations_of(caught)[0][2] == "there are none"

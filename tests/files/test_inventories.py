@@ -11,7 +11,7 @@ from fairlead.files.inventories import Inventory, parse_objects, read_inventory
 from tests.docs.pages import ROOT
 
 EXAMPLE = (ROOT / "examples" / "nodes.json").read_bytes()
-ALL = json.loads(EXAMPLE)
+EXAMPLE_LIST = json.loads(EXAMPLE)
 NODE: dict[str, Any] = {
     "kind": "Node",
     "metadata": {"name": "box"},
@@ -33,29 +33,31 @@ def read(*objects: dict[str, Any]) -> Inventory:
 def list_of(kind: str) -> dict[str, Any]:
     """A list of one kind as the API returns it: its items have no kind."""
     items = [
-        {key: part for key, part in item.items() if key != "kind"} for item in ALL["items"] if item["kind"] == kind
+        {key: part for key, part in item.items() if key != "kind"}
+        for item in EXAMPLE_LIST["items"]
+        if item["kind"] == kind
     ]
     return {"kind": f"{kind}List", "items": items}
 
 
-TEXTS = {
+OUTPUT_FORMATS = {
     "a list": EXAMPLE,
-    "a list in one line": json.dumps(ALL).encode(),
-    "YAML": yamls.format_documents([ALL]).encode(),
-    "a YAML document for each": yamls.format_documents(ALL["items"]).encode(),
-    "a mark at the beginning": b"\xef\xbb\xbf" + EXAMPLE,
-    "as PowerShell writes it": EXAMPLE.decode().encode("utf-16"),
-    "one list after the other": "\n".join(json.dumps(list_of(kind), indent=2) for kind in ("Node", "Pod")).encode(),
-    "everything twice": EXAMPLE + EXAMPLE,
-    "a bare list": json.dumps(ALL["items"]).encode(),
+    "a list in one line": json.dumps(EXAMPLE_LIST).encode(),
+    "YAML": yamls.format_documents([EXAMPLE_LIST]).encode(),
+    "a YAML document per object": yamls.format_documents(EXAMPLE_LIST["items"]).encode(),
+    "with a byte order mark": b"\xef\xbb\xbf" + EXAMPLE,
+    "UTF-16, as PowerShell writes it": EXAMPLE.decode().encode("utf-16"),
+    "two concatenated lists": "\n".join(json.dumps(list_of(kind), indent=2) for kind in ("Node", "Pod")).encode(),
+    "the same list twice": EXAMPLE + EXAMPLE,
+    "a bare list": json.dumps(EXAMPLE_LIST["items"]).encode(),
 }
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@pytest.mark.parametrize("case", OUTPUT_FORMATS)
 def test_every_output_format_is_parsed(case: str) -> None:
-    inventory = read_inventory(parse_objects(TEXTS[case]), "nodes.json")
+    inventory = read_inventory(parse_objects(OUTPUT_FORMATS[case]), "nodes.json")
     assert sorted(inventory.table.names) == ["a100-1", "a100-2", "cp-1", "cpu-1", "cpu-2", "l4-1", "l4-2"]
-    assert sum(len(node.pods) for node in inventory.table) == 22, "one has ended, three wait"
+    assert sum(len(node.pods) for node in inventory.table) == 22, "one other pod has ended, and three are waiting"
     assert [pod.name for pod in inventory.waiting] == [
         "forest/pretrain-9a02",
         "lake/asr-train-81d7",
@@ -71,7 +73,7 @@ def test_namespaces_and_claims_are_parsed_if_present() -> None:
     context = read(NODE, POD, SYSTEM, namespace, claim, *others).table.context
     assert context.namespaces == {"shop": {"team": "a"}}
     assert list(context.claims or ()) == [("shop", "data")]
-    assert read(NODE, POD, SYSTEM).table.context.claims is None, "storage is unknown"
+    assert read(NODE, POD, SYSTEM).table.context.claims is None, "claims are unknown without storage objects"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def with_term(**fields: Any) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {REQUIRED: [{**TERM, **fields}]}}}
 
 
-def with_node_rule(condition: dict[str, Any]) -> dict[str, Any]:
+def with_node_affinity(condition: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [condition]}]}}}}
 
 
@@ -144,7 +146,10 @@ def with_requests(**amounts: Any) -> dict[str, Any]:
     return {"containers": [{"name": "main", "resources": {"requests": amounts}}]}
 
 
-POD_TERM, NODES = f"affinity.podAntiAffinity.{REQUIRED}[0]", f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]"
+POD_TERM, NODE_TERM = (
+    f"affinity.podAntiAffinity.{REQUIRED}[0]",
+    f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]",
+)
 REQUESTS = "containers[0].resources.requests"
 
 
@@ -175,14 +180,22 @@ REQUESTS = "containers[0].resources.requests"
             f"{POD_TERM}.labelSelector.matchExpressions[0].operator",
             "found 'Gt'",
         ),
-        (with_node_rule(expression("Near", "x")), f"{NODES}.matchExpressions[0].operator", "found 'Near'"),
+        (with_node_affinity(expression("Near", "x")), f"{NODE_TERM}.matchExpressions[0].operator", "found 'Near'"),
         (
-            with_node_rule(expression("In")),
-            f"{NODES}.matchExpressions[0].values",
+            with_node_affinity(expression("In")),
+            f"{NODE_TERM}.matchExpressions[0].values",
             "must have values with In, found none",
         ),
-        (with_node_rule(expression("Gt", "1", "2")), f"{NODES}.matchExpressions[0].values", "must have one value"),
-        (with_node_rule(expression("In", 7)), f"{NODES}.matchExpressions[0].values[0]", "must be text, found 7"),
+        (
+            with_node_affinity(expression("Gt", "1", "2")),
+            f"{NODE_TERM}.matchExpressions[0].values",
+            "must have one value",
+        ),
+        (
+            with_node_affinity(expression("In", 7)),
+            f"{NODE_TERM}.matchExpressions[0].values[0]",
+            "must be text, found 7",
+        ),
         ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "topologySpreadConstraints[0].topologyKey", "is missing"),
         (
             {"topologySpreadConstraints": [{**SPREAD, "maxSkew": 0}]},

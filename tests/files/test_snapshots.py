@@ -42,7 +42,7 @@ SCOPES = ["platform", "cluster/main", "cluster/spare", "department/vision", "dep
 SCOPES += ["project/forest", "project/voices", "project/loose"]
 
 
-def at_every_scope(kind: str) -> str:
+def documents_at_every_scope(kind: str) -> str:
     """One document of a kind at each scope, the lowest first."""
     pattern = "scope: {}" if kind == "Policy" else "name: at-{}\nscope: {}"
     texts = [
@@ -67,11 +67,11 @@ def build(folder: Path, project: str, *texts: str) -> tuple[Snapshot, tuple[Viol
     ],
 )
 def test_a_project_sees_objects_of_its_scope_and_its_parents(tmp_path: Path, project: str, path: list[str]) -> None:
-    everything = [at_every_scope(kind) for kind in ("Policy", "ComputeResource", "Template")]
-    snapshot, violations = build(tmp_path, project, TREE, *everything)
+    all_documents = [documents_at_every_scope(kind) for kind in ("Policy", "ComputeResource", "Template")]
+    snapshot, violations = build(tmp_path, project, TREE, *all_documents)
     expected = {f"at-{scope.replace('/', '-')}" for scope in path}
     assert violations == ()
-    assert [policy.scope for policy in snapshot.policies] == path, "from the platform down"
+    assert [policy.scope for policy in snapshot.policies] == path, "must be ordered from the platform down"
     assert set(snapshot.compute_resources) == set(snapshot.templates) == expected
 
 
@@ -83,10 +83,10 @@ def test_a_project_runs_on_its_parent_cluster(tmp_path: Path, project: str, clus
 
 
 def test_a_parent_without_a_document_is_still_a_parent(tmp_path: Path) -> None:
-    policies = "scope: department/lost\n---\nscope: platform"
-    snapshot, violations = build(tmp_path, "p", "kind: Project\nname: p\nparent: department/lost", policies)
+    policies = "scope: department/undefined\n---\nscope: platform"
+    snapshot, violations = build(tmp_path, "p", "kind: Project\nname: p\nparent: department/undefined", policies)
     assert violations == ()
-    assert [policy.scope for policy in snapshot.policies] == ["platform", "department/lost"]
+    assert [policy.scope for policy in snapshot.policies] == ["platform", "department/undefined"]
 
 
 def test_the_path_of_a_scope_starts_at_the_platform(tmp_path: Path) -> None:

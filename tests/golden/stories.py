@@ -67,7 +67,7 @@ def outputs(story: str) -> dict[str, str]:
 
 
 def stored_outputs(story: str) -> dict[str, str]:
-    """The stored outputs of a story."""
+    """The golden files of a story, with their content."""
     files = [FOLDER / story / name for name in OUTPUTS]
     return {file.name: file.read_text("utf-8") for file in files if file.exists()}
 

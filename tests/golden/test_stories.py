@@ -15,9 +15,9 @@ from fairlead.model.requests import Function
 from tests.golden import stories
 from tests.validity import check_manifests
 
-# Strings that go-yaml (kubectl) parses as numbers or booleans, but PyYAML as text.
+# Strings that go-yaml (kubectl) parses as numbers or booleans, and PyYAML as text.
 GO_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0b[01]+")
-GO_TRUTH = ("y", "Y", "n", "N")
+GO_BOOLEANS = ("y", "Y", "n", "N")
 # Existing objects for stories with existing volumes.
 CLAIMS = ("team-data",)
 CONFIG_MAPS = ("train-settings",)
@@ -31,7 +31,7 @@ def test_outputs_equal_the_golden_files(story: str) -> None:
 
 
 @pytest.mark.parametrize("story", stories.STORIES)
-def test_every_request_names_its_section(story: str) -> None:
+def test_every_request_starts_with_the_section_that_it_verifies(story: str) -> None:
     first = (stories.FOLDER / story / "request.yaml").read_text("utf-8").splitlines()[0]
     assert re.match(r"# (Seed 00[0-4]|Design [1-8])\b", first)
 
@@ -50,8 +50,8 @@ def test_golden_manifests_are_valid(story: str) -> None:
 def test_no_text_in_manifests_is_a_number_for_kubectl(story: str) -> None:
     text = (stories.FOLDER / story / "manifests.yaml").read_text("utf-8")
     plain = {token.value for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken) and token.plain}
-    odd = {word for word in plain if GO_NUMBER.fullmatch(word) or word in GO_TRUTH}
-    assert not {word for word in odd if isinstance(yaml.safe_load(word), str)}
+    ambiguous = {scalar for scalar in plain if GO_NUMBER.fullmatch(scalar) or scalar in GO_BOOLEANS}
+    assert not {scalar for scalar in ambiguous if isinstance(yaml.safe_load(scalar), str)}
 
 
 @pytest.mark.parametrize("story", ["seed002-profile-overrides", "seed002-secrets", "policy-scopes"])
@@ -66,12 +66,12 @@ def test_the_cli_gives_the_same_plan(story: str, tmp_path: Path, capsys: pytest.
 
     code, _ = sources.load_code(tmp_path, Function.model_validate(stories.FUNCTION))
     result = stories.plan_story(story, run_id="preview", code=code)
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit) as exited:
         app([*command, "--output", "json"])
 
     assert result.plan is not None
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(explanations.to_data(result.plan)))
-    assert end.value.code == (1 if result.violations else 0)
+    assert exited.value.code == (1 if result.violations else 0)
 
 
 def load_manifests(story: str) -> list[dict[str, Any]]:

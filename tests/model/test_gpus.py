@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.model.requirements import Requirements
 from fairlead.model.resources import Gpu
-from tests.making import broken, container, make_requirements, plan, refuse
+from tests.making import container, find_violations, make_requirements, plan, violated_rules
 
 DEVICES: list[tuple[Any, int]] = [
     ("1", 1),
@@ -121,7 +121,7 @@ def test_mig_profiles_have_the_names_of_nvidia(profile: str) -> None:
 @pytest.mark.parametrize(("raw", "path", "rule"), INVALID)
 def test_invalid_gpu_requests_are_rejected(raw: Any, path: str, rule: str) -> None:
     expected_path = f"resources.gpu.{path}".rstrip(".")
-    assert broken(refuse(Requirements, {"resources": {"gpu": raw}})) == [(expected_path, rule)]
+    assert violated_rules(find_violations(Requirements, {"resources": {"gpu": raw}})) == [(expected_path, rule)]
 
 
 @pytest.mark.parametrize("empty", [{}, {"devices": None}, {"requests": None, "limits": None}])
@@ -135,5 +135,5 @@ def test_an_empty_gpu_request_requests_no_gpu(empty: Any) -> None:
     ("raw", "percent"), [(0.5, "50%"), ("0.25", "25%"), (".5", "50%"), ("50%", "50%"), ("0.001", "1%")]
 )
 def test_the_hint_for_a_fraction_shows_how_to_request_a_share(raw: Any, percent: str) -> None:
-    [violation] = refuse(Requirements, {"resources": {"gpu": raw}})
+    [violation] = find_violations(Requirements, {"resources": {"gpu": raw}})
     assert f"gpu: {{devices: 1, memory: {percent}}}" in str(violation.hint)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.model.placement import Affinity, Toleration
-from tests.making import broken, make_requirements, refuse
+from tests.making import find_violations, make_requirements, violated_rules
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -51,13 +51,13 @@ INVALID_TOLERATIONS: list[tuple[Any, str, str]] = [
 ]
 
 
-def nodes(*conditions: Any, fields: Any = None) -> dict[str, Any]:
+def require_nodes(*conditions: Any, fields: Any = None) -> dict[str, Any]:
     """An affinity that requires nodes with these conditions."""
     term = {"matchExpressions": list(conditions)} | ({} if fields is None else {"matchFields": fields})
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}
 
 
-def pods(**term: Any) -> dict[str, Any]:
+def require_pods(**term: Any) -> dict[str, Any]:
     """An affinity that requires pods by this term."""
     return {"podAffinity": {REQUIRED: [term]}}
 
@@ -65,20 +65,24 @@ def pods(**term: Any) -> dict[str, Any]:
 AFFINITIES: list[dict[str, Any]] = [
     {},
     {"nodeAffinity": {}},
-    nodes({"key": "a", "operator": "In", "values": ["b", "c"]}),
-    nodes({"key": "a", "operator": "In", "values": [""]}),
-    nodes({"key": "a", "operator": "NotIn", "values": ["b"]}),
-    nodes({"key": "a.b/c", "operator": "Exists"}),
-    nodes({"key": "a", "operator": "DoesNotExist", "values": []}),
-    nodes({"key": "a", "operator": "Gt", "values": ["5"]}),
-    nodes({"key": "a", "operator": "Lt", "values": ["0"]}),
-    nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]),
+    require_nodes({"key": "a", "operator": "In", "values": ["b", "c"]}),
+    require_nodes({"key": "a", "operator": "In", "values": [""]}),
+    require_nodes({"key": "a", "operator": "NotIn", "values": ["b"]}),
+    require_nodes({"key": "a.b/c", "operator": "Exists"}),
+    require_nodes({"key": "a", "operator": "DoesNotExist", "values": []}),
+    require_nodes({"key": "a", "operator": "Gt", "values": ["5"]}),
+    require_nodes({"key": "a", "operator": "Lt", "values": ["0"]}),
+    require_nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]),
     {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}},
     {"nodeAffinity": {PREFERRED: [{"weight": 100, "preference": {"matchExpressions": []}}]}},
-    pods(topologyKey="zone"),
-    pods(topologyKey="zone", labelSelector={"matchLabels": {"app": "a"}}, namespaces=["b"], namespaceSelector={}),
-    pods(topologyKey="zone", labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["b"]),
-    pods(topologyKey="zone", labelSelector={"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}),
+    require_pods(topologyKey="zone"),
+    require_pods(
+        topologyKey="zone", labelSelector={"matchLabels": {"app": "a"}}, namespaces=["b"], namespaceSelector={}
+    ),
+    require_pods(topologyKey="zone", labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["b"]),
+    require_pods(
+        topologyKey="zone", labelSelector={"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["b"]}]}
+    ),
     {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}},
 ]
 
@@ -88,43 +92,45 @@ INVALID_AFFINITIES: list[tuple[Any, str, str]] = [
     ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}, "nodeSelectorTerms", "length"),
     ({"nodeAffinity": {REQUIRED: {}}}, "nodeSelectorTerms", "required"),
     ({"nodeAffinity": {REQUIRED: []}}, REQUIRED, "mapping"),
-    (nodes({"operator": "Exists"}), "key", "required"),
-    (nodes({"key": "a"}), "operator", "required"),
-    (nodes({"key": "a b", "operator": "Exists"}), "key", "label"),
-    (nodes({"key": "a", "operator": "Is"}), "operator", "options"),
-    (nodes({"key": "a", "operator": "In"}), "values", "required"),
-    (nodes({"key": "a", "operator": "In", "values": []}), "values", "required"),
-    (nodes({"key": "a", "operator": "NotIn", "values": []}), "values", "required"),
-    (nodes({"key": "a", "operator": "In", "values": ["b c"]}), "values.0", "label"),
-    (nodes({"key": "a", "operator": "In", "values": ["b", 5]}), "1", "text"),
-    (nodes({"key": "a", "operator": "Exists", "values": ["b"]}), "values", "contradiction"),
-    (nodes({"key": "a", "operator": "DoesNotExist", "values": ["b"]}), "values", "contradiction"),
-    (nodes({"key": "a", "operator": "Gt", "values": ["5", "6"]}), "values", "range"),
-    (nodes({"key": "a", "operator": "Gt"}), "values", "range"),
-    (nodes({"key": "a", "operator": "Lt", "values": ["five"]}), "values", "range"),
-    (nodes({"key": "a", "operator": "Lt", "values": ["-5"]}), "values", "range"),
-    (nodes({"key": "a", "operator": "Lt", "values": ["-5"]}), "values", "range"),
-    (nodes(fields=[{"key": "spec.x", "operator": "In", "values": ["a"]}]), "key", "options"),
-    (nodes(fields=[{"key": "metadata.name", "operator": "Exists", "values": ["a"]}]), "operator", "options"),
-    (nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]), "values", "range"),
-    (nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["Not A Node"]}]), "values.0", "name"),
+    (require_nodes({"operator": "Exists"}), "key", "required"),
+    (require_nodes({"key": "a"}), "operator", "required"),
+    (require_nodes({"key": "a b", "operator": "Exists"}), "key", "label"),
+    (require_nodes({"key": "a", "operator": "Is"}), "operator", "options"),
+    (require_nodes({"key": "a", "operator": "In"}), "values", "required"),
+    (require_nodes({"key": "a", "operator": "In", "values": []}), "values", "required"),
+    (require_nodes({"key": "a", "operator": "NotIn", "values": []}), "values", "required"),
+    (require_nodes({"key": "a", "operator": "In", "values": ["b c"]}), "values.0", "label"),
+    (require_nodes({"key": "a", "operator": "In", "values": ["b", 5]}), "1", "text"),
+    (require_nodes({"key": "a", "operator": "Exists", "values": ["b"]}), "values", "contradiction"),
+    (require_nodes({"key": "a", "operator": "DoesNotExist", "values": ["b"]}), "values", "contradiction"),
+    (require_nodes({"key": "a", "operator": "Gt", "values": ["5", "6"]}), "values", "range"),
+    (require_nodes({"key": "a", "operator": "Gt"}), "values", "range"),
+    (require_nodes({"key": "a", "operator": "Lt", "values": ["five"]}), "values", "range"),
+    (require_nodes({"key": "a", "operator": "Lt", "values": ["-5"]}), "values", "range"),
+    (require_nodes({"key": "a", "operator": "Lt", "values": ["-5"]}), "values", "range"),
+    (require_nodes(fields=[{"key": "spec.x", "operator": "In", "values": ["a"]}]), "key", "options"),
+    (require_nodes(fields=[{"key": "metadata.name", "operator": "Exists", "values": ["a"]}]), "operator", "options"),
+    (require_nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]), "values", "range"),
+    (require_nodes(fields=[{"key": "metadata.name", "operator": "In", "values": ["Not A Node"]}]), "values.0", "name"),
     ({"nodeAffinity": {PREFERRED: [{"weight": 0, "preference": {}}]}}, "weight", "range"),
     ({"nodeAffinity": {PREFERRED: [{"weight": 101, "preference": {}}]}}, "weight", "range"),
     ({"nodeAffinity": {PREFERRED: [{"weight": 1}]}}, "preference", "required"),
-    (pods(), "topologyKey", "required"),
-    (pods(topologyKey=""), "topologyKey", "label"),
-    (pods(topologyKey="a b"), "topologyKey", "label"),
-    (pods(topologyKey="a", namespaces=["A"]), "0", "name"),
-    (pods(topologyKey="a", matchLabelKeys=["b"]), "labelSelector", "required"),
-    (pods(topologyKey="a", labelSelector={}, matchLabelKeys=["b", "b"]), "matchLabelKeys", "duplicate"),
+    (require_pods(), "topologyKey", "required"),
+    (require_pods(topologyKey=""), "topologyKey", "label"),
+    (require_pods(topologyKey="a b"), "topologyKey", "label"),
+    (require_pods(topologyKey="a", namespaces=["A"]), "0", "name"),
+    (require_pods(topologyKey="a", matchLabelKeys=["b"]), "labelSelector", "required"),
+    (require_pods(topologyKey="a", labelSelector={}, matchLabelKeys=["b", "b"]), "matchLabelKeys", "duplicate"),
     (
-        pods(topologyKey="a", labelSelector={}, matchLabelKeys=["b"], mismatchLabelKeys=["b"]),
+        require_pods(topologyKey="a", labelSelector={}, matchLabelKeys=["b"], mismatchLabelKeys=["b"]),
         "matchLabelKeys",
         "duplicate",
     ),
-    (pods(topologyKey="a", labelSelector={"matchLabels": {"a": "b c"}}), "a", "label"),
+    (require_pods(topologyKey="a", labelSelector={"matchLabels": {"a": "b c"}}), "a", "label"),
     (
-        pods(topologyKey="a", labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}),
+        require_pods(
+            topologyKey="a", labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}
+        ),
         "operator",
         "options",
     ),
@@ -140,7 +146,7 @@ def test_a_toleration_is_printed_in_the_format_of_kubectl(raw: dict[str, Any], p
 
 @pytest.mark.parametrize(("raw", "path", "rule"), INVALID_TOLERATIONS)
 def test_tolerations_that_kubernetes_rejects_are_rejected(raw: Any, path: str, rule: str) -> None:
-    assert broken(refuse(Toleration, raw)) == [(path, rule)]
+    assert violated_rules(find_violations(Toleration, raw)) == [(path, rule)]
 
 
 @pytest.mark.parametrize("raw", AFFINITIES)
@@ -152,7 +158,7 @@ def test_an_affinity_that_kubernetes_accepts_is_accepted(raw: dict[str, Any]) ->
 
 @pytest.mark.parametrize(("raw", "path", "rule"), INVALID_AFFINITIES)
 def test_affinities_that_kubernetes_rejects_are_rejected(raw: Any, path: str, rule: str) -> None:
-    [(actual_path, actual_rule)] = broken(refuse(Affinity, raw))
+    [(actual_path, actual_rule)] = violated_rules(find_violations(Affinity, raw))
     assert actual_rule == rule
     assert actual_path == path or actual_path.endswith(f".{path}")
 
@@ -166,7 +172,7 @@ def test_an_affinity_may_be_written_in_snake_case() -> None:
 
 def test_too_many_terms_are_rejected() -> None:
     terms: dict[str, Any] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}] * 65}}}
-    assert [rule for _, rule in broken(refuse(Affinity, terms))] == ["length"]
+    assert [rule for _, rule in violated_rules(find_violations(Affinity, terms))] == ["length"]
 
 
 def nodes_without_conditions() -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.model.policies import Policy
 from fairlead.model.quantities import Duration, GpuMemory, Percent, Quantity
-from tests.making import broken, make_policy, refuse
+from tests.making import find_violations, make_policy, violated_rules
 
 VALUES: list[tuple[str, Any, Any]] = [
     ("resources.cpu", "500m", Quantity.parse("500m")),
@@ -116,12 +116,14 @@ def test_sections_can_be_required_and_locked(path: str) -> None:
 
 @pytest.mark.parametrize(("rules", "path", "rule"), INVALID)
 def test_invalid_rules_are_rejected(rules: dict[str, Any], path: str, rule: str) -> None:
-    assert broken(refuse(Policy, {"rules": rules})) == [(f"rules.{path}".rstrip("."), rule)]
+    assert violated_rules(find_violations(Policy, {"rules": rules})) == [(f"rules.{path}".rstrip("."), rule)]
 
 
 def test_all_invalid_rules_are_reported_together() -> None:
-    violations = refuse(Policy, {"rules": {"cpu": {"max": 1}, "resources.mem": {"max": "x"}, "fs_group": {"min": "y"}}})
-    assert broken(violations) == [
+    violations = find_violations(
+        Policy, {"rules": {"cpu": {"max": 1}, "resources.mem": {"max": "x"}, "fs_group": {"min": "y"}}}
+    )
+    assert violated_rules(violations) == [
         ("rules.cpu", "unknown_field"),
         ("rules.resources.mem.max", "quantity"),
         ("rules.fs_group.min", "whole_number"),
@@ -129,7 +131,7 @@ def test_all_invalid_rules_are_reported_together() -> None:
 
 
 def test_an_unknown_path_names_the_nearest_known_one() -> None:
-    [violation] = refuse(Policy, {"rules": {"resource.cpu": {"max": 1}}})
+    [violation] = find_violations(Policy, {"rules": {"resource.cpu": {"max": 1}}})
     assert "resources.cpu" in str(violation.hint)
 
 
@@ -143,7 +145,7 @@ def test_a_limit_factor_is_at_least_one(factor: Any) -> None:
     [0, 0.9, -1, 1001, "a", "", True, [1], "1/0", "3/0", "1e999999999", "٣", "nan", "inf", float("nan")],
 )
 def test_invalid_limit_factors_are_rejected(factor: Any) -> None:
-    assert broken(refuse(Policy, {"limit_factor": {"mem": factor}})) == [("limit_factor.mem", "range")]
+    assert violated_rules(find_violations(Policy, {"limit_factor": {"mem": factor}})) == [("limit_factor.mem", "range")]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_invalid_limit_factors_are_rejected(factor: Any) -> None:
     ],
 )
 def test_null_is_not_a_valid_limit(data: dict[str, Any], path: str) -> None:
-    assert broken(refuse(Policy, data)) == [(path, "required")]
+    assert violated_rules(find_violations(Policy, data)) == [(path, "required")]
 
 
 @pytest.mark.parametrize(
@@ -176,4 +178,4 @@ def test_null_is_not_a_valid_limit(data: dict[str, Any], path: str) -> None:
     ],
 )
 def test_invalid_policies_are_rejected(data: dict[str, Any], path: str, rule: str) -> None:
-    assert broken(refuse(Policy, data)) == [(path, rule)]
+    assert violated_rules(find_violations(Policy, data)) == [(path, rule)]

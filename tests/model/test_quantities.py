@@ -1,4 +1,4 @@
-"""Amounts: Kubernetes' grammar, canonical forms, and exact arithmetic."""
+"""Amounts: the Kubernetes grammar, canonical forms, and exact arithmetic."""
 
 from fractions import Fraction
 
@@ -118,13 +118,13 @@ INVALID = [
     "1" * 65,
 ]
 
-WHOLE = st.integers(min_value=0, max_value=10**30)
+INTEGERS = st.integers(min_value=0, max_value=10**30)
 SUFFIX = st.sampled_from([*SUFFIXES, "e0", "e3", "E-2", "e+7", "E9", "e-30", "e45", "e62"])
 TEXTS = st.builds(
     lambda sign, whole, part, suffix: f"{sign}{whole}{part}{suffix}"[:64],
     st.sampled_from(["", "+"]),
-    WHOLE | st.just("") | st.integers(0, 5000),
-    st.just("") | st.just(".") | WHOLE.map(lambda digits: f".{digits}") | st.just(f".{'0' * 40}1"),
+    INTEGERS | st.just("") | st.integers(0, 5000),
+    st.just("") | st.just(".") | INTEGERS.map(lambda digits: f".{digits}") | st.just(f".{'0' * 40}1"),
     SUFFIX,
 )
 
@@ -184,10 +184,10 @@ def test_printed_amounts_round_trip(text: str) -> None:
 @given(TEXTS)
 def test_the_canonical_form_is_stable(text: str) -> None:
     assume(parse_exactly(text) is not None)
-    once = str(Quantity.parse(text))
+    printed = str(Quantity.parse(text))
     # As in Kubernetes, a binary amount that is not a multiple of 1024 loses its suffix and format.
-    assume(not (text.endswith("i") and once.isdigit()))
-    assert str(Quantity.parse(once)) == once
+    assume(not (text.endswith("i") and printed.isdigit()))
+    assert str(Quantity.parse(printed)) == printed
 
 
 @given(TEXTS)

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.model.compute_resources import ComputeResource, Template
 from fairlead.model.requests import RunRequest
-from tests.making import CONTAINER, broken, make_compute_resource, make_request, make_template, refuse
+from tests.making import CONTAINER, find_violations, make_compute_resource, make_request, make_template, violated_rules
 
 INVALID: list[tuple[Any, str, str]] = [
     (None, "", "mapping"),
@@ -51,7 +51,7 @@ INVALID: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize(("data", "path", "rule"), INVALID)
 def test_invalid_requests_are_rejected(data: Any, path: str, rule: str) -> None:
-    assert broken(refuse(RunRequest, data)) == [(path, rule)]
+    assert violated_rules(find_violations(RunRequest, data)) == [(path, rule)]
 
 
 def test_a_request_needs_only_the_name_of_a_function() -> None:
@@ -102,15 +102,16 @@ def test_inputs_may_be_any_json_value(inputs: dict[str, Any]) -> None:
     ],
 )
 def test_inputs_that_are_not_json_are_rejected(inputs: Any) -> None:
-    violations = refuse(RunRequest, {"function": "a", "inputs": inputs})
-    assert {path.partition(".")[0] for path, _ in broken(violations)} == {"inputs"}
+    violations = find_violations(RunRequest, {"function": "a", "inputs": inputs})
+    assert {path.partition(".")[0] for path, _ in violated_rules(violations)} == {"inputs"}
 
 
 def test_recursive_inputs_are_rejected() -> None:
-    endless: list[Any] = []
-    endless.append(endless)
+    recursive: list[Any] = []
+    recursive.append(recursive)
     assert {
-        path.partition(".")[0] for path, _ in broken(refuse(RunRequest, {"function": "a", "inputs": {"a": endless}}))
+        path.partition(".")[0]
+        for path, _ in violated_rules(find_violations(RunRequest, {"function": "a", "inputs": {"a": recursive}}))
     }
 
 
@@ -118,7 +119,7 @@ def test_too_deeply_nested_inputs_are_rejected() -> None:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    assert refuse(RunRequest, {"function": "a", "inputs": {"a": deep}})
+    assert find_violations(RunRequest, {"function": "a", "inputs": {"a": deep}})
 
 
 @pytest.mark.parametrize("types", [None, ["training"], ["training", "workspace", "inference"]])
@@ -142,13 +143,13 @@ def test_a_compute_resource_may_have_workload_types(types: list[str] | None) -> 
     ],
 )
 def test_invalid_compute_resources_are_rejected(change: dict[str, Any], path: str, rule: str) -> None:
-    assert broken(refuse(ComputeResource, {"name": "a", **change})) == [(path, rule)]
+    assert violated_rules(find_violations(ComputeResource, {"name": "a", **change})) == [(path, rule)]
 
 
 def test_a_template_may_reference_a_compute_resource_but_no_template() -> None:
     assert make_template(profile="big").requirements.profile == "big"
-    violations = refuse(Template, {"name": "a", "requirements": {"template": "b"}})
-    assert broken(violations) == [("requirements.template", "reference")]
+    violations = find_violations(Template, {"name": "a", "requirements": {"template": "b"}})
+    assert violated_rules(violations) == [("requirements.template", "reference")]
 
 
 @pytest.mark.parametrize("name", ["1xa100", "A.b_c-d", "a" * 63])

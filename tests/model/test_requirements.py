@@ -7,11 +7,11 @@ import pytest
 
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.requirements import Requirements
-from tests.making import broken, make_requirements, refuse
+from tests.making import find_violations, make_requirements, violated_rules
 
 VOLUME = {"volume_type": "persistent_volume_claim", "name": "my-pvc", "mount_path": "/data", "spec": {"size": "10Gi"}}
 
-# As in section 2 of the design: the newest form, the older one, and the oldest.
+# The forms of section 2 of the design, from the newest to the oldest.
 AMOUNTS: list[tuple[Any, str | None, str | None]] = [
     ("8", "8", None),
     (8, "8", None),
@@ -193,7 +193,7 @@ def test_an_amount_is_a_request_or_a_request_and_a_limit(raw: Any, requests: str
 
 @pytest.mark.parametrize(("raw", "path", "rule"), INVALID_AMOUNTS)
 def test_invalid_amounts_are_rejected(raw: Any, path: str, rule: str) -> None:
-    assert broken(refuse(Requirements, {"resources": {"cpu": raw}})) == [(f"resources.{path}", rule)]
+    assert violated_rules(find_violations(Requirements, {"resources": {"cpu": raw}})) == [(f"resources.{path}", rule)]
 
 
 def test_unlimited_differs_from_a_missing_limit() -> None:
@@ -249,26 +249,28 @@ def test_a_null_resource_is_the_same_as_a_missing_one(field: str) -> None:
 
 @pytest.mark.parametrize(("data", "path", "rule"), INVALID)
 def test_invalid_requirements_are_rejected_with_their_path(data: dict[str, Any], path: str, rule: str) -> None:
-    violations = refuse(Requirements, data)
-    assert broken(violations) == [(path, rule)]
+    violations = find_violations(Requirements, data)
+    assert violated_rules(violations) == [(path, rule)]
     assert violations[0].message
 
 
 def test_an_unknown_field_names_the_nearest_known_one() -> None:
-    [violation] = refuse(Requirements, {"resuorces": {}})
+    [violation] = find_violations(Requirements, {"resuorces": {}})
     assert violation.hint == "did you mean resources?"
-    [violation] = refuse(Requirements, {"volumes": {"a": {**VOLUME, "name": "a", "spec": {"storage_clas": "b"}}}})
+    [violation] = find_violations(
+        Requirements, {"volumes": {"a": {**VOLUME, "name": "a", "spec": {"storage_clas": "b"}}}}
+    )
     assert (violation.path, violation.hint) == ("volumes.a.spec.storage_clas", "did you mean storage_class?")
 
 
 def test_decimal_bytes_are_rejected_with_both_suggestions() -> None:
-    [violation] = refuse(Requirements, {"resources": {"mem": "16GB"}})
+    [violation] = find_violations(Requirements, {"resources": {"mem": "16GB"}})
     assert "16G (decimal)" in str(violation.hint)
     assert "16Gi (binary)" in str(violation.hint)
 
 
 def test_all_violations_are_reported_together() -> None:
-    violations = refuse(
+    violations = find_violations(
         Requirements,
         {
             "resources": {"cpu": "a", "mem": "b", "gpu": "c"},
@@ -277,7 +279,7 @@ def test_all_violations_are_reported_together() -> None:
             "secret": [],
         },
     )
-    assert {path for path, _ in broken(violations)} == {
+    assert {path for path, _ in violated_rules(violations)} == {
         "resources.cpu.requests",
         "resources.mem.requests",
         "resources.gpu.devices",
@@ -292,13 +294,13 @@ def test_all_violations_are_reported_together() -> None:
 def test_huge_numbers_are_rejected(sign: int) -> None:
     number = sign * 10**5000
     for data in ({"fs_group": number}, {"resources": {"cpu": number}}, {"profile": number}, {"envs": {"A": number}}):
-        assert all(violation.message for violation in refuse(Requirements, data))
+        assert all(violation.message for violation in find_violations(Requirements, data))
 
 
 @pytest.mark.parametrize("key", [0, None, 1.5, True, (1, 2)])
 def test_keys_that_are_not_strings_are_rejected(key: Any) -> None:
     for data in ({key: 1}, {"resources": {key: 1}}, {"affinity": {key: 1}}, {"node_selector": {key: "a"}}):
-        assert all(violation.message for violation in refuse(Requirements, data))
+        assert all(violation.message for violation in find_violations(Requirements, data))
 
 
 def test_requirements_are_immutable() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.model.scopes import Cluster, Department, Project, Scope, parse_scope, rank_of
-from tests.making import broken, make_cluster, refuse
+from tests.making import find_violations, make_cluster, violated_rules
 
 
 @pytest.mark.parametrize("scope", ["platform", "cluster/main", "department/vision", "project/forest", "project/A.b+c"])
@@ -17,7 +17,7 @@ def test_valid_scopes_are_parsed(scope: str) -> None:
     "scope", ["", "Platform", "platform/", "cluster", "cluster/", "team/a", "project/a b", "project/a/b", "/a", 5]
 )
 def test_invalid_scopes_are_rejected(scope: Any) -> None:
-    assert broken(refuse(Project, {"name": "a", "parent": scope})) == [("parent", "scope")]
+    assert violated_rules(find_violations(Project, {"name": "a", "parent": scope})) == [("parent", "scope")]
 
 
 def test_scopes_are_ranked_from_the_platform_down() -> None:
@@ -52,7 +52,7 @@ def test_a_scope_may_be_inside_one_of_higher_rank(kind: type[Scope], parent: str
     ],
 )
 def test_a_scope_cannot_be_inside_one_of_equal_or_lower_rank(kind: type[Scope], parent: str) -> None:
-    assert broken(refuse(kind, {"name": "here", "parent": parent})) == [("parent", "scope")]
+    assert violated_rules(find_violations(kind, {"name": "here", "parent": parent})) == [("parent", "scope")]
 
 
 def test_a_cluster_has_whole_nvidia_gpus_by_default() -> None:
@@ -83,24 +83,28 @@ def test_a_cluster_has_whole_nvidia_gpus_by_default() -> None:
     ],
 )
 def test_invalid_clusters_are_rejected(field: str, value: Any, path: str, rule: str) -> None:
-    assert broken(refuse(Cluster, {"name": "main", field: value})) == [(path, rule)]
+    assert violated_rules(find_violations(Cluster, {"name": "main", field: value})) == [(path, rule)]
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [("gpu_types", {"A100": []}), ("python_image", ""), ("python_image", "python 3"), ("python_image", " python")],
 )
-def test_clusters_with_impossible_pods_are_rejected(field: str, value: Any) -> None:
-    assert [path.partition(".")[0] for path, _ in broken(refuse(Cluster, {"name": "main", field: value}))] == [field]
-
-
-@pytest.mark.parametrize("rule", ["{project}", "ai-{project}", "{project}-runs", "9{project}9", "a" * 30 + "{project}"])
-def test_namespace_rules_contain_the_project(rule: str) -> None:
-    assert make_cluster(namespace=rule).namespace == rule
+def test_clusters_whose_pods_would_be_invalid_are_rejected(field: str, value: Any) -> None:
+    assert [
+        path.partition(".")[0] for path, _ in violated_rules(find_violations(Cluster, {"name": "main", field: value}))
+    ] == [field]
 
 
 @pytest.mark.parametrize(
-    ("rule", "broken_rule"),
+    "pattern", ["{project}", "ai-{project}", "{project}-runs", "9{project}9", "a" * 30 + "{project}"]
+)
+def test_namespace_patterns_contain_the_project(pattern: str) -> None:
+    assert make_cluster(namespace=pattern).namespace == pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "rule"),
     [
         ("", "namespace"),
         ("forest", "namespace"),
@@ -118,9 +122,9 @@ def test_namespace_rules_contain_the_project(rule: str) -> None:
         ("a" * 15 + "{project}" + "a" * 16, "too_long"),
     ],
 )
-def test_invalid_namespace_rules_are_rejected_with_a_hint(rule: str, broken_rule: str) -> None:
-    (violation,) = refuse(Cluster, {"name": "main", "namespace": rule})
-    assert (violation.path, violation.rule) == ("namespace", broken_rule)
+def test_invalid_namespace_patterns_are_rejected_with_a_hint(pattern: str, rule: str) -> None:
+    (violation,) = find_violations(Cluster, {"name": "main", "namespace": pattern})
+    assert (violation.path, violation.rule) == ("namespace", rule)
     assert violation.hint
 
 
@@ -163,7 +167,7 @@ def test_the_server_url_is_stored_without_a_trailing_slash(url: str, expected: s
     ],
 )
 def test_invalid_server_urls_are_rejected(url: str) -> None:
-    (violation,) = refuse(Cluster, {"name": "main", "server_url": url})
+    (violation,) = find_violations(Cluster, {"name": "main", "server_url": url})
     assert violation.path == "server_url"
     assert violation.hint
     assert "hunter2" not in f"{violation.message}{violation.hint}"
@@ -185,7 +189,7 @@ def test_invalid_server_urls_are_rejected(url: str) -> None:
 )
 def test_local_clusters_reject_kubernetes_settings(field: str, value: Any) -> None:
     make_cluster(**{field: value})
-    (violation,) = refuse(Cluster, {"name": "here", "executor": "local", field: value})
+    (violation,) = find_violations(Cluster, {"name": "here", "executor": "local", field: value})
     assert (violation.path, violation.rule) == (field, "contradiction")
     assert "executor: local" in violation.message
     assert "kubernetes" in str(violation.hint)
@@ -198,7 +202,7 @@ def test_local_clusters_accept_default_values_of_kubernetes_settings() -> None:
 
 
 def test_a_cluster_has_only_one_scheduler() -> None:
-    assert broken(refuse(Cluster, {"name": "main", "queueing": "kai", "gpu_sharing": "hami"})) == [
+    assert violated_rules(find_violations(Cluster, {"name": "main", "queueing": "kai", "gpu_sharing": "hami"})) == [
         ("queueing", "contradiction")
     ]
     for sharing, queueing in (("kai", "kai"), ("none", "kai"), ("kai", "kueue"), ("hami", "kueue"), ("kai", "none")):
@@ -207,7 +211,7 @@ def test_a_cluster_has_only_one_scheduler() -> None:
 
 def test_all_contradictions_are_reported_together() -> None:
     fields = {"executor": "local", "gpu_sharing": "hami", "gpu_resource": "a.b/" + "g" * 60, "queueing": "kai"}
-    assert broken(refuse(Cluster, {"name": "main", **fields})) == [
+    assert violated_rules(find_violations(Cluster, {"name": "main", **fields})) == [
         ("gpu_resource", "too_long"),
         ("queueing", "contradiction"),
         ("queueing", "contradiction"),

@@ -7,7 +7,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from fairlead.model.volumes import Volume
-from tests.making import broken, refuse
+from tests.making import find_violations, violated_rules
 
 TYPES: list[tuple[str, dict[str, Any]]] = [
     ("persistent_volume_claim", {"size": "10Gi"}),
@@ -95,10 +95,10 @@ def test_mount_paths_are_normalized(path: str, normalized: str) -> None:
 
 @pytest.mark.parametrize(("change", "path", "rule"), INVALID)
 def test_invalid_volumes_are_rejected(change: dict[str, Any], path: str, rule: str) -> None:
-    assert broken(refuse(Volume, CLAIM | change)) == [(path, rule)]
+    assert violated_rules(find_violations(Volume, CLAIM | change)) == [(path, rule)]
 
 
-# Mostly characters of paths: of arbitrary text nearly everything is rejected.
+# Mostly characters that are valid in paths: almost every arbitrary text would be rejected.
 @given(st.text("abZ09._-/ :ä\n", max_size=20).map(lambda text: f"/{text}"))
 def test_accepted_mount_paths_are_absolute_and_normalized(path: str) -> None:
     try:
@@ -113,5 +113,5 @@ def test_accepted_mount_paths_are_absolute_and_normalized(path: str) -> None:
 
 
 def test_the_hint_for_an_existing_claim_names_shared_volumes() -> None:
-    [violation] = refuse(Volume, CLAIM | {"spec": {"size": "1Gi", "claim_name": "mine"}})
+    [violation] = find_violations(Volume, CLAIM | {"spec": {"size": "1Gi", "claim_name": "mine"}})
     assert "shared_volume" in str(violation.hint)

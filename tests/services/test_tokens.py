@@ -10,7 +10,7 @@ from fairlead.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from fairlead.model.records import AuditRecord, IdempotencyRecord, TokenRecord
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call, digest_of
-from tests.making import refuse
+from tests.making import find_violations
 from tests.services.worlds import FOREST, World, call_as, listing, make_request, names
 
 LONGEST_SECONDS = 2**31 - 1
@@ -131,7 +131,7 @@ def test_token_is_shown_once_even_with_the_same_idempotency_key(world: World) ->
     ],
 )
 def test_invalid_lifetime_is_rejected(expires_in: Any, rule: str) -> None:
-    (violation,) = refuse(TokenRequest, {"name": "laptop", "expires_in": expires_in})
+    (violation,) = find_violations(TokenRequest, {"name": "laptop", "expires_in": expires_in})
     assert (violation.path, violation.rule) == ("expires_in", rule)
     assert violation.hint
 

@@ -17,13 +17,13 @@ AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lamb
 SELECTORS = st.sampled_from([{}, {}, {}, {"zone": "a"}, {"zone": "b"}])
 TOLERATIONS = st.sampled_from([(), (), ({"operator": "Exists"},), ({"key": "team", "operator": "Exists"},)])
 POD_REQUESTS = st.builds(PodRequest, amounts=AMOUNTS, node_selector=SELECTORS, tolerations=TOLERATIONS)
-HOLDINGS = st.builds(ScheduledPod, run_id=st.just("x"), name=st.sampled_from([None, "x"]), amounts=AMOUNTS)
+SCHEDULED_PODS = st.builds(ScheduledPod, run_id=st.just("x"), name=st.sampled_from([None, "x"]), amounts=AMOUNTS)
 NODES = st.builds(
     Node,
     name=st.just("box"),
     capacity=st.fixed_dictionaries(dict.fromkeys(RESOURCES, st.integers(0, 8).map(lambda n: n * 10**9))),
     labels=st.just({"zone": "a"}),
-    pods=st.lists(HOLDINGS, max_size=2).map(tuple),
+    pods=st.lists(SCHEDULED_PODS, max_size=2).map(tuple),
     taints=st.sampled_from([(), (), (Taint("team", "b", "NoSchedule"),), (Taint("gpu", "", "NoExecute"),)]),
     unschedulable=st.sampled_from([False, False, False, True]),
 )

@@ -26,13 +26,13 @@ LABELS = st.fixed_dictionaries(
 TAINTS = st.sampled_from(
     [(), (), (Taint("team", "b", "NoSchedule"),), (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)]
 )
-HOLDINGS = st.builds(ScheduledPod, run_id=st.just("x"), name=st.just("x"), amounts=AMOUNTS)
+SCHEDULED_PODS = st.builds(ScheduledPod, run_id=st.just("x"), name=st.just("x"), amounts=AMOUNTS)
 NODES = st.builds(
     Node,
     name=st.integers(0, 9).map(str),
     capacity=AMOUNTS,
     labels=LABELS,
-    pods=st.lists(HOLDINGS, max_size=3).map(tuple),
+    pods=st.lists(SCHEDULED_PODS, max_size=3).map(tuple),
     taints=TAINTS,
     unschedulable=st.sampled_from([False, False, True]),
 )
@@ -59,8 +59,8 @@ def test_groups_and_gpu_types_add_up_to_all_nodes(table: NodeTable) -> None:
         if pools:  # otherwise no node has a group
             assert sum(pool.nodes for pool in pools) == total.nodes == len(table)
             assert sum(pool.unavailable for pool in pools) == total.unavailable
-            assert _add(pool.capacity for pool in pools) == _drop_none(total.capacity)
-            assert _add(pool.free for pool in pools) == _drop_none(total.free)
+            assert _add(pool.capacity for pool in pools) == _drop_zeros(total.capacity)
+            assert _add(pool.free for pool in pools) == _drop_zeros(total.free)
 
 
 @given(NODE_TABLES)
@@ -83,9 +83,9 @@ def test_the_count_equals_the_number_of_pods_placed_one_by_one(
     table: NodeTable, pod_request: PodRequest, maximum: int
 ) -> None:
     count, more = capacity.count_additional(NodeFilter(pod_request, table), maximum)
-    placed, left = 0, table.copy()
-    while placed < maximum and (fitting := NodeFilter(pod_request, left).feasible):
-        left.put(place(pod_request, left.nodes[fitting[-1]]))
+    placed, remaining = 0, table.copy()
+    while placed < maximum and (fitting := NodeFilter(pod_request, remaining).feasible):
+        remaining.put(place(pod_request, remaining.nodes[fitting[-1]]))
         placed += 1
     assert (count, more) == (placed, placed == maximum)
 
@@ -95,8 +95,8 @@ def _add(parts: Iterable[Amounts]) -> dict[str, int]:
     for part in parts:
         for name, amount in part.items():
             total[name] += amount
-    return _drop_none(total)
+    return _drop_zeros(total)
 
 
-def _drop_none(amounts: Amounts) -> dict[str, int]:
+def _drop_zeros(amounts: Amounts) -> dict[str, int]:
     return {name: amount for name, amount in amounts.items() if amount}

@@ -14,11 +14,11 @@ from tests.making import make_cluster, make_compute_resource, make_policy
 
 slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
 
-DESCRIBED = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
-IDS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class")
+DESCRIBED_PREFIXES = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
+DESCRIBED_FIELDS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class")
 # Settings without meaning on the local executor are not described.
 NOT_LOCAL = ("affinity.pod", "runtime_class", "priority_class")
-NEVER = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", " .", "..")
+FORBIDDEN_TEXTS = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", " .", "..")
 
 
 @st.composite
@@ -66,7 +66,7 @@ def test_every_resolved_setting_is_described(result: LintResult) -> None:
         for setting in plans[0].settings:
             requested = setting.value is not None and setting.source.layer is not Layer.ENFORCED
             skipped = local and setting.path.startswith(NOT_LOCAL)
-            if requested and not skipped and setting.path.startswith((*DESCRIBED, *IDS)):
+            if requested and not skipped and setting.path.startswith((*DESCRIBED_PREFIXES, *DESCRIBED_FIELDS)):
                 assert any(_covers(path, setting.path) for path in paths), setting.path
 
 
@@ -83,7 +83,7 @@ def test_every_sentence_is_well_formed(result: LintResult) -> None:
     for sentence in sentences:
         assert sentence.kind in ("gets", "risk", "note")
         assert sentence.path
-        assert not [part for part in NEVER if part in sentence.text], sentence.text
+        assert not [part for part in FORBIDDEN_TEXTS if part in sentence.text], sentence.text
         assert sentence.text.endswith((".", ")"))
         assert sentence.text[0] in "/(" or sentence.text[0].isupper() or sentence.text[0].isdigit(), sentence.text
         assert sentence.text.isprintable()

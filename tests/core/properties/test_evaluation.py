@@ -14,7 +14,7 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node, SchedulingContext
-from tests.core.nodes import make_holding, make_node
+from tests.core.nodes import make_node, make_scheduled_pod
 from tests.core.properties.clusters import (
     EMPTY,
     SCHEDULING_CONTEXTS,
@@ -69,7 +69,7 @@ def emptied(node: Node) -> Node:
 
 @given(pod_requests(), node_tables(), EMPTY)
 def test_an_additional_node_never_makes_a_verdict_worse(pod_request: PodRequest, table: NodeTable, node: Node) -> None:
-    """An empty node: pods on it could have anti-affinity. For topology spread, see the next test."""
+    """The new node is empty, because its pods could have anti-affinity. The next test covers topology spread."""
     pod_request = replace(pod_request, topology_spread=())
     before = rank(pod_request, table)
     table.put(name_node(node, "more"))
@@ -83,7 +83,7 @@ def test_an_additional_node_can_violate_topology_spread() -> None:
     """
     spread = {"topologyKey": ZONE, "maxSkew": 1, "labelSelector": {"matchLabels": {"app": "web"}}}
     pod_request = PodRequest({"cpu": 10**9, PODS: 10**9}, labels={"app": "web"}, topology_spread=(spread,))
-    existing = replace(make_holding(cpu=1), labels={"app": "web"})
+    existing = replace(make_scheduled_pod(cpu=1), labels={"app": "web"})
     table = NodeTable([make_node(existing, name="old", labels={ZONE: "a"})])
     assert evaluation.evaluate(pod_request, table).verdict == NOW
     table.put(make_node(name="new", labels={ZONE: "b"}, cpu=0))
@@ -99,7 +99,7 @@ def test_a_smaller_request_never_makes_a_verdict_worse(
 ) -> None:
     resource = data.draw(st.sampled_from(sorted(pod_request.amounts)))
     amount = data.draw(st.integers(0, pod_request.amounts[resource] // 10**9)) * 10**9
-    less = replace(
+    smaller = replace(
         pod_request,
         amounts={**pod_request.amounts, resource: min(amount, pod_request.amounts[resource])},
         count=data.draw(st.integers(1, pod_request.count)),
@@ -108,7 +108,7 @@ def test_a_smaller_request_never_makes_a_verdict_worse(
             pod_request.gpu_share, percent=pod_request.gpu_share.percent // 2, memory=pod_request.gpu_share.memory // 2
         ),
     )
-    assert rank(less, table) <= rank(pod_request, table)
+    assert rank(smaller, table) <= rank(pod_request, table)
 
 
 @given(pod_requests(), node_tables())
@@ -133,7 +133,7 @@ def test_nodes_feasible_when_empty_are_those_without_permanent_reasons(
 
 @given(pod_requests(), node_tables())
 def test_feasible_when_empty_equals_feasible_on_empty_healthy_nodes(pod_request: PodRequest, table: NodeTable) -> None:
-    """Without pod affinity and volumes, which depend on other objects."""
+    """The request has no pod affinity and no volumes, which depend on other objects."""
     pod_request = replace(pod_request, pod_affinity=(), claims=(), count=1)
     empty_table = NodeTable(map(emptied, table), table.context)
     assert names(table, NodeFilter(pod_request, table).feasible_when_empty) == names(
@@ -177,15 +177,15 @@ def test_a_changed_table_equals_a_new_one(
 
 @given(pod_requests(), node_tables(4), st.lists(st.deferred(lambda: changes()), min_size=1, max_size=8))
 def test_a_copy_and_its_original_are_independent(
-    pod_request: PodRequest, table: NodeTable, later: list[Change]
+    pod_request: PodRequest, table: NodeTable, drawn_changes: list[Change]
 ) -> None:
     copied = table.copy()
     before = results_of(pod_request, table)
-    for change in later:
+    for change in drawn_changes:
         change(table)
     assert results_of(pod_request, copied) == before
     after = results_of(pod_request, table)
-    for change in later:
+    for change in drawn_changes:
         change(copied)
     assert results_of(pod_request, table) == after
 

@@ -41,13 +41,13 @@ slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_to
 KUBERNETES_NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
 
 
-EVERYTHING = {"existing_volumes": "allow", "allow_root": True, "gpu_memory_limits": True}
-ALL_ALLOWED = Policy.model_validate({"switches": EVERYTHING})
+ALL_SWITCHES = {"existing_volumes": "allow", "allow_root": True, "gpu_memory_limits": True}
+ALL_ALLOWED = Policy.model_validate({"switches": ALL_SWITCHES})
 
 
 def with_all_switches(policy: dict[str, Any]) -> dict[str, Any]:
     """The policy with all switches on, so that fewer plans are rejected."""
-    return policy | {"switches": EVERYTHING}
+    return policy | {"switches": ALL_SWITCHES}
 
 
 def make_plan(requested: Any, snapshot: Snapshot) -> Plan:
@@ -271,7 +271,7 @@ def test_every_requested_value_is_a_setting_or_an_overridden_value(requested: An
     assert {f"resources.extended.{name}" for name in request.resources.extended} <= user_paths
 
 
-def read(model: type[StrictModel], data: Any) -> StrictModel | None:
+def parse(model: type[StrictModel], data: Any) -> StrictModel | None:
     """The parsed object, or None if it is rejected with messages."""
     try:
         return model.model_validate(data)
@@ -286,7 +286,7 @@ def read(model: type[StrictModel], data: Any) -> StrictModel | None:
 @slow
 @given(malformed_requests(), snapshots())
 def test_a_malformed_request_is_rejected_with_violations_or_planned(requested: Any, snapshot: Snapshot) -> None:
-    request = read(RunRequest, requested)
+    request = parse(RunRequest, requested)
     if isinstance(request, RunRequest):
         planned = plan_run(request, snapshot, "r7")
         assert bool(planned.violations) != bool(planned.manifests)
@@ -297,19 +297,19 @@ def test_a_malformed_request_is_rejected_with_violations_or_planned(requested: A
 @slow
 @given(GARBAGE, st.sampled_from([RunRequest, ComputeResource, Template, Policy, Cluster, Requirements]))
 def test_garbage_is_rejected_with_violations_or_parsed(data: Any, model: type[StrictModel]) -> None:
-    read(model, data)
+    parse(model, data)
 
 
 @slow
 @given(st.dictionaries(st.sampled_from([*Policy.model_fields]), GARBAGE, max_size=3))
 def test_a_malformed_policy_is_rejected_with_violations_or_parsed(data: Any) -> None:
-    read(Policy, data)
+    parse(Policy, data)
 
 
 @slow
 @given(st.dictionaries(st.sampled_from([*REQUIREMENTS]), GARBAGE, min_size=1, max_size=3))
 def test_malformed_requirements_are_rejected_with_violations_or_parsed(data: Any) -> None:
-    read(Requirements, data)
+    parse(Requirements, data)
 
 
 @slow
@@ -327,17 +327,17 @@ def test_requirements_round_trip(data: Any) -> None:
 def test_a_lower_policy_never_allows_what_a_higher_one_rejects(
     higher: Any, lower: Any, requested: Any, snapshot: Snapshot
 ) -> None:
-    limits = {name: higher[name] for name in ("rules", "switches") if name in higher}
-    more = {name: lower[name] for name in ("rules", "switches") if name in lower}
-    one = Policy.model_validate(limits)
-    both = (one, Policy.model_validate({"scope": "project/forest", **more}))
+    higher_limits = {name: higher[name] for name in ("rules", "switches") if name in higher}
+    lower_limits = {name: lower[name] for name in ("rules", "switches") if name in lower}
+    one = Policy.model_validate(higher_limits)
+    both = (one, Policy.model_validate({"scope": "project/forest", **lower_limits}))
     fields = {
         name: getattr(snapshot, name) for name in ("project", "cluster", "compute_resources", "templates", "code")
     }
     alone = make_plan(requested, Snapshot(**fields, policies=(one,)))
     together = make_plan(requested, Snapshot(**fields, policies=both))
-    shipped = _unset_switches(one)
-    rejected = {(item.path, item.rule) for item in alone.violations if item.rule not in shipped}
+    unset_switches = _unset_switches(one)
+    rejected = {(item.path, item.rule) for item in alone.violations if item.rule not in unset_switches}
     assert rejected <= {(item.path, item.rule) for item in together.violations}
 
 

@@ -23,7 +23,7 @@ SIZES = st.fixed_dictionaries(
     {"cpu": st.sampled_from(["500m", "2", "7300m", "30"]), "mem": st.sampled_from(["100Mi", "3Gi", "40Gi"])},
     optional={"gpu": st.integers(0, 8), "example.com/fpga": st.integers(1, 3)},
 )
-HOLDINGS = st.builds(
+SCHEDULED_PODS = st.builds(
     lambda run, size: ScheduledPod(
         f"id-{run}", run, {**make_amounts(**size), **make_amounts(pods=1)}, project="forest"
     ),
@@ -31,10 +31,10 @@ HOLDINGS = st.builds(
     SIZES,
 )
 NODES = st.builds(
-    lambda holdings, gpus, labels, cordoned: make_node(
-        *holdings, labels=labels, cordoned=cordoned, gpu=gpus, **CAPACITY
+    lambda scheduled_pods, gpus, labels, cordoned: make_node(
+        *scheduled_pods, labels=labels, cordoned=cordoned, gpu=gpus, **CAPACITY
     ),
-    st.lists(HOLDINGS, max_size=3),
+    st.lists(SCHEDULED_PODS, max_size=3),
     st.integers(0, 8),
     st.sampled_from([{}, {"zone": "a"}, {"zone": "b", "pool": "x"}]),
     st.sampled_from([False, False, False, True]),
@@ -68,23 +68,23 @@ LOADS = st.builds(
 
 
 def make_allowance(
-    usage_by_run: dict[str, QuotaAmounts], others: QuotaAmounts, reserved: QuotaAmounts, left: dict[str, int]
+    usage_by_run: dict[str, QuotaAmounts], others: QuotaAmounts, reserved: QuotaAmounts, remaining: dict[str, int]
 ) -> Allowance:
     """A quota with limited remaining amounts. Some of its holders are not visible."""
     holders = tuple(QuotaHolder(f"id-{run}", run, load._replace(runs=1)) for run, load in usage_by_run.items())
     used = others
     for holder in holders:
         used = used.plus(holder.usage)
-    limits = {part: max(getattr(used, part) + steps * STEPS[part], 0) for part, steps in left.items()}
+    limits = {part: max(getattr(used, part) + steps * STEPS[part], 0) for part, steps in remaining.items()}
     return Allowance("department/vision", limits, used, reserved, holders)
 
 
-NONE = st.just(quotas.NOTHING)
+NO_USAGE = st.just(quotas.NOTHING)
 ALLOWANCE = st.builds(
     make_allowance,
     st.dictionaries(st.sampled_from(["a", "b", "c"]), LOADS, min_size=1, max_size=3),
-    st.one_of(NONE, LOADS),
-    st.one_of(NONE, NONE, LOADS),
+    st.one_of(NO_USAGE, LOADS),
+    st.one_of(NO_USAGE, NO_USAGE, LOADS),
     st.dictionaries(st.sampled_from(list(STEPS)), st.integers(-1, 4), min_size=1, max_size=2),
 )
 ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
@@ -99,22 +99,22 @@ def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance],
     )
 
 
-def take(
+def apply_suggestion(
     suggestion: Suggestion,
     request: RunRequest,
     nodes: NodeTable,
     *,
-    last: list[Allowance],
+    allowances_at_end: list[Allowance],
     queued_allowances: list[Allowance],
 ) -> Plan:
     """The plan after applying a suggestion: waiting keeps the queue position, changes go to the end."""
     if suggestion.kind == "wait":
-        remaining = NodeTable(_without(node, suggestion.run_id) for node in nodes)
+        remaining = NodeTable(_without_run(node, suggestion.run_id) for node in nodes)
         return plan(request, remaining, [allowance.without(suggestion.run_id) for allowance in queued_allowances])
-    return plan(RunRequest.model_validate(merge(request.to_data(), suggestion.change)), nodes, last)
+    return plan(RunRequest.model_validate(merge(request.to_data(), suggestion.change)), nodes, allowances_at_end)
 
 
-def _without(node: Node, run_id: str | None) -> Node:
+def _without_run(node: Node, run_id: str | None) -> Node:
     return replace(node, pods=tuple(pod for pod in node.pods if pod.run_id != run_id))
 
 
@@ -131,20 +131,30 @@ def test_each_suggestion_makes_the_run_fit_now(
     suggestions = find_suggestions(request, make_snapshot(), nodes, **options)
     assert not suggestions or plan(request, nodes, allowances).fit.verdict != "now"
     for suggestion in suggestions:
-        after = take(suggestion, request, nodes, last=allowances, queued_allowances=allowances)
+        after = apply_suggestion(suggestion, request, nodes, allowances_at_end=allowances, queued_allowances=allowances)
         if suggestion.project is not None:
             after = plan(request, others, other_allowances, "east")
         assert (after.fit.verdict, after.violations) == ("now", ()), suggestion
 
 
-@given(REQUESTS, CLUSTERS_WITH_ROOM, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NONE, LOADS))
+@given(REQUESTS, CLUSTERS_WITH_ROOM, st.lists(ALLOWANCE, min_size=1, max_size=2), st.one_of(NO_USAGE, LOADS))
 def test_waiting_keeps_the_queue_position_and_changes_go_to_the_end(
     request: RunRequest, nodes: NodeTable, queued_allowances: list[Allowance], reserved_later: QuotaAmounts
 ) -> None:
-    last = [replace(allowance, reserved=allowance.reserved.plus(reserved_later)) for allowance in queued_allowances]
+    allowances_at_end = [
+        replace(allowance, reserved=allowance.reserved.plus(reserved_later)) for allowance in queued_allowances
+    ]
     for suggestion in find_suggestions(
-        request, make_snapshot(), nodes, profiles=sorted(GPUS), allowances=last, queued_allowances=queued_allowances
+        request,
+        make_snapshot(),
+        nodes,
+        profiles=sorted(GPUS),
+        allowances=allowances_at_end,
+        queued_allowances=queued_allowances,
     ):
-        assert take(suggestion, request, nodes, last=last, queued_allowances=queued_allowances).fit.verdict == "now", (
-            suggestion
-        )
+        assert (
+            apply_suggestion(
+                suggestion, request, nodes, allowances_at_end=allowances_at_end, queued_allowances=queued_allowances
+            ).fit.verdict
+            == "now"
+        ), suggestion

@@ -128,13 +128,10 @@ def test_the_free_amount_in_the_message_is_the_maximum_of_suitable_nodes(
     assert match[6] is None or [node.free(resource) for node in nodes if node.name == match[6]] == [maximum]
     assert maximum < pod_request.amounts[resource]
     usage = [
-        holding.amounts.get(resource, 0)
-        for node in suitable
-        if max(node.free(resource), 0) >= maximum
-        for holding in node.pods
+        pod.amounts.get(resource, 0) for node in suitable if max(node.free(resource), 0) >= maximum for pod in node.pods
     ]
     assert bool(match[7]) == any(usage)
-    assert match[8] is None or match[8] in [describe_amount(resource, holding) for holding in usage if holding]
+    assert match[8] is None or match[8] in [describe_amount(resource, pod) for pod in usage if pod]
 
 
 @rare
