@@ -45,9 +45,9 @@ def paths_in(output: str) -> list[str]:
 def test_all_violations_of_a_request_are_reported_together(
     tmp_path: Path, request_text: str, paths: list[str] | int
 ) -> None:
-    answer = preview(tmp_path, request_text if "function" in request_text else f"function: train\n{request_text}")
-    reported = paths_in(answer.err)
-    assert answer.code == 1
+    result = preview(tmp_path, request_text if "function" in request_text else f"function: train\n{request_text}")
+    reported = paths_in(result.err)
+    assert result.code == 1
     if isinstance(paths, int):
         assert len(reported) >= paths
     else:
@@ -81,7 +81,7 @@ def test_violations_of_all_files_are_reported_together(
 def test_all_violated_rules_of_a_plan_are_reported_together(tmp_path: Path) -> None:
     files = {"p.yaml": "rules: {resources.gpu: {max: 2}, resources.mem: {required: true}}"}
     request = "function: train\nprofile: nope\nrun_as_user: 0\nsecrets: [A]\nresources: {gpu: 4}"
-    answer = preview(tmp_path, request, "--policy", "p.yaml", "--secrets", "B", files=files)
+    result = preview(tmp_path, request, "--policy", "p.yaml", "--secrets", "B", files=files)
     for path in ("profile", "run_as_user", "secrets.A", "resources.gpu.devices", "resources.mem"):
-        assert f"\n  {path}: " in answer.err
-    assert answer.err.startswith("5 violations\n")
+        assert f"\n  {path}: " in result.err
+    assert result.err.startswith("5 violations\n")

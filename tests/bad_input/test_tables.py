@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bad_input.cases import Case, answer, find_rules, list_tables, load_cases
+from tests.bad_input.cases import Case, find_rules, list_tables, load_cases, run_case
 
 TABLES = {table.stem: load_cases(table) for table in list_tables()}
 ALL = [pytest.param(case, id=f"{table}: {case.case}") for table, cases in TABLES.items() for case in cases]
@@ -22,7 +22,7 @@ IMPLEMENTATION_DETAILS = re.compile(
 
 @pytest.mark.parametrize("case", ALL)
 def test_output_and_rules_equal_the_table(case: Case, tmp_path: Path) -> None:
-    actual = answer(case, tmp_path)
+    actual = run_case(case, tmp_path)
     assert (actual.code, actual.err) == (1, case.output)
     assert find_rules(case, tmp_path) == case.rules
 

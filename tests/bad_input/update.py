@@ -14,9 +14,9 @@ def main() -> None:
 
 def update(case: cases.Case) -> cases.Case:
     """The case with the current output."""
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        output = cases.answer(case, Path(one)).err
-        return replace(case, output=output, rules=cases.find_rules(case, Path(other)))
+    with tempfile.TemporaryDirectory() as first_folder, tempfile.TemporaryDirectory() as second_folder:
+        output = cases.run_case(case, Path(first_folder)).err
+        return replace(case, output=output, rules=cases.find_rules(case, Path(second_folder)))
 
 
 if __name__ == "__main__":

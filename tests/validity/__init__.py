@@ -1,6 +1,6 @@
-"""Whether a cluster would accept manifests: Kubernetes' own schemas, and the rules of its server that no schema has.
+"""Checks whether a cluster would accept manifests: the schemas of Kubernetes, and API server rules without a schema.
 
-It shares nothing with the product: names, quantities and labels are read here a second time, from Kubernetes' rules.
+The checks share no code with the product: names, quantities and labels are implemented again from the Kubernetes rules.
 """
 
 import base64
@@ -27,45 +27,49 @@ from tests.validity.parts import (
 from tests.validity.pods import Manifest, Pod, check_pod, pod_of
 
 SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
-LARGEST_DATA = 2**20
+MAX_DATA_BYTES = 2**20
 PULL_TYPE, PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
-LARGEST_OBJECT = 3 * 2**19  # what etcd takes
+MAX_OBJECT_BYTES = 3 * 2**19  # the limit of etcd
 
 
 def check_manifests(
     manifests: Sequence[Manifest], *, claims: Sequence[str] = (), config_maps: Sequence[str] = ()
 ) -> list[str]:
-    """All reasons for which an API server would reject the manifests, or their pods would not start.
+    """All errors for which an API server would reject the manifests, or their pods would not start.
 
-    `existing` names claims and config maps that the manifests use but do not contain.
+    `claims` and `config_maps` are names of existing objects that the manifests use but do not contain.
     """
-    wrong: list[str] = []
-    shapeless = False
+    errors: list[str] = []
+    has_schema_errors = False
     for manifest in manifests:
         where = f"{manifest.get('kind')}/{(manifest.get('metadata') or {}).get('name')}"
-        broken = list(check_schema(manifest))
+        schema_errors = list(check_schema(manifest))
         # Stop at invalid structure: later checks would fail.
-        errors = broken or chain.from_iterable(check(manifest) for check in CHECKS)
-        wrong += [f"{where}: {line}" for line in errors]
-        shapeless = shapeless or bool(broken)
-    return wrong if shapeless else [*wrong, *_check_set(manifests), *_check_references(manifests, claims, config_maps)]
+        manifest_errors = schema_errors or chain.from_iterable(check(manifest) for check in CHECKS)
+        errors += [f"{where}: {line}" for line in manifest_errors]
+        has_schema_errors = has_schema_errors or bool(schema_errors)
+    return (
+        errors
+        if has_schema_errors
+        else [*errors, *_check_set(manifests), *_check_references(manifests, claims, config_maps)]
+    )
 
 
 def check_schema(manifest: Manifest) -> Iterator[str]:
-    """The strict schema of the newest Kubernetes that is known: types, enums, required and unknown fields."""
+    """Check the strict schema of the newest known Kubernetes version: types, enums, required and unknown fields."""
     if not isinstance(manifest.get("apiVersion"), str) or not isinstance(manifest.get("kind"), str):
         yield "apiVersion and kind are missing"
         return
     try:
-        # Only text is compared: what JSON cannot hold must not hide in Python objects.
+        # Compare with the parsed JSON text, to find Python objects that JSON cannot represent.
         plain = json.loads(json.dumps(manifest, allow_nan=False))
     except (TypeError, ValueError) as error:
         yield f"is not JSON: {error}"
         return
-    if (size := len(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))) > LARGEST_OBJECT:
+    if (size := len(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))) > MAX_OBJECT_BYTES:
         yield f"{size} bytes are more than a cluster can store"
     if plain != manifest:
-        yield "is not plain JSON: a key or a value changes when it is written"
+        yield "is not plain JSON: a key or a value changes when it is serialized"
     for violation in _schema(manifest["apiVersion"], manifest["kind"]).iter_errors(plain):
         yield f"{'.'.join(map(str, violation.instance_path))}: {violation.message[:300]}"
 
@@ -73,8 +77,8 @@ def check_schema(manifest: Manifest) -> Iterator[str]:
 def _check_metadata(manifest: Manifest) -> Iterator[str]:
     metadata = manifest["metadata"]
     yield from check_dns_label("metadata.namespace", metadata.get("namespace", ""))
-    longest = 63 if manifest["kind"] in ("Job", "Service") else 253
-    yield from check_name("metadata.name", metadata.get("name", ""), SUBDOMAIN, longest)
+    max_length = 63 if manifest["kind"] in ("Job", "Service") else 253
+    yield from check_name("metadata.name", metadata.get("name", ""), SUBDOMAIN, max_length)
     if manifest["kind"] == "Service":
         yield from check_name("metadata.name", metadata["name"], r"[a-z]([-a-z0-9]*[a-z0-9])?", 63)
     yield from check_labels("metadata", metadata)
@@ -91,7 +95,7 @@ def _check_data(manifest: Manifest) -> Iterator[str]:
     for key in (*plain, *binary):
         yield from check_key(f"data.{key}", key)
     if plain.keys() & binary.keys():
-        yield f"data: {sorted(plain.keys() & binary.keys())} stand in data and in binaryData"
+        yield f"data: {sorted(plain.keys() & binary.keys())} are in both data and binaryData"
     size = 0
     for key, value in (*plain.items(), *binary.items()):
         size += len(value.encode("utf-8", "replace"))
@@ -100,8 +104,8 @@ def _check_data(manifest: Manifest) -> Iterator[str]:
                 size += len(base64.b64decode(value, validate=True)) - len(value)
             except ValueError:
                 yield f"data.{key}: is not valid base64"
-    if size > LARGEST_DATA:
-        yield f"data: {size} bytes are over {LARGEST_DATA}"
+    if size > MAX_DATA_BYTES:
+        yield f"data: {size} bytes are over {MAX_DATA_BYTES}"
 
 
 def _check_claim(manifest: Manifest) -> Iterator[str]:
@@ -148,14 +152,14 @@ def _check_service(manifest: Manifest) -> Iterator[str]:
 def _check_references(
     manifests: Sequence[Manifest], claims: Sequence[str], config_maps: Sequence[str]
 ) -> Iterator[str]:
-    """Everything that a pod refers to is rendered beside it, or is there already."""
+    """Check that every object that a pod references is rendered or exists already."""
     rendered = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
     known = {("PersistentVolumeClaim", name) for name in claims} | {("ConfigMap", name) for name in config_maps}
     used = [reference for item in manifests for reference in _list_references(pod_of(item))]
     for kind, name, key in used:
         if (kind, name) not in rendered:
             if (kind, name) not in known:
-                yield f"{kind} {name} is neither rendered nor there already"
+                yield f"{kind} {name} is neither rendered nor existing"
         elif key is not None and key not in rendered[kind, name].get("data", {}):
             yield f"{kind} {name} has no {key}"
     for kind, name in rendered.keys() - {(kind, name) for kind, name, _ in used}:
@@ -164,7 +168,7 @@ def _check_references(
 
 
 def _list_references(template: Pod | None) -> Iterator[tuple[str, str, str | None]]:
-    """The objects that a pod needs, by kind and name, and the key that it needs of them."""
+    """The objects that a pod references: kind, name, and the key that the pod uses or None."""
     if template is None:
         return
     for volume in template["spec"].get("volumes", ()):
@@ -191,8 +195,8 @@ def _check_set(manifests: Sequence[Manifest]) -> Iterator[str]:
     templates = [template for item in manifests if (template := pod_of(item)) is not None]
     for service in (item for item in manifests if item["kind"] == "Service"):
         selector = service["spec"]["selector"]
-        chosen = [pod for pod in templates if selector.items() <= pod["metadata"]["labels"].items()]
-        ports = [port for pod in chosen for container in pod["spec"]["containers"] for port in container["ports"]]
+        selected = [pod for pod in templates if selector.items() <= pod["metadata"]["labels"].items()]
+        ports = [port for pod in selected for container in pod["spec"]["containers"] for port in container["ports"]]
         for port in service["spec"]["ports"]:
             if port.get("targetPort") not in [value for named in ports for value in named.values()]:
                 yield f"Service: nothing listens at {port.get('targetPort')}"

@@ -1,4 +1,4 @@
-"""Kubernetes' rules for names, labels, quantities and claims, implemented independently of the product."""
+"""The Kubernetes rules for names, labels, quantities and claims, implemented independently of the product."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-LARGEST_ANNOTATIONS = 2**18
+MAX_ANNOTATION_BYTES = 2**18
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
 QUALIFIED = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -22,10 +22,10 @@ def parse_quantity(text: str) -> Fraction:
     match = re.fullmatch(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))", text, re.ASCII)
     if match is None or (match[4] is not None and match[4] not in SUFFIXES):
         raise ValueError(f"{text!r} is not a valid quantity")
-    # Beyond these powers every amount is too large or a single nano, and would only take time.
+    # Larger exponents are limited, because they would only cost time: the amount is too large or below one nano.
     scale = SUFFIXES[match[4]] if match[4] is not None else Fraction(10) ** max(-200, min(200, int(match[3])))
-    whole, _, part = match[2].partition(".")
-    return Fraction(int(f"{match[1]}{whole}{part}" or 0), 10 ** len(part)) * scale
+    integer, _, fraction = match[2].partition(".")
+    return Fraction(int(f"{match[1]}{integer}{fraction}" or 0), 10 ** len(fraction)) * scale
 
 
 def check_amounts(where: str, amounts: Mapping[str, str]) -> Iterator[str]:
@@ -44,16 +44,16 @@ def check_amounts(where: str, amounts: Mapping[str, str]) -> Iterator[str]:
 
 
 def check_unique(where: str, names: Sequence[str]) -> Iterator[str]:
-    yield from (f"{where}: {name} is there {count} times" for name, count in Counter(names).items() if count > 1)
+    yield from (f"{where}: {name} occurs {count} times" for name, count in Counter(names).items() if count > 1)
 
 
 def check_dns_label(where: str, name: str) -> Iterator[str]:
     yield from check_name(where, name, DNS_LABEL, 63)
 
 
-def check_name(where: str, name: str, pattern: str, longest: int) -> Iterator[str]:
-    if len(name) > longest or not re.fullmatch(pattern, name, re.ASCII):
-        yield f"{where}: {name!r} is not a valid name of at most {longest} characters"
+def check_name(where: str, name: str, pattern: str, max_length: int) -> Iterator[str]:
+    if len(name) > max_length or not re.fullmatch(pattern, name, re.ASCII):
+        yield f"{where}: {name!r} is not a valid name of at most {max_length} characters"
 
 
 def check_key(where: str, name: str) -> Iterator[str]:
@@ -75,11 +75,11 @@ def check_label_value(where: str, value: str) -> Iterator[str]:
 
 def check_claim_spec(where: str, spec: Mapping[str, Any]) -> Iterator[str]:
     if not spec.get("accessModes"):
-        yield f"{where}.accessModes: none"
+        yield f"{where}.accessModes: must not be empty"
     storage = spec.get("resources", {}).get("requests", {}).get("storage")
-    amounts = list(check_amounts(where, {"storage": storage or ""}))
-    yield from amounts
-    if not amounts and parse_quantity(storage) <= 0:
+    errors = list(check_amounts(where, {"storage": storage or ""}))
+    yield from errors
+    if not errors and parse_quantity(storage) <= 0:
         yield f"{where}.resources.requests.storage: {storage} is not more than 0"
     if "storageClassName" in spec:
         yield from check_name(f"{where}.storageClassName", spec["storageClassName"], SUBDOMAIN, 253)
@@ -92,5 +92,5 @@ def check_labels(where: str, metadata: Mapping[str, Any]) -> Iterator[str]:
     annotations = metadata.get("annotations", {})
     for key in annotations:
         yield from check_qualified(f"{where}.annotations", key)
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > LARGEST_ANNOTATIONS:
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATION_BYTES:
         yield f"{where}.annotations: too large"

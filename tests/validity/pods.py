@@ -1,4 +1,4 @@
-"""Checks of pods: what an API server accepts and a node can start."""
+"""Checks whether an API server accepts a pod and a node can start it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ VOLUME_SOURCES = ("persistentVolumeClaim", "emptyDir", "configMap", "secret", "e
 
 
 def pod_of(manifest: Manifest) -> Pod | None:
-    """The template of the pods that an object makes."""
+    """The pod template of an object, if it has one."""
     template: Pod | None = (
         manifest.get("spec", {}).get("template") if isinstance(manifest.get("spec"), Mapping) else None
     )
@@ -34,7 +34,7 @@ def pod_of(manifest: Manifest) -> Pod | None:
 
 
 def container_of(manifest: Manifest) -> Mapping[str, Any]:
-    """The one container of the pods that an object makes."""
+    """The only container in the pod template of an object."""
     template = pod_of(manifest)
     assert template is not None
     container: Mapping[str, Any] = template["spec"]["containers"][0]
@@ -66,11 +66,11 @@ def _check_mounts(spec: Pod) -> Iterator[str]:
     for volume in spec.get("volumes", ()):
         yield from _check_volume(volume)
     for mount in mounts:
-        path, part = mount["mountPath"], mount.get("subPath", "")
+        path, sub_path = mount["mountPath"], mount.get("subPath", "")
         if not path.startswith("/") or path == "/" or ":" in path or "\0" in path:
             yield f"volumeMounts: {path!r} is not a valid mount path"
-        if part.startswith("/") or ".." in part.split("/") or "\0" in part:
-            yield f"volumeMounts: {part!r} is not a valid sub path"
+        if sub_path.startswith("/") or ".." in sub_path.split("/") or "\0" in sub_path:
+            yield f"volumeMounts: {sub_path!r} is not a valid sub path"
 
 
 def _check_volume(volume: Mapping[str, Any]) -> Iterator[str]:
@@ -99,9 +99,9 @@ def _check_containers(spec: Pod) -> Iterator[str]:
             yield f"image: {image!r} is not a valid image"
         yield from check_dns_label("containers.name", container["name"])
         if container.get("imagePullPolicy", "Always") not in ("Always", "IfNotPresent", "Never"):
-            yield f"imagePullPolicy: {container['imagePullPolicy']!r} is none"
+            yield f"imagePullPolicy: {container['imagePullPolicy']!r} is not a valid policy"
         if container.get("terminationMessagePolicy", "File") not in ("File", "FallbackToLogsOnError"):
-            yield f"terminationMessagePolicy: {container['terminationMessagePolicy']!r} is none"
+            yield f"terminationMessagePolicy: {container['terminationMessagePolicy']!r} is not a valid policy"
         yield from check_unique("env", [env["name"] for env in container.get("env", ())])
         for env in container.get("env", ()):
             yield from _check_env(env)
@@ -114,20 +114,20 @@ def _check_containers(spec: Pod) -> Iterator[str]:
 def _check_env(env: Mapping[str, Any]) -> Iterator[str]:
     name = env["name"]
     if not re.fullmatch(r"[-._a-zA-Z][-._a-zA-Z0-9]*", name, re.ASCII) or name == "." or name.startswith(".."):
-        yield f"env: {name!r} is not a valid name of a variable"
+        yield f"env: {name!r} is not a valid variable name"
     if ("value" in env) == ("valueFrom" in env):
         yield f"env.{name}: must have a value or a source, and not both"
     if "\0" in env.get("value", ""):
-        yield f"env.{name}: no process can be given a value with a null character"
+        yield f"env.{name}: a value must not contain a null character"
 
 
 def _check_resources(resources: Mapping[str, Any]) -> Iterator[str]:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
-    broken = [*check_amounts("requests", requests), *check_amounts("limits", limits)]
-    yield from broken
+    errors = [*check_amounts("requests", requests), *check_amounts("limits", limits)]
+    yield from errors
     for name in {*requests, *limits}:
         yield from _check_resource_name(name)
-    if broken:
+    if errors:
         return
     for name in requests.keys() & limits.keys():
         if parse_quantity(limits[name]) < parse_quantity(requests[name]):
@@ -161,13 +161,16 @@ def _check_security(spec: Pod) -> Iterator[str]:
     if spec.get("automountServiceAccountToken") is not False:
         yield "automountServiceAccountToken: must be false"
     for container in spec["containers"]:
-        inside = container.get("securityContext", {})
-        if inside.get("allowPrivilegeEscalation") is not False:
+        container_security = container.get("securityContext", {})
+        if container_security.get("allowPrivilegeEscalation") is not False:
             yield "securityContext.allowPrivilegeEscalation: must be false"
-        if inside.get("capabilities", {}).get("drop") != ["ALL"] or "add" in inside["capabilities"]:
+        if (
+            container_security.get("capabilities", {}).get("drop") != ["ALL"]
+            or "add" in container_security["capabilities"]
+        ):
             yield "securityContext.capabilities: all must be dropped"
-        if inside.get("privileged"):
-            yield "securityContext.privileged: must not be"
+        if container_security.get("privileged"):
+            yield "securityContext.privileged: must not be set"
 
 
 def _check_placement(spec: Pod) -> Iterator[str]:
@@ -177,19 +180,22 @@ def _check_placement(spec: Pod) -> Iterator[str]:
     for toleration in spec.get("tolerations", ()):
         yield from _check_toleration(toleration)
     affinity = spec.get("affinity", {})
-    nodes = affinity.get("nodeAffinity", {})
-    required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
+    node_affinity = affinity.get("nodeAffinity", {})
+    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is not None and not required["nodeSelectorTerms"]:
         yield "nodeSelectorTerms: must have at least one term"
-    preferred = nodes.get("preferredDuringSchedulingIgnoredDuringExecution", ())
-    yield from _check_weights(preferred)
-    for term in (*(required or {}).get("nodeSelectorTerms", ()), *(wish["preference"] for wish in preferred)):
+    preferred_node_terms = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+    yield from _check_weights(preferred_node_terms)
+    for term in (
+        *(required or {}).get("nodeSelectorTerms", ()),
+        *(preferred_term["preference"] for preferred_term in preferred_node_terms),
+    ):
         yield from _check_node_term(term)
     for kind in ("podAffinity", "podAntiAffinity"):
-        wishes = affinity.get(kind, {}).get("preferredDuringSchedulingIgnoredDuringExecution", ())
-        yield from _check_weights(wishes)
-        needs = affinity.get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
-        for term in (*needs, *(wish["podAffinityTerm"] for wish in wishes)):
+        preferred_terms = affinity.get(kind, {}).get("preferredDuringSchedulingIgnoredDuringExecution", ())
+        yield from _check_weights(preferred_terms)
+        required_terms = affinity.get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+        for term in (*required_terms, *(preferred_term["podAffinityTerm"] for preferred_term in preferred_terms)):
             yield from _check_pod_term(term)
 
 
@@ -208,9 +214,11 @@ def _check_toleration(toleration: Mapping[str, Any]) -> Iterator[str]:
         yield "tolerations: tolerationSeconds is for effect NoExecute"
 
 
-def _check_weights(wishes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _check_weights(preferred_terms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from (
-        f"affinity: {wish['weight']} is not a valid weight" for wish in wishes if not 1 <= wish["weight"] <= 100
+        f"affinity: {preferred_term['weight']} is not a valid weight"
+        for preferred_term in preferred_terms
+        if not 1 <= preferred_term["weight"] <= 100
     )
 
 
