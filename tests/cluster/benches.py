@@ -36,7 +36,7 @@ class KubernetesBench:
 
     # A cluster keeps what a pod writes as one.
     output: Mapping[str, bytes] = {"stdout": b"hello\noops\n", "stderr": b"", "platform": b""}
-    measures = False
+    measures_usage = False
 
     def __init__(self, plane: ControlPlane, folder: Path, store: DatabaseStore, name: str, url: str) -> None:
         self.plane, self.folder, self.store, self.name = plane, folder, store, name
@@ -66,7 +66,7 @@ class KubernetesBench:
         """Wait for it."""
         return wait_for_phase(self.executor, run_id, *phases)
 
-    def again(self) -> KubernetesExecutor:
+    def another_executor(self) -> KubernetesExecutor:
         """Another one that has just begun to look, as after a crash of the server."""
         return self.open()
 

@@ -1,4 +1,4 @@
-"""An executor in memory, and benches that run the contract tests on any executor."""
+"""An executor in memory, and test benches that run the contract tests on any executor."""
 
 import contextlib
 import io
@@ -79,8 +79,8 @@ class MemoryExecutor:
         self.volumes: set[str] = set()
         self.clock: Callable[[], datetime] = lambda: NOW
         self.calls: list[tuple[str, str]] = []  # the calls that change something
-        self.broken: dict[str, Exception] = {}  # errors of observe by run
-        self.endpoints: dict[str, Endpoint] = {}  # of served runs
+        self.observe_errors: dict[str, Exception] = {}  # errors that observe raises, by run
+        self.endpoints: dict[str, Endpoint] = {}  # endpoints of served runs
         self.cores = 0.5  # CPU usage of each run
 
     # The port
@@ -110,8 +110,8 @@ class MemoryExecutor:
 
     def observe(self, run_id: str) -> Observation | None:
         """The observation of a run."""
-        if run_id in self.broken:
-            raise self.broken[run_id]
+        if run_id in self.observe_errors:
+            raise self.observe_errors[run_id]
         return self.runs[run_id].observation if run_id in self.runs else None
 
     def clean_up(self, run_id: str) -> None:
@@ -137,7 +137,7 @@ class MemoryExecutor:
 
     def nodes(self) -> NodeTable:
         """The single node, with the resources of runs that have not ended."""
-        holdings = tuple(
+        scheduled_pods = tuple(
             ScheduledPod(
                 run_id_of(run.launch.run_id),
                 run.launch.name,
@@ -147,7 +147,7 @@ class MemoryExecutor:
             for run in self.runs.values()
             if run.observation.phase not in ENDED
         )
-        return NodeTable([replace(self.node, pods=(*self.node.pods, *holdings))])
+        return NodeTable([replace(self.node, pods=(*self.node.pods, *scheduled_pods))])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """The log from a cursor on. A cursor is the number of entries read."""
@@ -189,11 +189,11 @@ class MemoryExecutor:
     def check(self, projects: Sequence[str]) -> list[Check]:
         """A check that always succeeds."""
         del projects
-        return [Check("machine", "ok", f"{self.node.name} pretends")]
+        return [Check("machine", "ok", f"{self.node.name} is simulated")]
 
     # For tests
 
-    def go(self, run_id: str) -> None:
+    def set_running(self, run_id: str) -> None:
         """Set a run to running."""
         self.runs[run_id].observation = Observation(Phase.RUNNING, started_at=NOW)
 
@@ -210,8 +210,8 @@ class MemoryExecutor:
         times = {"started_at": NOW, "finished_at": self.clock() + timedelta(seconds=1)}
         self.runs[run_id].observation = Observation(phase, **{**code, **times, "usage": {"mem": 1000}, **observation})
 
-    def lose(self, run_id: str) -> None:
-        """Remove a run without an observation."""
+    def drop_run(self, run_id: str) -> None:
+        """Remove a run, so that it is no longer observed."""
         del self.runs[run_id]
 
     def count(self, call: str, run_id: str) -> int:
@@ -228,14 +228,14 @@ class MemoryExecutor:
 
 
 class Bench(Protocol):
-    """An executor with programs for contract tests."""
+    """Runs test programs on one kind of executor."""
 
     output: Mapping[str, bytes]  # the output of RETURNS, by stream
-    measures: bool  # whether the usage of a short run is measured
+    measures_usage: bool  # whether the usage of a short run is measured
 
     @property
     def executor(self) -> Executor:
-        """An executor under test, with its programs."""
+        """The executor under test."""
 
     def start(self, run_id: str, program: str, **requested: Any) -> LaunchSpec:
         """Start a run of a program."""
@@ -243,7 +243,7 @@ class Bench(Protocol):
     def until(self, run_id: str, *phases: Phase) -> Observation:
         """Wait until a run is in one of these phases, and return its observation."""
 
-    def again(self) -> Executor:
+    def another_executor(self) -> Executor:
         """Another executor on the same machine, as after a crash of the server."""
 
     def close(self) -> None:
@@ -254,7 +254,7 @@ class MemoryBench:
     """Simulated runs in memory."""
 
     output: Mapping[str, bytes] = OUTPUT
-    measures = True
+    measures_usage = True
 
     def __init__(self) -> None:
         self.executor = MemoryExecutor()
@@ -272,11 +272,11 @@ class MemoryBench:
         observation = self.executor.runs[run_id].observation
         if observation.phase in phases or observation.phase in ENDED:
             return observation
-        self.executor.go(run_id)
+        self.executor.set_running(run_id)
         if self.programs[run_id] == WAITS:
             self.executor.write(run_id, b"up\n")
         elif self.programs[run_id] == SERVES:
-            self.executor.endpoints[run_id] = Endpoint("http://pretended")
+            self.executor.endpoints[run_id] = Endpoint("http://simulated")
             self.executor.runs[run_id].observation = Observation(
                 Phase.RUNNING, "Ready", "ready to serve requests", started_at=NOW
             )
@@ -295,7 +295,7 @@ class MemoryBench:
             self.executor.end(run_id)
         return self.executor.runs[run_id].observation
 
-    def again(self) -> Executor:
+    def another_executor(self) -> Executor:
         """Another executor with the same runs."""
         return MemoryExecutor(runs=self.executor.runs)
 
@@ -307,7 +307,7 @@ class LocalBench:
     """Real processes in a separate folder."""
 
     output: Mapping[str, bytes] = OUTPUT
-    measures = True
+    measures_usage = True
 
     def __init__(self, data: Path, machine: Machine) -> None:
         self.data, self.machine = data, machine
@@ -324,7 +324,7 @@ class LocalBench:
         """Wait until a run is in one of these phases."""
         return wait_for_phase(self.executor, run_id, *phases)
 
-    def again(self) -> LocalExecutor:
+    def another_executor(self) -> LocalExecutor:
         """Another executor on the same folder."""
         return self._open()
 
@@ -345,9 +345,9 @@ class LocalBench:
         return executor
 
 
-def find_holdings(executor: Executor) -> list[ScheduledPod]:
-    """The resources held by runs on all nodes."""
-    return [holding for node in executor.nodes() for holding in node.pods if holding.run_id]
+def find_scheduled_pods(executor: Executor) -> list[ScheduledPod]:
+    """The scheduled pods of runs on all nodes."""
+    return [pod for node in executor.nodes() for pod in node.pods if pod.run_id]
 
 
 def wait_for_phase(executor: Executor, run_id: str, *phases: Phase) -> Observation:

@@ -20,7 +20,7 @@ from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.ports import ConfigPart, Generation, RecordT
 
-RecordTables = Mapping[type, MutableMapping[str, Any]]  # records by id, by kind
+RecordTables = Mapping[type, MutableMapping[str, Any]]  # the records of each kind by id
 
 UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.ScopeRecord: (("scope",),),
@@ -55,7 +55,7 @@ REFERENCES: Mapping[type, tuple[str, ...]] = {
     if kind is not records.AuditRecord
 } | {records.ScopeRecord: ("parent",), records.AuditRecord: ()}
 # Dependent records: the kind of the parent, and the field that refers to it.
-PARTS: Mapping[type, tuple[type, str]] = {
+PARENTS: Mapping[type, tuple[type, str]] = {
     records.AttemptRecord: (records.RunRecord, "run_id"),
     records.PlanRecord: (records.RunRecord, "id"),
     records.EventRecord: (records.RunRecord, "run_id"),
@@ -64,7 +64,7 @@ PARTS: Mapping[type, tuple[type, str]] = {
     records.FilePartRecord: (records.RunFileRecord, "file_id"),
 }
 APPEND_ONLY = (records.AuditRecord, records.RevisionRecord)
-SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -76,22 +76,22 @@ class MemoryStore:
     """Records in memory. A transaction works on copies of the tables, which replace them on commit."""
 
     def __init__(self) -> None:
-        self._one_writer = threading.Lock()
-        self._now: tuple[RecordTables, Generation] = {kind: {} for kind in UNIQUE}, Generation(1, 1)
+        self._write_lock = threading.Lock()
+        self._committed: tuple[RecordTables, Generation] = {kind: {} for kind in UNIQUE}, Generation(1, 1)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator["MemoryTransaction"]:
         """A read transaction on a snapshot."""
-        tables, generation = self._now
+        tables, generation = self._committed
         read_only: Any = {kind: MappingProxyType(table) for kind, table in tables.items()}
         yield MemoryTransaction(read_only, generation)
 
     def recording(self, *, exclusive: bool = False) -> AbstractContextManager["MemoryTransaction"]:  # noqa: ARG002
-        """A transaction that depends on the configuration, which cannot change meanwhile."""
+        """A transaction during which the configuration cannot change."""
         return self._writing()
 
     def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager["MemoryTransaction"]:
-        """A change of parts of the configuration, one at a time."""
+        """A transaction that changes parts of the configuration. Only one runs at a time."""
         return self._writing(part, *more)
 
     def close(self) -> None:
@@ -99,14 +99,14 @@ class MemoryStore:
 
     @contextlib.contextmanager
     def _writing(self, *parts: ConfigPart) -> Iterator["MemoryTransaction"]:
-        with self._one_writer:
-            tables, generation = self._now
+        with self._write_lock:
+            tables, generation = self._committed
             next_generation = replace(generation, **{part: getattr(generation, part) + 1 for part in parts})
             tx = MemoryTransaction({kind: dict(table) for kind, table in tables.items()}, next_generation)
             yield tx
             if tx.failed:
                 raise RuntimeError("a database would not commit a transaction after a conflict")
-            self._now = tx.tables, tx.generation
+            self._committed = tx.tables, tx.generation
 
 
 class MemoryTransaction:
@@ -128,7 +128,7 @@ class MemoryTransaction:
         return sorted(self._matching(kind, conditions), key=operator.attrgetter(by, "id"))[:limit]
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
-        """One page of a list; its cursor is left for the caller to make."""
+        """One page of a list. The caller creates the cursor of the next page."""
 
         def sort_key(record: Any) -> tuple[Any, str]:
             column = COLUMNS[kind][query.sort] if query.sort != "id" else None
@@ -136,8 +136,8 @@ class MemoryTransaction:
 
         matching = self._matching(kind, query.conditions, query.search)
         if query.after is not None:
-            beyond = operator.lt if query.descending else operator.gt
-            matching = [record for record in matching if beyond(sort_key(record), query.after)]
+            is_after = operator.lt if query.descending else operator.gt
+            matching = [record for record in matching if is_after(sort_key(record), query.after)]
         return Page(sorted(matching, key=sort_key, reverse=query.descending)[: query.limit])
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
@@ -163,7 +163,7 @@ class MemoryTransaction:
         self._check(record, unique=UNIQUE[type(record)], others=others)
         table[record.id] = _as_stored(record)
         if isinstance(record, records.ScopeRecord):
-            self._follow(before.scope, record.scope)
+            self._update_references(before.scope, record.scope)
 
     def remove(self, record: Any) -> None:
         """Remove a record."""
@@ -175,29 +175,29 @@ class MemoryTransaction:
         if removed and kind in APPEND_ONLY:
             raise Conflict("it is append-only")
         if kind is records.ScopeRecord:
-            scopes = {sort_key.scope for sort_key in removed.values()}
+            scopes = {scope_record.scope for scope_record in removed.values()}
             if any(scope in scopes for record, _, scope in self._references() if removed.get(record.id) != record):
                 raise Conflict("it is still in use", "remove everything that uses it first")
         for id in removed:
             del self.tables[kind][id]
-            self._forget_parts(kind, id)
+            self._remove_dependents(kind, id)
         return len(removed)
 
-    def _forget_parts(self, owner_kind: type, owner_id: str) -> None:
-        for kind, (owner, name) in PARTS.items():
+    def _remove_dependents(self, owner_kind: type, owner_id: str) -> None:
+        for kind, (owner, name) in PARENTS.items():
             table = self.tables[kind]
             for id in [id for id, part in table.items() if owner is owner_kind and getattr(part, name) == owner_id]:
                 del table[id]
-                self._forget_parts(kind, id)
+                self._remove_dependents(kind, id)
 
     def rename_scope(self, old: str, new: str) -> None:
         """Rename a scope, and update all references to it."""
-        scopes = {sort_key.scope: sort_key for sort_key in self.tables[records.ScopeRecord].values()}
+        scopes = {scope_record.scope: scope_record for scope_record in self.tables[records.ScopeRecord].values()}
         if old in scopes and old != new:
             if new in scopes:
                 raise Conflict(f"{new} already exists", "choose another name")
             self.tables[records.ScopeRecord][scopes[old].id] = replace(scopes[old], scope=new)
-            self._follow(old, new)
+            self._update_references(old, new)
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
         """Set the cluster of the compute resources and templates at these scopes, without a new revision."""
@@ -209,7 +209,7 @@ class MemoryTransaction:
         matching = map(self._derived, self.tables[kind].values())
         searched = [name for name, column in COLUMNS.get(kind, {}).items() if column.searched and search]
         return [
-            pickle.loads(pickle.dumps(record))  # a copy, which the reader may change
+            pickle.loads(pickle.dumps(record))  # a copy, because the caller may change it
             for record in matching
             if all(_matches(record, condition) for condition in conditions)
             and (not search or any(_contains(getattr(record, name), search) for name in searched))
@@ -219,8 +219,8 @@ class MemoryTransaction:
         """The record with its derived fields."""
         derived: dict[str, Any] = {}
         if isinstance(record, records.ComputeResourceRecord | records.TemplateRecord):
-            by = "template_id" if isinstance(record, records.TemplateRecord) else "compute_resource_id"
-            runs = [run for run in self.tables[records.RunRecord].values() if getattr(run, by) == record.id]
+            id_field = "template_id" if isinstance(record, records.TemplateRecord) else "compute_resource_id"
+            runs = [run for run in self.tables[records.RunRecord].values() if getattr(run, id_field) == record.id]
             derived["workloads"] = sum(run.active for run in runs)
             derived["last_used_at"] = max((run.created_at for run in runs), default=None)
         if isinstance(record, records.ComputeResourceRecord):
@@ -238,9 +238,9 @@ class MemoryTransaction:
         if any(value(other) == value(record) for other in others for value in unique_keys):
             self.failed = True
             raise Conflict(f"{label} already exists", "choose another name")
-        scopes = {sort_key.scope for sort_key in self.tables[records.ScopeRecord].values()} | {None}
+        scopes = {scope_record.scope for scope_record in self.tables[records.ScopeRecord].values()} | {None}
         missing_scope = not {getattr(record, name) for name in REFERENCES[type(record)]} <= scopes
-        owner, name = PARTS.get(type(record), (None, "id"))
+        owner, name = PARENTS.get(type(record), (None, "id"))
         if missing_scope or (owner is not None and getattr(record, name) not in self.tables[owner]):
             self.failed = True
             raise Conflict(f"the scope of {label} was deleted", "read the tree again")
@@ -251,7 +251,7 @@ class MemoryTransaction:
             for record in tuple(self.tables[kind].values()):
                 yield from ((record, name, getattr(record, name)) for name in names)
 
-    def _follow(self, old: str, new: str) -> None:
+    def _update_references(self, old: str, new: str) -> None:
         for record, name, scope in self._references():
             if scope == old:
                 table = self.tables[type(record)]
@@ -290,7 +290,7 @@ def _matches(record: Any, condition: Condition) -> bool:
         case "until":
             return value is None or bool(value <= condition.value)
         case sign:
-            return value is not None and condition.value is not None and bool(SIGNS[sign](value, condition.value))
+            return value is not None and condition.value is not None and bool(COMPARISONS[sign](value, condition.value))
 
 
 def _contains(value: str | None, part: str) -> bool:

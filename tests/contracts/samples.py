@@ -1,4 +1,4 @@
-"""Sample records: one of each kind, and a world in which every list has ties, gaps and unusual characters."""
+"""Sample records: one of each kind, and many in which every list has ties, missing values and unusual characters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -68,10 +68,10 @@ _REQUIRED_FIELDS: Mapping[type, dict[str, Any]] = {
         "via": "token",
         "address": "::1",
         "request_id": "r1",
-        "action": "place.create",
-        "kind": "place",
+        "action": "scope.create",
+        "kind": "scope",
         "object_id": "p1",
-        "scope_id": "place-1",
+        "scope_id": "scope-1",
         "scope": "platform",
     },
     records.IdempotencyRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
@@ -92,14 +92,14 @@ _UNIQUE_FIELDS: Mapping[type, tuple[str, ...]] = {
     records.AuditRecord: ("name",),
 }
 # Dependent records need their parent.
-PARTS = (
+DEPENDENT_KINDS = (
     *(records.PlanRecord, records.EventRecord, records.OutcomeRecord, records.AttemptRecord),
     *(records.RunFileRecord, records.FilePartRecord),
 )
-KINDS = tuple(kind for kind in _REQUIRED_FIELDS if kind not in PARTS)
+KINDS = tuple(kind for kind in _REQUIRED_FIELDS if kind not in DEPENDENT_KINDS)
 NAMES = ("Twin", "zebra", "äpfel", "TWIN", "50%", "a_b", "Zürich", "twin", "aXb", "日本", "\\", "Äpfel", "it's")
 _TEXTS = ("Zebra", "apple", "Äpfel", "äpfel", "50%", "a_b", "", "APPLE", "\\")
-_WORDS = ("beta", "Alpha", None, "alpha")
+_OPTIONAL_TEXTS = ("beta", "Alpha", None, "alpha")
 _MOMENTS = (NOW, NOW + timedelta(microseconds=1), NOW - timedelta(days=400), NOW, NOW + timedelta(days=1))
 _ALL_SCOPES = ("platform", *SCOPES)
 _REQUIREMENTS: Sequence[records.JSON] = (
@@ -112,35 +112,35 @@ _REQUIREMENTS: Sequence[records.JSON] = (
         "resources": {"mem": {"limits": "7Ei"}, "cpu": {"limits": "9223372036854775807"}}
     },  # the largest value of a column
 )
-_STAMPED: Mapping[str, Sequence[Any]] = {
+_STAMP_VALUES: Mapping[str, Sequence[Any]] = {
     "created_by": _TEXTS,
     "created_at": _MOMENTS,
     "updated_by": ("ada", "Grace", "grace"),
     "updated_at": _MOMENTS[1:],
     "revision": (1, 3, 2, 3),
 }
-_ASSET: Mapping[str, Sequence[Any]] = {
-    **_STAMPED,
+_ASSET_VALUES: Mapping[str, Sequence[Any]] = {
+    **_STAMP_VALUES,
     "name": NAMES,
     "description": _TEXTS,
     "scope": _ALL_SCOPES,
     "cluster": (None, "cluster/main"),
     "requirements": _REQUIREMENTS,
     "archived": (False, True, False),
-    "successor": _WORDS,
-    "managed_by": _WORDS,
+    "successor": _OPTIONAL_TEXTS,
+    "managed_by": _OPTIONAL_TEXTS,
 }
-_VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
-    records.ScopeRecord: {**_STAMPED, "name": NAMES, "parent": _ALL_SCOPES, "managed_by": _WORDS},
-    records.ComputeResourceRecord: _ASSET,
-    records.TemplateRecord: {**_ASSET, "compute_resource": (NAMES[0], None, "gone", NAMES[1], NAMES[0])},
-    records.PolicyRecord: {**_STAMPED, "managed_by": _WORDS},
-    records.SecretRecord: {**_STAMPED, "name": _TEXTS, "scope": _ALL_SCOPES},
-    records.VolumeRecord: {**_STAMPED, "name": _TEXTS, "scope": _ALL_SCOPES, "storage_class": _WORDS},
-    records.FunctionRecord: {**_STAMPED, "name": _TEXTS, "scope": _ALL_SCOPES, "kind": ("python", "container")},
-    records.GrantRecord: {**_STAMPED, "subject": _TEXTS, "role": ("admin", "member"), "scope": _ALL_SCOPES},
+_FIELD_VALUES: Mapping[type, Mapping[str, Sequence[Any]]] = {
+    records.ScopeRecord: {**_STAMP_VALUES, "name": NAMES, "parent": _ALL_SCOPES, "managed_by": _OPTIONAL_TEXTS},
+    records.ComputeResourceRecord: _ASSET_VALUES,
+    records.TemplateRecord: {**_ASSET_VALUES, "compute_resource": (NAMES[0], None, "gone", NAMES[1], NAMES[0])},
+    records.PolicyRecord: {**_STAMP_VALUES, "managed_by": _OPTIONAL_TEXTS},
+    records.SecretRecord: {**_STAMP_VALUES, "name": _TEXTS, "scope": _ALL_SCOPES},
+    records.VolumeRecord: {**_STAMP_VALUES, "name": _TEXTS, "scope": _ALL_SCOPES, "storage_class": _OPTIONAL_TEXTS},
+    records.FunctionRecord: {**_STAMP_VALUES, "name": _TEXTS, "scope": _ALL_SCOPES, "kind": ("python", "container")},
+    records.GrantRecord: {**_STAMP_VALUES, "subject": _TEXTS, "role": ("admin", "member"), "scope": _ALL_SCOPES},
     records.TokenRecord: {
-        **_STAMPED,
+        **_STAMP_VALUES,
         "name": _TEXTS,
         "user": ("ada", "Grace", "grace"),
         "purpose": ("api", "login"),
@@ -148,23 +148,23 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "created_with": (None, "tokenrecord-01"),
     },
     records.RunRecord: {
-        **_STAMPED,
+        **_STAMP_VALUES,
         "scope": _ALL_SCOPES,
         "function": _TEXTS,
         "action": ("job", "serve"),
         "state": ("queued", "running", "completed"),
         "reason": ("waiting", "Waiting", "", "done"),
         "active": (True, True, False),
-        "compute_resource": _WORDS,
+        "compute_resource": _OPTIONAL_TEXTS,
         "compute_resource_id": ("computeresourcerecord-01", "computeresourcerecord-02", None, "gone"),
-        "template": _WORDS,
+        "template": _OPTIONAL_TEXTS,
         "template_id": (None, "templaterecord-03", "templaterecord-01", "templaterecord-03", "gone"),
         "finished_at": (None, None, *_MOMENTS),
         "priority": (0, 5, -5),
-        "schedule": _WORDS,
+        "schedule": _OPTIONAL_TEXTS,
     },
     records.ScheduleRecord: {
-        **_STAMPED,
+        **_STAMP_VALUES,
         "name": _TEXTS,
         "scope": _ALL_SCOPES,
         "function": _TEXTS,
@@ -176,7 +176,7 @@ _VARIED: Mapping[type, Mapping[str, Sequence[Any]]] = {
         "at": _MOMENTS,
         "user": ("ada", "Grace", "grace"),
         "action": ("run.create", "run.stop", "Run.stop"),
-        "kind": ("run", "place"),
+        "kind": ("run", "scope"),
         "name": _TEXTS,
         "object_id": ("a", "b", "B"),
         "scope": ("project/gone", *_ALL_SCOPES),
@@ -196,7 +196,7 @@ def make_scopes() -> Iterator[records.ScopeRecord]:
     parent = None
     for number, scope in enumerate(("platform", *SCOPES)):
         kind, _, name = scope.partition("/")
-        yield make(records.ScopeRecord, f"place-{number}", kind=kind, name=name or kind, scope=scope, parent=parent)
+        yield make(records.ScopeRecord, f"scope-{number}", kind=kind, name=name or kind, scope=scope, parent=parent)
         parent = scope if kind != "project" else parent
 
 
@@ -210,9 +210,9 @@ def add_records(store: Store, *records_to_add: Any) -> None:
 def make_world() -> Iterator[Any]:
     """Records of every listed kind, scopes first. Values repeat with different periods, so that most pairs occur."""
     yield from make_scopes()
-    for kind, varied in _VARIED.items():
+    for kind, values_by_field in _FIELD_VALUES.items():
         for number, name in enumerate(NAMES):
-            fields = {field: values[number % len(values)] for field, values in varied.items()}
+            fields = {field: values[number % len(values)] for field, values in values_by_field.items()}
             if kind in (records.ScopeRecord, records.PolicyRecord):
                 fields |= {"scope": f"project/{name}"}
             yield make(kind, f"{kind.__name__.lower()}-{number:02}", **fields)

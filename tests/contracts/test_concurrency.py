@@ -45,7 +45,7 @@ def test_one_of_two_saves_of_the_same_revision_succeeds(filled_store: DatabaseSt
             return None
         return size
 
-    saved = [size for size in _at_once(*(lambda size=size: save(size) for size in ("2Gi", "3Gi"))) if size]
+    saved = [size for size in _run_concurrently(*(lambda size=size: save(size) for size in ("2Gi", "3Gi"))) if size]
     with filled_store.reading() as tx:
         assert [stored.size for stored in tx.find(VolumeRecord)] == saved
 
@@ -65,7 +65,9 @@ def test_one_of_two_saves_without_the_configuration_lock_succeeds(filled_store: 
         return state
 
     saved = [
-        state for state in _at_once(*(lambda state=state: save(state) for state in ("running", "failed"))) if state
+        state
+        for state in _run_concurrently(*(lambda state=state: save(state) for state in ("running", "failed")))
+        if state
     ]
     with filled_store.reading() as tx:
         assert [stored.state for stored in tx.find(RunRecord)] == saved
@@ -83,7 +85,7 @@ def test_one_of_two_adds_of_the_same_name_succeeds(filled_store: DatabaseStore) 
             return False
         return True
 
-    assert sorted(_at_once(lambda: add("v1"), lambda: add("v2"))) == [False, True]
+    assert sorted(_run_concurrently(lambda: add("v1"), lambda: add("v2"))) == [False, True]
 
 
 def test_concurrent_changes_lose_no_update(filled_store: DatabaseStore) -> None:
@@ -99,7 +101,7 @@ def test_concurrent_changes_lose_no_update(filled_store: DatabaseStore) -> None:
 
     with filled_store.reading() as tx:
         before = tx.generation
-    _at_once(*[count] * WRITERS)
+    _run_concurrently(*[count] * WRITERS)
     with filled_store.reading() as tx:
         record = tx.get(SettingsRecord, id="settings")
         assert record is not None
@@ -147,7 +149,7 @@ def test_recording_blocks_changes_of_the_configuration(filled_store: DatabaseSto
     with ThreadPoolExecutor(1) as threads:
         with filled_store.recording() as tx:
             changed = threads.submit(change)
-            assert _waits(changed)
+            assert _is_blocked(changed)
             with filled_store.reading() as reader:
                 assert reader.generation == tx.generation
         assert changed.result(SECONDS) == replace(tx.generation, assets=tx.generation.assets + 1)
@@ -162,7 +164,7 @@ def test_changing_the_configuration_blocks_recording(filled_store: DatabaseStore
     with ThreadPoolExecutor(1) as threads:
         with filled_store.changing("assets") as tx:
             recorded = threads.submit(record)
-            assert _waits(recorded)
+            assert _is_blocked(recorded)
             tx.add(make(VolumeRecord, "v1"))
         assert recorded.result(SECONDS) == tx.generation
 
@@ -176,7 +178,7 @@ def test_postgresql_allows_concurrent_recording(postgresql_store: DatabaseStore)
             tx.add(make(RunRecord, id))
             barrier.wait(SECONDS)  # all three transactions are open
 
-    _at_once(*(lambda id=id: record(id) for id in ("r1", "r2", "r3")))
+    _run_concurrently(*(lambda id=id: record(id) for id in ("r1", "r2", "r3")))
     with postgresql_store.reading() as tx:
         assert tx.count(RunRecord, Condition("active", "=", True)) == 3
 
@@ -196,18 +198,18 @@ def test_a_failed_change_releases_the_lock(filled_store: DatabaseStore) -> None:
         with pytest.raises(KeyError), filled_store.changing("assets"):
             raise KeyError
 
-    _at_once(*[fail] * WRITERS)
+    _run_concurrently(*[fail] * WRITERS)
     add_records(filled_store, make(VolumeRecord, "v1"))
 
 
-def _at_once(*tasks: Callable[[], Result]) -> list[Result]:
+def _run_concurrently(*tasks: Callable[[], Result]) -> list[Result]:
     with ThreadPoolExecutor(len(tasks)) as threads:
         running = [threads.submit(task) for task in tasks]
         return [task.result(SECONDS) for task in running]
 
 
-def _waits(task: Future[Generation], seconds: float = 0.2) -> bool:
-    """Whether a task is still running after a time that is long for it."""
+def _is_blocked(task: Future[Generation], seconds: float = 0.2) -> bool:
+    """Whether a task is still running after a time in which it would normally end."""
     try:
         task.result(seconds)
     except TimeoutError:

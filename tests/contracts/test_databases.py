@@ -31,10 +31,10 @@ EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__nam
 @pytest.fixture
 def memory(database_store: DatabaseStore) -> MemoryStore:
     """A store in memory with the same records as the database."""
-    both = MemoryStore(), database_store
-    for store in both:
+    stores_to_fill = MemoryStore(), database_store
+    for store in stores_to_fill:
         add_records(store, *make_world())
-    return both[0]
+    return stores_to_fill[0]
 
 
 @EACH_LIST
@@ -47,8 +47,8 @@ def test_conditions_find_the_same_records_as_memory(
         for column in COLUMNS[kind].values():
             values = _distinct(column.of(item) for item in everything)[:MAX_VALUES]
             for operator in OPERATORS[column.kind]:
-                plain = {"contains": values, "until": values}
-                operands = {"in": [tuple(values[::2])], **plain}.get(operator, [None, *values])
+                operands_by_operator = {"contains": values, "until": values}
+                operands = {"in": [tuple(values[::2])], **operands_by_operator}.get(operator, [None, *values])
                 for condition in (Condition(column.name, operator, value) for value in operands):
                     assert tx.find(kind, condition) == expected.find(kind, condition), condition
 

@@ -20,7 +20,7 @@ from tests.contracts.executors import (
     Bench,
     LocalBench,
     MemoryBench,
-    find_holdings,
+    find_scheduled_pods,
     read_all,
 )
 from tests.core.nodes import make_amounts
@@ -32,11 +32,11 @@ SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data",
 @pytest.fixture(params=["memory", "local"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     """An executor of every kind in turn, without any runs."""
-    created: Bench = MemoryBench()
+    new_bench: Bench = MemoryBench()
     if request.param == "local":
-        created = LocalBench(tmp_path, this_machine())
-    yield created
-    created.close()
+        new_bench = LocalBench(tmp_path, this_machine())
+    yield new_bench
+    new_bench.close()
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
@@ -79,7 +79,7 @@ def test_a_run_that_returns_succeeds_with_its_result(bench: Bench) -> None:
     assert observation.started_at is not None
     assert observation.finished_at is not None
     assert observation.started_at <= observation.finished_at
-    assert not bench.measures or observation.usage["mem"] > 0
+    assert not bench.measures_usage or observation.usage["mem"] > 0
 
 
 def test_a_run_that_raises_fails_with_its_error(bench: Bench) -> None:
@@ -112,10 +112,10 @@ def test_start_is_idempotent(bench: Bench) -> None:
 
 def test_start_is_idempotent_across_servers(bench: Bench) -> None:
     launch = bench.start("r1", RETURNS)
-    other = bench.again()
+    other = bench.another_executor()
     other.start(launch)
     bench.until("r1", *ENDED)
-    bench.again().start(launch)
+    bench.another_executor().start(launch)
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
     assert read_all(other, "r1") == bench.output
     wait_until(lambda: (observation := other.observe("r1")) is not None and observation.phase is Phase.SUCCEEDED)
@@ -136,13 +136,13 @@ def test_a_run_stopped_while_starting_does_not_run(bench: Bench) -> None:
     launch = bench.start("r1", RETURNS)
     bench.executor.stop("r1")
 
-    def over() -> bool:
+    def has_ended() -> bool:
         observation = bench.executor.observe("r1")
         return observation is None or (observation.phase is Phase.FAILED and observation.stopped)
 
-    wait_until(over)
+    wait_until(has_ended)
     assert bench.executor.list_files("r1") == []
-    wait_until(lambda: not find_holdings(bench.executor))
+    wait_until(lambda: not find_scheduled_pods(bench.executor))
     assert launch.run_id == "r1"
 
 
@@ -225,17 +225,17 @@ def test_deleting_a_run_removes_all_its_data(bench: Bench) -> None:
     assert bench.executor.observe("r2") == other
 
 
-def test_a_run_holds_its_resources_until_it_ends(bench: Bench) -> None:
-    assert not find_holdings(bench.executor)
+def test_a_run_uses_its_resources_until_it_ends(bench: Bench) -> None:
+    assert not find_scheduled_pods(bench.executor)
     launch = bench.start("r1", WAITS, resources={"cpu": "500m", "mem": "64Mi"})
-    wait_until(lambda: bool(find_holdings(bench.executor)))
-    (holding,) = find_holdings(bench.executor)
-    assert (holding.run_id, holding.name, holding.project) == ("r1", launch.name, "forest")
-    assert holding.amounts == make_amounts(cpu="500m", mem="64Mi", pods=1)
+    wait_until(lambda: bool(find_scheduled_pods(bench.executor)))
+    (pod,) = find_scheduled_pods(bench.executor)
+    assert (pod.run_id, pod.name, pod.project) == ("r1", launch.name, "forest")
+    assert pod.amounts == make_amounts(cpu="500m", mem="64Mi", pods=1)
     bench.until("r1", Phase.RUNNING)
     bench.executor.stop("r1")
     bench.until("r1", *ENDED)
-    wait_until(lambda: not find_holdings(bench.executor))
+    wait_until(lambda: not find_scheduled_pods(bench.executor))
 
 
 def test_attempts_of_a_run_are_separate_and_share_its_run_id(bench: Bench) -> None:
@@ -244,7 +244,7 @@ def test_attempts_of_a_run_are_separate_and_share_its_run_id(bench: Bench) -> No
     bench.start("r1-2", WAITS, resources={"cpu": 1})
     assert bench.until("r1-2", Phase.RUNNING).phase is Phase.RUNNING
     assert bench.executor.list_runs() == ["r1", "r1-2"]
-    assert [holding.run_id for holding in find_holdings(bench.executor)] == ["r1"]
+    assert [pod.run_id for pod in find_scheduled_pods(bench.executor)] == ["r1"]
     assert bench.executor.observe("r1") == first
     wait_until(lambda: read_all(bench.executor, "r1-2")["stdout"] == b"up\n")
     assert b"up" not in read_all(bench.executor, "r1")["stdout"]
@@ -257,25 +257,25 @@ def test_attempts_of_a_run_are_separate_and_share_its_run_id(bench: Bench) -> No
 def test_another_executor_on_the_same_machine_takes_over_runs(bench: Bench) -> None:
     bench.start("r1", WAITS, resources={"cpu": 1})
     bench.until("r1", Phase.RUNNING)
-    other = bench.again()
+    other = bench.another_executor()
     observation = other.observe("r1")
     assert observation is not None
     assert observation.phase is Phase.RUNNING
-    assert [holding.run_id for holding in find_holdings(other)] == ["r1"]
+    assert [pod.run_id for pod in find_scheduled_pods(other)] == ["r1"]
     wait_until(lambda: read_all(other, "r1")["stdout"] == b"up\n")
     other.stop("r1")
     wait_until(lambda: (ended := other.observe("r1")) is not None and ended.stopped)
     wait_until(lambda: clean_up(other, "r1"))
-    wait_until(lambda: not find_holdings(other))
+    wait_until(lambda: not find_scheduled_pods(other))
     assert bench.until("r1", *ENDED).stopped
 
 
-def test_another_executor_sees_how_a_run_ended(bench: Bench) -> None:
+def test_another_executor_observes_the_same_outcome(bench: Bench) -> None:
     bench.start("r1", RETURNS)
     observation = bench.until("r1", *ENDED)
-    other = bench.again()
+    other = bench.another_executor()
     assert other.observe("r1") == observation
-    wait_until(lambda: not find_holdings(other))
+    wait_until(lambda: not find_scheduled_pods(other))
 
 
 def test_start_failures_are_observed(bench: Bench) -> None:
@@ -284,7 +284,7 @@ def test_start_failures_are_observed(bench: Bench) -> None:
     assert (observation.phase, observation.reason, observation.stopped) == (Phase.FAILED, "StartFailed", False)
     assert "sets" in observation.message
     assert bench.executor.read_log("r1", 0, 100).complete
-    wait_until(lambda: not find_holdings(bench.executor))
+    wait_until(lambda: not find_scheduled_pods(bench.executor))
 
 
 def test_a_shared_volume_exists_until_it_is_removed(bench: Bench) -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.every_store
 
 EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__name__)
 # Names that are difficult to sort: case, letters beyond A to Z, and characters before and after letters.
-WORDS = ("b", "B", "a", "_", "~", "Z", "z", "é", "É", "日", "5", "")
+UNSORTED_NAMES = ("b", "B", "a", "_", "~", "Z", "z", "é", "É", "日", "5", "")
 
 
 @pytest.fixture
@@ -271,25 +271,27 @@ def test_every_column_sorts_both_ways_and_pages_contain_each_record_once(world: 
         for column in COLUMNS[kind].values():
             for descending in (False, True):
                 expected = sorted(everything, key=_sort_key(kind, column.name), reverse=descending)
-                walked = _walk(tx, kind, column.name, descending=descending)
-                assert [item.id for item in walked] == [item.id for item in expected], (column.name, descending)
-                assert walked == expected
+                paged = _read_all_pages(tx, kind, column.name, descending=descending)
+                assert [item.id for item in paged] == [item.id for item in expected], (column.name, descending)
+                assert paged == expected
 
 
 def test_text_is_sorted_without_case_and_ties_by_id(filled_store: Store) -> None:
-    add_records(filled_store, *(make(GrantRecord, f"g{number:02}", subject=word) for number, word in enumerate(WORDS)))
+    add_records(
+        filled_store, *(make(GrantRecord, f"g{number:02}", subject=name) for number, name in enumerate(UNSORTED_NAMES))
+    )
     with filled_store.reading() as tx:
         for descending in (False, True):
-            words = [grant.subject for grant in _walk(tx, GrantRecord, "subject", descending=descending)]
+            names = [grant.subject for grant in _read_all_pages(tx, GrantRecord, "subject", descending=descending)]
             ascending = ["", "5", "_", "a", "b", "B", "Z", "z", "~", "É", "é", "日"]
-            assert words == (ascending[::-1] if descending else ascending)
+            assert names == (ascending[::-1] if descending else ascending)
 
 
 @pytest.mark.parametrize(
     ("column", "order"),
     [
-        ("cpu_request", ["c4", "c5", "c1", "c2", "c3"]),  # no value sorts before all values
-        ("cpu_limit", ["c1", "c2", "c3", "c4", "c5"]),  # and no limit sorts after all limits
+        ("cpu_request", ["c4", "c5", "c1", "c2", "c3"]),  # a missing value sorts before all values
+        ("cpu_limit", ["c1", "c2", "c3", "c4", "c5"]),  # a missing limit sorts after all limits
         ("mem_request", ["c1", "c2", "c4", "c5", "c3"]),
         ("mem_limit", ["c3", "c1", "c2", "c4", "c5"]),
         ("gpu_memory", ["c1", "c3", "c5", "c4", "c2"]),  # a share comes before an amount
@@ -308,18 +310,20 @@ def test_missing_and_unlimited_values_have_a_defined_order(filled_store: Store, 
         add_records(filled_store, make(ComputeResourceRecord, f"c{number}", requirements={"resources": resources}))
     add_records(filled_store, make(RunRecord, "r1", compute_resource_id="c3"))
     with filled_store.reading() as tx:
-        assert [item.id for item in _walk(tx, ComputeResourceRecord, column)] == order
+        assert [item.id for item in _read_all_pages(tx, ComputeResourceRecord, column)] == order
 
 
 @pytest.mark.parametrize("limit", [1, 2, 13, 50])
 def test_pages_of_any_size_contain_the_same_records(world: Store, limit: int) -> None:
     with world.reading() as tx:
-        walked = _walk(tx, AuditRecord, "user", limit=limit, conditions=(Condition("kind", "=", "run"),), search="g")
-        assert {item.kind for item in walked} == {"run"}
-        assert [(a.user.lower(), a.id) < (b.user.lower(), b.id) for a, b in pairwise(walked)] == [True] * (
-            len(walked) - 1
+        paged = _read_all_pages(
+            tx, AuditRecord, "user", limit=limit, conditions=(Condition("kind", "=", "run"),), search="g"
         )
-        assert len(walked) == tx.count(AuditRecord, Condition("kind", "=", "run"), search="g") > 2
+        assert {item.kind for item in paged} == {"run"}
+        assert [(a.user.lower(), a.id) < (b.user.lower(), b.id) for a, b in pairwise(paged)] == [True] * (
+            len(paged) - 1
+        )
+        assert len(paged) == tx.count(AuditRecord, Condition("kind", "=", "run"), search="g") > 2
 
 
 def test_a_cursor_is_valid_after_its_record_was_deleted(filled_store: Store) -> None:
@@ -339,10 +343,10 @@ def _check_condition(store: Store, kind: type, condition: Condition, ids: list[s
         assert tx.count(kind, condition) == len(ids)
 
 
-def _walk(
+def _read_all_pages(
     tx: Transaction, kind: type, sort: str, *, descending: bool = False, limit: int = 5, **options: Any
 ) -> list[Any]:
-    """All pages of a list, with the cursors of the product."""
+    """The records of all pages of a list, with cursors like those of the product."""
     column, after = COLUMNS[kind][sort], None
     items: list[Any] = []
     while True:

@@ -24,22 +24,22 @@ from fairlead.ports import Generation
 
 pytestmark = [
     pytest.mark.every_store,
-    # SQLite's indexes on expressions are compared as they were written instead.
+    # The SQL text of these SQLite indexes is compared instead.
     pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index"),
 ]
 
 FIRST = "0001"
 RENAMING = "fairlead.adapters.database.migrations.versions.0009_standard_names"
 VALUES: dict[type, Any] = {
-    str: "platform",  # also the only scope
+    str: "platform",  # also the name of the only scope
     int: 1,
     bool: True,
     bytes: b"\x00\xff",
     object: {"a": [1, None]},  # JSON
     datetime: datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC),
 }
-HUGE = [{"path": "replicas", "value": 10_000}, {"path": "resources.mem.requests", "value": "7Ei"}]
-EACH_LOG = pytest.mark.parametrize("table", ["audit", "revisions"])
+HUGE_SETTINGS = [{"path": "replicas", "value": 10_000}, {"path": "resources.mem.requests", "value": "7Ei"}]
+EACH_APPEND_ONLY_TABLE = pytest.mark.parametrize("table", ["audit", "revisions"])
 
 
 @pytest.fixture
@@ -80,12 +80,12 @@ def test_migrations_keep_all_rows(empty: sa.Engine) -> None:
     tables = _reflect(empty).sorted_tables
     with empty.begin() as connection:
         for table in tables:
-            if table.name not in ("alembic_version", "generations"):  # they already have a row
+            if table.name not in ("alembic_version", "generations"):  # these tables already have a row
                 connection.execute(sa.insert(table), _make_row(table))
-    before = {table.name: _rows(empty, table) for table in tables if table.name != "alembic_version"}
+    before = {table.name: _read_rows(empty, table) for table in tables if table.name != "alembic_version"}
     assert {name: len(rows) for name, rows in before.items()} == dict.fromkeys(before, 1)
     migrate(empty)
-    after = {table.name: _rows(empty, table) for table in _reflect(empty).sorted_tables}
+    after = {table.name: _read_rows(empty, table) for table in _reflect(empty).sorted_tables}
     renamed = {(table, old): new for table, old, new in import_module(RENAMING).COLUMNS}
     for name, rows in before.items():
         expected = [{renamed.get((name, column), column): value for column, value in row.items()} for row in rows]
@@ -107,7 +107,7 @@ def test_a_migration_computes_resources_of_existing_runs(empty: sa.Engine) -> No
         "live": settings,
         "ended": settings,
         "small": [{"path": "resources.mem.limits", "value": None}],
-        "huge": HUGE,
+        "huge": HUGE_SETTINGS,
     }
     with empty.begin() as connection:
         connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
@@ -118,7 +118,7 @@ def test_a_migration_computes_resources_of_existing_runs(empty: sa.Engine) -> No
                 sa.insert(tables["plans"]), {"id": name, "request": {}, "plan": {"settings": plan_settings}}
             )
     migrate(empty)
-    runs = {row["id"]: row for row in _rows(empty, _reflect(empty).tables["runs"])}
+    runs = {row["id"]: row for row in _read_rows(empty, _reflect(empty).tables["runs"])}
     resources = {name: (row["gpus"], row["cpu_millicores"], row["mem_bytes"]) for name, row in runs.items()}
     assert resources == {
         "live": (6, 1500, 3 * 2**30),
@@ -154,18 +154,18 @@ def test_a_migration_creates_functions_of_existing_runs(empty: sa.Engine, empty_
     assert functions["train"].runs == 2
 
 
-@EACH_LOG
+@EACH_APPEND_ONLY_TABLE
 @pytest.mark.parametrize("statement", ["UPDATE {} SET name = 'b'", "UPDATE {} SET id = id", "DELETE FROM {}"])
 def test_append_only_tables_cannot_be_changed(database_store: DatabaseStore, table: str, statement: str) -> None:
     _check_rejected(database_store.engine, table, statement)
 
 
-@EACH_LOG
+@EACH_APPEND_ONLY_TABLE
 def test_append_only_tables_cannot_be_truncated(postgresql_store: DatabaseStore, table: str) -> None:
     _check_rejected(postgresql_store.engine, table, "TRUNCATE {}")
 
 
-@EACH_LOG
+@EACH_APPEND_ONLY_TABLE
 def test_rows_of_append_only_tables_cannot_be_replaced(sqlite_store: DatabaseStore, table: str) -> None:
     _check_rejected(sqlite_store.engine, table, "INSERT OR REPLACE INTO {0} SELECT * FROM {0}")
 
@@ -191,12 +191,12 @@ def test_a_database_locked_by_another_program_is_waited_for(tmp_path: Path) -> N
     with contextlib.closing(sqlite3.connect(tmp_path / "new.db", check_same_thread=False)) as other:
         other.execute("CREATE TABLE t (x)")
         other.execute("INSERT INTO t VALUES (1)")
-        done = threading.Timer(0.3, other.commit)
-        done.start()
+        commit_timer = threading.Timer(0.3, other.commit)
+        commit_timer.start()
         store = DatabaseStore(f"sqlite:///{tmp_path}/new.db")
         assert current_revision(store.engine) is None
         store.close()
-        done.join()
+        commit_timer.join()
 
 
 def test_a_database_of_a_newer_version_is_rejected(empty: sa.Engine) -> None:
@@ -226,10 +226,10 @@ def _check_rejected(engine: sa.Engine, name: str, statement: str) -> None:
     table = _reflect(engine).tables[name]
     with engine.begin() as connection:
         connection.execute(sa.insert(table), _make_row(table))
-    before = _rows(engine, table)
+    before = _read_rows(engine, table)
     with pytest.raises(DBAPIError, match="is append-only"), engine.begin() as connection:
         connection.execute(sa.text(statement.format(name)))
-    assert _rows(engine, table) == before
+    assert _read_rows(engine, table) == before
 
 
 def _make_row(table: sa.Table) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _make_row(table: sa.Table) -> dict[str, Any]:
     }
 
 
-def _rows(engine: sa.Engine, table: sa.Table) -> list[dict[str, Any]]:
+def _read_rows(engine: sa.Engine, table: sa.Table) -> list[dict[str, Any]]:
     with engine.connect() as connection:
         return [dict(row) for row in connection.execute(sa.select(table)).mappings()]
 
@@ -260,11 +260,11 @@ def _describe_expected(engine: sa.Engine, folder: Path) -> dict[str, Any]:
             connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         metadata.create_all(engine)
         return _describe(engine)
-    expected = sa.create_engine(f"sqlite:///{folder / 'meant.db'}")
+    expected = sa.create_engine(f"sqlite:///{folder / 'expected.db'}")
     metadata.create_all(expected)
-    described = _describe(expected)
+    description = _describe(expected)
     expected.dispose()
-    return described
+    return description
 
 
 def _describe(engine: sa.Engine) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def _describe(engine: sa.Engine) -> dict[str, Any]:
     else:
         indexes = "SELECT tbl_name, name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
     with engine.connect() as connection:
-        indexed = [tuple(row) for row in connection.exec_driver_sql(indexes)]
+        index_rows = [tuple(row) for row in connection.exec_driver_sql(indexes)]
     return {
         table: {
             "columns": {
@@ -285,7 +285,7 @@ def _describe(engine: sa.Engine) -> dict[str, Any]:
             "key": inspector.get_pk_constraint(table),
             "unique": sorted(inspector.get_unique_constraints(table), key=str),
             "references": sorted(_references(engine, table), key=str),
-            "indexes": {name: " ".join(sql.split()) for of, name, sql in indexed if of == table},
+            "indexes": {name: " ".join(sql.split()) for table_name, name, sql in index_rows if table_name == table},
         }
         for table in inspector.get_table_names()
         if table != "alembic_version"

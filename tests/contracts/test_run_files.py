@@ -1,4 +1,4 @@
-"""Files of runs in stores: saved, listed without contents, read in ranges, and deleted with their run."""
+"""Files of runs in stores: saving, listing without contents, reading ranges, and deletion with the run."""
 
 import io
 import os
@@ -21,7 +21,7 @@ SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES]
 
 
 @pytest.fixture
-def files(filled_store: Store) -> Store:
+def run_store(filled_store: Store) -> Store:
     """A store with two runs; the id of one is a prefix of the other."""
     add_records(filled_store, make(RunRecord, "r1"), make(RunRecord, "r10"))
     return filled_store
@@ -33,18 +33,18 @@ def save(store: Store, path: str, content: bytes, run_id: str = "r1") -> RunFile
         return run_files.save_file(tx, run_id, path, content, NOW)
 
 
-def paths(store: Store, run_id: str = "r1", under: str = "") -> list[str]:
+def list_paths(store: Store, run_id: str = "r1", under: str = "") -> list[str]:
     """The files of a run."""
     with store.reading() as tx:
         return [file.path for file in run_files.list_files(tx, run_id, under)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_files_round_trip(files: Store, size: int) -> None:
+def test_files_round_trip(run_store: Store, size: int) -> None:
     content = os.urandom(size)
-    record = save(files, "output/a", content)
+    record = save(run_store, "output/a", content)
     assert record == RunFileRecord(id="r1/output/a", run_id="r1", path="output/a", size=size, modified_at=NOW)
-    with files.reading() as tx:
+    with run_store.reading() as tx:
         assert run_files.load_file(tx, "r1", "output/a") == content
         assert run_files.load_size(tx, "r1", "output/a") == size
         assert run_files.list_files(tx, "r1") == [record]
@@ -52,18 +52,18 @@ def test_files_round_trip(files: Store, size: int) -> None:
     assert [len(part.content) for part in parts] == [PART_BYTES] * (size // PART_BYTES) + [size % PART_BYTES] * (
         size % PART_BYTES > 0
     )
-    with run_files.open_file(files, "r1", "output/a") as opened:
+    with run_files.open_file(run_store, "r1", "output/a") as opened:
         assert opened.read() == content
-    with run_files.open_file(files, "r1", "output/a") as opened:
+    with run_files.open_file(run_store, "r1", "output/a") as opened:
         assert b"".join(iter(lambda: opened.read(300_001), b"")) == content
 
 
-def test_a_file_is_saved_from_a_stream(files: Store) -> None:
+def test_a_file_is_saved_from_a_stream(run_store: Store) -> None:
     source = io.BytesIO(b"before and after")
     source.read(7)
-    with files.recording() as tx:
+    with run_store.recording() as tx:
         assert run_files.save_file(tx, "r1", "log", source, NOW).size == 16
-    with files.reading() as tx:
+    with run_store.reading() as tx:
         assert run_files.load_file(tx, "r1", "log") == b"before and after"
 
 
@@ -80,84 +80,84 @@ def test_a_file_is_saved_from_a_stream(files: Store) -> None:
         (0, 9 * PART_BYTES),
     ],
 )
-def test_ranges_of_a_file_are_read(files: Store, start: int, max_bytes: int) -> None:
+def test_ranges_of_a_file_are_read(run_store: Store, start: int, max_bytes: int) -> None:
     content = os.urandom(2 * PART_BYTES + 10)
-    save(files, "log", content)
-    with files.reading() as tx:
+    save(run_store, "log", content)
+    with run_store.reading() as tx:
         assert run_files.load_range(tx, "r1", "log", start, max_bytes) == content[start : start + max_bytes]
 
 
-def test_ranges_beyond_the_end_are_empty(files: Store) -> None:
-    save(files, "log", b"x" * PART_BYTES)
-    with files.reading() as tx:
+def test_ranges_beyond_the_end_are_empty(run_store: Store) -> None:
+    save(run_store, "log", b"x" * PART_BYTES)
+    with run_store.reading() as tx:
         assert run_files.load_range(tx, "r1", "log", PART_BYTES, 10) == b""
         assert run_files.load_range(tx, "r1", "log", 50 * PART_BYTES, 10) == b""
         assert run_files.load_range(tx, "r1", "gone", 0, 10) == b""
         assert run_files.load_file(tx, "r1", "gone") is None
         assert run_files.load_size(tx, "r1", "gone") is None
     with pytest.raises(NotFound, match="has no output file 'gone'"):
-        run_files.open_file(files, "r1", "output/gone")
+        run_files.open_file(run_store, "r1", "output/gone")
 
 
-def test_saving_a_file_replaces_the_one_at_its_path(files: Store) -> None:
-    save(files, "output/a", b"x" * (3 * PART_BYTES))
-    with files.recording() as tx:
+def test_saving_a_file_replaces_the_one_at_its_path(run_store: Store) -> None:
+    save(run_store, "output/a", b"x" * (3 * PART_BYTES))
+    with run_store.recording() as tx:
         run_files.save_file(tx, "r1", "output/a", b"short", NOW + timedelta(hours=1))
-    with files.reading() as tx:
+    with run_store.reading() as tx:
         assert run_files.load_file(tx, "r1", "output/a") == b"short"
         assert tx.count(FilePartRecord) == 1
         assert run_files.measure_files(tx, "r1") == (1, 5)
 
 
-def test_files_are_listed_by_path_prefix(files: Store) -> None:
+def test_files_are_listed_by_path_prefix(run_store: Store) -> None:
     for path in ("output/b", "log", "output/a/é", "output/a", "usage.json", "output", "output0", "output-x"):
-        save(files, path, b"12")
-    save(files, "output/theirs", b"123", "r10")
-    assert paths(files) == sorted(
+        save(run_store, path, b"12")
+    save(run_store, "output/theirs", b"123", "r10")
+    assert list_paths(run_store) == sorted(
         ("log", "output", "output-x", "output/a", "output/a/é", "output/b", "output0", "usage.json")
     )
-    assert paths(files, under="output/") == ["output/a", "output/a/é", "output/b"]
-    assert paths(files, "r10") == ["output/theirs"]
-    assert paths(files, "r2") == []
-    with files.reading() as tx:
+    assert list_paths(run_store, under="output/") == ["output/a", "output/a/é", "output/b"]
+    assert list_paths(run_store, "r10") == ["output/theirs"]
+    assert list_paths(run_store, "r2") == []
+    with run_store.reading() as tx:
         assert run_files.measure_files(tx, "r1", "output/") == (3, 6)
         assert run_files.measure_files(tx, "r2") == (0, 0)
 
 
-def test_files_are_removed_by_path_prefix(files: Store) -> None:
+def test_files_are_removed_by_path_prefix(run_store: Store) -> None:
     for path in ("output/b", "log", "output/a"):
-        save(files, path, b"12")
-    save(files, "log", b"123", "r10")
-    with files.recording() as tx:
+        save(run_store, path, b"12")
+    save(run_store, "log", b"123", "r10")
+    with run_store.recording() as tx:
         assert run_files.remove_files(tx, "r1", "output/") == 2
-    assert paths(files) == ["log"]
-    with files.recording() as tx:
+    assert list_paths(run_store) == ["log"]
+    with run_store.recording() as tx:
         assert run_files.remove_files(tx, "r1") == 1
-    with files.reading() as tx:
+    with run_store.reading() as tx:
         assert tx.count(FilePartRecord) == 1
         assert run_files.load_file(tx, "r10", "log") == b"123"
 
 
-def test_files_are_deleted_with_their_run(files: Store) -> None:
-    save(files, "log", b"1")
-    save(files, "log", b"2", "r10")
-    with files.recording() as tx:
+def test_files_are_deleted_with_their_run(run_store: Store) -> None:
+    save(run_store, "log", b"1")
+    save(run_store, "log", b"2", "r10")
+    with run_store.recording() as tx:
         tx.remove(make(RunRecord, "r1"))
-    with files.reading() as tx:
+    with run_store.reading() as tx:
         assert [file.run_id for file in tx.find(RunFileRecord)] == ["r10"]
         assert [part.content for part in tx.find(FilePartRecord)] == [b"2"]
 
 
-def test_a_file_of_a_missing_run_is_rejected(files: Store) -> None:
+def test_a_file_of_a_missing_run_is_rejected(run_store: Store) -> None:
     with pytest.raises(Conflict):
-        save(files, "log", b"", "gone")
+        save(run_store, "log", b"", "gone")
 
 
-def test_a_file_deleted_while_it_is_read_is_an_error(files: Store) -> None:
-    save(files, "log", os.urandom(3 * PART_BYTES))
-    with run_files.open_file(files, "r1", "log") as opened:
+def test_a_file_deleted_while_it_is_read_is_an_error(run_store: Store) -> None:
+    save(run_store, "log", os.urandom(3 * PART_BYTES))
+    with run_files.open_file(run_store, "r1", "log") as opened:
         opened.read(10)
-        with files.recording() as tx:
+        with run_store.recording() as tx:
             run_files.remove_files(tx, "r1")
         with pytest.raises(OSError, match="was deleted"):
             opened.read()

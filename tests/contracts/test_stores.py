@@ -29,7 +29,7 @@ from fairlead.model.records import (
 )
 from fairlead.ports import ConfigPart, Generation, Store
 from tests.contracts.memory import REFERENCES, UNIQUE
-from tests.contracts.samples import KINDS, NOW, PARTS, SCOPES, add_records, make
+from tests.contracts.samples import DEPENDENT_KINDS, KINDS, NOW, SCOPES, add_records, make
 
 pytestmark = pytest.mark.every_store
 
@@ -43,7 +43,7 @@ def test_memory_and_tables_have_the_same_unique_constraints() -> None:
 
 
 def test_every_kind_of_record_is_tested() -> None:
-    assert {*KINDS, *PARTS} == set(TABLES) == set(UNIQUE)
+    assert {*KINDS, *DEPENDENT_KINDS} == set(TABLES) == set(UNIQUE)
 
 
 def test_memory_and_tables_have_the_same_references_to_scopes() -> None:
@@ -263,7 +263,7 @@ def test_matching_records_are_removed_and_counted(filled_store: Store) -> None:
     with filled_store.recording() as tx:
         assert tx.remove_all(IdempotencyRecord, Condition("created_at", "<", NOW - timedelta(days=2))) == 3
         assert tx.remove_all(IdempotencyRecord, Condition("user", "=", "nobody")) == 0
-        assert [answer.id for answer in tx.find(IdempotencyRecord)] == ["new"]
+        assert [response.id for response in tx.find(IdempotencyRecord)] == ["new"]
         assert tx.remove_all(IdempotencyRecord) == 1
 
 
@@ -290,7 +290,7 @@ def test_append_only_records_cannot_be_removed(filled_store: Store, kind: type) 
         assert tx.get(kind, id="x1") == record
 
 
-# All or nothing
+# Atomicity
 
 
 def test_an_exception_rolls_back_everything(filled_store: Store) -> None:
@@ -313,7 +313,7 @@ def test_an_exception_rolls_back_everything(filled_store: Store) -> None:
 
 
 def test_a_conflict_rolls_back_earlier_changes(filled_store: Store) -> None:
-    with pytest.raises(Conflict), filled_store.changing("assets") as tx:  # noqa: PT012  # both are what is tested
+    with pytest.raises(Conflict), filled_store.changing("assets") as tx:  # noqa: PT012  # both calls are tested
         tx.add(make(VolumeRecord, "v1"))
         tx.add(make(VolumeRecord, "v1"))
     with filled_store.reading() as tx:
@@ -321,7 +321,7 @@ def test_a_conflict_rolls_back_earlier_changes(filled_store: Store) -> None:
 
 
 def test_a_transaction_in_which_a_conflict_was_caught_is_not_committed(filled_store: Store) -> None:
-    with pytest.raises(RuntimeError), filled_store.changing("assets") as tx:  # noqa: PT012  # the error comes with the commit
+    with pytest.raises(RuntimeError), filled_store.changing("assets") as tx:  # noqa: PT012  # the commit raises the error
         tx.add(make(VolumeRecord, "v1"))
         with pytest.raises(Conflict):
             tx.add(make(VolumeRecord, "v1"))
@@ -348,7 +348,7 @@ def test_a_read_transaction_is_a_snapshot(filled_store: Store) -> None:
 
 
 def test_a_read_transaction_cannot_write(filled_store: Store) -> None:
-    with pytest.raises(Exception), filled_store.reading() as tx:  # noqa: B017, PT011  # it is a mistake in the program
+    with pytest.raises(Exception), filled_store.reading() as tx:  # noqa: B017, PT011  # the error type depends on the store
         tx.add(make(RunRecord, "r1"))
     with filled_store.reading() as tx:
         assert tx.count(RunRecord) == 0
@@ -358,7 +358,10 @@ def test_records_are_counted_by_the_values_of_some_fields(filled_store: Store) -
     runs = (("platform", 1, True), ("platform", 1, True), ("platform", 2, True), ("project/forest", 1, False))
     add_records(
         filled_store,
-        *(make(RunRecord, f"r{n}", scope=scope, gpus=gpus, active=live) for n, (scope, gpus, live) in enumerate(runs)),
+        *(
+            make(RunRecord, f"r{n}", scope=scope, gpus=gpus, active=is_active)
+            for n, (scope, gpus, is_active) in enumerate(runs)
+        ),
     )
     with filled_store.reading() as tx:
         assert tx.tally(RunRecord, ("scope", "gpus")) == {

@@ -45,7 +45,7 @@ def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
 def test_server_keeps_reconciling_after_a_clock_change(platform: Platform, by: timedelta) -> None:
     controller, going = platform.control(), platform.submit()
     controller.sync(set())
-    platform.executor.go(going.id)
+    platform.executor.set_running(going.id)
     controller.sync({going.id})
     jump(platform, by)
     waiting = platform.submit()

@@ -18,7 +18,7 @@ def test_run_that_changes_during_the_stop_is_stopped(
     platform = found_platform(postgresql_store, monkeypatch)
     run, controller, find = platform.submit(), platform.control(), executions.find_run
     controller.sync(set())
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     looking = threading.Thread(target=controller.sync, args=({run.id},))
 
     def find_and_let_it_change(*asked: Any) -> Any:

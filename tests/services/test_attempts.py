@@ -30,7 +30,7 @@ def begin(platform: Platform, **asked: Any) -> str:
 
 def go(platform: Platform, execution: str) -> None:
     """Let a try run, write a line and leave a file."""
-    platform.executor.go(execution)
+    platform.executor.set_running(execution)
     platform.executor.write(execution, f"hello from {execution[32:] or '-1'}\n".encode())
     platform.executor.runs[execution].files["model.bin"] = execution.encode()
     platform.control().sync({execution[:32]})

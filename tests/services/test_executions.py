@@ -36,7 +36,7 @@ def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     """A run that goes on; its id."""
     run, controller = platform.submit(scope, **asked), platform.control()
     controller.sync(set())
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     platform.executor.write(run.id, b"hello\n")
     platform.executor.runs[run.id].files["model.bin"] = b"weights"
     controller.sync({run.id})
@@ -236,7 +236,7 @@ def test_run_can_be_stopped_in_every_state(platform: Platform, far: str) -> None
     if far != "queued":
         platform.control().sync(set())
     if far == "running":
-        platform.executor.go(run.id)
+        platform.executor.set_running(run.id)
         platform.control().sync({run.id})
     elif far == "stopping":
         platform.stop(run.id)

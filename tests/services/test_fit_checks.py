@@ -32,7 +32,7 @@ def occupy(platform: Platform, **asked: Any) -> str:
     """A run that goes on; its id."""
     run, controller = platform.submit(**asked), platform.control()
     controller.sync(set())
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     controller.sync({run.id})
     return run.id
 

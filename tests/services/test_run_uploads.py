@@ -29,7 +29,7 @@ def start(platform: Platform) -> tuple[str, Call]:
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run, controller = platform.submit(function={**PYTHON, "code": DIGEST}), platform.control()
     controller.sync(set())
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     controller.sync({run.id})
     return run.id, call_of(platform, run.id)
 

@@ -106,7 +106,7 @@ def test_run_stays_queued_if_the_change_is_rejected(platform: Platform) -> None:
 def test_only_waiting_runs_can_be_changed_and_only_by_members(platform: Platform) -> None:
     runs, world = platform.world.services.runs, platform.world
     (running,) = platform.executor.runs
-    platform.executor.go(running)
+    platform.executor.set_running(running)
     platform.control().sync({running})
     with pytest.raises(Conflict, match="only waiting runs can be changed"):
         runs.change(world.root, running, {"resources": {"cpu": 1}})

@@ -95,7 +95,7 @@ def test_new_executor_is_notified_when_a_run_ends(bench: LocalBench) -> None:
     bench.start("r1", WAITS)
     bench.until("r1", Phase.RUNNING)
     notified: list[str] = []
-    other = bench.again()
+    other = bench.another_executor()
     other.subscribe(notified.append)
     other.stop("r1")
     wait_until(lambda: notified == ["r1"])

@@ -197,7 +197,7 @@ def test_another_server_takes_over_a_served_run_and_its_notifications(bench: Loc
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
     notified: list[str] = []
-    other = bench.again()
+    other = bench.another_executor()
     other.subscribe(notified.append)
     seen = other.observe("r1")
     assert seen is not None
