@@ -101,9 +101,11 @@ def find_violations(model: type[StrictModel], data: Any) -> tuple[Violation, ...
 
 def setting(planned: Plan, path: str) -> Setting:
     """The setting at a path."""
-    found = [item for item in planned.settings if item.path == path]
-    assert len(found) == 1, f"{len(found)} settings at {path}; there are {[item.path for item in planned.settings]}"
-    return found[0]
+    settings_at_path = [item for item in planned.settings if item.path == path]
+    assert len(settings_at_path) == 1, (
+        f"{len(settings_at_path)} settings at {path}; known paths: {[item.path for item in planned.settings]}"
+    )
+    return settings_at_path[0]
 
 
 def value(planned: Plan, path: str) -> Any:

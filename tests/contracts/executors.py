@@ -223,7 +223,7 @@ class MemoryExecutor:
 
     def _find(self, run_id: str) -> MemoryRun:
         if run_id not in self.runs:
-            raise NotFound(f"the log of run {run_id} is not kept any more")
+            raise NotFound(f"the log of run {run_id} no longer exists")
         return self.runs[run_id]
 
 

@@ -57,7 +57,7 @@ def test_a_run_that_was_never_started_has_no_data(bench: Bench) -> None:
 
 
 def test_a_started_run_is_observed_immediately(bench: Bench) -> None:
-    """Otherwise a run stopped at that moment would look as if it never existed, and continue."""
+    """Otherwise a run that is stopped at that moment would count as never started, and would continue."""
     bench.start("r1", WAITS)
     observation = bench.executor.observe("r1")
     assert observation is not None

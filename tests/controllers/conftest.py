@@ -1,8 +1,8 @@
-"""Platforms whose runs one server or two manage."""
+"""A platform with two servers."""
 
 import pytest
 
-from tests.controllers.servers import Servers, found_servers
+from tests.controllers.servers import Servers, create_servers
 from tests.services.conftest import platform  # noqa: F401
 from tests.services.executing import Platform
 
@@ -10,4 +10,4 @@ from tests.services.executing import Platform
 @pytest.fixture
 def servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:  # noqa: F811
     """Two servers with access to the same cluster."""
-    return found_servers(platform, monkeypatch)
+    return create_servers(platform, monkeypatch)

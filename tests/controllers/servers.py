@@ -1,4 +1,4 @@
-"""Several servers of one platform, before one cluster that any of them reaches."""
+"""Several servers of one platform with access to the same cluster."""
 
 from datetime import timedelta
 from functools import partial
@@ -16,8 +16,8 @@ from tests.contracts.executors import MemoryExecutor, MemoryRun
 from tests.services.executing import Platform
 
 
-class Remote(MemoryExecutor):
-    """A cluster as one server sees it. It places runs by itself."""
+class ClusterExecutor(MemoryExecutor):
+    """The executor of one server for the shared cluster, which schedules runs itself."""
 
     has_scheduler = True
 
@@ -38,17 +38,17 @@ class SynchronousQueue:
 
 
 class Servers:
-    """Several servers of one platform, before one cluster."""
+    """Several servers of one platform that share one cluster."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform, self.runs = platform, dict[str, MemoryRun]()
-        self.executors: dict[str, Remote] = {}
+        self.executors: dict[str, ClusterExecutor] = {}
         self.controllers: dict[str, RunController] = {}
 
     def start(self, name: str) -> RunController:
-        """A server that has just been started."""
+        """Start a server, and return its controller."""
         world, platform = self.platform.world, self.platform
-        self.executors[name] = Remote(runs=self.runs)
+        self.executors[name] = ClusterExecutor(runs=self.runs)
         registry = ExecutorRegistry({"local": platform.executor, "kubernetes": self.executors[name]})
         self.controllers[name] = RunController(
             world.store,
@@ -61,25 +61,25 @@ class Servers:
         )
         return self.controllers[name]
 
-    def look(self, *names: str, after: timedelta = timedelta(seconds=runs.RESYNC_SECONDS + 1)) -> None:
-        """Let time pass, and then these servers look."""
+    def advance_and_sync(self, *names: str, after: timedelta = timedelta(seconds=runs.RESYNC_SECONDS + 1)) -> None:
+        """Advance the clock, then sync these servers."""
         self.platform.world.clock.pass_by(seconds=after.total_seconds())
         for name in names:
             self.controllers[name].sync(set())
 
     def end(self, run: RunRecord) -> None:
-        """Let a run end."""
+        """End a run."""
         next(iter(self.executors.values())).end(run.id)
 
-    def starts_of(self, run: RunRecord) -> int:
-        """How often it was started by any of them."""
+    def count_starts(self, run: RunRecord) -> int:
+        """How often the run was started, over all servers."""
         return sum(executor.count("start", run.id) for executor in self.executors.values())
 
 
-def found_servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:
+def create_servers(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Servers:
     """Two servers, called one and two."""
     monkeypatch.setattr(runs, "WorkQueue", SynchronousQueue)
-    made = Servers(platform)
+    servers = Servers(platform)
     for name in ("one", "two"):
-        made.start(name)
-    return made
+        servers.start(name)
+    return servers

@@ -52,10 +52,10 @@ def test_admitted_runs_never_exceed_the_capacity(platform: Platform) -> None:
     controller = platform.control()
     for _ in range(20):
         controller.sync(set(platform.executor.list_runs()))
-        going = [run for run in submitted if platform.state(run.id)[0] in ("pending", "starting", "running")]
-        assert len(going) <= 2
-        if going:
-            platform.executor.end(going[0].id)
+        active = [run for run in submitted if platform.state(run.id)[0] in ("pending", "starting", "running")]
+        assert len(active) <= 2
+        if active:
+            platform.executor.end(active[0].id)
     assert [platform.state(run.id)[0] for run in submitted] == ["completed"] * 12
     assert all(platform.executor.count("start", run.id) == 1 for run in submitted)
 
@@ -67,7 +67,7 @@ def test_oldest_run_is_admitted_first(platform: Platform) -> None:
 
 
 def test_large_run_is_not_overtaken_forever(platform: Platform) -> None:
-    going = platform.submit(resources={"cpu": 4})
+    running = platform.submit(resources={"cpu": 4})
     controller = platform.control()
     controller.sync(set())
     large, small = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 1})
@@ -77,9 +77,9 @@ def test_large_run_is_not_overtaken_forever(platform: Platform) -> None:
     late = platform.submit(OTHER, resources={"cpu": 1})
     controller.sync(set())
     assert platform.state(late.id) == ("queued", "WaitingForTurn")
-    for run in (going, small):
+    for run in (running, small):
         platform.executor.end(run.id)
-    controller.sync({going.id, small.id})
+    controller.sync({running.id, small.id})
     assert platform.state(large.id)[0] == "pending"
 
 
@@ -98,10 +98,10 @@ def test_wait_message_does_not_name_an_invisible_run(platform: Platform) -> None
 
 def test_run_that_can_never_fit_blocks_no_other_run(platform: Platform) -> None:
     run = platform.submit(resources={"cpu": 8})
-    small = MemoryExecutor(Node("box", make_amounts(cpu=4, pods=4)))  # a setting took half of the machine
+    small_executor = MemoryExecutor(Node("box", make_amounts(cpu=4, pods=4)))  # a setting halved the machine
     after = platform.submit(resources={"cpu": 1})
     platform.world.clock.pass_by(seconds=PATIENCE_SECONDS + 1)
-    platform.control(executor=small).sync(set())
+    platform.control(executor=small_executor).sync(set())
     assert platform.state(run.id) == ("queued", "NeverFits")
     assert platform.state(after.id)[0] == "pending"
 
@@ -137,11 +137,11 @@ def test_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> Non
     platform.world.put_policy(HOME, switches={"existing_volumes": "allow"})
     run = platform.submit(function={**PYTHON, "code": DIGEST}, secrets=["TOKEN"], volumes=[SHARED])
     platform.control().sync(set())
-    work = platform.executor.runs[run.id].launch
-    assert (work.run_id, work.project, work.code) == (run.id, "home", CODE)
-    assert work.secrets == {"TOKEN": "hunter2"}
-    assert {name: found.id for name, found in work.volumes.items()} == {"sets": volume.id}
-    assert work.name == work.manifests[0]["metadata"]["name"]
+    launch = platform.executor.runs[run.id].launch
+    assert (launch.run_id, launch.project, launch.code) == (run.id, "home", CODE)
+    assert launch.secrets == {"TOKEN": "hunter2"}
+    assert {name: volume_object.id for name, volume_object in launch.volumes.items()} == {"sets": volume.id}
+    assert launch.name == launch.manifests[0]["metadata"]["name"]
 
 
 def test_secret_is_read_at_the_start(platform: Platform) -> None:
@@ -160,10 +160,10 @@ def test_secret_deleted_before_the_start_fails_the_run(platform: Platform) -> No
     with platform.world.store.changing("assets") as tx:
         tx.remove_all(SecretRecord)
     platform.control().sync(set())
-    ended = platform.run(run.id)
-    assert (ended.state, ended.reason, ended.active) == ("failed", "SecretMissing", False)
-    assert "TOKEN" in ended.message
-    assert ended.finished_at is not None
+    failed = platform.run(run.id)
+    assert (failed.state, failed.reason, failed.active) == ("failed", "SecretMissing", False)
+    assert "TOKEN" in failed.message
+    assert failed.finished_at is not None
     assert platform.executor.count("start", run.id) == 0
 
 
@@ -185,7 +185,7 @@ def test_secret_that_cannot_be_decrypted_does_not_block_other_runs(platform: Pla
     assert platform.state(second.id)[0] == "pending"
     assert platform.executor.list_runs() == [second.id]
     assert platform.state(first.id)[0] in ("pending", "failed")
-    controller.keyring = platform.world.keyring  # the key is back
+    controller.keyring = platform.world.keyring  # the key is available again
     platform.world.clock.now += timedelta(minutes=1)
     controller.sync(set())
     if platform.run(first.id).active:
@@ -201,14 +201,14 @@ def test_start_error_is_recorded(platform: Platform) -> None:
 
 
 def test_unreadable_plan_does_not_block_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken, good = platform.submit(), platform.submit()
+    unreadable, good = platform.submit(), platform.submit()
 
-    def read(run: RunRecord, kept: PlanRecord) -> Any:
-        return 1 / 0 if run.id == broken.id else manifests_of(run, kept)
+    def read(run: RunRecord, plan_record: PlanRecord) -> Any:
+        return 1 / 0 if run.id == unreadable.id else manifests_of(run, plan_record)
 
     monkeypatch.setattr(admissions, "manifests_of", read)
     platform.control().sync(set())
-    assert [platform.state(run.id)[0] for run in (broken, good)] == ["queued", "pending"]
+    assert [platform.state(run.id)[0] for run in (unreadable, good)] == ["queued", "pending"]
 
 
 @pytest.mark.every_store
@@ -216,17 +216,17 @@ def test_lost_database_during_admission_is_logged_once_and_retried(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, controller = [platform.submit() for _ in range(2)], platform.control()
-    with platform.world.store.reading() as look:
-        transaction = type(look)
-    read = transaction.get
+    with platform.world.store.reading() as tx:
+        transaction_type = type(tx)
+    original_get = transaction_type.get
 
-    def lose(tx: Transaction, kind: type[Any], **key: Any) -> Any:
+    def fail_for_plans(tx: Transaction, kind: type[Any], **key: Any) -> Any:
         if kind is PlanRecord:
             raise ConnectionError("lost")
-        return read(tx, kind, **key)
+        return original_get(tx, kind, **key)
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as lines:
-        patched.setattr(transaction, "get", lose)
+        patched.setattr(transaction_type, "get", fail_for_plans)
         controller.sync(set())
     assert [(line["event"], line["problem"]) for line in lines] == [("admission failed", "lost")]
     controller.sync(set())

@@ -21,8 +21,8 @@ from tests.services.worlds import KEY, OTHER_KEY
 KEYRING = AesKeyring(parse_keys(KEY))
 
 
-class Remote(MemoryExecutor):
-    """An executor that is reached over a network, so to say."""
+class RemoteExecutor(MemoryExecutor):
+    """An executor that stores its connection and whether it was closed."""
 
     def __init__(self, cluster: Cluster, connection: Connection | None) -> None:
         super().__init__()
@@ -34,48 +34,48 @@ class Remote(MemoryExecutor):
 
 
 class Network:
-    """Where clusters are connected to, and some cannot be."""
+    """Connects to clusters. The connection to some of them can fail."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self.opened: list[Remote] = []
-        self.broken: dict[str, Exception] = {}
+        self.opened: list[RemoteExecutor] = []
+        self.connect_errors: dict[str, Exception] = {}
         add_records(self.store, make(ScopeRecord, "p", kind="platform", name="platform", scope="platform", parent=None))
         self.registry = ExecutorRegistry({}, self.store, KEYRING, self.connect)
 
-    def connect(self, cluster: Cluster, _place_id: str, connection: Connection | None) -> Remote:
+    def connect(self, cluster: Cluster, _scope_id: str, connection: Connection | None) -> RemoteExecutor:
         """Connect to a cluster."""
-        if cluster.name in self.broken:
-            raise self.broken[cluster.name]
-        self.opened.append(Remote(cluster, connection))
+        if cluster.name in self.connect_errors:
+            raise self.connect_errors[cluster.name]
+        self.opened.append(RemoteExecutor(cluster, connection))
         return self.opened[-1]
 
     def add(self, name: str, *, kubeconfig: bool = True) -> Cluster:
-        """A cluster, with a way to it."""
+        """Add a cluster, by default with a kubeconfig."""
         scope = f"cluster/{name}"
         add_records(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
         if kubeconfig:
             content = kubeconfigs.serialize_kubeconfig(kubeconfigs.select_context(make_kubeconfig(), None))
             sealed = KEYRING.seal(content, f"k-{name}")
-            said = {"scope": scope, "sealed": sealed.content, "key_id": sealed.key_id}
-            add_records(self.store, make(SecretRecord, f"k-{name}", name=kubeconfigs.KUBECONFIG, **said))
+            secret_fields = {"scope": scope, "sealed": sealed.content, "key_id": sealed.key_id}
+            add_records(self.store, make(SecretRecord, f"k-{name}", name=kubeconfigs.KUBECONFIG, **secret_fields))
         return Cluster(name=name)
 
 
 @pytest.fixture
 def network() -> Network:
-    """One without clusters."""
+    """A network without clusters."""
     return Network()
 
 
 def test_cluster_is_connected_once_and_closed_when_it_is_deleted(network: Network) -> None:
-    main, bare = network.add("main"), network.add("bare", kubeconfig=False)
+    main, without_kubeconfig = network.add("main"), network.add("bare", kubeconfig=False)
     for _ in range(2):
         network.registry.refresh()
     (remote,) = network.opened
     assert remote.connection is not None
     assert remote.connection.server == SERVER
-    assert (network.registry.find(main), network.registry.find(bare), network.registry.find(None)) == (
+    assert (network.registry.find(main), network.registry.find(without_kubeconfig), network.registry.find(None)) == (
         remote,
         None,
         None,
@@ -88,12 +88,12 @@ def test_cluster_is_connected_once_and_closed_when_it_is_deleted(network: Networ
     assert (network.registry.find(main), remote.closed, network.registry.all()) == (None, True, [])
 
 
-@pytest.mark.parametrize("what", ["the cluster", "its kubeconfig"])
-def test_changed_cluster_is_reconnected(network: Network, what: str) -> None:
+@pytest.mark.parametrize("changed", ["the cluster", "its kubeconfig"])
+def test_changed_cluster_is_reconnected(network: Network, changed: str) -> None:
     main, other = network.add("main"), network.add("other")
     network.registry.refresh()
     first, second = network.opened
-    kind, record_id = (ScopeRecord, "main") if what == "the cluster" else (SecretRecord, "k-main")
+    kind, record_id = (ScopeRecord, "main") if changed == "the cluster" else (SecretRecord, "k-main")
     with network.store.changing("organization", "assets") as tx:
         record: Any = tx.get(kind, id=record_id)
         details = {"details": {**record.details, "autoscaled": True}} if kind is ScopeRecord else {}
@@ -102,7 +102,7 @@ def test_changed_cluster_is_reconnected(network: Network, what: str) -> None:
     (renewed,) = network.opened[2:]
     assert (first.closed, second.closed, renewed.closed) == (True, False, False)
     assert (network.registry.find(main), network.registry.find(other)) == (renewed, second)
-    assert renewed.cluster.autoscaled is (what == "the cluster")
+    assert renewed.cluster.autoscaled is (changed == "the cluster")
 
 
 def test_unrelated_change_does_not_reconnect(network: Network) -> None:
@@ -128,7 +128,7 @@ def test_kubeconfig_that_cannot_be_decrypted_is_reported_and_retried(network: Ne
 def test_failed_reconnection_leaves_no_executor(network: Network) -> None:
     main = network.add("main")
     network.registry.refresh()
-    network.broken["main"] = Unavailable("no answer")
+    network.connect_errors["main"] = Unavailable("no answer")
     with network.store.changing("assets") as tx:
         record: Any = tx.get(SecretRecord, id="k-main")
         tx.save(replace(record, revision=record.revision + 1))
@@ -145,14 +145,14 @@ def test_close_closes_every_cluster(network: Network) -> None:
 
 
 def test_unreachable_cluster_does_not_block_others(network: Network) -> None:
-    bad, main = network.add("bad"), network.add("main")
-    network.broken["bad"] = ValueError("that is not a certificate")
+    unreachable, main = network.add("bad"), network.add("main")
+    network.connect_errors["bad"] = ValueError("that is not a certificate")
     for _ in range(2):
         network.registry.refresh()
-    assert (network.registry.find(bad), network.registry.find(main)) == (None, network.opened[0])
-    assert network.registry.connection_error(bad) == "that is not a certificate"
+    assert (network.registry.find(unreachable), network.registry.find(main)) == (None, network.opened[0])
+    assert network.registry.connection_error(unreachable) == "that is not a certificate"
     assert len(network.opened) == 1
-    network.broken.clear()
+    network.connect_errors.clear()
     network.registry.refresh()
-    assert network.registry.find(bad) is network.opened[1]
-    assert network.registry.connection_error(bad) == ""
+    assert network.registry.find(unreachable) is network.opened[1]
+    assert network.registry.connection_error(unreachable) == ""

@@ -13,10 +13,10 @@ from tests.services.executing import Platform
 NOTEBOOK = {"name": "notebook", "command": ["sleep", "infinity"], "port": 8888}
 
 
-def start(platform: Platform, **asked: Any) -> str:
-    """A workspace that runs."""
+def start(platform: Platform, **requested: Any) -> str:
+    """Start a workspace, and return its run id."""
     platform.executor.cores = 0.0
-    run = platform.submit(function=NOTEBOOK, action="workspace", **asked)
+    run = platform.submit(function=NOTEBOOK, action="workspace", **requested)
     controller = platform.control()
     controller.sync(set())
     platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=platform.world.clock())
@@ -24,8 +24,8 @@ def start(platform: Platform, **asked: Any) -> str:
     return run.id
 
 
-def pass_by(platform: Platform, controller: RunController, minutes: float) -> None:
-    """Let time pass, and look."""
+def advance(platform: Platform, controller: RunController, minutes: float) -> None:
+    """Advance the clock, then sync."""
     platform.world.clock.pass_by(minutes=minutes)
     controller.sync(set())
 
@@ -39,12 +39,12 @@ def use(platform: Platform, run_id: str) -> None:
 
 def test_idle_run_is_stopped_with_the_reason(platform: Platform) -> None:
     controller, run_id = platform.control(), start(platform, idle_timeout="30m")
-    pass_by(platform, controller, 29)
+    advance(platform, controller, 29)
     assert platform.state(run_id)[0] == "running"
     use(platform, run_id)
-    pass_by(platform, controller, 29)
+    advance(platform, controller, 29)
     assert platform.state(run_id)[0] == "running"
-    pass_by(platform, controller, 2)
+    advance(platform, controller, 2)
     assert platform.state(run_id) == ("stopping", "Idle")
     platform.executor.runs[run_id].observation = Observation(Phase.FAILED, "Stopped", stopped=True)
     platform.control().sync({run_id})
@@ -65,15 +65,17 @@ def test_server_downtime_does_not_count_as_idle_time(platform: Platform) -> None
 
 
 def test_unreadable_usage_does_not_block_other_runs(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken, idle = (start(platform, idle_timeout="30m") for _ in range(2))
-    controller, read = platform.control(), platform.executor.read_usage
-    monkeypatch.setattr(platform.executor, "read_usage", lambda run_id: read(run_id) if run_id != broken else 1 / 0)
+    unreadable, idle = (start(platform, idle_timeout="30m") for _ in range(2))
+    controller, read_usage = platform.control(), platform.executor.read_usage
+    monkeypatch.setattr(
+        platform.executor, "read_usage", lambda run_id: read_usage(run_id) if run_id != unreadable else 1 / 0
+    )
     platform.world.clock.pass_by(minutes=31)
     controller.sync(set())
-    assert [platform.state(run_id)[0] for run_id in (broken, idle)] == ["running", "stopping"]
+    assert [platform.state(run_id)[0] for run_id in (unreadable, idle)] == ["running", "stopping"]
 
 
 def test_run_without_idle_timeout_is_not_stopped(platform: Platform) -> None:
     controller, run_id = platform.control(), start(platform)
-    pass_by(platform, controller, 60 * 24 * 30)
+    advance(platform, controller, 60 * 24 * 30)
     assert platform.state(run_id)[0] == "running"

@@ -2,35 +2,35 @@
 
 import pytest
 
-from tests.controllers.test_queue_order import pass_by, states
+from tests.controllers.test_queue_order import advance, states
 from tests.services.executing import HOME, Platform
 
 
 @pytest.mark.every_store
 def test_higher_priority_is_admitted_first_and_then_the_older_run(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 1})
-    going = platform.submit()
+    running = platform.submit()
     controller = platform.control()
     controller.sync(set())
     plain, low, high, later = (platform.submit(priority=priority) for priority in (0, -5, 7, 7))
     controller.sync(set())
     order = []
     for _ in range(4):
-        platform.executor.end(going.id)
-        controller.sync({going.id})
-        (going,) = (run for run in (plain, low, high, later) if platform.state(run.id)[0] == "pending")
-        order.append(going)
+        platform.executor.end(running.id)
+        controller.sync({running.id})
+        (running,) = (run for run in (plain, low, high, later) if platform.state(run.id)[0] == "pending")
+        order.append(running)
     assert order == [high, later, plain, low]
 
 
 def test_higher_priority_is_admitted_first_on_a_full_machine(platform: Platform) -> None:
-    going = platform.submit(resources={"cpu": 8})
+    running = platform.submit(resources={"cpu": 8})
     controller = platform.control()
     controller.sync(set())
     plain, high = platform.submit(resources={"cpu": 8}), platform.submit(resources={"cpu": 8}, priority=1)
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
-    platform.executor.end(going.id)
-    pass_by(platform)
-    controller.sync({going.id})
+    platform.executor.end(running.id)
+    advance(platform)
+    controller.sync({running.id})
     assert states(platform, plain, high) == ["queued", "pending"]

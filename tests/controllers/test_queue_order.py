@@ -1,4 +1,4 @@
-"""Quotas hold runs until it is their turn: on this machine and on clusters, and by however many servers."""
+"""Quotas delay runs in queue order: on this machine, on clusters, and with several servers."""
 
 import contextlib
 import threading
@@ -15,15 +15,15 @@ from tests.contracts.memory import MemoryStore, MemoryTransaction
 from tests.controllers.servers import Servers
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
 
-SECONDS = 20  # nothing here takes one; a deadlock fails the test instead of hanging it
+SECONDS = 20  # a timeout: a deadlock fails the test instead of hanging it
 
 
 def states(platform: Platform, *submitted: RunRecord) -> list[str]:
-    """How far runs are."""
+    """The states of runs."""
     return [platform.state(run.id)[0] for run in submitted]
 
 
-def pass_by(platform: Platform) -> None:
+def advance(platform: Platform) -> None:
     """Advance the clock so that the next pass is a full one."""
     platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
 
@@ -61,7 +61,7 @@ def test_quotas_of_all_ancestor_scopes_apply(platform: Platform) -> None:
 
 def test_later_run_does_not_overtake_an_older_run_that_waits_for_the_same_quota(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 4})
-    going = platform.submit(resources={"cpu": 3})
+    running = platform.submit(resources={"cpu": 3})
     large, small, other = (
         platform.submit(resources={"cpu": 4}),
         platform.submit(resources={"cpu": 1}),
@@ -69,12 +69,12 @@ def test_later_run_does_not_overtake_an_older_run_that_waits_for_the_same_quota(
     )
     controller = platform.control()
     controller.sync(set())
-    assert states(platform, going, large, small, other) == ["pending", "queued", "queued", "pending"]
+    assert states(platform, running, large, small, other) == ["pending", "queued", "queued", "pending"]
     late = platform.submit(resources={"cpu": 1})
     controller.sync({late.id})
     assert platform.state(late.id) == ("queued", "QuotaExceeded")
-    platform.executor.end(going.id)
-    controller.sync({going.id})
+    platform.executor.end(running.id)
+    controller.sync({running.id})
     assert states(platform, large, small, late) == ["pending", "queued", "queued"]
 
 
@@ -99,12 +99,12 @@ def test_run_larger_than_its_quota_is_reported_and_holds_back_no_other_run(platf
 
 def test_run_that_fits_no_machine_reserves_no_quota(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"cpu": 9})
-    going, large, small = (platform.submit(resources={"cpu": cpu}) for cpu in (2, 8, 1))
+    running, large, small = (platform.submit(resources={"cpu": cpu}) for cpu in (2, 8, 1))
     controller = platform.control()
     platform.executor.node = MemoryExecutor().node
-    platform.executor.node.capacity["cpu"] //= 2  # type: ignore[index]  # a setting took half of the machine
+    platform.executor.node.capacity["cpu"] //= 2  # type: ignore[index]  # a setting halved the machine
     controller.sync(set())
-    assert states(platform, going, large, small) == ["pending", "queued", "pending"]
+    assert states(platform, running, large, small) == ["pending", "queued", "pending"]
     assert platform.run(large.id).reason == "NeverFits"
 
 
@@ -114,10 +114,10 @@ def test_quota_wait_reason_is_recorded_once_and_names_no_run(platform: Platform)
     second, controller = platform.submit(OTHER, resources={"cpu": 2}), platform.control()
     for _ in range(5):
         controller.sync(set())
-        pass_by(platform)
-    kept = platform.run(second.id)
+        advance(platform)
+    waiting = platform.run(second.id)
     assert platform.events(second.id) == [("queued", "Queued"), ("queued", "QuotaExceeded")]
-    assert (kept.revision, first.id in kept.message) == (2, False)
+    assert (waiting.revision, first.id in waiting.message) == (2, False)
     platform.control("s2", MemoryExecutor()).sync(set())  # another server writes nothing new
     assert platform.run(second.id).revision == 2
 
@@ -130,16 +130,16 @@ def test_raised_or_removed_quota_admits_runs(platform: Platform) -> None:
     controller.sync(set())
     assert states(platform, *submitted) == ["pending", "queued", "queued", "queued"]
     platform.world.put_policy(HOME, quota={"runs": 2})
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
     assert states(platform, *submitted) == ["starting", "pending", "queued", "queued"]
     assert "is 2 runs at once" in platform.run(submitted[2].id).message
     platform.world.put_policy(OTHER, rules={"resources.cpu": {"max": 8}})  # the quota was removed
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
     assert states(platform, *submitted[2:]) == ["queued", "pending"]
     platform.world.services.policies.delete(platform.world.root, HOME)
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
     assert states(platform, submitted[2]) == ["pending"]
 
@@ -151,11 +151,11 @@ def test_lowered_quota_stops_no_run(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 1})
     late = platform.submit()
     for ended in submitted[:2]:
-        pass_by(platform)
+        advance(platform)
         controller.sync(set())
         assert platform.state(late.id) == ("queued", "QuotaExceeded")
         platform.executor.end(ended.id)
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
     assert states(platform, *submitted, late) == ["completed", "completed", "starting", "queued"]
     platform.executor.end(submitted[2].id)
@@ -165,12 +165,12 @@ def test_lowered_quota_stops_no_run(platform: Platform) -> None:
 
 def test_run_within_its_quota_that_does_not_fit_reports_the_missing_capacity(platform: Platform) -> None:
     platform.world.put_policy(HOME, quota={"runs": 2})
-    going = [platform.submit(OTHER, resources={"cpu": 4}), platform.submit(HOME, resources={"cpu": 4})]
+    running = [platform.submit(OTHER, resources={"cpu": 4}), platform.submit(HOME, resources={"cpu": 4})]
     large = [platform.submit(HOME, resources={"cpu": 8}) for _ in range(3)]
     controller = platform.control()
     controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"Unschedulable"}
-    small = platform.submit(HOME)  # which passes them, and takes what the quota had left
+    small = platform.submit(HOME)  # it overtakes the large runs, and uses the rest of the quota
     controller.sync({small.id})
     controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"QuotaExceeded"}
@@ -180,14 +180,14 @@ def test_run_within_its_quota_that_does_not_fit_reports_the_missing_capacity(pla
         controller.sync({small.id})
         after = [platform.run(run.id) for run in large]
         assert [run.reason for run in after] == ["Unschedulable", "QuotaExceeded", "QuotaExceeded"]
-        assert [run.revision for run in after[1:]] == before[1:]  # not each of them, with each run that ends
+        assert [run.revision for run in after[1:]] == before[1:]  # an ended run does not change all waiting runs
         small = platform.submit(HOME)
         controller.sync({small.id})
         controller.sync(set())
-    for run in going:
+    for run in running:
         platform.executor.end(run.id)
     platform.executor.end(small.id)
-    controller.sync({small.id, *(run.id for run in going)})
+    controller.sync({small.id, *(run.id for run in running)})
     assert states(platform, *large) == ["pending", "queued", "queued"]
 
 
@@ -196,22 +196,22 @@ def test_runs_held_by_a_quota_do_not_hide_other_runs(platform: Platform, monkeyp
     monkeypatch.setattr(runs, "SHORT_PASS_LIMIT", 2)
     monkeypatch.setattr(queue_order, "HELD_PER_QUOTA", 2)
     platform.world.put_policy(HOME, quota={"runs": 1})
-    sweep, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
+    held, controller = [platform.submit(HOME) for _ in range(9)], platform.control()
     for _ in range(4):
         controller.sync(set())
-        pass_by(platform)
-    assert {platform.run(run.id).reason for run in sweep[1:]} == {"QuotaExceeded"}
+        advance(platform)
+    assert {platform.run(run.id).reason for run in held[1:]} == {"QuotaExceeded"}
     other = platform.submit(OTHER)
     controller.sync(set())
     assert platform.state(other.id)[0] == "pending"
     platform.world.put_policy(HOME, quota={"runs": 6})
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
     while controller._freed_scopes:
         late = platform.submit(HOME)
         controller.sync({late.id})
         assert platform.state(late.id)[0] == "queued"
-    assert states(platform, *sweep) == ["starting", *["pending"] * 5, *["queued"] * 3]
+    assert states(platform, *held) == ["starting", *["pending"] * 5, *["queued"] * 3]
 
 
 @pytest.mark.every_store
@@ -220,7 +220,8 @@ def test_new_quota_is_counted_from_the_next_pass(platform: Platform) -> None:
     controller.sync(set())
     platform.world.put_policy(HOME, quota={"runs": 1})
     first, second = (platform.submit() for _ in range(2))
-    assert controller.state_writer.claim(platform.run(first.id)) is None  # others may be claiming, as it was not alone
+    # The quota is not loaded yet, so another server may be claiming at the same time.
+    assert controller.state_writer.claim(platform.run(first.id)) is None
     controller.sync({first.id, second.id})
     assert [platform.state(run.id) for run in (first, second)] == [("pending", "Claimed"), ("queued", "QuotaExceeded")]
 
@@ -246,7 +247,7 @@ def test_without_quotas_nothing_is_counted_and_no_run_waits(
     monkeypatch.setattr(MemoryTransaction, "tally", fail)
     platform.executor.end(submitted[0].id)
     controller.sync({submitted[0].id, late.id})
-    pass_by(platform)
+    advance(platform)
     controller.sync(set())
     assert states(platform, *submitted, late) == ["completed", "starting", "starting", "starting"]
 
@@ -258,26 +259,26 @@ def test_run_is_started_on_its_cluster_in_queue_order(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"runs": 2})
     submitted = [platform.submit(FAR) for _ in range(4)]
-    servers.look("one", "two")
+    servers.advance_and_sync("one", "two")
     assert states(platform, *submitted) == ["pending", "pending", "queued", "queued"]
     assert [platform.run(run.id).reason for run in submitted[2:]] == ["QuotaExceeded", "QuotaExceeded"]
-    assert [servers.starts_of(run) for run in submitted] == [1, 1, 0, 0]
+    assert [servers.count_starts(run) for run in submitted] == [1, 1, 0, 0]
     late = platform.submit(FAR)
     servers.controllers["one"].sync({late.id})
     assert platform.state(late.id) == ("queued", "QuotaExceeded")
     servers.end(submitted[1])
     servers.controllers["one"].sync({submitted[1].id})
-    servers.controllers["one"].sync(set())  # which it was woken for: no time has passed
+    servers.controllers["one"].sync(set())  # triggered by the ended run: no time has passed
     assert states(platform, *submitted, late) == ["pending", "completed", "pending", "queued", "queued"]
 
 
 def test_new_run_starts_on_its_cluster_immediately_if_the_quota_allows_it(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"runs": 1})
-    servers.look("one")
+    servers.advance_and_sync("one")
     first, second = platform.submit(FAR), platform.submit(FAR)
     servers.controllers["one"].sync({first.id, second.id})
-    assert (states(platform, first, second), servers.starts_of(first)) == (["pending", "queued"], 1)
+    assert (states(platform, first, second), servers.count_starts(first)) == (["pending", "queued"], 1)
     platform.stop(second.id)
     assert platform.state(second.id)[0] == "stopped"
 
@@ -286,11 +287,11 @@ def test_new_run_starts_on_its_cluster_immediately_if_the_quota_allows_it(server
 def test_new_run_does_not_overtake_an_older_run_that_waits_for_the_same_quota(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy("cluster/far", quota={"cpu": 4})
-    going, large = (platform.submit(FAR, resources={"cpu": cpu}) for cpu in (3, 4))
-    servers.look("one")
+    running, large = (platform.submit(FAR, resources={"cpu": cpu}) for cpu in (3, 4))
+    servers.advance_and_sync("one")
     small = platform.submit(FAR, resources={"cpu": 1})
     servers.controllers["one"].sync({small.id})
-    assert states(platform, going, large, small) == ["pending", "queued", "queued"]
+    assert states(platform, running, large, small) == ["pending", "queued", "queued"]
 
 
 @pytest.mark.every_store
@@ -298,17 +299,17 @@ def test_platform_quota_covers_machines_and_clusters(servers: Servers) -> None:
     platform = servers.platform
     platform.world.put_policy(quota={"cpu": 4})
     submitted = [platform.submit(scope, resources={"cpu": 2}) for scope in (HOME, FAR, HOME, FAR)]
-    servers.look("one", "two")
+    servers.advance_and_sync("one", "two")
     assert [state != "queued" for state in states(platform, *submitted)] == [True, True, False, False]
     small = [platform.submit(scope, resources={"cpu": 1}) for scope in (FAR, HOME)]
     servers.end(submitted[1])
     for name in ("two", "one"):
         servers.controllers[name].sync({submitted[1].id})
-        servers.look(name)
+        servers.advance_and_sync(name)
     assert [state != "queued" for state in states(platform, *submitted[2:], *small)] == [True, False, False, False]
 
 
-# Several servers at once
+# Concurrent servers
 
 
 @pytest.mark.every_store
@@ -320,14 +321,14 @@ def test_concurrent_claims_never_exceed_a_quota(
     platform.world.put_policy(scope, quota={"cpu": 7})
     submitted = [platform.submit(resources={"cpu": 2}) for _ in range(6)]
     controllers = [platform.control(f"s{number}", MemoryExecutor()) for number in range(2)]
-    counted = threading.Barrier(len(controllers))
+    barrier = threading.Barrier(len(controllers))
 
-    def fits_quotas(*asked: Any) -> bool:
-        """Count, and give the other one the time to count the same before anything is claimed."""
-        found = queue_order.fits_quotas(*asked)
+    def fits_quotas(*args: Any) -> bool:
+        """Count the usage, and let the other server count it too before either claims a run."""
+        fits = queue_order.fits_quotas(*args)
         with contextlib.suppress(threading.BrokenBarrierError):
-            counted.wait(0.1)
-        return found
+            barrier.wait(0.1)
+        return fits
 
     def claim(number: int) -> None:
         for run in submitted[number::2]:
@@ -338,8 +339,8 @@ def test_concurrent_claims_never_exceed_a_quota(
         for controller in controllers:
             controller.state_writer.load_organization(tx)
     with ThreadPoolExecutor(len(controllers)) as pool:
-        for done in [pool.submit(claim, number) for number in range(len(controllers))]:
-            done.result(SECONDS)
+        for future in [pool.submit(claim, number) for number in range(len(controllers))]:
+            future.result(SECONDS)
     assert sum(platform.run(run.id).server_id is not None for run in submitted) == 3
 
 
@@ -351,25 +352,25 @@ def test_concurrent_passes_use_the_full_quota_and_no_more(
     platform.world.put_policy(HERE, quota={"runs": 3})
     submitted = [platform.submit() for _ in range(8)]
     executors = [MemoryExecutor() for _ in range(3)]
-    controllers = [platform.control(f"s{number}", on) for number, on in enumerate(executors)]
-    together = threading.Barrier(len(controllers))
+    controllers = [platform.control(f"s{number}", executor) for number, executor in enumerate(executors)]
+    barrier = threading.Barrier(len(controllers))
 
-    def look(number: int) -> None:
-        together.wait(SECONDS)
+    def sync(number: int) -> None:
+        barrier.wait(SECONDS)
         controllers[number].sync(set())
 
     for _ in range(10):
         with ThreadPoolExecutor(len(controllers)) as pool:
-            for done in [pool.submit(look, number) for number in range(len(controllers))]:
-                done.result(SECONDS)
-        going = [run.id for run in submitted if platform.run(run.id).server_id and platform.run(run.id).active]
-        assert len(going) == min(3, sum(platform.run(run.id).active for run in submitted))
-        pass_by(platform)
+            for future in [pool.submit(sync, number) for number in range(len(controllers))]:
+                future.result(SECONDS)
+        running = [run.id for run in submitted if platform.run(run.id).server_id and platform.run(run.id).active]
+        assert len(running) == min(3, sum(platform.run(run.id).active for run in submitted))
+        advance(platform)
         for executor in executors:
-            for run_id in going[:1]:
+            for run_id in running[:1]:
                 if run_id in executor.runs:
                     executor.end(run_id)
         for controller in controllers:
-            controller.sync(set(going[:1]))
-    assert all(sum(on.count("start", run.id) for on in executors) <= 1 for run in submitted)
+            controller.sync(set(running[:1]))
+    assert all(sum(executor.count("start", run.id) for executor in executors) <= 1 for run in submitted)
     assert states(platform, *submitted).count("completed") == 8

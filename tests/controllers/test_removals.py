@@ -1,4 +1,4 @@
-"""Objects of ended runs: removed whenever they appear, and repeatedly until that works."""
+"""Objects of ended runs are removed whenever they appear. Failed removals are retried."""
 
 import pytest
 
@@ -10,10 +10,10 @@ from tests.controllers.servers import Servers
 from tests.services.executing import FAR, Platform
 
 
-def stop_unseen(servers: Servers, platform: Platform) -> RunRecord:
-    """A stopped run whose objects the server has never seen, as if the answer to their creation were lost."""
+def stop_before_observation(servers: Servers, platform: Platform) -> RunRecord:
+    """A stopped run whose objects the server never observed, as if the response to their creation was lost."""
     run = platform.submit(FAR)
-    servers.look("one")
+    servers.advance_and_sync("one")
     hidden = servers.runs.pop(run.id)
     platform.stop(run.id)
     servers.controllers["one"].sync({run.id})
@@ -35,8 +35,8 @@ def fail_first(monkeypatch: pytest.MonkeyPatch, executor: MemoryExecutor, name: 
 
 
 def test_objects_that_appear_after_their_run_was_stopped_are_removed(servers: Servers, platform: Platform) -> None:
-    run, executor = stop_unseen(servers, platform), servers.executors["one"]
-    executor.go(run.id)
+    run, executor = stop_before_observation(servers, platform), servers.executors["one"]
+    executor.set_running(run.id)
     before = executor.calls.copy()
     servers.controllers["one"].sync({run.id})
     assert executor.calls[len(before) :] == [("stop", run.id), ("clean_up", run.id)]
@@ -44,8 +44,8 @@ def test_objects_that_appear_after_their_run_was_stopped_are_removed(servers: Se
 
 
 def test_server_does_not_remove_objects_of_runs_that_another_server_owns(servers: Servers, platform: Platform) -> None:
-    run = stop_unseen(servers, platform)
-    servers.executors["one"].go(run.id)
+    run = stop_before_observation(servers, platform)
+    servers.executors["one"].set_running(run.id)
     servers.controllers["two"].sync({run.id})
     assert servers.executors["two"].calls == []
 
@@ -53,13 +53,13 @@ def test_server_does_not_remove_objects_of_runs_that_another_server_owns(servers
 def test_failed_removal_is_repeated_until_it_succeeds(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, executor = stop_unseen(servers, platform), servers.executors["one"]
+    run, executor = stop_before_observation(servers, platform), servers.executors["one"]
     fail_first(monkeypatch, executor, "stop", times=3)
-    executor.go(run.id)
+    executor.set_running(run.id)
     servers.controllers["one"].sync({run.id})
     for _ in range(3):
-        assert executor.count("stop", run.id) == 1  # of the time before its objects appeared
-        servers.look("one")
+        assert executor.count("stop", run.id) == 1  # the call before its objects appeared
+        servers.advance_and_sync("one")
     assert executor.count("stop", run.id) == 2
 
 
@@ -67,14 +67,14 @@ def test_failed_clean_up_of_every_attempt_is_repeated_later(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, executor = platform.submit(FAR, retries=1), servers.executors["one"]
-    servers.look("one")
-    tidied: list[str] = []
-    refused = True
+    servers.advance_and_sync("one")
+    cleaned_up: list[str] = []
+    failing = True
 
     def clean_up(execution: str) -> None:
-        if refused:
+        if failing:
             raise Unavailable("not now")
-        tidied.append(execution)
+        cleaned_up.append(execution)
 
     monkeypatch.setattr(executor, "clean_up", clean_up)
     for execution in (run.id, f"{run.id}-2"):
@@ -82,23 +82,23 @@ def test_failed_clean_up_of_every_attempt_is_repeated_later(
         servers.controllers["one"].sync({run.id})
         servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("failed", "NodeLost")
-    refused = False
-    servers.look("one")
-    servers.look("one")
-    assert tidied == [run.id, f"{run.id}-2"]
+    failing = False
+    servers.advance_and_sync("one")
+    servers.advance_and_sync("one")
+    assert cleaned_up == [run.id, f"{run.id}-2"]
 
 
 def test_failed_removal_of_a_deleted_run_is_repeated_later(
     servers: Servers, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, executor = platform.submit(FAR), servers.executors["one"]
-    servers.look("one")
+    servers.advance_and_sync("one")
     executor.end(run.id)
     servers.controllers["one"].sync({run.id})
     platform.world.services.runs.delete(platform.world.root, run.id)
     fail_first(monkeypatch, executor, "delete_run", times=2)
     servers.controllers["one"].sync({run.id})
     assert run.id in servers.runs
-    servers.look("one")
-    servers.look("one")
+    servers.advance_and_sync("one")
+    servers.advance_and_sync("one")
     assert run.id not in servers.runs

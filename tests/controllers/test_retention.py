@@ -19,15 +19,18 @@ DAYS = timedelta(days=1)
 
 def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Retention:
     """A retention controller with the given number of days."""
-    keep = {"keep_runs": runs * DAYS, "keep_logs": logs * DAYS}
+    retention_periods = {"keep_runs": runs * DAYS, "keep_logs": logs * DAYS}
     return Retention(
-        platform.world.store, ExecutorRegistry({"local": platform.executor}), clock=platform.world.clock, **keep
+        platform.world.store,
+        ExecutorRegistry({"local": platform.executor}),
+        clock=platform.world.clock,
+        **retention_periods,
     )
 
 
-def finish(platform: Platform, **asked: Any) -> str:
-    """A run that has ended; its id."""
-    run, controller = platform.submit(**asked), platform.control()
+def finish(platform: Platform, **requested: Any) -> str:
+    """Run a function to its end, and return the run id."""
+    run, controller = platform.submit(**requested), platform.control()
     controller.sync(set())
     platform.executor.write(run.id, b"hello\n")
     platform.executor.end(run.id)
@@ -37,7 +40,7 @@ def finish(platform: Platform, **asked: Any) -> str:
 
 
 def count_records(platform: Platform, kind: type) -> int:
-    """How many records of a kind there are."""
+    """The number of records of a kind."""
     with platform.world.store.reading() as tx:
         return tx.count(kind)
 
@@ -75,21 +78,21 @@ def test_logs_expire_before_runs(platform: Platform) -> None:
 
 
 def test_active_run_is_never_deleted(platform: Platform) -> None:
-    waiting = platform.submit(resources={"cpu": 8})
+    running = platform.submit(resources={"cpu": 8})
     platform.control().sync(set())
     queued = platform.submit(resources={"cpu": 8})
-    platform.executor.go(waiting.id)
+    platform.executor.set_running(running.id)
     platform.world.clock.pass_by(days=1000)
     make_retention(platform, runs=0, logs=0).sweep()
-    assert platform.run(waiting.id).active
+    assert platform.run(running.id).active
     assert platform.run(queued.id).active
-    assert platform.executor.list_runs() == [waiting.id]
-    assert platform.executor.count("clean_up", waiting.id) == 0
+    assert platform.executor.list_runs() == [running.id]
+    assert platform.executor.count("clean_up", running.id) == 0
 
 
 def test_clean_up_is_repeated_after_a_crash(platform: Platform) -> None:
     run = finish(platform)
-    platform.executor.calls.clear()  # the server was killed before it tidied
+    platform.executor.calls.clear()  # the server was killed before it cleaned up
     make_retention(platform).sweep()
     assert platform.executor.calls == [("clean_up", run)]
 
@@ -157,8 +160,8 @@ def test_failed_sweep_is_retried(platform: Platform, monkeypatch: pytest.MonkeyP
     def fail() -> list[str]:
         raise Unavailable("no answer")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(platform.executor, "list_runs", fail)
+    with monkeypatch.context() as patched:
+        patched.setattr(platform.executor, "list_runs", fail)
         assert not make_retention(platform).sweep()
     assert platform.executor.list_runs() == [run]
     assert make_retention(platform).sweep()

@@ -21,10 +21,10 @@ def test_run_passes_through_all_states(platform: Platform) -> None:
     assert platform.executor.count("start", run.id) == 1
     controller.sync({run.id})
     assert platform.state(run.id) == ("starting", "Starting")
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     controller.sync({run.id})
-    going = platform.run(run.id)
-    assert (going.state, going.active, going.started_at is not None) == ("running", True, True)
+    running = platform.run(run.id)
+    assert (running.state, running.active, running.started_at is not None) == ("running", True, True)
     platform.executor.end(run.id, result={"kind": "json", "value": 7}, usage={"mem": 5})
     controller.sync({run.id})
     ended = platform.run(run.id)
@@ -39,14 +39,14 @@ def test_run_passes_through_all_states(platform: Platform) -> None:
 
 
 def test_changed_message_is_stored_without_an_event(platform: Platform) -> None:
-    """A scheduler says something new each time that a node comes or goes."""
+    """A scheduler changes its message whenever a node is added or removed."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     for nodes in range(3):
-        seen = Observation(Phase.PENDING, "Unschedulable", f"0/{nodes} nodes are available")
-        platform.executor.runs[run.id].observation = seen
+        observation = Observation(Phase.PENDING, "Unschedulable", f"0/{nodes} nodes are available")
+        platform.executor.runs[run.id].observation = observation
         controller.sync({run.id})
-        assert platform.run(run.id).message == seen.message
+        assert platform.run(run.id).message == observation.message
     assert platform.events(run.id) == [("queued", "Queued"), ("pending", "Claimed"), ("pending", "Unschedulable")]
 
 
@@ -54,8 +54,8 @@ def test_failure_is_recorded(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     error = {"type": "ValueError", "message": "bad"}
-    seen = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}
-    platform.executor.end(run.id, Phase.FAILED, **seen)
+    failure = {"reason": "ExitCode", "message": "ValueError: bad", "exit_code": 1, "error": error}
+    platform.executor.end(run.id, Phase.FAILED, **failure)
     controller.sync({run.id})
     ended = platform.run(run.id)
     assert (ended.state, ended.reason, ended.message, ended.exit_code) == ("failed", "ExitCode", "ValueError: bad", 1)
@@ -70,10 +70,10 @@ def test_two_servers_claim_a_run_once(platform: Platform) -> None:
     run = platform.submit()
     first, second = platform.control(), platform.control("s2", other)
     with platform.world.store.reading() as tx:
-        seen = tx.get(RunRecord, id=run.id)
-    assert seen is not None
-    assert first.state_writer.claim(seen)
-    assert not second.state_writer.claim(seen)
+        stored = tx.get(RunRecord, id=run.id)
+    assert stored is not None
+    assert first.state_writer.claim(stored)
+    assert not second.state_writer.claim(stored)
     for controller in (second, first, second):
         controller.sync({run.id})
     assert (platform.executor.list_runs(), other.list_runs()) == ([run.id], [])
@@ -93,11 +93,11 @@ def test_server_ignores_runs_of_other_servers(platform: Platform) -> None:
 
 def test_restarted_server_continues_after_each_step(platform: Platform) -> None:
     run = platform.submit()
-    seen = platform.run(run.id)
-    assert platform.control().state_writer.claim(seen)  # and then the server was killed
+    stored = platform.run(run.id)
+    assert platform.control().state_writer.claim(stored)  # then the server was killed
     platform.control().sync(set())
     assert platform.executor.list_runs() == [run.id]
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     platform.control().sync(set())
     assert platform.state(run.id) == ("running", "Running")
     platform.executor.end(run.id)
@@ -121,12 +121,12 @@ def test_run_that_ended_during_downtime_is_recorded(platform: Platform) -> None:
     assert platform.state(run.id)[0] == "completed"
 
 
-def test_run_without_a_trace_is_lost(platform: Platform) -> None:
+def test_run_that_disappears_is_lost(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     controller.sync({run.id})
-    platform.executor.lose(run.id)
+    platform.executor.drop_run(run.id)
     controller.sync({run.id})
     assert platform.state(run.id) == ("failed", "Lost")
     assert platform.executor.count("start", run.id) == 1
@@ -135,7 +135,7 @@ def test_run_without_a_trace_is_lost(platform: Platform) -> None:
 def test_run_that_changed_during_a_sync_is_synced_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    platform.executor.go(run.id)
+    platform.executor.set_running(run.id)
     observe = platform.executor.observe
 
     def stop_first(run_id: str) -> Any:
@@ -154,23 +154,23 @@ def test_run_that_changed_during_a_sync_is_synced_again(platform: Platform, monk
 
 def test_run_stopped_during_its_claim_does_not_start(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    seen = platform.run(run.id)
+    stored = platform.run(run.id)
     platform.stop(run.id)
-    assert not controller.state_writer.claim(seen)
+    assert not controller.state_writer.claim(stored)
     controller.sync({run.id})
     assert platform.state(run.id) == ("stopped", "Stopped")
     assert platform.executor.count("start", run.id) == 0
 
 
-@pytest.mark.parametrize("far", ["pending", "starting", "running"])
-def test_run_can_be_stopped_in_every_state(platform: Platform, far: str) -> None:
+@pytest.mark.parametrize("state", ["pending", "starting", "running"])
+def test_run_can_be_stopped_in_every_state(platform: Platform, state: str) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    if far == "running":
-        platform.executor.go(run.id)
-    if far != "pending":
+    if state == "running":
+        platform.executor.set_running(run.id)
+    if state != "pending":
         controller.sync({run.id})
-    assert platform.state(run.id)[0] == far
+    assert platform.state(run.id)[0] == state
     platform.stop(run.id)
     controller.sync({run.id})
     controller.sync({run.id})
@@ -187,12 +187,12 @@ def test_run_is_stopped_only_after_the_executor_confirmed_it(
     controller.sync(set())
     del platform.executor.runs[run.id]  # not observable, because it has not started
 
-    def refuse(_run_id: str) -> None:
+    def fail(_run_id: str) -> None:
         raise Unavailable("not now")
 
     platform.stop(run.id)
-    with monkeypatch.context() as refusing:
-        refusing.setattr(platform.executor, "stop", refuse)
+    with monkeypatch.context() as patched:
+        patched.setattr(platform.executor, "stop", fail)
         controller.sync({run.id})
     assert platform.state(run.id) == ("stopping", "StopDelayed")
     controller.sync({run.id})
@@ -202,11 +202,11 @@ def test_run_is_stopped_only_after_the_executor_confirmed_it(
 def test_failed_clean_up_is_repeated_in_a_later_pass(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    troubles, clean_up = [Unavailable("not now")] * 2, platform.executor.clean_up
+    failures, clean_up = [Unavailable("not now")] * 2, platform.executor.clean_up
 
     def try_to_clean_up(run_id: str) -> None:
-        if troubles:
-            raise troubles.pop()
+        if failures:
+            raise failures.pop()
         clean_up(run_id)
 
     monkeypatch.setattr(platform.executor, "clean_up", try_to_clean_up)
@@ -216,7 +216,7 @@ def test_failed_clean_up_is_repeated_in_a_later_pass(platform: Platform, monkeyp
     for _ in range(4):
         platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
         controller.sync(set())
-    assert (troubles, platform.executor.count("clean_up", run.id)) == ([], 1)
+    assert (failures, platform.executor.count("clean_up", run.id)) == ([], 1)
 
 
 def test_run_that_completed_before_the_stop_is_completed(platform: Platform) -> None:
@@ -234,26 +234,26 @@ def test_unavailable_executor_changes_nothing_and_is_retried(platform: Platform)
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     before = platform.run(run.id)
-    platform.executor.broken[run.id] = Unavailable("no answer")
+    platform.executor.observe_errors[run.id] = Unavailable("no answer")
     with pytest.raises(Unavailable):
         controller.reconcile(run.id)
     controller.sync({run.id})
     assert platform.run(run.id) == before
-    platform.executor.broken.clear()
-    platform.executor.go(run.id)
+    platform.executor.observe_errors.clear()
+    platform.executor.set_running(run.id)
     platform.world.clock.pass_by(seconds=runs.RESYNC_SECONDS + 1)
     controller.sync(set())
     assert platform.state(run.id)[0] == "running"
 
 
-@pytest.mark.parametrize("trouble", [Unavailable("no answer"), RuntimeError("a mistake"), KeyError("x")])
-def test_failing_run_does_not_block_other_runs(platform: Platform, trouble: Exception) -> None:
+@pytest.mark.parametrize("error", [Unavailable("no answer"), RuntimeError("a mistake"), KeyError("x")])
+def test_failing_run_does_not_block_other_runs(platform: Platform, error: Exception) -> None:
     first, second = platform.submit(), platform.submit()
     controller = platform.control()
     controller.sync(set())
     third = platform.submit()
-    platform.executor.broken[first.id] = trouble
-    platform.executor.go(second.id)
+    platform.executor.observe_errors[first.id] = error
+    platform.executor.set_running(second.id)
     controller.sync({first.id, second.id})
     assert platform.state(second.id)[0] == "running"
     assert platform.state(third.id)[0] == "pending"
@@ -295,8 +295,13 @@ def test_server_records_its_heartbeat(platform: Platform) -> None:
         controller.sync(set())
         platform.world.clock.pass_by(seconds=10)
     with platform.world.store.reading() as tx:
-        (said,) = tx.find(ServerRecord)
-    assert (said.id, said.name, said.url, said.revision) == (SERVER, f"host-{SERVER}", f"http://{SERVER}", 2)
+        (server_record,) = tx.find(ServerRecord)
+    assert (server_record.id, server_record.name, server_record.url, server_record.revision) == (
+        SERVER,
+        f"host-{SERVER}",
+        f"http://{SERVER}",
+        2,
+    )
 
 
 @pytest.mark.every_store
@@ -305,13 +310,13 @@ def test_any_result_or_error_can_be_stored(platform: Platform, text: str) -> Non
     """A run must end even if its message cannot be stored."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    told = {"result": {"value": text, text: [text]}, "error": {"message": text}, "message": "as it is"}
-    platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", **told)
+    outcome_fields = {"result": {"value": text, text: [text]}, "error": {"message": text}, "message": "as it is"}
+    platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", **outcome_fields)
     controller.sync({run.id})
     assert platform.state(run.id) == ("failed", "ExitCode")
     outcome = platform.outcome(run.id)
     assert outcome is not None
-    assert (outcome.result, outcome.error) == (told["result"], told["error"])
+    assert (outcome.result, outcome.error) == (outcome_fields["result"], outcome_fields["error"])
 
 
 def test_runs_of_several_projects_start_in_their_own_project(platform: Platform) -> None:

@@ -109,7 +109,7 @@ def test_node_affinity_of_a_volume_limits_its_nodes() -> None:
         ((*on_nodes("node-1"), *on_nodes("node-2")), set()),
         ((*on_nodes("node-1"), {}), {"node-2"}),
         (({},), {"node-1", "node-2"}),
-        # kube-scheduler does not look at a volume's fields
+        # kube-scheduler ignores the matchFields of a volume
         (({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},), set()),
         (
             ({**on_nodes("node-1")[0], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]},),

@@ -232,9 +232,9 @@ BOUNDS = {
 @st.composite
 def rules(draw: st.DrawFn) -> Data:
     """Rules of a policy: bounds, options, and flags."""
-    chosen: Data = {}
+    drawn_rules: Data = {}
     for path in draw(st.lists(st.sampled_from([*BOUNDS]), max_size=4, unique=True)):
-        chosen[path] = {draw(st.sampled_from(["max", "max", "min"])): draw(BOUNDS[path])}
+        drawn_rules[path] = {draw(st.sampled_from(["max", "max", "min"])): draw(BOUNDS[path])}
     extra: list[tuple[str, Data]] = [
         ("priority_class", {"options": ["low"]}),
         ("node_selector.zone", {"options": ["a", "b"]}),
@@ -243,8 +243,8 @@ def rules(draw: st.DrawFn) -> Data:
         ("resources.gpu.type", {"options": ["A100"]}),
     ]
     for path, rule in draw(st.lists(st.sampled_from(extra), max_size=1)):
-        chosen[path] = rule
-    return chosen
+        drawn_rules[path] = rule
+    return drawn_rules
 
 
 SWITCHES = optional(
