@@ -27,11 +27,15 @@ from fairlead.model.records import (
 )
 from fairlead.model.requests import parse_priority
 
-MAX_INTEGER = 2**63 - 1  # of a database column
+# The largest integer of a database column. Larger amounts are capped, which affects only their sort order.
+MAX_INTEGER = 2**63 - 1
+# Longer lists are read page by page, so that one request cannot load a whole table into memory.
 MAX_PAGE_SIZE = 500
 
+# Not str.lower(): lower() of SQLite converts only A to Z, and keys computed here must equal those of the database.
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
+# A filter matches part of a text, but a word only as a whole.
 ColumnKind = Literal["text", "keyword", "number", "time", "boolean"]
 
 
@@ -52,6 +56,7 @@ class Column:
 
     def sort_value(self, value: Any) -> Any:
         """The sort key of a value: case-insensitive, and defined for missing values."""
+        # SQLite sorts NULL first and PostgreSQL last, so a missing value is replaced to sort the same in both.
         if value is None:
             return "" if self.kind in ("text", "keyword") else self.missing
         return fold(value) if self.kind in ("text", "keyword") else value
@@ -67,7 +72,7 @@ def parse_timestamp(text: str) -> datetime:
     try:
         timestamp = datetime.fromisoformat(text)
         return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError):  # astimezone() overflows near the years 1 and 9999
         hint = "use a time such as 2026-11-15T08:30:00Z"
         raise field_error("time", f"invalid time {short_repr(text)}", hint) from None
 
@@ -81,6 +86,7 @@ def parse_flag_text(text: str) -> bool:
 
 def _amount(resource: str, part: str, step: int) -> Callable[[AssetRecord], int | None]:
     """A function that reads a request or limit as an integer number of steps; None if unset or unlimited."""
+    # Records contain amounts as text such as 8Gi, which a database cannot sort. As integers they get an index.
     parse = parse_cpu if resource == "cpu" else parse_bytes
 
     def read(record: AssetRecord) -> int | None:
@@ -121,6 +127,7 @@ _STAMPS = (
     Column("revision", "number", parse_integer),
 )
 _MANAGED = Column("managed_by", "keyword")
+# Sort values of missing times: "never used" is long ago, "never expires" and "has not ended" are far ahead.
 _DISTANT_PAST, _DISTANT_FUTURE = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 _LAST_USED = Column("last_used_at", "time", parse_timestamp, missing=_DISTANT_PAST)
 _WORKLOADS = Column("workloads", "number", parse_integer)
@@ -137,6 +144,7 @@ _ASSET = (
     Column("gpu_devices", "number", parse_integer, _devices),
     Column("gpu_memory", "number", _parse_gpu_memory, _gpu_memory),
     Column("cpu_request", "number", _CPU, _amount("cpu", "requests", MILLICORE)),
+    # Without a limit a pod may use the whole node, so a missing limit sorts after all others.
     Column("cpu_limit", "number", _CPU, _amount("cpu", "limits", MILLICORE), missing=MAX_INTEGER),
     Column("mem_request", "number", _MEM, _amount("mem", "requests", NANOS)),
     Column("mem_limit", "number", _MEM, _amount("mem", "limits", NANOS), missing=MAX_INTEGER),

@@ -11,6 +11,7 @@ from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
 MAX_DESCRIPTION_LENGTH = 1000
+# A plan has one template layer and one compute resource layer, so neither kind can refer to another of its kind.
 NO_PROFILE = "a compute resource cannot use another one"
 NO_TEMPLATE = "templates can only be set in a request"
 
@@ -23,7 +24,7 @@ class NamedRequirements(StrictModel):
     name: ObjectName
     description: str = Field(default="", max_length=MAX_DESCRIPTION_LENGTH)
     scope: ScopeRef = PLATFORM
-    revision: WholeNumber | None = None
+    revision: WholeNumber | None = None  # of the stored object, shown as the source of values in plans; None in files
     requirements: Requirements = Field(default_factory=Requirements)
 
 
@@ -38,7 +39,7 @@ class ComputeResource(NamedRequirements):
         "requirements": {"resources": {"cpu": 8, "mem": {"requests": "64Gi", "limits": "80Gi"}, "gpu": 1}},
     }
 
-    workload_types: tuple[WorkloadType, ...] | None = None
+    workload_types: tuple[WorkloadType, ...] | None = None  # None: all
 
     @field_validator("requirements")
     @classmethod

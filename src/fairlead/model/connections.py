@@ -8,10 +8,10 @@ class Connection:
     """The address and credentials of an API server. Certificates and keys are PEM."""
 
     server: str
-    ca: str | None = None
+    ca: str | None = None  # None: the certificate authorities of the system
     token: str = field(default="", repr=False)
-    token_file: str | None = None  # a file whose token is rotated by the cluster
+    token_file: str | None = None  # Kubernetes rotates the token in it, so the client reads it again every minute
     certificate: str | None = None
     key: str | None = field(default=None, repr=False)
-    tls_server_name: str | None = None
+    tls_server_name: str | None = None  # the name in the server certificate, if it is not the host of `server`
     insecure: bool = False

@@ -129,6 +129,7 @@ def value_path(path: str) -> str:
 
 def generic_path(path: str) -> str | None:
     """The known path that matches this one, with `*` in place of names, or None."""
+    # A rule may also use the pattern itself, such as resources.extended.*, to cover all names.
     if path in KNOWN:
         return path
     return next((known for known in KNOWN if "*" in known and pattern_of(known).fullmatch(path)), None)

@@ -26,6 +26,7 @@ class NameFormat:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the format."""
+        # JSON Schema accepts a match anywhere in the text, so the pattern is anchored.
         pattern = f"^(?:{self._pattern.pattern})$"
         return {"type": "string", "maxLength": self.max_length, "pattern": pattern, "description": self.description}
 
@@ -40,12 +41,14 @@ class NameFormat:
         return text
 
 
+# More than Kubernetes allows in names: `core.manifests.names` derives valid names of objects from it.
 NAME = NameFormat(
     "name",
     r"[A-Za-z0-9][A-Za-z0-9._+-]*",
     128,
     "letters, digits, '.', '_', '+' and '-', starting with a letter or digit, at most 128 characters",
 )
+# A label value, because pods have labels with such names.
 OBJECT_NAME = NameFormat(
     "name",
     WORD,
@@ -61,12 +64,15 @@ DNS_LABEL = NameFormat(
 DNS_SUBDOMAIN = NameFormat(
     "name", SUBDOMAIN, 253, "lowercase letters, digits, '-' and '.', starting and ending with a letter or digit"
 )
+# A secret becomes a key of a Kubernetes Secret and possibly a file, so `.`, `..` and a prefix `..` are excluded.
+# Kubernetes has the same rule and limit for keys and for names of environment variables.
 VARIABLE = NameFormat(
     "name",
     r"(?!\.$|\.\.)[A-Za-z_.-][A-Za-z0-9_.-]*",
     253,
     "letters, digits, '_', '-' and '.', not starting with a digit",
 )
+# The lookahead limits the prefix and the name separately, to the lengths that Kubernetes allows.
 LABEL_KEY = NameFormat(
     "label",
     rf"(?=[^/]{{1,253}}/[^/]{{1,63}}$|[^/]{{1,63}}$)({SUBDOMAIN}/)?{WORD}",
@@ -76,6 +82,8 @@ LABEL_KEY = NameFormat(
 LABEL_VALUE = NameFormat(
     "label", rf"({WORD})?", 63, "a label value: letters, digits, '.', '_' and '-', at most 63 characters"
 )
+# Names with kubernetes.io/ or these prefixes have another meaning for Kubernetes. The domain is limited to 244
+# characters, because the name with the prefix `requests.`, as in a ResourceQuota, must be valid, too.
 EXTENDED_RESOURCE = NameFormat(
     "name",
     rf"(?!requests\.|hugepages-|.*kubernetes\.io/)(?=[^/]{{1,244}}/[^/]{{1,63}}$){SUBDOMAIN}/{WORD}",
@@ -87,6 +95,7 @@ EXTENDED_RESOURCE = NameFormat(
 def parse_image(value: Any) -> str:
     """Parse a reference to a container image."""
     text = parse_text(value)
+    # Excludes only spaces, control and non-ASCII characters: the container runtime parses the reference.
     if not 1 <= len(text) <= 500 or any(not "!" <= letter <= "~" for letter in text):
         hint = "use an image such as python:3.12-slim or registry/name:tag"
         raise field_error("image", f"invalid image {short_repr(text)}", hint)

@@ -26,7 +26,7 @@ class HostPort(NamedTuple):
     """A host port that a pod uses."""
 
     protocol: str
-    ip: str
+    ip: str  # 0.0.0.0: all addresses of the node
     number: int
 
 
@@ -36,8 +36,8 @@ class SharedGpu(NamedTuple):
     id: str
     memory: int
     slots: int
-    healthy: bool = True
-    kind: str = ""
+    healthy: bool = True  # False: broken or cordoned, so it takes no new pods
+    kind: str = ""  # the product, as the device plugin reports it
 
 
 class GpuAllocation(NamedTuple):
@@ -48,6 +48,7 @@ class GpuAllocation(NamedTuple):
     percent: int = 0
 
 
+# Slots save memory: a large cluster has tens of thousands of pods.
 @dataclass(frozen=True, slots=True)
 class ScheduledPod:
     """A pod on a node, with everything that affects the scheduling of other pods.
@@ -55,7 +56,7 @@ class ScheduledPod:
     `name` is None if the pod belongs to no run, or to a run that the caller may not see.
     """
 
-    run_id: str
+    run_id: str  # empty if the pod belongs to no run
     name: str | None
     amounts: Amounts
     project: str = ""
@@ -63,9 +64,9 @@ class ScheduledPod:
     labels: Labels = field(default_factory=dict)
     anti_affinity: tuple[Term, ...] = ()  # required terms only
     ports: tuple[HostPort, ...] = ()
-    claims: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()  # names of PersistentVolumeClaims in its namespace
     gpu_allocations: tuple[GpuAllocation, ...] = ()
-    terminating: bool = False
+    terminating: bool = False  # being deleted: still uses resources, but topology spread ignores it
 
 
 @lru_cache(maxsize=4096)  # comparing a string with itself is much faster than with an equal copy
@@ -83,6 +84,7 @@ class AntiAffinityTerm(NamedTuple):
     @classmethod
     def of(cls, pod: ScheduledPod, term: Term) -> "AntiAffinityTerm":
         """The term of a pod. Labels of the pod are part of the key only if the term refers to them."""
+        # The key is the repr, because a term is a dict and cannot be hashed.
         own_labels = pod.labels if term.get("matchLabelKeys") or term.get("mismatchLabelKeys") else None
         return cls(_intern(repr((term, pod.namespace, own_labels))), pod, term)
 
@@ -92,7 +94,7 @@ class Node:
     """A node that executes runs."""
 
     name: str
-    capacity: Amounts
+    capacity: Amounts  # `allocatable` in Kubernetes: without the part that is reserved for the system
     labels: Labels = field(default_factory=dict)
     pods: tuple[ScheduledPod, ...] = ()
     taints: tuple[Taint, ...] = ()
@@ -110,6 +112,7 @@ class Node:
         remaining = dict(self.capacity)
         for pod in self.pods:
             for resource, amount in pod.amounts.items():
+                # Pods may use a resource that the node no longer has, for example without its device plugin.
                 remaining[resource] = remaining.get(resource, 0) - amount
         return remaining
 
@@ -141,7 +144,7 @@ class PersistentVolumeClaim:
     """A persistent volume claim, with its volume or with the class that provisions one."""
 
     volume: str = ""
-    storage_class: str | None = None
+    storage_class: str | None = None  # None: not set; "": only volumes without a class
     size: int = 0
     modes: tuple[str, ...] = ()
     selector: Mapping[str, Any] | None = None
@@ -158,7 +161,7 @@ class PersistentVolumeClaim:
 class StorageClass:
     """A storage class."""
 
-    wait_for_first_consumer: bool = False
+    wait_for_first_consumer: bool = False  # volumes are bound when a pod is scheduled, so the pod determines their node
     topologies: tuple[Term, ...] = ()
     provisions: bool = True  # False: it only binds existing volumes
 

@@ -11,17 +11,19 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from fairlead.model.parsing import field_error, short_repr
 from fairlead.model.quantities import MILLICORE, SECONDS, UNLIMITED, Duration, GpuMemory, Percent, Quantity, Unlimited
 
-MAX_INTEGER = 2**31 - 1
+MAX_INTEGER = 2**31 - 1  # Kubernetes limits replicas, user IDs and group IDs to signed 32-bit integers
 MAX_COUNT = Quantity.of(MAX_INTEGER)
-MAX_EXACT_FLOAT = 2**53
+MAX_EXACT_FLOAT = 2**53  # above it, floats cannot represent every integer
 QuantityT = TypeVar("QuantityT", bound=Quantity)
 
 
 def parse_integer(value: Any, *, minimum: int = 0, maximum: int = MAX_INTEGER, hint: str | None = None) -> int:
     """Parse an integer, also from text."""
+    # At most 20 digits, because int() raises ValueError for more than 4,300.
     if isinstance(value, str) and re.fullmatch(r"\+?[0-9]{1,20}", value, re.ASCII):
         value = int(value)
     hint = hint or f"use a whole number from {minimum} to {maximum}"
+    # bool is a subclass of int, so `true` would be 1.
     if isinstance(value, bool) or not isinstance(value, int):
         raise field_error("whole_number", f"must be a whole number, found {short_repr(value)}", hint)
     if not minimum <= value <= maximum:
@@ -37,6 +39,7 @@ def parse_id(value: Any) -> int:
 def parse_cpu(value: Any) -> Quantity:
     """Parse CPU in cores, in steps of a millicore."""
     quantity = _parse_quantity(value, "8, 0.5 or 500m", Quantity)
+    # Kubernetes rejects CPU in finer steps. Rounding silently would change the value of the user.
     if quantity.rounded_up(MILLICORE) != quantity:
         raise field_error("precision", f"must be a multiple of 1m, found {short_repr(value)}", "round it up")
     return quantity
@@ -45,6 +48,7 @@ def parse_cpu(value: Any) -> Quantity:
 def parse_bytes(value: Any) -> Quantity:
     """Parse memory or disk, rounded up to whole bytes."""
     quantity = _parse_quantity(value, "32Gi or 500M", Quantity)
+    # Kubernetes accepts 400m of memory as 0.4 bytes. It is almost always a typo for 400M.
     if isinstance(value, str) and value.endswith(("n", "u", "m")) and quantity.nanos:
         meant = value[:-1] + "M" if value.endswith("m") else "a suffix such as Mi or Gi"
         message = f"{short_repr(value)} is less than a byte (m means thousandths)"
@@ -75,11 +79,13 @@ def parse_gpu_memory(value: Any) -> Percent | GpuMemory:
             message = f"must be a whole percentage from 1% to 100%, found {short_repr(value)}"
             raise field_error("range", message, "use a percentage such as 50%")
         return Percent(int(value[:-1]))
+    # 50 could mean percent, MiB or GB.
     if not isinstance(value, str):
         raise field_error(
             "unit", f"{short_repr(value)} has no unit", "use a percentage such as 50% or an amount such as 10GB"
         )
     quantity = _parse_quantity(value, "10GB, 10000MB, 8Gi or 50%", GpuMemory)
+    # Schedulers that share GPUs count memory in MiB.
     if quantity.nanos < 2**20 * 10**9:
         hint = "use an amount such as 10GB or a percentage such as 50%"
         raise field_error("range", f"must be at least 1Mi, found {short_repr(value)}", hint)
@@ -92,6 +98,7 @@ def or_unlimited(parse: Callable[[Any], Quantity]) -> Callable[[Any], Quantity |
     def parse_limit(value: Any) -> Quantity | Unlimited:
         if value is UNLIMITED or (isinstance(value, str) and value.lower() == "unlimited"):
             return UNLIMITED
+        # Container runtimes treat a limit of 0 as no limit, so 0 is rejected.
         return positive(parse, "use unlimited for no limit, or remove it")(value)
 
     return parse_limit
@@ -121,6 +128,7 @@ def parse_duration(value: Any) -> Duration:
 
 def parse_factor(value: Any) -> Fraction:
     """Parse a factor of at least 1 exactly, without rounding."""
+    # Fraction() alone would accept 3/0, and 1e999999999 would exhaust the memory.
     text = value if isinstance(value, str) else repr(value)
     factor = Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,18})?", text, re.ASCII) else Fraction(0)
     if not 1 <= factor <= 1000:

@@ -41,16 +41,16 @@ class Observation:
     result: JSON | None = None
     error: JSON | None = None
     usage: JSON = field(default_factory=dict)
-    queue_position: Callable[[], QueuePosition] | None = None
+    queue_position: Callable[[], QueuePosition] | None = None  # a function, because few observations need it
 
 
 @dataclass(frozen=True)
 class LaunchSpec:
     """Everything an executor needs to start a run. The only object with secrets in plain text."""
 
-    run_id: str
+    run_id: str  # the execution ID of the attempt
     project: str
-    name: str
+    name: str  # of the first manifest, the Job or Deployment
     manifests: tuple[Manifest, ...]
     code: bytes = b""
     volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)  # shared volumes by name

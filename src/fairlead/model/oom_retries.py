@@ -44,4 +44,4 @@ class OnOom(StrictModel):
     EXAMPLE: ClassVar[Mapping[str, Any]] = {"grow": 1.5, "max": "64Gi"}
 
     grow: Growth = Fraction(3, 2)
-    max: Size | None = None
+    max: Size | None = None  # None: limited only by policies and quotas

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from fairlead.model.plans import Violation
 
 MAX_SHOWN_LENGTH = 80
-MAX_MISTAKES = 100
+MAX_MISTAKES = 100  # a file of 1 MiB can contain many thousands
 MAX_SUGGESTED_NAMES = 30
 FIELD_ERROR = "field_error"  # the pydantic error type of errors that carry mistakes
 # Sections searched for a field that was written one level too high.
@@ -48,7 +48,7 @@ class StrictModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {}
+    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {}  # other accepted spellings of a field, besides camelCase
     ALLOWS_NULL: ClassVar[bool] = True  # whether null means the same as a missing field, or is a mistake
     SHORT_FORM: ClassVar[Any] = None  # JSON schema of the value that is accepted instead of a mapping
     EXAMPLE: ClassVar[Any] = None
@@ -69,6 +69,7 @@ class StrictModel(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
         """The JSON schema, with the short form and an example."""
+        # The definition is shared by all references to the model, so it is changed in place.
         schema = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(core, handler))
         if cls.EXAMPLE is not None:
             schema["examples"] = [cls.EXAMPLE]
@@ -81,6 +82,7 @@ class StrictModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_mapping(cls, data: Any) -> Any:
+        # An instance that Python code passes is already validated.
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
@@ -95,7 +97,9 @@ class StrictModel(BaseModel):
             name = cls.canonical_name(key)
             first = spellings.setdefault(name, key)
             if first is not key:
+                # It is unclear which of the two values counts, so other mistakes are not reported yet.
                 raise field_error("duplicate", f"set twice, as {first} and as {key}", "remove one of them", path=name)
+            # Unknown fields stay in even if they are null, so that pydantic rejects them.
             if value is not None or name not in known:
                 fields[name] = value
             elif not cls.ALLOWS_NULL:
@@ -126,6 +130,7 @@ def field_error(rule: str, message: str, hint: str | None = None, *, path: str =
 
 def field_errors(mistakes: Iterable[Mistake]) -> PydanticCustomError:
     """The error that a validator raises for several mistakes."""
+    # A custom error carries the mistakes in its context. A ValueError would reduce them to one text.
     return PydanticCustomError(FIELD_ERROR, FIELD_ERROR, {"mistakes": list(mistakes)})
 
 
@@ -168,6 +173,7 @@ def parse_flag(value: Any) -> bool:
 def suggest_names(word: str, known: Iterable[str], hint: str = "known: {known}") -> str:
     """A hint with the most similar known names, or with all of them."""
     names = sorted(known)
+    # Shortened, because the comparison takes quadratic time.
     close = difflib.get_close_matches(word[:MAX_SHOWN_LENGTH], names, n=3, cutoff=0.65)
     if close:
         return f"did you mean {' or '.join(close)}?"
@@ -184,6 +190,7 @@ def short_repr(value: Any) -> str:
             return "nothing"
         case Mapping():
             return "a mapping"
+        # Text before sequences and bool before int, because str is a Sequence and bool is an int.
         case str() if len(value) > MAX_SHOWN_LENGTH:
             return f"{value[:MAX_SHOWN_LENGTH]!r}... ({len(value)} characters)"
         case str():
@@ -214,6 +221,7 @@ def mistakes_of_validation(error: ValidationError, model: type[BaseModel]) -> li
 
 
 def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistake]:
+    # Pydantic adds [key] to the path of an invalid key of a mapping.
     parts = [printable(part) for part in details["loc"] if part != "[key]"]
     path, value = ".".join(parts), short_repr(details["input"])
     match details["type"]:
@@ -227,8 +235,10 @@ def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistak
         case "missing":
             yield Mistake(path, "required", "is missing", f"set {parts[-1]}")
         case "string_type":
+            # For the hint to put numbers and booleans in quotes.
             yield from collect_mistakes(path, parse_text, details["input"])
         case "literal_error" | "enum":
+            # Text such as "'a', 'b' or 'c'".
             expected = details["ctx"]["expected"]
             hint = suggest_names(str(details["input"]), re.findall(r"'([^']*)'", expected), "use one of {known}")
             yield Mistake(path, "options", f"must be {expected}, found {value}", hint)
@@ -291,6 +301,7 @@ def _model_in(annotation: Any) -> type[StrictModel] | None:
 
 def printable(part: object) -> str:
     """A part of a path for messages: quoted and shortened if it is not plain text."""
+    # Keys come from users: escape sequences in them could change the terminal.
     text = str(part)
     return text if text and text.isprintable() and len(text) <= MAX_SHOWN_LENGTH else short_repr(text)
 

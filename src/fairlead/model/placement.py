@@ -10,7 +10,7 @@ from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey,
 from fairlead.model.numbers import parse_integer
 from fairlead.model.parsing import KubernetesModel, field_error, short_repr
 
-MAX_TERMS = 64
+MAX_TERMS = 64  # Kubernetes has no limit, but terms of several layers are multiplied by `core.placement`
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Weight = Annotated[
@@ -18,6 +18,7 @@ Weight = Annotated[
     PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=100)),
     WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 100}),
 ]
+# Negative values are valid in Kubernetes and mean 0: evict the pod immediately.
 TolerationSeconds = Annotated[
     int,
     PlainValidator(lambda value: parse_integer(value, minimum=-(2**31), maximum=2**31)),
@@ -84,6 +85,7 @@ class NodeField(KubernetesModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        # The API server allows only one name per condition on metadata.name.
         if len(self.values) != 1:
             message = f"must be exactly one node name, found {len(self.values)}"
             raise field_error("range", message, "use one term for each node", path="values")
@@ -207,6 +209,7 @@ def _check_values(operator: str, values: tuple[str, ...] | None) -> None:
     if operator in ("Exists", "DoesNotExist") and count:
         message = f"operator {operator} takes no values, found {count}"
         raise field_error("contradiction", message, "remove values", path="values")
+    # kube-scheduler parses the value as int64, which 18 digits always fit. A label value cannot have a sign.
     if operator in ("Gt", "Lt") and (count != 1 or not re.fullmatch(r"[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
         message = f"operator {operator} needs exactly one whole number, found {', '.join(values or ()) or 'none'}"
         raise field_error("range", message, 'put it in quotes: values: ["5"]', path="values")

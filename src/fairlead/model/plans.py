@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-Manifest = dict[str, Any]
+Manifest = dict[str, Any]  # a Kubernetes object as plain JSON: typed classes would drop fields that they do not know
 
 
 class Layer(StrEnum):
@@ -53,8 +53,8 @@ class Setting(NamedTuple):
     value: Any
     source: Source
     overridden: tuple[SourcedValue, ...] = ()
-    combined: tuple[SourcedValue, ...] = ()
-    reason: str | None = None
+    combined: tuple[SourcedValue, ...] = ()  # several layers apply together, for example for affinity
+    reason: str | None = None  # how the value was derived, for example "default limit: 1.5x request"
 
 
 def format_value(value: Any) -> str:
@@ -72,7 +72,7 @@ class Finding:
     rule: str
     message: str
     hint: str | None = None
-    source: Source | None = None
+    source: Source | None = None  # the layer that set the rule or the value
     location: str | None = None  # the file and document that contain the problem
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Violation(Finding):
 class PlanWarning(Finding):
     """Something that may surprise the user but does not prevent the run."""
 
-    requested: SourcedValue | None = None
+    requested: SourcedValue | None = None  # the overridden value, if the warning is about one
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Fit:
     """
 
     verdict: str = "unknown"
-    nodes: tuple[Any, ...] = ()
+    nodes: tuple[Any, ...] = ()  # {name, fits, reasons} of each, as in the API
     reasons: tuple[str, ...] = ()
     suggestions: tuple["Suggestion", ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)

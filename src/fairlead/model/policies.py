@@ -25,6 +25,7 @@ from fairlead.model.parsing import (
 from fairlead.model.quantities import Duration
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
+# The type depends on the path of the rule, which JSON Schema cannot express. `_read_rule` parses the values.
 _BOUND = {"type": ["string", "number"], "examples": [2, "64Gi"]}
 _OPTION = {"type": ["string", "number", "boolean"]}
 
@@ -32,6 +33,7 @@ _OPTION = {"type": ["string", "number", "boolean"]}
 class Rule(StrictModel):
     """The rule for the setting at one path. Bounds and options have the type of that setting."""
 
+    # `max: null` would look like a limit without being one. Other parts of a policy reject null for the same reason.
     ALLOWS_NULL = False
 
     min: Annotated[Any, WithJsonSchema(_BOUND)] = None
@@ -53,12 +55,12 @@ class Switches(StrictModel):
     ALLOWS_NULL = False
 
     existing_volumes: Literal["allow", "block"] | None = None
-    storage_classes: tuple[DnsSubdomain, ...] | None = None
-    registries: tuple[str, ...] | None = None
+    storage_classes: tuple[DnsSubdomain, ...] | None = None  # an empty list allows none
+    registries: tuple[str, ...] | None = None  # prefixes of image names, such as registry.example/team
     compute_resource: Literal["required", "optional"] | None = None
     allow_root: Flag | None = None
     gpu_memory_limits: Flag | None = None
-    never_fits: Literal["refuse", "warn"] | None = None
+    never_fits: Literal["refuse", "warn"] | None = None  # for runs that would not fit even if all nodes were empty
 
 
 class LimitFactor(StrictModel):
@@ -76,7 +78,7 @@ class Quota(StrictModel):
 
     ALLOWS_NULL = False
 
-    gpu: WholeNumber | None = None
+    gpu: WholeNumber | None = None  # None: not limited, also for the fields below
     cpu: Cpu | None = None
     mem: Bytes | None = None
     runs: WholeNumber | None = None
@@ -126,6 +128,7 @@ def _print_value(value: Any) -> Any:
         return [_print_value(item) for item in value]
     if isinstance(value, Fraction):
         return float(value)
+    # A Duration is an int, but users write it as 2h.
     return value if isinstance(value, bool | int | str) and not isinstance(value, Duration) else str(value)
 
 
@@ -149,6 +152,7 @@ def _read_rule(path: str, rule: Rule) -> Rule:
     parsed: dict[str, Any] = {name: _parse_at(name, parse, value) for name, value in bounds.items()}
     if rule.options is not None:
         parsed["options"] = tuple(_parse_at(f"options.{n}", parse, option) for n, option in enumerate(rule.options))
+    # GPU memory may be a percentage or an amount. They cannot be compared without knowing the GPU.
     if len(bounds) == 2 and type(parsed["min"]) is type(parsed["max"]) and parsed["min"] > parsed["max"]:
         raise field_error("range", f"min {parsed['min']} is greater than max {parsed['max']}", "swap them", path="min")
     return rule.model_copy(update=parsed)

@@ -25,7 +25,7 @@ class SecretValue(SensitiveModel):
 
     EXAMPLE: ClassVar[Any] = {"value": "hf_..."}
 
-    value: Variable = Field(repr=False)
+    value: Variable = Field(repr=False)  # a repr ends up in logs and tracebacks
 
 
 class SharedVolume(StrictModel):
@@ -64,6 +64,7 @@ class FunctionDefinition(FunctionContent):
 
     def to_function(self, name: str, code: str | None = None) -> Function:
         """The function, with the digest of its packed code."""
+        # `text` is not part of a function: the server packs it into an archive and stores only the digest.
         fields = self.model_dump(mode="json", exclude_unset=True, exclude={"text"}, warnings=False)
         packed = {} if code is None else {"source": self.source or DEFAULT_SOURCE, "code": code}
         return Function.model_validate({"name": name, **fields, **packed})

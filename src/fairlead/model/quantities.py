@@ -10,8 +10,8 @@ from typing import Self
 NANO = 9
 NANOS = 10**9
 MILLICORE = NANOS // 1000  # in nanos
-MAXIMUM = 2**63 - 1
-MAX_TEXT_LENGTH = 64
+MAXIMUM = 2**63 - 1  # the maximum of Kubernetes, which would silently reduce larger amounts to it
+MAX_TEXT_LENGTH = 64  # enough for any valid amount; bounds the size of the integers below
 MAX_EXPONENT = MAX_TEXT_LENGTH + 40
 
 SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -51,7 +51,7 @@ class Quantity:
     """A Kubernetes quantity, stored as an integer number of nano-units and printed in canonical form."""
 
     nanos: int
-    format: QuantityFormat = field(default=QuantityFormat.DECIMAL, compare=False)
+    format: QuantityFormat = field(default=QuantityFormat.DECIMAL, compare=False)  # not compared: 1Gi equals 1073741824
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -66,6 +66,7 @@ class Quantity:
         # value = digits x 1024^power x 10^shift, in whole nanos, rounded up
         nanos = int((match["whole"] or "") + part) * 1024**power
         shift += NANO - len(part)
+        # -(-a // b) divides and rounds up, as Kubernetes does with digits after the ninth.
         nanos = nanos * 10**shift if shift >= 0 else -(-nanos // 10**-shift)
         if nanos > MAXIMUM * NANOS:
             raise ValueError(f"exceeds the maximum of {MAXIMUM}")
@@ -146,6 +147,7 @@ def _read_suffix(match: re.Match[str]) -> tuple[int, int, QuantityFormat]:
 
 @lru_cache(maxsize=4096)  # a plan prints the same few amounts a dozen times
 def _print(nanos: int, notation: QuantityFormat) -> str:
+    # Kubernetes prints small and fractional amounts in decimal notation, even if they were written with Ki or Mi.
     if notation is QuantityFormat.BINARY and abs(nanos) >= 1024 * NANOS and not nanos % NANOS:
         return _print_binary(nanos // NANOS)
     return _print_decimal(nanos, exponential=notation is QuantityFormat.EXPONENT)
@@ -162,6 +164,7 @@ def _print_decimal(nanos: int, *, exponential: bool) -> str:
     if nanos == 0:
         return "0"
     exponent = -9
+    # The canonical form has no fraction and the largest possible suffix.
     while exponent < 18 and nanos % 1000 == 0:
         nanos, exponent = nanos // 1000, exponent + 3
     if exponential:

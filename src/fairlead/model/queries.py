@@ -24,7 +24,7 @@ class Query:
     search: str = ""
     sort: str = "id"
     descending: bool = False
-    after: tuple[Any, str] | None = None
+    after: tuple[Any, str] | None = None  # keyset pagination: unlike an offset, it is stable while rows are added
     limit: int = 50
 
 
@@ -34,4 +34,4 @@ class Page(Generic[Item]):
 
     items: list[Item]
     next_cursor: str | None = None
-    total: int | None = None
+    total: int | None = None  # None: not requested, because counting reads all matching rows

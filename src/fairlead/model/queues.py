@@ -34,12 +34,12 @@ class QueuePosition:
     """
 
     pool: str = ""
-    cohort: str = ""
+    cohort: str = ""  # ClusterQueues in a cohort can borrow unused quota from each other
     strict: bool = False  # StrictFIFO: later workloads never overtake earlier ones
     requests: Mapping[str, int] = field(default_factory=dict)  # in nanos, by resource
     quotas: tuple[QuotaUsage, ...] = ()
-    ahead: tuple[QueueWorkload, ...] = ()
+    ahead: tuple[QueueWorkload, ...] = ()  # only while the run is pending
     admitted: tuple[QueueWorkload, ...] = ()
-    pending: bool = False
+    pending: bool = False  # False also if Kueue has not created a workload for the run yet
     message: str = ""
     unavailable: str = ""

@@ -31,10 +31,10 @@ class ScopeRecord(Record):
 
     kind: str
     name: str
-    scope: str
+    scope: str  # the reference of this scope itself, such as project/forest
     parent: str | None
     details: JSON = field(default_factory=dict)
-    managed_by: str | None = None
+    managed_by: str | None = None  # the manager whose files own it, so that users do not edit it; None: no files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +44,10 @@ class AssetRecord(Record):
     name: str
     description: str = ""
     scope: str
-    cluster: str | None = None
+    cluster: str | None = None  # of its scope; updated when the scope is moved, without a new revision
     requirements: JSON = field(default_factory=dict)
     archived: bool = False
-    successor: str | None = None
+    successor: str | None = None  # used by requests that still name this one after it was archived
     managed_by: str | None = None
 
 
@@ -105,7 +105,7 @@ class SecretRecord(Record):
     scope: str
     name: str
     sealed: bytes
-    key_id: str
+    key_id: str  # of the key that encrypted it, so that a rotation finds values with older keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +148,9 @@ class TokenRecord(Record):
     """An API token, session or sign-in link. Only a digest of the token is stored."""
 
     user: str
-    groups: list[str]
+    groups: list[str]  # as of the sign-in: later changes at the identity provider have no effect on it
     name: str
-    purpose: str
+    purpose: str  # api, local (of the machine of the server), session or login (one-time link)
     digest: str
     expires_at: datetime | None
     created_with: str | None = None  # the ID of the token that created this session or link, which ends with it
@@ -168,11 +168,11 @@ class RunRecord(Record):
     message: str
     active: bool = True
     compute_resource: str | None = None
-    compute_resource_id: str | None = None
+    compute_resource_id: str | None = None  # stays the same if the compute resource is renamed
     compute_resource_revision: int | None = None
     template: str | None = None
     template_id: str | None = None
-    uses: list[str] = field(default_factory=list)
+    uses: list[str] = field(default_factory=list)  # secret/NAME and volume/NAME; a volume in use cannot be deleted
     gpus: int = 0  # resources of all its pods together, counted in quotas
     cpu_millicores: int = 0
     mem_bytes: int = 0
@@ -231,7 +231,7 @@ class ScheduleRecord(Record):
     request: JSON
     code: str | None = None  # the digest of the code of the request
     user: str
-    groups: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)  # of the user when the schedule was saved
     paused: bool = False
     next_at: datetime | None = None  # None: paused, or no further time exists
     last_at: datetime | None = None  # the last time that was due
@@ -349,7 +349,7 @@ class AuditRecord:
     id: str
     at: datetime
     user: str
-    via: str
+    via: str  # how the user was authenticated, such as session:browser
     address: str
     request_id: str
     action: str
@@ -358,8 +358,8 @@ class AuditRecord:
     name: str
     scope: str
     scope_id: str  # the scope name may be reused later for another scope
-    before: JSON | None = None
-    after: JSON | None = None
+    before: JSON | None = None  # None: it was created
+    after: JSON | None = None  # None: it was deleted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,8 +370,8 @@ class IdempotencyRecord:
 
     id: str
     user: str
-    digest: str
-    answer: JSON | None
+    digest: str  # of the request: the same key must not be used for another one
+    answer: JSON | None  # None: it contained a new secret, which is not stored
     created_at: datetime
 
 

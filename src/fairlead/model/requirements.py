@@ -113,6 +113,7 @@ class Requirements(StrictModel):
 
     @model_validator(mode="after")
     def _check_mounts(self) -> Self:
+        # Only within these requirements. `core.request_checks` compares the volumes of all layers.
         mounted: dict[str, str] = {}
         mistakes: list[Mistake] = []
         for name, volume in self.volumes.items():
@@ -143,6 +144,7 @@ class Requirements(StrictModel):
     def to_data(self) -> dict[str, Any]:
         """The requirements as users write them, in canonical spelling and without unset fields."""
         data = self.model_dump(exclude_none=True)
+        # exclude_none leaves {} for a resource without a request and a limit.
         data["resources"] = {name: value for name, value in data["resources"].items() if value != {}}
         return {name: value for name, value in data.items() if value not in ({}, [], ())}
 
@@ -150,11 +152,14 @@ class Requirements(StrictModel):
 def parse_variable(value: Any) -> str:
     """Parse text that can be passed to a process as an argument or variable."""
     text = parse_text(value)
+    # JSON may contain lone surrogates, which cannot be encoded otherwise. The next check rejects them.
     if len(text.encode("utf-8", "surrogatepass")) > MAX_VARIABLE_BYTES:
         message = f"has {len(text)} characters; at most {MAX_VARIABLE_BYTES} bytes can be passed to a process"
         raise field_error("too_long", message, "use a volume, or a file in the code of the function")
+    # isascii() is much faster than the loop, and true for nearly all values.
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise field_error("text", f"invalid Unicode text {short_repr(text)}", "remove the lone surrogates")
+    # The kernel ends arguments and variables at the first NUL.
     if "\0" in text:
         raise field_error("text", f"must not contain a NUL character, found {short_repr(text)}", "remove it")
     return text
@@ -202,6 +207,7 @@ def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Itera
     elif isinstance(data, list | tuple):
         for index, entry in enumerate(data):
             name = entry.get(key) if isinstance(entry, Mapping) else None
+            # A name identifies an entry better than its position, which changes when entries are added.
             yield printable(name) if isinstance(name, str) and name else str(index), entry
     else:
         hint = f"use a list of entries with a {key}"

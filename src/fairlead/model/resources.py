@@ -36,10 +36,12 @@ WHOLE_DEVICE = Percent(100)
 
 def parse_devices(value: Any) -> int:
     """Parse a number of GPUs. The hint explains how to request a fraction of a GPU or a GPU type."""
+    # JSON does not distinguish 1.0 and 1.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value) if isinstance(value, str | float) else ""
     if re.fullmatch(r"[0-9]{0,9}\.[0-9]{1,9}|[0-9]{1,9}[%m]", text, re.ASCII):
+        # Users write half a GPU as 0.5, 50% or 500m.
         fraction = float(text.rstrip("%m")) / {"%": 100, "m": 1000}.get(text[-1], 1)
         hint = f"to request part of a GPU, use gpu: {{devices: 1, memory: {max(1, round(fraction * 100))}%}}"
         if fraction >= 1:
@@ -60,9 +62,10 @@ def parse_mig(value: Any) -> str:
 
 
 def parse_shm(value: Any) -> bool | Quantity:
-    """Parse shared memory: true for no limit of its own, false for the default size, or a size."""
+    """Parse shared memory: true for up to the memory limit, false for the default of the runtime (64 MB), or a size."""
     if isinstance(value, bool):
         return value
+    # Texts such as "yes" and "on" get a hint that names true and false.
     if isinstance(value, str) and not value[:1].isdigit():
         raise field_error(
             "quantity", f"must be true, false or a size, found {short_repr(value)}", "use a size such as 8Gi"
@@ -136,6 +139,7 @@ class GpuMemoryAmount(StrictModel):
             raise field_error("required", "has neither a request nor a limit", hint)
         if request is None or limit is None:
             return self
+        # Which of the two is larger depends on the GPU.
         if isinstance(request, Percent) != isinstance(limit, Percent):
             message = f"request {request} and limit {limit} have different units"
             raise field_error("unit", message, "use percentages for both, or amounts for both", path="limit")
@@ -169,6 +173,7 @@ class Gpu(StrictModel):
         both = {name: parse_devices(data[name]) for name in ("requests", "limits") if data.get(name) is not None}
         if "devices" in data:
             raise field_error("duplicate", "sets devices together with requests or limits", "keep only devices")
+        # Kubernetes requires equal requests and limits for extended resources such as GPUs.
         if len(set(both.values())) > 1:
             message = f"requests {both['requests']} and limits {both['limits']} differ; GPUs cannot be overcommitted"
             raise field_error("gpu_requests_differ", message, f"use gpu: {both['requests']}")
@@ -184,11 +189,13 @@ class Gpu(StrictModel):
         if self.devices == 0 and (part or self.type):
             message = "must not be set for 0 devices"
             raise field_error("gpu_contradiction", message, "set devices to 1, or remove it", path=part or "type")
+        # 100% of the memory is a whole GPU, which needs no GPU sharing.
         is_whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
         if part and not is_whole and self.devices not in (None, 1):
             message = f"part of a GPU requires exactly 1 device, found {self.devices}"
             hint = f"set devices to 1, or remove {part} to get whole GPUs"
             raise field_error("gpu_share_of_many", message, hint, path=part)
+        # A type or a part without a number means one GPU. No number at all leaves it to other layers.
         devices = 1 if self.devices is None and (part or self.type) else self.devices
         return self.model_copy(update={"devices": devices, "memory": None if is_whole else self.memory})
 
@@ -225,6 +232,7 @@ class Resources(StrictModel):
                 mistakes.append(Mistake(path, "unknown_field", f"unknown resource {short_repr(kind)}", hint))
             else:
                 named[kind] = {name: value for name, value in entry.items() if name != "resource_type"}
+        # Validate the readable entries as well, so that all mistakes are reported at once.
         if mistakes:
             try:
                 cls.model_validate(named)

@@ -31,6 +31,7 @@ class Permission(StrEnum):
 
 ROLE_PERMISSIONS = {
     Role.ADMIN: frozenset(Permission),
+    # Editors and members do not include each other: managing compute resources does not require names of secrets.
     Role.EDITOR: frozenset({Permission.VIEW, Permission.SHARE}),
     Role.MEMBER: frozenset({Permission.VIEW, Permission.RUN}),
     Role.VIEWER: frozenset({Permission.VIEW}),

@@ -10,7 +10,7 @@ from fairlead.model.parsing import Flag, Mistake, StrictModel, field_error, rais
 from fairlead.model.urls import NamespaceTemplate, ServerUrl
 
 PLATFORM = "platform"
-KINDS = ("cluster", "department", "project")
+KINDS = ("cluster", "department", "project")  # from the top down, so that the position is the rank
 RANKS = {kind: rank for rank, kind in enumerate((PLATFORM, *KINDS))}
 
 
@@ -30,6 +30,7 @@ def rank_of(scope: str) -> int:
 
 def check_products(products: tuple[str, ...]) -> tuple[str, ...]:
     """Reject an empty list of products for a GPU type."""
+    # The product list becomes an affinity with operator In, for which Kubernetes requires at least one value.
     if not products:
         raise field_error("length", "must have at least one product, found none", "add a product from the node labels")
     return products
@@ -87,10 +88,10 @@ class Cluster(Scope):
     )
 
     executor: Literal["kubernetes", "local"] = "kubernetes"
-    connection: Literal["kubeconfig", "in_cluster"] = "kubeconfig"
+    connection: Literal["kubeconfig", "in_cluster"] = "kubeconfig"  # in_cluster: the server is a pod of this cluster
     namespace: NamespaceTemplate = "{project}"
     create_namespaces: Flag = True
-    server_url: ServerUrl | None = None
+    server_url: ServerUrl | None = None  # None: pods cannot download large code or upload files
     gpu_resource: ExtendedResourceName = "nvidia.com/gpu"
     gpu_sharing: Literal["none", "kai", "hami"] = "none"
     gpu_product_label: LabelKey = "nvidia.com/gpu.product"
@@ -98,9 +99,9 @@ class Cluster(Scope):
     queueing: Literal["none", "kueue", "kai"] = "none"
     kai_queue: DnsLabel = "default-queue"
     kueue_queue: DnsLabel = "default"
-    autoscaled: Flag = False
-    storage_classes: tuple[DnsSubdomain, ...] | None = None
-    runtime_classes: tuple[DnsSubdomain, ...] | None = None
+    autoscaled: Flag = False  # nodes may be added, so no run is rejected because it would never fit
+    storage_classes: tuple[DnsSubdomain, ...] | None = None  # None: all
+    runtime_classes: tuple[DnsSubdomain, ...] | None = None  # None: all
     python_image: Image = "python:3.12-slim"
 
     @model_validator(mode="after")
@@ -110,7 +111,7 @@ class Cluster(Scope):
 
     def _find_mistakes(self) -> Iterator[Mistake]:
         """Contradictions between fields."""
-        # HAMi appends a suffix to the name of the GPU resource.
+        # HAMi appends a suffix to the name of the GPU resource, and Kubernetes allows 63 characters after the domain.
         max_length = 63 - len("mem-percentage")
         if self.gpu_sharing == "hami" and len(self.gpu_resource.partition("/")[2]) > max_length:
             message = f"must have at most {max_length} characters after the domain for hami, found {self.gpu_resource}"
@@ -118,6 +119,7 @@ class Cluster(Scope):
         if self.gpu_sharing == "hami" and self.queueing == "kai":
             message = "kai and gpu_sharing: hami need different schedulers, but a pod has only one"
             yield Mistake("queueing", "contradiction", message, "use gpu_sharing: kai, or queueing: kueue")
+        # Default values are accepted, because forms send all fields.
         for name in self.KUBERNETES_FIELDS if self.executor == "local" else ():
             if (value := getattr(self, name)) != type(self).model_fields[name].default:
                 message = f"must not be set with executor: local, found {short_repr(value)}"

@@ -7,7 +7,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from fairlead.model.numbers import Seconds
 from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
 
-MAX_NAME_LENGTH = 250
+MAX_NAME_LENGTH = 250  # leaves room for the prefix `group:` in the subject of a grant
 PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH})
 
 

@@ -26,7 +26,7 @@ SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
 SIZED = ("persistent_volume_claim", "ephemeral")
 NAMED = ("config_map", "secret")
 NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
-EXISTING = ("shared_volume", "config_map")
+EXISTING = ("shared_volume", "config_map")  # allowed only with the switch existing_volumes
 PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
 
 
@@ -34,6 +34,7 @@ def parse_mount_path(value: Any) -> str:
     """Parse an absolute path inside the container."""
     if not isinstance(value, str) or not value.startswith("/"):
         raise field_error("absolute", f"must be an absolute path, found {short_repr(value)}", "start it with /")
+    # Kubernetes rejects ':' and '..' in mount paths. 4096 is PATH_MAX of Linux.
     if ":" in value or not value.isprintable() or ".." in value.split("/") or len(value) > 4096:
         raise field_error(
             "path", f"must be a path without ':' and '..', found {short_repr(value)}", "use a path such as /data"
@@ -41,6 +42,7 @@ def parse_mount_path(value: Any) -> str:
     path = posixpath.normpath(value)
     if path in ("/", "//"):
         raise field_error("path", "must not be the root folder", "use a folder such as /data")
+    # normpath keeps two leading slashes, because POSIX allows a special meaning for them.
     path = path.replace("//", "/")
     if any(path == folder or path.startswith(f"{folder}/") for folder in PROCESS_FOLDERS):
         raise field_error("path", f"volumes cannot be mounted at {short_repr(path)}", "use a folder such as /data")
@@ -50,6 +52,7 @@ def parse_mount_path(value: Any) -> str:
 def parse_sub_path(value: Any) -> str:
     """Parse a path inside a volume."""
     text = parse_text(value)
+    # The local executor resolves it in a folder of the host, so it must not leave the volume.
     if not text or not text.isprintable() or text.startswith("/") or ".." in text.split("/"):
         raise field_error(
             "path", f"must be a path inside the volume, found {short_repr(text)}", "use a path such as models/base"
@@ -91,6 +94,7 @@ class Volume(StrictModel):
                 yield Mistake(f"spec.{field}", "unknown_field", message, self._suggest(field))
         if self.volume_type in SIZED and self.spec.size is None:
             yield Mistake("spec.size", "required", "is missing", "set the size to reserve, for example 10Gi")
+        # `secret` refers to a secret of the project, named like a variable; `config_map` to an object of Kubernetes.
         name_format = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN
         name = self.spec.name or self.name
         if self.volume_type in NAMED and not name_format.matches(name):
