@@ -60,6 +60,7 @@ def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
     read: set[Path] = set()
     for path, kind in paths:
         for file in list_files(path, violations):
+            # A file may be given directly, in a folder and through a symbolic link at the same time.
             if file.resolve() not in read:
                 read.add(file.resolve())
                 _load_documents(file, kind, documents, violations)
@@ -68,9 +69,12 @@ def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
 
 def list_files(path: Path, violations: list[Violation]) -> list[Path]:
     """The YAML files of a path: the file itself, or all files in the folder."""
+    # Not path.is_dir(), which raises an error for a name that is too long. Reading it reports the error.
     if not os.path.isdir(path):
         return [path]
+    # Sorted, so that the first of two duplicates and the order of messages do not depend on the file system.
     inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix.lower() in SUFFIXES)
+    # Only inside the folder: hidden files are backups and data of tools, but the folder itself may be hidden.
     files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         hint = "use a folder with *.yaml files"
@@ -89,6 +93,7 @@ def read_library(documents: Sequence[Any]) -> Library:
 
 def write_document(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """An object as a document, without empty fields."""
+    # 0 and false are values of the user and stay.
     return {"kind": kind, **{name: value for name, value in data.items() if value not in (None, "", {}, [])}}
 
 
@@ -105,6 +110,7 @@ def _load_documents(
 
 
 def _name_suffix(data: Any) -> str:
+    # The document is not validated yet, so its name may be of any type and contain control characters.
     name = data.get("name") if isinstance(data, dict) else None
     return f", {name}" if isinstance(name, str) and name.isprintable() and len(name) < 80 else ""
 
@@ -139,6 +145,7 @@ def load_object(model: type[StrictModel], path: Path, violations: list[Violation
         hint = "keep one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
         violations.append(Violation("", "yaml", message, hint, location=str(path)))
         return None
+    # Anything but a mapping is passed on, so that the model reports what was expected.
     data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
     return parse_object(model, data, str(path), violations)
 

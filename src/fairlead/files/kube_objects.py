@@ -11,9 +11,11 @@ from fairlead.model.quantities import NANOS, Quantity
 
 JSON = dict[str, Any]
 
+# Preferred terms are ignored: they affect the choice among nodes, but not whether a pod fits.
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-MAX_PRIORITY = 2**31
+MAX_PRIORITY = 2**31  # priorities are int32 in Kubernetes
 MAX_PORT = 65535
+# Texts are part of messages in the terminal, so control characters and line separators are rejected.
 PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
 
 
@@ -49,8 +51,8 @@ def _check_whole(amounts: JSON) -> JSON:
 
 Text = Annotated[str, Field(pattern=PRINTABLE)]
 Plain = Annotated[str, Field(pattern=PLAIN)]
-Name = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=253)]
-Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]
+Name = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=253)]  # a DNS name
+Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]  # 253 for the prefix, a slash, and 63
 Labels = dict[Plain, Annotated[str, Field(pattern=PLAIN, max_length=63)]]
 Amounts = Annotated[dict[Plain, Annotated[Any, PlainValidator(_check_amount)]], AfterValidator(_check_whole)]
 Port = Annotated[int, Field(ge=0, le=MAX_PORT)]
@@ -64,6 +66,8 @@ NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 class KubeModel(BaseModel):
     """Base of the models: strict types, other fields are ignored."""
 
+    # Strict, because fitting reads the original JSON and relies on its types. Validators are built on first use,
+    # because most commands do not need them.
     model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, defer_build=True)
 
 
@@ -75,7 +79,7 @@ class KubeMetadata(KubeModel):
     labels: Labels | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: Text | None = None
-    deletion_timestamp: Text = ""
+    deletion_timestamp: Text = ""  # not null: fitting only checks whether the field is present
     uid: Text | None = None
 
 
@@ -243,7 +247,7 @@ class KubeContainer(KubeModel):
     name: Text = ""
     resources: KubeResources | None = None
     ports: list[KubeContainerPort] | None = None
-    restart_policy: Text | None = None
+    restart_policy: Text | None = None  # Always makes an init container a sidecar, whose requests count differently
 
 
 class KubeClaimSource(KubeModel):
@@ -263,7 +267,7 @@ class KubeToleration(KubeModel):
     """A toleration of a pod."""
 
     key: Text | None = None
-    operator: Literal["Exists", "Equal", "Lt", "Gt", ""] | None = None
+    operator: Literal["Exists", "Equal", "Lt", "Gt", ""] | None = None  # "" means Equal
     value: Text | None = None
     effect: Effect | Literal[""] | None = None
 
@@ -288,8 +292,8 @@ class KubePodSpec(KubeModel):
     topology_spread_constraints: list[KubeSpreadConstraint] | None = None
     volumes: list[KubePodVolume] | None = None
     scheduler_name: Text | None = None
-    scheduling_gates: list[KubeSchedulingGate] | None = None
-    priority: Priority | None = None
+    scheduling_gates: list[KubeSchedulingGate] | None = None  # a pod with gates is not scheduled, even if it fits
+    priority: Priority | None = None  # pending pods are scheduled in this order
     host_network: bool | None = None
 
 
@@ -298,7 +302,7 @@ class KubeContainerStatus(KubeModel):
 
     name: Text
     resources: KubeResources | None = None
-    allocated_resources: Amounts | None = None
+    allocated_resources: Amounts | None = None  # may differ from the spec while a pod is resized in place
 
 
 class KubePodCondition(KubeModel):

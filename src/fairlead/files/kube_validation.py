@@ -53,6 +53,7 @@ WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control charact
 
 def check_objects(objects: Iterable[JSON], location: str, alternative: str) -> list[Violation]:
     """All errors in objects of these kinds, up to MAX_MISTAKES. `alternative` is added to each hint."""
+    # An object that is in several files has the same errors, which are reported once.
     violations = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, alternative))
     reported = list(islice(violations, MAX_MISTAKES))
     if len(violations) > MAX_MISTAKES:
@@ -85,12 +86,14 @@ def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
         for inner, rule, message, hint in context["mistakes"]:
             yield _format_path((*at, inner) if inner else at), rule, message, hint
         return
+    # The messages of pydantic describe Python types.
     problem = MESSAGES.get(kind, "is not valid in Kubernetes").format(
         **context, without=WITHOUT.get(context.get("pattern", ""))
     )
     message = problem if kind == "missing" else f"{problem}, found {found}"
     hint = "add it" if kind == "missing" else "fix it"
     if kind == "literal_error":
+        # The context contains text such as "'a', 'b' or 'c'".
         known = [word for word in context["expected"].split("'")[1::2] if word]
         hint = suggest_names(str(details["input"]), known, "use one of {known}").removesuffix("?")
     yield _format_path(at), RULES.get(kind, "kind"), message, hint

@@ -38,6 +38,7 @@ def find_paths(path: Path | None, variable: str | None, home: Path) -> list[Path
 
 def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> LoadedKubeconfig:
     """Load a context from the files that exist. Raise `RequestRejected` with all errors."""
+    # kubectl ignores missing files in $KUBECONFIG. If all are missing, loading the first one reports the error.
     existing = [path for path in paths if path.exists()] or paths[:1]
     chosen = kubeconfigs.select_context(_merge([_load(path) for path in existing]), context)
     violations: list[Violation] = []
@@ -48,6 +49,7 @@ def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded
     )
     if violations:
         raise RequestRejected(violations)
+    # Only the selected context is sent to the server: the files may contain credentials of other clusters.
     connection, text = kubeconfigs.to_connection(embedded), yamls.format_documents([kubeconfigs.minify(embedded)])
     return LoadedKubeconfig(embedded.context, tuple(existing), connection, text)
 
@@ -71,6 +73,7 @@ def _make_absolute(document: dict[str, Any], folder: Path) -> None:
             fields = entry.get(kind) if isinstance(entry, dict) else None
             if isinstance(fields, dict):
                 paths = {name: fields.get(name) for name in FILES}
+                # Joining with an absolute path gives that path unchanged.
                 fields |= {name: str(folder / path) for name, path in paths.items() if path and isinstance(path, str)}
 
 
@@ -96,6 +99,7 @@ def _embed(fields: Mapping[str, Any], at: str, violations: list[Violation]) -> d
         path = fields.get(name)
         if not isinstance(path, str) or not path:
             continue
+        # kubectl has the same precedence.
         if name == "tokenFile":  # overrides an inline token, because it is rotated
             embedded[data] = _read(Path(path), f"{at}.{name}", violations).decode("utf-8", "replace").strip()
         elif not embedded.get(data):
@@ -106,6 +110,7 @@ def _embed(fields: Mapping[str, Any], at: str, violations: list[Violation]) -> d
 def _read(path: Path, at: str, violations: list[Violation]) -> bytes:
     try:
         with path.open("rb") as file:
+            # One byte more than allowed is enough to detect a larger file, even an endless one such as /dev/zero.
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

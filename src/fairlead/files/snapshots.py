@@ -25,6 +25,7 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
     path = tree.path(scope)
     violations = list(check_scopes(library))
     projects = {item.name for item in library.of("Project")}
+    # Files that list projects are taken as complete, so the name is probably a typo.
     if projects and project not in projects:
         hint = suggest_names(project, projects, "use one of {known}")
         violations.append(Violation("project", "scope", f"{scope} does not exist", hint))
@@ -32,6 +33,7 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
         path, ambiguities = _guess_path(library, scope)
         violations += ambiguities
     cluster = find_cluster(library.of("Cluster"), path)
+    # The only cluster is used even if the project is not below it. Its policies must apply, too.
     if cluster.scope not in path and library.of("Cluster"):
         path.insert(1, cluster.scope)
     policies = {policy.scope: policy for policy in library.of("Policy")}
@@ -82,10 +84,12 @@ def _guess_path(library: Library, project: str) -> tuple[list[str], list[Violati
     above = tree.path(departments[0]) if departments else [PLATFORM]
     clusters = sorted(scope for scope in mentioned if scope.startswith("cluster/"))
     ambiguous = [candidates for candidates in (departments, clusters) if len(candidates) > 1]
+    # Several clusters are not ambiguous if the only department is in one of them.
     if ambiguous and not (len(departments) == 1 and set(clusters) & set(above)):
         message = f"{project} could be in {' or '.join(ambiguous[0])}"
         hint = f"add a document: kind: Project, name: {project.partition('/')[2]}, parent: {ambiguous[0][0]}"
         return [*above, project], [Violation("project", "scope", message, hint)]
+    # Directly below the platform, because a department may be in a cluster.
     if not set(clusters) & set(above):
         above[1:1] = clusters
     return [*above, project], []

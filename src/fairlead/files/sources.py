@@ -14,6 +14,7 @@ from fairlead.model.requests import Action, Function
 
 def load_program() -> Code:
     """The programs that run in every Python container, without the code of a function."""
+    # Read as text and never imported: the programs run in containers, possibly with another Python version.
     folder = resources.files("fairlead.in_container")
     return Code(
         bootstrap=folder.joinpath("bootstrap.py").read_text("utf-8"),
@@ -32,6 +33,7 @@ def load_code(folder: Path, function: Function, action: Action = "job") -> tuple
         packed = packing.pack_path(source, folder)
     except Unreadable as error:
         return code, (_explain(error, source),)
+    # A workspace opens the files in JupyterLab and calls none of them.
     findings = () if action == "workspace" else _check_script(source, function)
     return replace(code, archive=packed.archive, digest=packed.digest), tuple(findings)
 
@@ -44,6 +46,7 @@ def _check_script(source: Path, function: Function) -> Iterator[Violation]:
 
 
 def _explain(error: Unreadable, source: Path) -> Finding:
+    # Only a warning, because a request can be previewed without its code.
     if isinstance(error.__cause__, FileNotFoundError):
         message = f"{source} does not exist: the manifests do not contain the function's code"
         return PlanWarning("function.source", "missing", message, "use a path relative to the folder of the request")
