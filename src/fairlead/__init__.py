@@ -5,6 +5,7 @@ import importlib
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # instead of importing typing, which is slow
+# For editors and type checkers, which do not see names that `__getattr__` loads. `as` marks them as exported.
 if TYPE_CHECKING:
     from fairlead.errors import (
         Conflict as Conflict,

@@ -49,7 +49,8 @@ from fairlead.services.config_files import FOLDER, ApplyOptions
 from fairlead.services.first_run import FirstRun
 from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
-WEB_UI = Path(__file__).with_name("_ui")
+WEB_UI = Path(__file__).with_name("_ui")  # built from ui/ when the wheel is built; missing in a checkout without it
+# Calls of the server itself: `trusted` has all permissions, and `via` appears in the audit log.
 FOLDER_SYNC = Call(principal=Principal("fairlead", via="folder"), trusted=True)
 KEY_ROTATION = Call(principal=Principal("fairlead", via="keys"), trusted=True)
 
@@ -70,6 +71,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     """Open and migrate the database, create the platform on the first start, and build the application."""
     store = DatabaseStore(settings.database_url)
     migrating.migrate(store.engine)
+    # Set below, but before a request can call describe().
     folder: WatchedFolder | None = None
 
     def describe() -> dict[str, Any]:
@@ -88,6 +90,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     keep_objects = timedelta(minutes=settings.keep_objects_minutes)
     config = ExecutorConfig(store, settings.data / "clusters", now, secrets_of, keep_objects)
 
+    # The controller needs the executors, and the executors notify the controller, so it is looked up when called.
     def enqueue(run_id: str) -> None:
         controller.enqueue(run_id)
 
@@ -102,9 +105,10 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         clock=now,
         make_id=make_id,
         publish=run_events.publish,
-        stable_clock=StableClock(now),
+        stable_clock=StableClock(now),  # idle workspaces must not be stopped because the clock jumped
     )
 
+    # The controller acts on the change, and clients that wait for the run see it.
     def notify(run_id: str) -> None:
         controller.enqueue(run_id)
         run_events.publish(run_id)
@@ -117,13 +121,16 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     retention = Retention(store, executors, clock=StableClock(now), **keep)
     scheduler = Scheduler(store, services.schedules.submit_due_runs, now)
     if settings.folder is not None:
+        # At startup this is a mistake in the settings. Later the folder may be unmounted, and the watch waits for it.
         if not settings.folder.is_dir():
             raise FairleadError(f"folder {settings.folder} does not exist", "create it, or set folder to another one")
+        # The folder is the complete configuration: an object is deleted when its document is.
         options = ApplyOptions(manager=FOLDER, prune=True)
         folder = WatchedFolder(
             settings.folder, lambda library: services.config_files.apply(FOLDER_SYNC, library, options), now
         )
     first_run.initialize([*settings.admins, f"user:{settings.local_user}"])
+    # Only now, because the first start creates the ID of the platform.
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, sign_in_code = _load_token(settings, first_run)
     executors.refresh()  # before the first request, which would find the runs on clusters unknown
@@ -132,7 +139,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         check_ready=lambda: _check_ready(store),
         make_id=make_id,
         url=url,
-        reads_are_local=store.dialect == "sqlite",
+        reads_are_local=store.dialect == "sqlite",  # a query of a local file is faster than switching to a thread
         background=lambda: background.run_background_tasks(folder, controller, retention, scheduler),
         run_events=run_events,
         page=WEB_UI,
@@ -145,26 +152,29 @@ def up(settings: Settings) -> int:
     """Run the server until it is stopped."""
     os.umask(0o077)  # files of the server are private to its user
     with (
+        # The lock comes first, so that a second server neither opens the database nor takes the port.
         hosting.lock_data_folder(settings.data),
         hosting.open_listener(settings.host, settings.port) as (listener, url),
     ):
         server_file = settings.data / "server.json"
         server_file.unlink(missing_ok=True)  # from a server that was killed
         server = build_server(settings, settings.public_url or url)
+        # Only now, because clients read this file to find a server that is ready. They use the local address.
         hosting.write_private(server_file, json.dumps({"url": url, "pid": os.getpid()}))
         _print_greeting(settings, server, url)
         configuration = uvicorn.Config(
             server.app,
-            ws="wsproto",
+            ws="wsproto",  # the library that the proxy of served runs uses, too
             ws_max_size=MAX_MESSAGE_BYTES,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=5,
+            log_config=None,  # `logs.configure` did it
+            access_log=False,  # the middleware writes it, without one-time codes in URLs
+            timeout_graceful_shutdown=5,  # a WebSocket or a long request must not delay a restart
             server_header=False,
         )
         # Uvicorn raises the signal again after its shutdown; without a handler, the clean-up below would not run.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         serving = uvicorn.Server(configuration)
+        # Streams check this and end themselves. Otherwise they would delay the shutdown.
         server.app.state.is_shutting_down = lambda: serving.should_exit
         if settings.idle_seconds is not None:
             background.shut_down_when_idle(
@@ -178,6 +188,7 @@ def up(settings: Settings) -> int:
         except KeyboardInterrupt:
             pass
         finally:
+            # First, so that clients no longer find this server while it shuts down.
             server_file.unlink(missing_ok=True)
             if server.executor is not None:
                 server.executor.close()
@@ -190,6 +201,7 @@ def rotate_keys(settings: Settings) -> int:
     """Encrypt every secret with a new key, or with the first key of FAIRLEAD_SECRET_KEYS."""
     with _open_store(settings) as store:
         if settings.secret_keys is None:
+            # Older keys stay in the file: a running server and backups of the database contain values that need them.
             keyrings.rotate_key_file(settings.key_file)
         count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEY_ROTATION)
     old_keys = "older keys stay until `fairlead keys forget`"
@@ -204,6 +216,7 @@ def forget_keys(settings: Settings) -> int:
     if settings.secret_keys is not None:
         raise FairleadError("the keys are in FAIRLEAD_SECRET_KEYS", "remove older keys from it")
     with _open_store(settings) as store:
+        # Checked before anything is deleted, because a secret without its key is lost.
         stale = build_services(store, _open_keyring(settings))[0].secrets.count_stale(KEY_ROTATION)
     if stale:
         message = f"{stale} secret{' is' if stale == 1 else 's are'} encrypted with an older key"
@@ -221,6 +234,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="fairlead.app")
     parser.add_argument("command", choices=tuple(COMMANDS))
     for name in ("host", "port", "data", "database", "folder", "auth", "capacity", "idle-seconds"):
+        # Values stay text: pydantic parses and checks them like those of variables and the file.
         parser.add_argument(f"--{name}")
     options = vars(parser.parse_args())
     command = options.pop("command")
@@ -232,6 +246,7 @@ def main() -> int:
         problems += describe_validation_errors(error)
     except ValueError as error:  # the file is not valid TOML or UTF-8
         problems.append(f"cannot read fairlead.toml: {error}")
+    # All of them at once, so that an administrator does not need one attempt per mistake.
     if problems:
         print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
         return 2
@@ -284,7 +299,9 @@ def _sign_in_options(settings: Settings) -> SignInOptions:
 def _load_token(settings: Settings, first_run: FirstRun) -> tuple[str, str]:
     """Return this machine's token, which is in a file that only its owner can read, and a one-time sign-in code."""
     file = settings.data / "token"
+    # A corrupt file does not match any token, so a new one replaces it.
     stored = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
+    # Names the token, so that a lost one of the same machine and folder is revoked.
     machine = f"{socket.gethostname()}:{settings.data.resolve()}"
     token, sign_in_code = first_run.issue_local_token(settings.local_user, machine, stored)
     if token != stored:
@@ -301,7 +318,7 @@ def _read_platform_id(store: Store) -> str:
 
 def _check_ready(store: Store) -> None:
     with store.reading() as tx:
-        _ = tx.generation
+        _ = tx.generation  # a small query, which fails if the database is not reachable
 
 
 def _open_executor(settings: Settings) -> LocalExecutor | None:
@@ -314,6 +331,7 @@ def _open_executor(settings: Settings) -> LocalExecutor | None:
 def _print_greeting(settings: Settings, server: ServerInstance, url: str) -> None:
     """Print addresses and commands for the person who started the server. The token is shown only on a terminal."""
     file = settings.data / "token"
+    # If stdout is not a terminal, it is probably a log file, in which the token must not appear.
     shown = f"{server.token}  (also in {file})" if sys.stdout.isatty() else str(file)
     lines = [f"Fairlead {fairlead.__version__} is listening on {url}", f"  token    {shown}"]
     if server.sign_in_code is not None:

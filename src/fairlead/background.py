@@ -16,7 +16,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.ports import Store
 
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 5.0  # the longest pause between two checks
 FIRST_RETRY_SECONDS = 1.0
 
 
@@ -25,11 +25,13 @@ async def run_background_tasks(
     folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
 ) -> AsyncIterator[None]:
     """Run all background tasks while the server runs. Runs continue after it has stopped."""
+    # In a thread, because the controller blocks on the database and on executors.
     controller_thread = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
     controller_thread.start()
     try:
         async with anyio.create_task_group() as tasks:
             if folder is not None:
+                # Before the first request, which should see the configuration of the folder.
                 await anyio.to_thread.run_sync(folder.apply)
                 tasks.start_soon(folder.watch)
             tasks.start_soon(_apply_retention, retention)
@@ -37,6 +39,7 @@ async def run_background_tasks(
             yield
             tasks.cancel_scope.cancel()
     finally:
+        # Wait for the step in progress, so that the database is not closed before it ends.
         controller.shut_down()
         controller_thread.join()
 
@@ -74,5 +77,6 @@ async def _submit_schedules(scheduler: Scheduler) -> None:
 def _count_active(store: Store) -> int:
     """Count active runs and schedules that have a next time."""
     with store.reading() as tx:
+        # A schedule needs a server at its next time.
         scheduled = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
         return tx.count(RunRecord, Condition("active", "=", True)) + scheduled

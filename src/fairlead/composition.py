@@ -47,6 +47,7 @@ def now() -> datetime:
 
 def make_id() -> str:
     """Return a unique id. Ids sort by creation time."""
+    # Sorting by time keeps inserts at the end of indexes and is the order of the queue. Python has uuid7 since 3.14.
     return uuid_utils.uuid7().hex
 
 

@@ -39,7 +39,7 @@ class FairleadError(Exception):
         super().__init__(message)
         self.hint = hint
         if hint:
-            self.add_note(f"-> {hint}")
+            self.add_note(f"-> {hint}")  # tracebacks show notes, so that users of a notebook see the hint
 
     @property
     def terminal_text(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairlead.errors import FairleadError
 
+# In total 0.2 s, which is much longer than a client needs for its check.
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.05
 
@@ -18,6 +19,7 @@ PAUSE_SECONDS = 0.05
 def lock_data_folder(folder: Path) -> Iterator[None]:
     """Lock the data folder: two servers would apply the watched folder twice and overwrite each other's address."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The kernel releases the lock when the process ends, even if it is killed. A file with a process ID would remain.
     with (folder / "server.lock").open("w") as lock:
         for attempt in range(ATTEMPTS):
             try:
@@ -37,11 +39,12 @@ def open_listener(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
     """Open a listening socket and return it with its URL."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
+    # Otherwise a restarted server cannot use its port while old connections are in TIME_WAIT.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
         listener.listen(2048)  # requests queue here until the server is ready
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError) as error:  # OverflowError: the port is too large
         listener.close()
         message = f"cannot listen on {host}, port {port}: {error}"
         raise FairleadError(message, "choose another port; fairlead up --port 0 uses any free port") from error
@@ -52,6 +55,7 @@ def open_listener(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
 
 def load_server_id(folder: Path, make_id: Callable[[], str]) -> str:
     """Return the server id in the data folder, creating it on the first start."""
+    # The ID is stored in the folder, because local runs in it belong to this server, even if its host name changes.
     file = folder / "server.id"
     if not file.exists():
         write_private(file, make_id())
@@ -70,7 +74,9 @@ def check_platform(folder: Path, platform_id: str) -> None:
 
 def write_private(file: Path, text: str) -> None:
     """Write a file atomically that only its owner can read."""
+    # In the same folder, because renaming is atomic only within a file system.
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    # Created with these permissions: between open() and chmod() others could read the file.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as writer:
         writer.write(text)
     temporary.replace(file)

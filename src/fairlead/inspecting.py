@@ -48,8 +48,10 @@ def _list_names(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, DEFINITIONS):
             yield node.name
         elif isinstance(node, ast.Import | ast.ImportFrom):
+            # `import os.path` defines os.
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+        # An annotation without a value defines no name, and variables of a comprehension are not visible outside.
         elif not isinstance(node, INNER_SCOPES) and not (isinstance(node, ast.AnnAssign) and node.value is None):
             nodes += ast.iter_child_nodes(node)

@@ -16,15 +16,17 @@ def configure(level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # The console renderer formats exceptions itself.
             *([] if terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(min_level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=True,  # otherwise each event would build the logger again
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
+    # `force` replaces handlers that libraries installed when they were imported.
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fairlead.errors import Unreadable
 
-MAX_SOURCE_BYTES = 10 * 1024 * 1024
+MAX_SOURCE_BYTES = 10 * 1024 * 1024  # code, not data: it is stored in the database and sent to every pod
 # Caches and metadata that tools create. Editors also create lock files, such as .#train.py.
 SKIPPED = frozenset(
     {"__pycache__", ".git", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store"}
@@ -50,6 +50,7 @@ class PackedCode:
 
 def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
     """Pack a file or a folder. Its name in the archive is relative to `folder`, by default its parent."""
+    # Not resolve(): if the path is a symbolic link, the archive has its name and not that of the target.
     absolute = Path(os.path.abspath(path))
     start = Path(os.path.abspath(folder)) if folder else absolute.parent
     try:
@@ -68,9 +69,11 @@ def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
 def pack(entries: Iterable[ArchiveEntry]) -> bytes:
     """Pack files into a compressed archive."""
     packed = io.BytesIO()
+    # The header of gzip contains the current time by default, which would change the digest.
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as archive:
         for name, content, executable in sorted(entries):
             entry = tarfile.TarInfo(name)
+            # Only the executable bit, because other permissions depend on the umask.
             entry.size, entry.mode = len(content), 0o755 if executable else 0o644
             archive.addfile(entry, io.BytesIO(content))
     return packed.getvalue()
@@ -95,10 +98,11 @@ def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
     for entry in entries:
         path = folder / entry.name
         if entry.is_symlink():
+            # A link to the outside could pack large data or private files by accident.
             _check_link(path, root, parents)
         if entry.is_dir():
             yield from _walk(path, root, parents)
-        elif entry.is_file():
+        elif entry.is_file():  # sockets and pipes are left out
             yield path
 
 
@@ -110,6 +114,7 @@ def _check_link(path: Path, root: str, parents: tuple[str, ...]) -> None:
         raise Unreadable(f"the symbolic link {path} points outside {root}, to {target}", hint)
     if not os.path.exists(path):
         raise Unreadable(f"the symbolic link {path} is broken", hint)
+    # Following it would never end.
     if target in parents:
         raise Unreadable(f"the symbolic link {path} points to its own parent folder {target}", hint)
 

@@ -14,7 +14,7 @@ from fairlead.model.scopes import Cluster
 RecordT = TypeVar("RecordT")
 ConfigPart = Literal["organization", "assets"]
 Clock = Callable[[], datetime]
-MakeId = Callable[[], str]
+MakeId = Callable[[], str]  # IDs sort by creation time
 Notify = Callable[[str], None]  # called with the id of a run that changed
 
 
@@ -167,7 +167,7 @@ class Executors(Protocol):
         """Connect new and changed clusters, and close the executors of deleted ones."""
 
 
-OWN_USERS = "@localhost"  # suffix of the names of the server's own users
+OWN_USERS = "@localhost"  # suffix of local users; the server rejects it in names from an issuer
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,9 @@ class Principal:
 
     user: str
     groups: tuple[str, ...] = ()
-    via: str = ""
-    until: datetime | None = field(default=None, compare=False)  # when the token expires
+    via: str = ""  # how the user was authenticated, for the audit log
+    # When the token expires. Not compared, so that all tokens of a user share a cached set of permissions.
+    until: datetime | None = field(default=None, compare=False)
 
 
 class Authenticator(Protocol):

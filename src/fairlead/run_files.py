@@ -16,7 +16,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import FilePartRecord, RunFileRecord
 from fairlead.ports import Store, Transaction
 
-PART_BYTES = 1024 * 1024
+PART_BYTES = 1024 * 1024  # a part is always completely in memory; smaller ones would need more rows
 OUTPUT = "output/"  # path prefix of files in the output folder
 
 
@@ -27,9 +27,11 @@ def save_file(tx: Transaction, execution: str, path: str, content: bytes | Binar
     source.seek(0)
     of = {"id": _id_of(execution, path), "run_id": run_id_of(execution)}
     record = RunFileRecord(**of, path=path, size=size, modified_at=now)
+    # Parts are deleted with their file.
     tx.remove_all(RunFileRecord, Condition("id", "=", record.id))
     tx.add(record)
     for number in range(-(-size // PART_BYTES)):
+        # Padded with zeros, so that sorting by ID returns the parts in order.
         part_id = f"{record.id}/{number:05}"
         tx.add(FilePartRecord(id=part_id, file_id=record.id, number=number, content=source.read(PART_BYTES)))
     return record
@@ -53,6 +55,7 @@ def open_file(store: Store, execution: str, path: str) -> BinaryIO:
     if record is None:
         whose, named = attempts.describe_execution(execution), short_repr(path.removeprefix(OUTPUT))
         raise NotFound(f"{whose} has no output file {named}", "list the output files of the run")
+    # The buffer has the size of a part, so that each transaction reads about one.
     return cast(BinaryIO, io.BufferedReader(_Parts(store, record), PART_BYTES))
 
 
@@ -69,6 +72,7 @@ def load_size(tx: Transaction, execution: str, path: str) -> int | None:
 
 def measure_files(tx: Transaction, execution: str, prefix: str = "") -> tuple[int, int]:
     """Return the number and total size of the files whose paths begin with a prefix."""
+    # The store counts but does not add, so sizes are counted and added here.
     counts = tx.tally(RunFileRecord, ["size"], *_prefix_range(execution, prefix))
     return sum(counts.values()), sum(size * count for (size,), count in counts.items())
 
@@ -93,6 +97,7 @@ class _Parts(io.RawIOBase):
         with self._store.reading() as tx:
             content = _load_parts(tx, self._record.id, self._at, size)
         if len(content) < size:
+            # The caller may have received the first parts, and must not take them for the whole file.
             raise OSError(f"file {short_repr(self._record.path)} of run {self._record.run_id} was deleted")
         view[:size] = content
         self._at += size
@@ -115,5 +120,6 @@ def _id_of(execution: str, path: str) -> str:
 
 def _prefix_range(execution: str, prefix: str) -> tuple[Condition, Condition]:
     """Return the range of ids that begin with an attempt and a path. Ids are compared by code point."""
+    # A range, because LIKE would need escapes and SQLite would not use the index for it.
     first = _id_of(execution, prefix)
     return Condition("id", ">=", first), Condition("id", "<", first[:-1] + chr(ord(first[-1]) + 1))

@@ -41,9 +41,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="FAIRLEAD_",
         toml_file="fairlead.toml",
-        extra="forbid",
+        extra="forbid",  # a misspelled setting in the file is an error
         frozen=True,
-        env_ignore_empty=True,
+        env_ignore_empty=True,  # compose files and charts pass empty variables for settings without a value
         arbitrary_types_allowed=True,
     )
 
@@ -66,11 +66,13 @@ class Settings(BaseSettings):
         "local",
         description="who can sign in: local users only, token owners, or also users of an OpenID Connect issuer",
     )
+    # NoDecode: otherwise pydantic-settings expects JSON in the variable.
     admins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="administrators of the platform: user:<name> or group:<name>, separated by commas"
     )
     oidc_issuer: str | None = Field(None, description="the URL of the OpenID Connect issuer")
     oidc_audience: str | None = Field(None, description="the required audience of its tokens")
+    # Of all claims, OpenID Connect guarantees only for `sub` that it is never reassigned to another user.
     oidc_user_claim: str = Field("sub", description="the claim with the user name")
     oidc_groups_claim: str = Field("groups", description="the claim with the groups of the user")
     oidc_client_id: str | None = Field(None, description="the client id with which browsers sign in at the issuer")
@@ -173,6 +175,7 @@ def _parse_amount(name: str, amount: object) -> Quantity:
 def find_problems(settings: Settings) -> list[str]:
     """Return the reasons why a server cannot start with these settings."""
     problems = []
+    # The sign-in link of auth local is for the person who started the server on this machine.
     if not settings.is_local and settings.auth == "local":
         problems.append(
             f"host is {settings.host}, which other machines can reach, but auth is local: set auth to tokens or oidc, "
@@ -187,6 +190,7 @@ def find_problems(settings: Settings) -> list[str]:
     ]
     if settings.oidc_client_secret and not settings.oidc_client_id:
         problems.append("oidc_client_secret is set, but oidc_client_id is not: set both, or remove the secret")
+    # A redirect URI must be registered at the issuer, so it cannot follow from the Host header of a request.
     if settings.oidc_client_id and not (settings.is_local or settings.public_url):
         problems.append(
             f"oidc_client_id is set and host is {settings.host}, but public_url is not set: set public_url to the URL "
