@@ -28,7 +28,7 @@ from fairlead.model.plans import Layer, Source, Violation
 from fairlead.sdk import starting
 
 SECONDS = 60.0
-MOST_REDIRECTS = 10
+MOST_REDIRECTS = 10  # ends loops
 STREAM_SECONDS = 45.0  # read timeout of streams; the server sends a keep-alive every 15 s
 NOT_MODIFIED = 304
 PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
@@ -54,6 +54,7 @@ class ApiClient:
         page = self.get(path, **filters)
         yield from page["items"]
         while page["next_cursor"] is not None:
+            # The cursor does not contain the filters, so they are sent again.
             page = self.get(path, **filters | {"cursor": page["next_cursor"]})
             yield from page["items"]
 
@@ -80,6 +81,7 @@ class ApiClient:
     def watch(self, path: str, tag: str | None, seconds: int) -> tuple[Any, str | None]:
         """Long poll: return a resource and its ETag as soon as it differs from `tag`, or after `seconds`."""
         known = {} if tag is None else {"If-None-Match": tag}
+        # The server responds after `seconds` at the latest, so the timeout is longer and only ends lost connections.
         answer = self._ask("GET", path, headers=known, params={"wait": seconds} if tag else {}, timeout=seconds + 30)
         return (None if answer.status_code == NOT_MODIFIED else answer.json()), answer.headers.get("etag", tag)
 
@@ -90,7 +92,7 @@ class ApiClient:
             url = f"{self.url}/api/v1{path}"
             with self._client.stream("GET", url, params=parameters, timeout=STREAM_SECONDS) as answer:
                 if not answer.is_success:
-                    answer.read()
+                    answer.read()  # a streamed response has no content before
                     raise _error_of(answer)
                 yield answer
 
@@ -98,6 +100,7 @@ class ApiClient:
         """Send a request to a served run. Raise if the run responds with an error or is not reachable."""
         with self._translated():
             below = httpx2.URL(f"{self.url}/served/{quote(run_id, safe='')}/")
+            # Not with follow_redirects, which would send the token to any path on the same host.
             answer = self._client.request(method, f"{below}{path.removeprefix('/')}", **options)
             for _ in range(MOST_REDIRECTS):
                 if (onward := answer.next_request) is None:
@@ -109,12 +112,14 @@ class ApiClient:
                 answer = self._client.send(onward)
         if answer.is_success:
             return answer
+        # A run may also respond with problem details. Only the URN identifies those of the server.
         if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
             raise _error_of(answer)  # the server responded, not the run
         raise FairleadError(
             f"run {run_id} answered {answer.status_code}: {answer.text[:500]}", "read the log of the run"
         )
 
+    # cached_property writes to __dict__ directly, so it works although the dataclass is frozen.
     @cached_property
     def _client(self) -> httpx2.Client:
         # Do not send the token of a local server through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
@@ -146,6 +151,7 @@ class ApiClient:
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
             hint = "check that the server is running, or start one with `fairlead up`"
             raise Unavailable(f"no response from {self.url}: {error}", hint) from error
+        # Command-line arguments that are not UTF-8 contain lone surrogates.
         except UnicodeEncodeError as error:
             raise Unreadable("the request contains text that is not valid UTF-8", "encode it as UTF-8") from error
 
@@ -154,6 +160,7 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
     """Connect to the server in FAIRLEAD_URL, or to the local server of this user, which is started if necessary."""
     url, token = environment.get("FAIRLEAD_URL"), environment.get("FAIRLEAD_TOKEN")
     if url:
+        # HTTP headers are ASCII, and the error of the HTTP library would not name the variable.
         if not token or not token.isascii():
             problem = "is not a valid token" if token else "is not set"
             raise Unreadable(
@@ -162,12 +169,14 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
         return ApiClient(url.rstrip("/"), token)
     data = starting.find_data(environment)
     found_url, found_token = starting.find_running(data) or starting.start_server(data)
+    # FAIRLEAD_TOKEN alone selects another user of the local server.
     return ApiClient(found_url, token or found_token)
 
 
 def path_of(*parts: str) -> str:
     """Build a URL path from segments, percent-encoded. Only the last segment, a file path, may contain slashes."""
     *above, last = parts
+    # HTTP clients and proxies normalize such segments, so the request would reach another resource.
     if any(part in ("", ".", "..") for part in (*above, *last.split("/"))):
         raise NotFound(f"not found: {'/'.join(parts)!r}")
     return "/" + "/".join([*(quote(part, safe="") for part in above), quote(last)])
@@ -185,6 +194,7 @@ def read_content(answer: httpx2.Response) -> Any:
 
 def renew(api: ApiClient) -> ApiClient:
     """A client for the same server after a restart, which may have changed its port."""
+    # A configured server returns at its address. Only a local server, with port 0, may get another port.
     if os.environ.get("FAIRLEAD_URL"):
         return api
     running = starting.find_running(starting.find_data(os.environ))
@@ -201,6 +211,7 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
     try:
         problem = answer.json()
         code, detail, hint = problem["code"], problem["detail"], problem.get("hint")
+    # A proxy or another program has responded.
     except (ValueError, KeyError, TypeError):
         return Unavailable(f"the server responded with {answer.status_code} and no readable error")
     if code == RequestRejected.code:
@@ -210,6 +221,7 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
     if code == Unavailable.code:
         return Unavailable(detail, hint, problem.get("retry_after_seconds", 1))
     error = ERRORS.get(code, FairleadError)(detail, hint)
+    # A newer server may send a code that this version does not know.
     error.code = code
     return error
 

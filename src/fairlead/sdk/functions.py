@@ -66,7 +66,7 @@ class Function:
         calls: Callable[..., Any] | None = None,
     ) -> None:
         self._api, self.project, self._fields = api, project, dict(fields)
-        self._pack, self._sent = code, ""
+        self._pack, self._sent = code, ""  # the digest that the server is known to have
         self._calls = calls
         self.name: str = self._fields["name"]
 
@@ -97,6 +97,7 @@ class Function:
         data = self._api.post(path_of("projects", self.project, "runs", "preview"), request)
 
         def submit(suggestion: Suggestion) -> Run:
+            # Code belongs to a project, so the other project needs it, too.
             if suggestion.project is not None:
                 self._send_code(action, suggestion.project)
             place = path_of("projects", suggestion.project or self.project, "runs")
@@ -109,6 +110,7 @@ class Function:
         try:
             data: dict[str, Any] = self._api.post(path, self._request(action, parameters))
         except RequestRejected as error:
+            # The only violation that another attempt can fix. With others, the user must act anyway.
             if [violation.rule for violation in error.violations] != ["unknown_code"]:
                 raise
             self._sent = ""  # the server has deleted the code since the upload
@@ -123,15 +125,19 @@ class Function:
 
     def _request(self, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Build and validate the request before it is sent."""
+        # A frequent mistake: train.run(epochs=3) or train.run(3), as if the function were called.
         misplaced = sorted((set(parameters) - set(RunParameters.__annotations__)) & set(self._parameters))
         if misplaced or type(action) is not str:
             hint = f"inputs={{{', '.join(f'{name!r}: ...' for name in misplaced or self._parameters)}}}"
             raise Unreadable("function arguments were passed to run()", f"pass them as {hint}")
+        # The upload comes first, because the request contains the digest.
         function = {**self._fields, **self._send_code(action)}
         try:
+            # The server uses this model, too, so mistakes can be reported without a request.
             request = RunRequest.model_validate({"function": function, "action": action, **parameters})
         except ValidationError as error:
             raise RequestRejected(violations_of(error, RunRequest)) from None
+        # to_data() leaves it out, because stored requests must not contain it.
         token = {} if request.plan_token is None else {"plan_token": request.plan_token}
         return request.to_data() | token
 
@@ -147,9 +153,11 @@ class Function:
         path = path_of("projects", project or self.project, "code", packed.digest)
         if self._sent != packed.digest or project is not None:
             try:
+                # Asking first costs one small request and saves the upload, because most runs have known code.
                 self._api.get(path)
             except NotFound:
                 self._api.put_bytes(path, packed.archive)
+            # `_sent` refers to the project of this function.
             self._sent = packed.digest if project is None else self._sent
         handler = {} if packed.handler is None else {"handler": packed.handler}
         return {"source": packed.source, "code": packed.digest, **handler}

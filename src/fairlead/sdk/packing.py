@@ -37,6 +37,7 @@ def _find_file(path: Path, module: str, name: str) -> Path | None:
     inside = path if path.is_dir() else path.parent
     if module and not (path.is_file() and path.stem == module):
         places = inside.joinpath(*module.split("."))
+        # A module that is not in the folder may be installed in the image.
         return next(filter(Path.is_file, (places.with_suffix(".py"), places / "__init__.py")), None)
     if path.suffix == ".py" and path.is_file():
         return path

@@ -19,8 +19,9 @@ import cloudpickle
 from fairlead.errors import Unreadable
 from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack
 
-NAMELESS = "function"
-INSTALLED = ("site-packages", "dist-packages")
+NAMELESS = "function"  # for lambdas and objects without a name
+INSTALLED = ("site-packages", "dist-packages")  # folders of installed packages, which images are expected to have
+# Bounds for the search for the cause of an error: each step pickles an object again.
 DEEPEST_SEARCH, MOST_SEARCHED = 10, 1000
 
 
@@ -29,6 +30,7 @@ def pack_function(function: Callable[..., Any]) -> PackedCode:
     if not callable(function):
         raise Unreadable(f"{function!r} is not a function", "pass a function or the path of a source file")
     name = getattr(function, "__name__", NAMELESS)
+    # The name becomes a file name and the handler. A lambda is called <lambda>.
     name = name if name.isidentifier() and name.isascii() else NAMELESS
     with _by_value(_list_own_modules()):
         try:
@@ -36,6 +38,7 @@ def pack_function(function: Callable[..., Any]) -> PackedCode:
         except Exception as error:  # objects that the function uses may raise anything
             raise _explain(function, name, error) from error
     source = f"{name}.pkl"
+    # Bytecode differs between Python versions. The bootstrap program refuses to load it in another one.
     version = "{}.{}".format(*sys.version_info).encode()
     archive = pack([ArchiveEntry(source, content), ArchiveEntry(".python-version", version), *_load_reader()])
     return PackedCode(archive, source, handler=name)
@@ -82,14 +85,17 @@ def _load_reader() -> tuple[ArchiveEntry, ...]:
 def _list_own_modules() -> Iterator[ModuleType]:
     """The local modules, which no image contains: in the working folder or next to the script, and not installed."""
     script = vars(sys.modules["__main__"]).get("__file__")
+    # In a notebook __main__ has no file, and only the working folder counts.
     own = {os.path.realpath(os.getcwd()), *([os.path.dirname(os.path.realpath(script))] if script else [])}
     library = os.path.realpath(sysconfig.get_path("stdlib"))
     loaded: dict[str, Any] = dict(sys.modules)  # some libraries register objects that are not modules
     for name, module in loaded.items():
         file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        # Compiled modules cannot be pickled by value. cloudpickle pickles __main__ by value anyway.
         if not isinstance(file, str) or not file.endswith(".py") or name.partition(".")[0] in ("fairlead", "__main__"):
             continue
         path = os.path.realpath(file)
+        # A virtual environment is often inside the working folder.
         installed = path.startswith(library + os.sep) or any(f"{os.sep}{place}{os.sep}" in path for place in INSTALLED)
         if not installed and any(path.startswith(os.path.join(folder, "")) for folder in own):
             yield module
@@ -98,7 +104,9 @@ def _list_own_modules() -> Iterator[ModuleType]:
 @contextlib.contextmanager
 def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
     """Pickle the contents of these modules by value inside the context."""
+    # The registry is global: modules that the user registered must stay registered.
     before = cloudpickle.list_registry_pickle_by_value()
+    # cloudpickle rejects modules that are not in sys.modules under their own name.
     named = {module.__name__: module for module in modules if module.__name__ in sys.modules}
     added = [module for name, module in named.items() if name not in before]
     for module in added:
@@ -112,6 +120,7 @@ def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
 
 def _explain(function: Any, name: str, error: Exception) -> Unreadable:
     """Describe which object used by the function cannot be pickled, and what to do."""
+    # Errors of pickle name a type, but not the variable that refers to it.
     path, culprit, error = _find_culprit(function, (), {id(function)}) or ((), function, error)
     used = f"it uses {'.'.join(path)} ({type(culprit).__name__}): " if path else ""
     hint = "create it inside the function, or move the function to a source file"
@@ -128,7 +137,7 @@ def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tu
         return None
     outer = None
     for name, inner in islice(_list_uses(value), MOST_SEARCHED):
-        if id(inner) in seen:
+        if id(inner) in seen:  # objects can refer to each other
             continue
         seen.add(id(inner))
         try:
@@ -152,6 +161,7 @@ def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (
             (name, value.__globals__[name]) for name in _list_names(value.__code__) if name in value.__globals__
         )
+        # The defaults of this function, not those of one that it wraps.
         defaults = inspect.signature(value, follow_wrapped=False).parameters.values()
         yield from (
             (parameter.name, parameter.default) for parameter in defaults if parameter.default is not parameter.empty
@@ -174,6 +184,7 @@ def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
 def _list_names(code: CodeType) -> Iterator[str]:
     """The global names that a function and its nested functions refer to."""
     yield from code.co_names
+    # Nested functions and lambdas are code objects among the constants.
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _list_names(constant)

@@ -82,6 +82,7 @@ def choose(suggestions: Sequence[Suggestion], suggestion: Suggestion | int) -> S
     """Select a suggestion by number, starting at 1. Raise `NotFound` if it does not exist."""
     if isinstance(suggestion, Suggestion):
         return suggestion
+    # Not isinstance, because True would be suggestion 1.
     if type(suggestion) is not int:
         raise Unreadable(f"{suggestion!r} is not a suggestion", "pass one of the suggestions or its number")
     if not 1 <= suggestion <= len(suggestions):

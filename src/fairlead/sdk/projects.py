@@ -61,7 +61,7 @@ class Project:
     ) -> Function | Callable[[Callable[..., Any]], Function]:
         """Define a function from a file, a folder or a container image, or use as a decorator of a Python function.
 
-        With a name alone it is the function that the project keeps under it: as it was last written or run.
+        With only a name, it is the stored function of that name, as it was last saved or run.
         """
         fields = {key: value for key, value in fields.items() if value is not None}
         if (callable(name) or name is None) and (source is not None or handler is not None or kind is not None):
@@ -80,6 +80,7 @@ class Project:
                 path_of("projects", self.name, "functions", name)
             )  # raises NotFound with similar names if it does not exist
             return Function(self.api, self.name, {"name": name})
+        # An image without code is a program in itself. With a handler or source, it is the environment of Python code.
         if kind is None and source is None and "image" in fields and handler is None:
             kind = "container"
         fields = {
@@ -99,6 +100,7 @@ class Project:
 
     def runs(self, *, limit: int = MOST_LISTED, **filters: Any) -> Runs:
         """The runs of the project, newest first. Filters are column names: state="failed", function="train"."""
+        # 500 is the largest page of the server; more runs need several requests.
         records = self.api.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)
         return Runs([Run(self.api, data) for data in islice(records, limit)])
 
@@ -170,4 +172,5 @@ def get_run(run_id: str) -> Run:
 
 def _name_of(function: Callable[..., Any]) -> str:
     """The function name for a Python function."""
+    # As the CLI names files: train_model becomes train-model.
     return getattr(function, "__name__", "function").strip("<>_").replace("_", "-").lower() or "function"

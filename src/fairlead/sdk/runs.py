@@ -20,7 +20,7 @@ from fairlead.sdk.api_client import ApiClient, path_of, read_content
 from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
-LONGEST_WAIT = 30
+LONGEST_WAIT = 30  # seconds of a long poll; proxies often close silent connections after a minute
 CALL_SECONDS = 90.0  # read timeout; the server waits no longer for a served run
 PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
@@ -44,6 +44,7 @@ class Run:
     """A run. Its attributes are those of the last response of the server."""
 
     def __init__(self, api: ApiClient, data: Mapping[str, Any], tag: str | None = None) -> None:
+        # The ETag of `_data`, with which the server waits for the next change. None: not known yet.
         self._api, self._data, self._tag = api, dict(data), tag
 
     @property
@@ -98,11 +99,13 @@ class Run:
             return None
         if result["kind"] == "json":
             return result["value"]
+        # Large values and bytes are stored as an output file.
         content = self.read(result["path"])
         return json.loads(content) if result["type"] == "json" else content
 
     def refresh(self) -> "Run":
         """Load the current state from the server."""
+        # An ended run does not change, so reading its attributes costs no request.
         if self._data["active"]:
             self._data, self._tag = self._api.watch(path_of("runs", self.id), None, 0)
         return self
@@ -117,6 +120,7 @@ class Run:
 
     def _wait_while(self, waits: Callable[[], bool], timeout: float | None, progress: bool) -> "Run":
         until = None if timeout is None else time.monotonic() + timeout
+        # Without an ETag the server responds immediately and cannot wait for a change.
         if self._tag is None:
             self._watch(0)
         shown = showing.Progress(quiet=not progress)
@@ -126,6 +130,7 @@ class Run:
                 left = PATIENCE_SECONDS if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._data['state']} after {timeout} s")
+                # At least a second, because waiting for 0 seconds would poll without a pause.
                 self._watch(max(1, min(LONGEST_WAIT, int(left))), min(left, PATIENCE_SECONDS))
             shown.update(self._data)
         finally:
@@ -151,17 +156,20 @@ class Run:
     ) -> Iterator[LogLine]:
         """Iterate over the log. With `follow`, continue until the run ends, even if the server restarts.
 
-        It begins with the last try, and goes on with those that follow it; at 0, with the first one.
+        It starts with the last attempt and continues with later ones. `cursor=0` starts with the first attempt.
         """
         complete = False
         while not complete:
             page = self._api.get(path_of("runs", self.id, "logs"), **_without_none(cursor=cursor, attempt=attempt))
             yield from map(_read_line, page["entries"])
+            # Without `follow`, an empty page is the end of what is written so far.
             cursor, complete = page["cursor"], page["complete"] or not (follow or page["entries"])
             if follow and not complete:
+                # The stream ends when the server restarts. The loop then continues at the last cursor.
                 for entry in self._follow(page["cursor"], attempt):
                     cursor = entry["cursor"]
                     yield _read_line(entry)
+        # The log can be complete before the final state is stored.
         if follow and attempt is None:
             self.wait(progress=False)
 
@@ -195,6 +203,7 @@ class Run:
 
     def stop(self) -> "Run":
         """Stop the run. Does nothing if it has ended."""
+        # post() returns no ETag, so the next wait reads the run first.
         self._data, self._tag = self._api.post(path_of("runs", self.id, "stop"), {}), None
         return self
 
@@ -241,6 +250,7 @@ class Run:
     def download(self, path: str, to: str | os.PathLike[str] | None = None, *, attempt: int | None = None) -> Path:
         """Download an output file, by default under its own name."""
         file = Path(to if to is not None else Path(path).name)
+        # An interrupted download must not leave an incomplete file under the final name.
         aside = file.with_name(f".{file.name}.part")
         with self._open(path, attempt) as answer, aside.open("wb") as opened:
             for chunk in answer.iter_bytes():
@@ -258,6 +268,7 @@ class Run:
         while True:
             try:
                 data, self._tag = self._api.watch(path_of("runs", self.id), self._tag, seconds)
+                # None: 304 Not Modified.
                 self._data = data or self._data
                 return
             except Unavailable:
@@ -297,6 +308,7 @@ class Why(Text):
     def __new__(cls, run: Run, data: Mapping[str, Any]) -> "Why":
         lines = [f"{data['state']}: {data['message']}", *(f"  {detail}" for detail in data["details"])]
         suggestions = describe_suggestions(read_fit(data["fit"]).suggestions)
+        # A str is immutable, so its text is passed to __new__ and not to __init__.
         made = super().__new__(cls, "\n".join([*lines, *suggestions]))
         made.data, made._run = dict(data), run
         return made

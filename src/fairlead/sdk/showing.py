@@ -25,15 +25,18 @@ class Progress:
         line = f"{run['function']} {run['id'][-8:]}: {run['state']}"
         if run["message"] and run["reason"] not in PLAIN:
             line += f", {run['message']}"
+        # A long poll also returns without a change.
         if self.quiet or line == self.shown:
             return
         self.shown = line
         if _is_notebook():
             self._show_in_notebook(run)
         elif sys.stderr.isatty():
+            # Return to the start of the line and clear it, because the new text may be shorter.
             sys.stderr.write(f"\r\033[K{line[:200]} ({time.monotonic() - self.began:.1f} s)")
             sys.stderr.flush()
         else:
+            # A log file gets a line for each change.
             sys.stderr.write(f"{line}\n")
 
     def finish(self) -> None:
@@ -46,6 +49,7 @@ class Progress:
 
         table = HTML(render_table([run]))
         if self.display is None:
+            # The ID lets later updates replace this table instead of adding one.
             self.display = display(table, display_id=True)
         else:
             self.display.update(table)
@@ -78,6 +82,7 @@ def show_duration(run: Mapping[str, Any]) -> str:
         return ""
     began = datetime.fromisoformat(run["started_at"])
     ended = datetime.fromisoformat(run["finished_at"]) if run.get("finished_at") else datetime.now(UTC)
+    # The clocks of client and server may differ.
     seconds = max((ended - began).total_seconds(), 0.0)
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 

@@ -15,14 +15,15 @@ import platformdirs
 
 from fairlead.errors import Unavailable
 
-NEEDED = ("fastapi", "sqlalchemy", "uvicorn")
-IDLE_SECONDS = 900
-START_SECONDS = 60.0
+NEEDED = ("fastapi", "sqlalchemy", "uvicorn")  # of the extra `server`, which clients of a remote server do not install
+IDLE_SECONDS = 900  # the server was not started by a person who would stop it
+START_SECONDS = 60.0  # includes migrations of an existing database
 LOG = "server.log"
 
 
 def find_data(environment: Mapping[str, str]) -> Path:
     """The data folder of this user's server, from the server's own settings."""
+    # Read here and not with `settings.py`, which needs packages of the server.
     folder = environment.get("FAIRLEAD_DATA")
     if not folder:
         try:
@@ -38,6 +39,7 @@ def find_running(data: Path) -> tuple[str, str] | None:
         if not _is_held(data / "server.lock"):
             return None
         running = json.loads((data / "server.json").read_text("utf-8"))
+        # A new server has the lock before it replaces the file, which may be that of a killed server.
         os.kill(running["pid"], 0)  # fails for the file of a server that was killed
         return running["url"], (data / "token").read_text("utf-8").strip()
     except (OSError, ValueError, KeyError, TypeError):
@@ -52,11 +54,13 @@ def start_server(data: Path) -> tuple[str, str]:
         raise Unavailable(message, "pip install 'fairlead[server]', or set FAIRLEAD_URL and FAIRLEAD_TOKEN")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (data / "start.lock").open("w") as lock:
+        # Another process may start a server right now. Waiting here until it is ready gives both the same one.
         fcntl.flock(lock, fcntl.LOCK_EX)
         return find_running(data) or _start(data)
 
 
 def _start(data: Path) -> tuple[str, str]:
+    # Any free port, because each user of a machine has a server.
     options = [f"--data={data}", "--port=0", f"--idle-seconds={IDLE_SECONDS}"]
     with open(os.open(data / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
         server = subprocess.Popen(
@@ -64,9 +68,9 @@ def _start(data: Path) -> tuple[str, str]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C in a terminal or notebook must not stop the server of other programs
         )
-        began = log.tell()
+        began = log.tell()  # the log may contain earlier starts
     until = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < until:
         if (running := find_running(data)) is not None:
@@ -84,6 +88,7 @@ def _is_held(lock: Path) -> bool:
     """Whether a server holds the lock of a data folder. If not, another program may own its port: send no token."""
     with lock.open() as opened:
         try:
+            # A shared lock, so that clients that check at the same time do not take each other for a server.
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
