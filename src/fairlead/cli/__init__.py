@@ -13,8 +13,9 @@ app = App(
     name="fairlead",
     help="Fairlead gives every AI run the compute it asked for.",
     version=fairlead.__version__,
-    help_format="plaintext",
+    help_format="plaintext",  # shown as written, without interpreting it as Markdown
 )
+# Commands are import paths, so that `fairlead --help` imports none of them. For this the help text is repeated here.
 app.command("fairlead.cli.preview:preview", name="preview", help="Show the plan of a run without submitting it.")
 
 app.command("fairlead.cli.run_command:run", name="run", help="Run a program with the requested compute.")
@@ -53,6 +54,7 @@ app.command("fairlead.cli.completion_script:completion", name="completion", help
 def run(words: Sequence[str] | None = None) -> int:
     """Run a command, by default from the arguments of the process, and print errors. Return the exit code."""
     try:
+        # Returned instead of passed to sys.exit(), because main() still has to flush stdout.
         status: int = app(words, result_action="return_int_as_exit_code_else_zero")
     except Exception as error:
         # Imported late: the errors import the model, which would slow down --help.

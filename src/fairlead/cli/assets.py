@@ -71,6 +71,7 @@ class Asset(ObjectCommands):
         """Explain what a pod gets, and what may kill it."""
         record = connect().get(self.at(name))
         fields = {field: record[field] for field in WRITTEN if record.get(field) is not None}
+        # The server explains drafts, as forms need it before saving, so the stored object is sent as a draft.
         answer = connect().post(f"{self.path}/check", fields)
         if as_json:
             return print_item(answer, as_json)

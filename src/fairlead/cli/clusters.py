@@ -37,6 +37,7 @@ CLUSTERS = ObjectCommands(
 )
 # Options that may be repeated have a singular name.
 LISTS = {"storage_class": "storage_classes", "runtime_class": "runtime_classes"}
+# Comments in the printed manifests, so that the output can be piped to kubectl.
 HOW_TO = """\
 # The permissions that Fairlead needs on a cluster. Apply them as a user who may create roles:
 #
@@ -80,6 +81,7 @@ class ClusterOptions:
     def fields(self) -> dict[str, Any]:
         """The fields that were given as options."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        # False stays: --no-create-namespaces is a value.
         return {LISTS.get(name, name): value for name, value in values.items() if value not in (None, ())}
 
 
@@ -105,19 +107,23 @@ def add(
     """
     if in_cluster and (kubeconfig is not None or context is not None):
         raise Unreadable("--in-cluster and a kubeconfig exclude each other", "remove --in-cluster or the kubeconfig")
+    # Before the cluster is created, so that an unreadable kubeconfig changes nothing.
     loaded = None if in_cluster else _load(kubeconfig, context, as_json)
     server = connect()
     connection = {"connection": "in_cluster"} if in_cluster else {}
+    # The kubeconfig follows in a separate request, because it is stored encrypted and not as part of the cluster.
     created = server.post(CLUSTERS.path, {"name": name, **connection, **(options or ClusterOptions()).fields})
     sent = None
     if loaded is not None:
         try:
             sent = _send(server, name, loaded)
         except FairleadError:
+            # The first error explains more than one of the cleanup.
             with contextlib.suppress(FairleadError):
                 server.delete(CLUSTERS.at(name))  # so that the command can be repeated
             raise
     if not as_json:
+        # Before the check, which starts a pod and takes some seconds.
         print(f"added cluster {name} in {created['parent']}")
     return _check(server, name, as_json, cluster=created, kubeconfig=sent)
 
@@ -131,6 +137,7 @@ def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_
     return print_done(f"cluster {answer['name']} is at revision {answer['revision']}", answer, as_json)
 
 
+# With an underscore, because `connect` returns the API client here. The command is called `connect`.
 def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = None, as_json: Json = False) -> int:
     """Replace the kubeconfig of a cluster and check it."""
     loaded = _load(kubeconfig, context, as_json)
@@ -161,6 +168,7 @@ def rbac(
     namespace_of
         A project, to grant permissions only in its namespace. Default: all namespaces.
     """
+    # Works without a server: an administrator may grant permissions before one is installed.
     cluster, projects = Cluster(name="main"), list(namespace_of)
     if name is not None:
         server = connect()
@@ -170,6 +178,7 @@ def rbac(
     if cluster.executor == "local":
         raise Unreadable(f"cluster {name} executes runs locally and needs no permissions", "name a Kubernetes cluster")
     if namespace_of:
+        # With permissions in single namespaces, the server cannot create others.
         cluster = cluster.model_copy(update={"create_namespaces": False})
     namespaces = [names.namespace(project, cluster.namespace) for project in projects]
     called = {"name": f" {name}" if name else "", "add": cluster.name}

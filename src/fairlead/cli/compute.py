@@ -19,7 +19,7 @@ from fairlead.model.plans import Violation
 
 KIND = "ComputeResource"
 DEFAULT_PROJECT = "default"
-UNKNOWN = {"fits_now": None}
+UNKNOWN = {"fits_now": None}  # the cluster does not offer it, or it is not known which cluster to ask
 # The field that an amount without a field name sets.
 AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
@@ -66,8 +66,10 @@ def ls(
     """List compute resources, with the number of runs of each that could start now."""
     list_options = list_options or ListOptions()
     records = list(islice(connect().list(COMPUTE.path, **list_options.parameters), list_options.limit))
+    # Counted per cluster and not part of the record, so it takes a second request.
     fits = _count_fits(project, cluster)
     offers = [fits.get(item["name"], UNKNOWN) for item in records]
+    # Programs get the number, people the text with a + if there may be more.
     extra = [{"fits_now": offer["fits_now"]} if as_json else {"fits": show_fits(offer)} for offer in offers]
     items = [item | more for item, more in zip(records, extra, strict=True)]
     return print_items(items, COMPUTE.columns, "compute resources", as_json)
@@ -129,6 +131,7 @@ def _load(file: Path) -> dict[str, Any]:
         )
     fields = {ComputeResource.canonical_name(name): value for name, value in document.items() if name != "kind"}
     violations: list[Violation] = []
+    # Parsed for the canonical form, into which amounts of options are merged. The name may be an argument instead.
     parsed = documents.parse_object(ComputeResource, {"name": "unnamed", **fields}, str(file), violations)
     if violations:
         raise RequestRejected(violations)
@@ -165,4 +168,5 @@ COMPUTE = Asset(
 )
 
 compute = gather("compute", ls, COMPUTE.show, create, edit, *COMPUTE.changes)
+# As an import path, because it imports the planner.
 compute.command("fairlead.cli.lint:lint", name="lint", help="Check definitions of compute resources in files.")

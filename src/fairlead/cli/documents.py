@@ -50,6 +50,7 @@ def apply(
         Print the changes as JSON.
     """
     library = documents.load_library((path, "ComputeResource") for path in file)
+    # Checked here first, because the server does not know the names of the files.
     if library.violations:
         return print_violations(library.violations)
     written = [{"kind": document.kind, **document.data} for document in library.documents]
@@ -112,6 +113,7 @@ def _write(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
         if chosen:
             file.write_text(yamls.format_documents(chosen), "utf-8")
             print(f"{file}: {count(len(chosen), 'document')}")
+        # The file of an earlier export would bring deleted objects back with the next apply.
         elif file.exists():
             file.unlink()
             print(f"{file}: removed")

@@ -82,12 +82,14 @@ def fit(
         Print the result as JSON.
     """
     options = options or RequestOptions()
+    # None: nothing was requested, so all compute resources of the files are checked.
     parsed = (
         None
         if (request, args, options, action) == (None, (), RequestOptions(), None)
         else _read(request, args, options, action)
     )
     if not nodes:
+        # A server uses its own nodes and configuration.
         if pending or files is not None:
             message = "--pending and definition files require --nodes"
             raise Unreadable(message, "add --nodes FILE")
@@ -164,6 +166,7 @@ def _print_result(report: dict[str, Any], *, all_nodes: bool, as_json: bool) -> 
     if not as_json:
         return print_fit_report(report, all_nodes=all_nodes)
     print(json.dumps(report, indent=2))
+    # Also for JSON, so that a script can wait until a run fits.
     return 0 if report["verdict"] == "now" else 1
 
 
@@ -186,6 +189,7 @@ def _load_inventory(paths: Sequence[Path]) -> Inventory:
 def _know_gpus(config: LocalConfig, table: NodeTable) -> LocalConfig:
     """Detect the GPU resource from the nodes if no document sets it and they have only one kind."""
     cluster = config.snapshot.cluster
+    # For example amd.com/gpu, while the default of a cluster is nvidia.com/gpu.
     named = [name for name in table.capacity if name.endswith("/gpu")]
     if config.library.of("Cluster") or len(named) != 1:
         return config

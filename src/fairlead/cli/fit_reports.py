@@ -12,8 +12,8 @@ from fairlead.model.plans import Suggestion, Violation
 from fairlead.sdk.plans import describe_suggestions
 
 NOW = "now"
-MOST_SHOWN = 5
-MOST_NAMED = 4
+MOST_SHOWN = 5  # nodes in the table; --all-nodes shows all of them
+MOST_NAMED = 4  # nodes in a sentence
 
 JSON = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ def print_fit_report(report: JSON, *, all_nodes: bool = False) -> int:
     """Print a fit report. Return the exit code, 0 if the run fits now."""
     _print_changes(report["what_if"])
     if report["violations"]:
-        sys.stdout.flush()
+        sys.stdout.flush()  # stdout is buffered and stderr is not, so the order would change
         return _refuse(report["violations"])
     _say(f"{report['verdict']}: {_sum_up(report)}")
     if report["counts"] and report["verdict"] != NOW:
@@ -85,6 +85,7 @@ def _sum_up(report: JSON) -> str:
         return "; ".join(report["reasons"])
     fitting, total = report["counts"][NOW], sum(report["counts"].values())
     named = [node["name"] for node in report["nodes"] if node["fits"]]
+    # The report contains only the closest nodes. Empty names let format_list count the others.
     names = format_list([*named, *[""] * (fitting - len(named))], most=MOST_NAMED)
     runs = f"such run{'' if report['room'] == 1 else 's'}"
     verb = "takes" if fitting == 1 else "take"
@@ -96,6 +97,7 @@ def _choose_nearest(report: JSON) -> Sequence[JSON]:
     if report["verdict"] == NOW:
         return ()
     could = report["counts"].get(NOW, 0) + report["counts"].get("later", 0)
+    # Nodes that could run it come first. Others are shown only if all are unsuitable, as examples.
     most = min(could or MOST_SHOWN, MOST_SHOWN)
     return list(report["nodes"][:most])
 
@@ -130,4 +132,5 @@ def _print_rows(heading: Sequence[str], rows: Iterable[tuple[Sequence[Any], Sequ
 
 
 def _say(line: str) -> None:
+    # Escapes control characters: names from files and clusters can contain any text.
     print(format_cell(line, datetime.now(UTC)))

@@ -53,5 +53,6 @@ def _try_out(document: Document, library: Library, tree: ScopeTree) -> LintResul
 
 
 def _place(document: Document) -> str:
+    # In a file with several documents the location already contains the name.
     named = document.location.endswith(f", {document.name})")
     return document.location if named else f"{document.location}: {document.name}"

@@ -17,7 +17,7 @@ from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation
 from fairlead.model.requests import RunRequest
 
-RUN_ID = "preview"
+RUN_ID = "preview"  # always the same, so that the same files give the same manifests
 
 Paths = Annotated[Sequence[Path], Parameter(negative=(), show_default=False)]
 
@@ -74,10 +74,11 @@ def plan_request(request: RunRequest, folder: Path, config: LocalConfig) -> Plan
     code, findings = sources.load_code(folder, request.function, request.action)
     plan = plan_run(request, replace(config.snapshot, code=code), RUN_ID)
     refused = tuple(item for item in findings if isinstance(item, Violation))
-    # Report why the code could not be packed instead of the general violation.
+    # Report why the code could not be packed instead of the general warning.
     warnings = [
         item for item in plan.warnings if not (findings and (item.path, item.rule) == ("function.source", "missing"))
     ]
+    # A missing file is only a warning: the plan is useful, although its manifests contain no code.
     violations = (*plan.violations, *refused)
     return replace(
         plan,
@@ -89,6 +90,7 @@ def plan_request(request: RunRequest, folder: Path, config: LocalConfig) -> Plan
 
 def _point_to_options(violations: Iterable[Violation], library: Library) -> Iterator[Violation]:
     """Name the missing option if a name is unknown because no files were given."""
+    # Without any files, listing the known names would be pointless.
     options = {"unknown_profile": ("ComputeResource", "--compute"), "unknown_template": ("Template", "--templates")}
     for violation in violations:
         kind, option = options.get(violation.rule, ("", ""))

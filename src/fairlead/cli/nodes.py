@@ -14,8 +14,8 @@ from fairlead.cli.tables import Item, print_table
 
 WORDS = {"cpu": "CPU", "memory": "MEM", "ephemeral-storage": "DISK", "pods": "PODS"}
 PODS = "pods"
-WHOLE_GPUS = "/gpu"
-CORDONED = "node.kubernetes.io/unschedulable:"
+WHOLE_GPUS = "/gpu"  # the ending of nvidia.com/gpu and amd.com/gpu; MIG slices have other names
+CORDONED = "node.kubernetes.io/unschedulable:"  # the taint that Kubernetes adds to cordoned nodes
 OF_ALL = ("ephemeral-storage", PODS)  # rarely scarce: shown only for the whole cluster
 
 Cluster = Annotated[str | None, Parameter(help="Only this cluster.")]
@@ -24,10 +24,12 @@ Cluster = Annotated[str | None, Parameter(help="Only this cluster.")]
 def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     """List nodes with their free resources."""
     records = connect().get("/nodes", **_given(cluster=cluster))
+    # Kubernetes reports some resources, such as huge pages, with 0 on every node.
     has = [name for node in records for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
     shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in records]
     columns: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
+    # Columns in which all nodes are the same are left out, because terminals are narrow.
     if len({node["cluster"] for node in records}) > 1:
         columns["CLUSTER"] = "cluster"
     columns |= {word: name for word, name in (("GROUP", "group"), ("GPU TYPE", "gpu_type")) if _any(shown, name)}
@@ -55,7 +57,7 @@ def capacity(
         print("no clusters", file=sys.stderr)
     for number, entry in enumerate(() if as_json else clusters):
         print("\n" * bool(number) + f"cluster {entry['cluster']}: {_summarize(entry)}")
-        if entry["total"] is not None:
+        if entry["total"] is not None:  # None: the cluster is not reachable
             _print_pools(entry)
             _print_offers(entry["compute_resources"])
     return 0
@@ -63,6 +65,7 @@ def capacity(
 
 def show_fits(offer: Item) -> str | None:
     """How many more runs of a compute resource fit now; None if unknown."""
+    # +: the server stops counting at some point.
     return None if offer["fits_now"] is None else f"{offer['fits_now']}{'+' * offer['more']}"
 
 

@@ -17,9 +17,10 @@ from fairlead.files import yamls
 from fairlead.model.parsing import suggest_names
 from fairlead.sdk import api_client
 
-LARGEST_PAGE = 500
+LARGEST_PAGE = 500  # the maximum of the server; fewer requests for long lists
 STAMPS = ("id", "revision", "created_by", "created_at", "updated_by", "updated_at")  # shown last
 
+# negative=() prevents the option --no-json, and so on for other flags.
 Json = Annotated[
     bool, Parameter(name="--json", negative=(), show_default=False, help="Print the response of the server as JSON.")
 ]
@@ -52,8 +53,10 @@ class ListOptions:
         """The query parameters."""
         limit = LARGEST_PAGE if self.limit is None else min(self.limit, LARGEST_PAGE)
         words = (("search", self.search), ("sort", self.sort), ("limit", str(limit)))
+        # Lists, because a column can have several filters, for example a lower and an upper bound.
         parameters = {name: [value] for name, value in words if value is not None}
         for text in self.filter:
+            # The first `=` separates: the value may begin with an operator, as in mem_request=>=32Gi.
             column, equals, value = text.partition("=")
             if not column or not equals:
                 raise Unreadable(
@@ -63,9 +66,11 @@ class ListOptions:
         return parameters
 
 
+# "*" makes the fields of the dataclass options of the command itself.
 WithListOptions = Annotated[ListOptions | None, Parameter(name="*")]
 
 
+# Commands are bound methods of one instance per kind, so that all nouns have the same commands and options.
 @dataclass(frozen=True)
 class ObjectCommands:
     """Commands for a kind of object."""
@@ -97,6 +102,7 @@ class ObjectCommands:
         try:
             connect().get(self.at(name))
         except NotFound:
+            # Only after a failure, because names of all objects take another request.
             known = [item["name"] for item in islice(connect().list(self.path), LARGEST_PAGE)]
             hint = f"create it: fairlead {self.one}s create {name}"
             raise NotFound(f"{self.one} {name!r} does not exist", suggest_names(name, known, hint)) from None
@@ -105,6 +111,7 @@ class ObjectCommands:
         """The URL path of an object or of one of its subresources."""
         if name in ("", ".", ".."):  # would address another resource
             raise NotFound(f"{self.one} {name!r} does not exist")
+        # An argument that is not UTF-8 is sent as its original bytes, and the server reports that it does not exist.
         return "/".join((self.path, quote(name, safe="", errors="surrogateescape"), *further))
 
 
@@ -148,6 +155,7 @@ def print_items(items: Iterable[Item], columns: Columns, many: str, as_json: boo
 
 def print_item(item: Item, as_json: bool) -> int:
     """Print an object as YAML without empty fields, or as JSON. Return the exit code."""
+    # The sort is stable, so it only moves the stamps to the end.
     ordered = sorted(item.items(), key=lambda field: field[0] in STAMPS)
     fields = {name: value for name, value in ordered if value not in (None, "", [], {})}
     print(json.dumps(item, indent=2) if as_json else yamls.format_documents([fields]).rstrip())

@@ -55,6 +55,7 @@ def list_parts(effective: Row) -> Iterator[Row]:
     """Table rows of an effective policy."""
     for path, rule in effective["rules"].items():
         for bound, entries in rule.items():
+            # Options of several scopes apply together, so they are a list.
             for entry in entries if isinstance(entries, list) else [entries]:
                 yield _row(f"rules.{path}.{bound}", entry)
     for group in ("switches", "limit_factor"):
@@ -64,6 +65,7 @@ def list_parts(effective: Row) -> Iterator[Row]:
         leaves = _leaves("defaults", defaults["requirements"])
         yield from ({"part": part, "value": value, "source": source} for part, value in leaves)
     for quota in effective["quotas"]:
+        # The other fields, such as the scope, are not limits.
         for name in [name for name in quota if name in quota["used"]]:
             value = f"{quota[name]}, {quota['used'][name]} used"
             yield {"part": f"quotas.{name}", "value": value, "source": f"{quota['scope']} policy"}
@@ -71,6 +73,7 @@ def list_parts(effective: Row) -> Iterator[Row]:
 
 def _row(part: str, entry: Row) -> Row:
     source = Source(**entry["source"] | {"layer": Layer(entry["source"]["layer"])})
+    # As users write it: true and not True.
     value = format_value(entry["value"]) if isinstance(entry["value"], bool) else entry["value"]
     return {"part": part, "value": value, "source": str(source)}
 
@@ -89,6 +92,7 @@ def _at(scope: str) -> str:
     mistakes = [Violation(*mistake) for mistake in collect_mistakes("scope", parse_scope, scope)]
     if mistakes:
         raise RequestRejected(mistakes)
+    # URLs have the form kind/name. The platform has no name.
     return f"/policies/{PLATFORM}/{PLATFORM}" if scope == PLATFORM else f"/policies/{scope}"
 
 

@@ -54,6 +54,7 @@ def preview(
     """
     config = load_config(Files(compute, templates, policy, defaults), project)
     violations = list(config.violations)
+    # Files do not contain names of secrets, so they are checked only if they are given.
     if secrets is not None:
         named = frozenset(filter(None, map(str.strip, secrets.split(","))))
         config = replace(config, snapshot=replace(config.snapshot, secrets=named))
@@ -75,5 +76,5 @@ def _print(plan: Plan, title: str, output: Output) -> int:
         print_warnings(plan.warnings)
     elif plan.settings:
         print(explanations.explain(plan, title))
-    sys.stdout.flush()
+    sys.stdout.flush()  # stdout is buffered and stderr is not, so the order would change
     return print_violations(plan.violations)

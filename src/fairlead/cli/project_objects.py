@@ -13,7 +13,7 @@ from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.tables import Columns
 from fairlead.errors import Unreadable
 
-DEFAULT = "default"
+DEFAULT = "default"  # the project that a new server has
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ VOLUMES = ProjectObject(
 )
 
 
+# With an underscore, because `set` is a builtin. The command is called `set`.
 def set_(
     name: str,
     /,
@@ -110,6 +111,7 @@ def _ask(name: str) -> str:
     try:
         if sys.stdin.isatty():
             return getpass.getpass(f"value of {name}: ")
+        # `echo` adds a newline, which is not part of the value.
         value = sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise Unreadable("the value is not valid UTF-8", "encode it, for example with base64") from error

@@ -23,6 +23,7 @@ Amount = Annotated[str | None, Parameter(show_default=False)]
 Arguments = Annotated[str, Parameter(show_default=False, help="Arguments of the program, after `--`.")]
 
 
+# Values stay text: the model of requests parses them and reports all mistakes with their paths.
 @dataclass(frozen=True)
 class RequestOptions:
     """Options of a request. They override the file."""
@@ -101,6 +102,7 @@ class RequestOptions:
             "disk": self.disk,
         }
         resources = {name: amount for name, amount in amounts.items() if amount is not None}
+        # Options are added to lists and mappings of the file, and replace other values.
         overrides = {
             "profile": self.profile,
             "template": self.template,
@@ -119,6 +121,7 @@ class RequestOptions:
             "schedule": self._schedule(fields),
             "strict": self.strict,
         }
+        # Options that are not given override nothing.
         return fields | {key: value for key, value in overrides.items() if value not in (None, [], {}, (), False)}
 
     def _schedule(self, fields: dict[str, Any]) -> dict[str, Any] | None:
@@ -132,6 +135,7 @@ class RequestOptions:
             part: value for part, value in {**overrides, "name": self.schedule_name}.items() if value is not None
         }
         schedule = fields.get("schedule")
+        # A file may contain the cron expression alone.
         before = {"cron": schedule} if isinstance(schedule, str) else dict(schedule or {})
         if overrides and "cron" not in {**before, **overrides}:
             option = f"--{next(iter(overrides)).replace('name', 'schedule-name')}"
@@ -144,6 +148,7 @@ WithRequestOptions = Annotated[RequestOptions | None, Parameter(name="*")]
 
 def name_program(program: str) -> str:
     """The function name derived from a program such as `train.py:main`."""
+    # Resolved, because `.` has no name.
     stem = Path(program.partition(":")[0]).resolve().stem.replace("_", "-")
     return stem if NAME.matches(stem) else "run"
 
@@ -159,6 +164,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 def is_request(program: str | None, options: RequestOptions) -> bool:
     """Whether a program argument is a YAML file with a request."""
+    # With --image, the argument is the name of the function and may have any suffix.
     return program is not None and options.image is None and program.lower().endswith(SUFFIXES)
 
 
@@ -179,10 +185,12 @@ def read_mapping(file: Path) -> dict[str, Any]:
         raise RequestRejected([documents])
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise Unreadable(f"{file} must contain one mapping", "write fields of a request: resources, volumes, envs")
+    # null means the same as a missing field.
     return {name: value for name, value in documents[0].items() if value is not None}
 
 
 def _amount(request: str | None, limit: str | None) -> str | dict[str, str] | None:
+    # A limit alone leaves the request to the template, the compute resource or the policies.
     if limit is None:
         return request
     return {"limits": limit} | ({"requests": request} if request is not None else {})
@@ -194,6 +202,7 @@ def _on_oom(grow: str | None, most: str | None) -> dict[str, str]:
 
 
 def _mapping_of(fields: dict[str, Any], name: str) -> Mapping[str, Any]:
+    # Removed, because the caller merges it with options.
     value = fields.pop(name, {})
     if not isinstance(value, Mapping):
         raise Unreadable(f"{name} is not a mapping", f"write {name}: {{NAME: value}}")
@@ -219,6 +228,7 @@ def _envs_of(fields: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def _parse_volume(text: str) -> dict[str, Any]:
+    # The short forms cover the usual types. All others are written as in a file.
     if text.lstrip().startswith("{"):
         documents = yamls.parse_documents(text.encode())
         if len(documents) != 1 or not isinstance(documents[0], dict):
@@ -241,6 +251,7 @@ def _parse_env(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if equals:
         return name, value
+    # NAME without a value copies the variable, as with docker run --env.
     if name not in os.environ:
         raise Unreadable(f"variable {name} is not set", f"set its value: --env {name}=VALUE")
     return name, os.environ[name]
@@ -251,6 +262,7 @@ def _parse_input(text: str) -> tuple[str, Any]:
     if not equals:
         raise Unreadable(f"invalid input {text!r}", "use a name and a value, such as --input epochs=3")
     try:
+        # epochs=3 is a number and name=oak a text, without quotes for the shell.
         return name, json.loads(value)
     except ValueError:
         return name, value

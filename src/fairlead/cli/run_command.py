@@ -28,7 +28,7 @@ from fairlead.sdk import showing
 from fairlead.sdk.projects import project as open_project
 from fairlead.sdk.runs import Run
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # the exit code of shells after Ctrl-C: 128 + SIGINT
 
 
 def run(
@@ -61,6 +61,7 @@ def run(
     options = options or RequestOptions()
     if function is not None:  # then all positional arguments are passed to the function
         args, program = (*([] if program is None else [program]), *args), None
+    # A handler is called with inputs. Only scripts and containers have arguments.
     if args and options.image is None and ":" in (program or ""):
         message = f"functions take no command-line arguments, found {' '.join(args)}"
         raise Unreadable(message, "use --input NAME=VALUE, or run the file without a function")
@@ -92,9 +93,11 @@ def follow(run: Run, *, as_json: bool = False) -> int:
     try:
         run.wait_for_start()
         _print_url(run)
+        # From 0, because the first attempt may fail before its log is read. With --json, stdout contains only the JSON.
         for line in run.read_logs(follow=True, cursor=0):
             write_log(line.data, aside=as_json or line.stream != "stdout")
         run.wait(progress=False)
+    # Ctrl-C stops only following: a run of hours should not end by accident.
     except KeyboardInterrupt:
         print(f"\nrun {run.id} continues\n  -> fairlead runs logs --follow {run.id}", file=sys.stderr)
         print(f"  -> fairlead runs stop {run.id}", file=sys.stderr)
@@ -120,10 +123,12 @@ def _print_outcome(run: Run, *, as_json: bool) -> int:
         took = showing.show_duration(run.data)
         ending = f"{state}" + (f" in {took}" if took else "")
         ending += f": {run.message}" if state is not State.COMPLETED else ""
+        # To stderr, because stdout contains the output of the program.
         print(f"{run.function} {run.id[-8:]}: {ending}", file=sys.stderr)
         if result is not None:
             text = f"{len(result)} bytes" if isinstance(result, bytes) else json.dumps(result)
             print(f"result: {text}", file=sys.stderr)
+    # A stopped run or one that never started has no exit code, or 0.
     return 0 if state is State.COMPLETED else run.exit_code or 1
 
 
@@ -141,6 +146,7 @@ def _name_function(program: str | None, stored: str | None, options: RequestOpti
         if action != "workspace":
             hint = "name a file, or a stored function with --function"
             raise Unreadable("no program or function given", hint)
+        # With an image, the kind would otherwise be container, which has no JupyterLab.
         return {"name": options.name or "workspace", "kind": "python", **options.images}
     if options.image is not None:
         return {"name": options.name or program, **options.images}
@@ -164,8 +170,9 @@ def _read_request(file: Path, args: Sequence[str], options: RequestOptions) -> t
     if isinstance(function, dict):
         function = {"name": name_program(str(file)), **function, **({"name": options.name} if options.name else {})}
     request = parse_request({**fields, "function": function}, str(file))
-    if function.keys() != {"name"}:  # only a name: a stored function
+    # project.function() would guess the kind from the other fields. The model determines it as a preview does.
+    if function.keys() != {"name"}:  # a name alone refers to a stored function
         function["kind"] = request.function.kind
-    if "source" in function and "code" not in function:  # the server already has the code
+    if "source" in function and "code" not in function:  # with a digest, the server already has the code
         function["source"] = str(file.parent / function["source"])
     return function, fields

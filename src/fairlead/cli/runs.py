@@ -52,7 +52,7 @@ ATTEMPTS: Columns = {
 }
 EVENTS = {"AGE": "at", "STATE": "state", "REASON": "reason", "MESSAGE": "message"}
 RUNS = ObjectCommands("run", "/runs", COLUMNS)
-WHOLE_ID = 32
+WHOLE_ID = 32  # hexadecimal digits of a UUID
 
 InProject = Annotated[
     str | None, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="Only runs of this project.")
@@ -65,6 +65,7 @@ def find_id(text: str) -> str:
     """Find a run by a prefix or suffix of its id."""
     if len(text) >= WHOLE_ID:
         return text
+    # Messages show the end of an ID, because IDs begin with the time and recent ones look alike.
     matches = [str(run["id"]) for run in islice(connect().list("/runs", search=text, limit=50), 50)]
     ids = [run_id for run_id in matches if run_id.startswith(text) or run_id.endswith(text)]
     if len(ids) > 1:
@@ -80,6 +81,7 @@ def ls(*, project: InProject = None, list_options: WithListOptions = None, as_js
     """List runs, newest first. Default limit: 20."""
     path = f"/projects/{project}/runs" if project else "/runs"
     list_options = list_options or ListOptions()
+    # All runs of a platform would be thousands of lines.
     limited = (
         list_options
         if list_options.limit is not None
@@ -102,7 +104,7 @@ def show(run_id: str, /, *, as_json: Json = False) -> int:
 
 
 def _find_url(run: Item) -> dict[str, str]:
-    """The URL of a served run; None if it has ended or the user may not call it."""
+    """The URL of a served run as a field; empty if it has ended or the user may not call it."""
     if run["action"] == "job" or not run["active"]:
         return {}
     try:
@@ -195,6 +197,7 @@ def change(run_id: str, suggestion: str, /, *, as_json: Json = False) -> int:
         The number of the suggestion.
     """
     why = get_run(find_id(run_id)).why()
+    # Parsed here, because the error of the parser would not name the command that lists the suggestions.
     if not (suggestion.isascii() and suggestion.isdecimal()):
         raise Unreadable(f"invalid suggestion {suggestion!r}", f"use a number from: fairlead why {run_id}")
     if not why.suggestions:
@@ -213,6 +216,7 @@ def result(run_id: str, /, *, as_json: Json = False) -> int:
         return 0
     matches = get_run(find_id(run_id)).result
     if isinstance(matches, bytes):
+        # Unchanged, so that it can be redirected to a file.
         sys.stdout.buffer.write(matches)
     else:
         print(json.dumps(matches, indent=2))

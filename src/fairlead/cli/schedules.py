@@ -23,6 +23,7 @@ def _describe_last(item: Item) -> str:
 
 
 def _show_moment(text: str | None) -> str:
+    # Timestamps of the API are in UTC. Seconds do not matter, because cron has steps of a minute.
     return "" if text is None else f"{text[:16].replace('T', ' ')} UTC"
 
 

@@ -64,9 +64,11 @@ def forget(*, data: str | None = None, database: str | None = None) -> int:
 
 def _become(command: str, **fields: object) -> int:
     options = [f"--{name}={value}" for name, value in fields.items() if value is not None]
+    # Checked without importing them: the CLI must not import the server, which would slow it down.
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"error: the server is not installed: {', '.join(missing)} is missing", file=sys.stderr)
         print("  -> pip install 'fairlead[server]'", file=sys.stderr)
         return 1
+    # Replaces this process, so that signals of a terminal or of systemd reach the server itself.
     return os.execv(sys.executable, [sys.executable, "-m", "fairlead.app", command, *options])
