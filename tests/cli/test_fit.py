@@ -39,7 +39,7 @@ def test_a_fitting_request_is_shown_with_nodes_and_room(tmp_path: Path) -> None:
     answer = fit(tmp_path, "--gpu", "2")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines() == [
-        "now: 1 of 7 nodes takes it (l4-2); there is room for 1 such run",
+        "now: fits on 1 of 7 nodes (l4-2); room for 1 such run",
         "6 others do not: use --all-nodes to see why",
     ]
 
@@ -97,7 +97,7 @@ def test_what_if_changes_are_shown_first(tmp_path: Path) -> None:
     assert answer.out.splitlines()[:3] == [
         "what if: 2 empty nodes like a100-1: a100-1+1 and a100-1+2",
         "what if: without 2 nodes: cpu-1 and l4-2; 7 pods there are not rescheduled",
-        "now: 2 of 7 nodes take it (a100-1+1 and a100-1+2); there is room for 2 such runs",
+        "now: fits on 2 of 7 nodes (a100-1+1 and a100-1+2); room for 2 such runs",
     ]
 
 
@@ -112,7 +112,7 @@ def test_unknown_nodes_are_rejected_with_the_nearest_names(tmp_path: Path) -> No
 def test_request_files_are_those_of_preview(tmp_path: Path) -> None:
     request = str(ROOT / "examples" / "requests" / "train.yaml")
     answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest")
-    assert answer.out.startswith("now: 1 of 7 nodes takes it (a100-2); there is room for 1 such run\n")
+    assert answer.out.startswith("now: fits on 1 of 7 nodes (a100-2); room for 1 such run\n")
     answer = fit(tmp_path, request, "--compute", PLATFORM, "--project", "forest", "--gpu", "9")
     assert "the compute resource" not in answer.err, "overridden by the compute resource"
 

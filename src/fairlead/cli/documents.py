@@ -64,9 +64,8 @@ def apply(
     try:
         applied = api_client.find_api_client().post("/apply", body)
     except RequestRejected as error:
-        return print_violations(
-            [_place(documents, [document.location for document in library.documents]) for documents in error.violations]
-        )
+        files = [document.location for document in library.documents]
+        return print_violations([_locate(violation, files) for violation in error.violations])
     if as_json:
         print(json.dumps(applied, indent=2))
         return 0
@@ -99,10 +98,10 @@ def export(
     return 0
 
 
-def _place(documents: Violation, files: Sequence[str]) -> Violation:
+def _locate(violation: Violation, files: Sequence[str]) -> Violation:
     """Replace the document number in the location of a violation by the file name."""
-    match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", documents.location or "", re.DOTALL)
-    return documents if match is None else replace(documents, location=f"{files[int(match[1]) - 1]}{match[2]}")
+    match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", violation.location or "", re.DOTALL)
+    return violation if match is None else replace(violation, location=f"{files[int(match[1]) - 1]}{match[2]}")
 
 
 def _write(folder: Path, documents: Sequence[dict[str, Any]]) -> None:

@@ -12,8 +12,8 @@ from fairlead.model.plans import Suggestion, Violation
 from fairlead.sdk.plans import describe_suggestions
 
 NOW = "now"
-MOST_SHOWN = 5  # nodes in the table; --all-nodes shows all of them
-MOST_NAMED = 4  # nodes in a sentence
+MAX_SHOWN = 5  # nodes in the table; --all-nodes shows all of them
+MAX_NAMED = 4  # nodes in a sentence
 
 JSON = Mapping[str, Any]
 
@@ -86,10 +86,9 @@ def _sum_up(report: JSON) -> str:
     fitting, total = report["counts"][NOW], sum(report["counts"].values())
     named = [node["name"] for node in report["nodes"] if node["fits"]]
     # The report contains only the closest nodes. Empty names let format_list count the others.
-    names = format_list([*named, *[""] * (fitting - len(named))], most=MOST_NAMED)
+    names = format_list([*named, *[""] * (fitting - len(named))], most=MAX_NAMED)
     runs = f"such run{'' if report['room'] == 1 else 's'}"
-    verb = "takes" if fitting == 1 else "take"
-    return f"{fitting} of {count(total, 'node')} {verb} it ({names}); there is room for {_show_room(report)} {runs}"
+    return f"fits on {fitting} of {count(total, 'node')} ({names}); room for {_show_room(report)} {runs}"
 
 
 def _choose_nearest(report: JSON) -> Sequence[JSON]:
@@ -98,7 +97,7 @@ def _choose_nearest(report: JSON) -> Sequence[JSON]:
         return ()
     could = report["counts"].get(NOW, 0) + report["counts"].get("later", 0)
     # Nodes that could run it come first. Others are shown only if all are unsuitable, as examples.
-    most = min(could or MOST_SHOWN, MOST_SHOWN)
+    most = min(could or MAX_SHOWN, MAX_SHOWN)
     return list(report["nodes"][:most])
 
 

@@ -29,7 +29,9 @@ def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), sho
     tree = snapshots.tree_of(library)
     resources = [document for document in library.documents if document.kind == "ComputeResource"]
     trials = [(document, _try_out(document, library, tree)) for document in resources]
-    findings = [replace(finding, location=_place(document)) for document, trial in trials for finding in trial.findings]
+    findings = [
+        replace(finding, location=_file_of(document)) for document, trial in trials for finding in trial.findings
+    ]
     violations = [*library.violations, *snapshots.check_scopes(library)]
     violations += [finding for finding in findings if isinstance(finding, Violation)]
     warnings = [finding for finding in findings if isinstance(finding, PlanWarning)]
@@ -52,7 +54,7 @@ def _try_out(document: Document, library: Library, tree: ScopeTree) -> LintResul
     return linting.lint_compute_resource(document.object, policies, clusters)
 
 
-def _place(document: Document) -> str:
+def _file_of(document: Document) -> str:
     # In a file with several documents the location already contains the name.
     named = document.location.endswith(f", {document.name})")
     return document.location if named else f"{document.location}: {document.name}"

@@ -17,7 +17,7 @@ from fairlead.files import yamls
 from fairlead.model.parsing import suggest_names
 from fairlead.sdk import api_client
 
-LARGEST_PAGE = 500  # the maximum of the server; fewer requests for long lists
+MAX_PAGE = 500  # the maximum of the server; fewer requests for long lists
 STAMPS = ("id", "revision", "created_by", "created_at", "updated_by", "updated_at")  # shown last
 
 # negative=() prevents the option --no-json, and so on for other flags.
@@ -51,7 +51,7 @@ class ListOptions:
     @property
     def parameters(self) -> dict[str, list[str]]:
         """The query parameters."""
-        limit = LARGEST_PAGE if self.limit is None else min(self.limit, LARGEST_PAGE)
+        limit = MAX_PAGE if self.limit is None else min(self.limit, MAX_PAGE)
         words = (("search", self.search), ("sort", self.sort), ("limit", str(limit)))
         # Lists, because a column can have several filters, for example a lower and an upper bound.
         parameters = {name: [value] for name, value in words if value is not None}
@@ -103,7 +103,7 @@ class ObjectCommands:
             connect().get(self.at(name))
         except NotFound:
             # Only after a failure, because names of all objects take another request.
-            known = [item["name"] for item in islice(connect().list(self.path), LARGEST_PAGE)]
+            known = [item["name"] for item in islice(connect().list(self.path), MAX_PAGE)]
             hint = f"create it: fairlead {self.one}s create {name}"
             raise NotFound(f"{self.one} {name!r} does not exist", suggest_names(name, known, hint)) from None
 

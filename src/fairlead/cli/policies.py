@@ -21,7 +21,7 @@ from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Layer, Source, Violation, format_value
 from fairlead.model.scopes import PLATFORM, parse_scope
 
-COLUMNS: Columns = {"SCOPE": "scope", "SAYS": lambda policy: list(policy["content"]), "AGE": "created_at"}
+COLUMNS: Columns = {"SCOPE": "scope", "CONTENTS": lambda policy: list(policy["content"]), "AGE": "created_at"}
 PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
 
 Row = dict[str, Any]

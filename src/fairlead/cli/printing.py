@@ -44,9 +44,9 @@ def print_done(line: str, answer: Any, as_json: bool) -> int:
     return 0
 
 
-def write_log(data: bytes, *, aside: bool) -> None:
+def write_log(data: bytes, *, to_stderr: bool) -> None:
     """Write bytes of a log to stdout or stderr."""
-    stream = sys.stderr if aside else sys.stdout
+    stream = sys.stderr if to_stderr else sys.stdout
     stream.flush()  # keep the order of buffered text and raw bytes
     # Binary output stays as it is. A replaced stream, for example in tests, may accept only text.
     if (raw := getattr(stream, "buffer", None)) is not None:

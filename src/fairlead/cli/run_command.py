@@ -95,7 +95,7 @@ def follow(run: Run, *, as_json: bool = False) -> int:
         _print_url(run)
         # From 0, because the first attempt may fail before its log is read. With --json, stdout contains only the JSON.
         for line in run.read_logs(follow=True, cursor=0):
-            write_log(line.data, aside=as_json or line.stream != "stdout")
+            write_log(line.data, to_stderr=as_json or line.stream != "stdout")
         run.wait(progress=False)
     # Ctrl-C stops only following: a run of hours should not end by accident.
     except KeyboardInterrupt:

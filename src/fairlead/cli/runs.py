@@ -137,7 +137,7 @@ def logs(
         if as_json:
             print(json.dumps({"at": line.at.isoformat(), "stream": line.stream, "text": line.text, "cursor": line.end}))
             continue
-        write_log(line.data, aside=line.stream != "stdout")
+        write_log(line.data, to_stderr=line.stream != "stdout")
     return 0
 
 

@@ -35,7 +35,7 @@ MAX_PAGE_SIZE = 500
 # Not str.lower(): lower() of SQLite converts only A to Z, and keys computed here must equal those of the database.
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
-# A filter matches part of a text, but a word only as a whole.
+# A filter matches part of a text, but a keyword only as a whole.
 ColumnKind = Literal["text", "keyword", "number", "time", "boolean"]
 
 

@@ -28,7 +28,7 @@ from fairlead.model.plans import Layer, Source, Violation
 from fairlead.sdk import starting
 
 SECONDS = 60.0
-MOST_REDIRECTS = 10  # ends loops
+MAX_REDIRECTS = 10  # ends loops
 STREAM_SECONDS = 45.0  # read timeout of streams; the server sends a keep-alive every 15 s
 NOT_MODIFIED = 304
 PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
@@ -102,11 +102,11 @@ class ApiClient:
             below = httpx2.URL(f"{self.url}/served/{quote(run_id, safe='')}/")
             # Not with follow_redirects, which would send the token to any path on the same host.
             answer = self._client.request(method, f"{below}{path.removeprefix('/')}", **options)
-            for _ in range(MOST_REDIRECTS):
+            for _ in range(MAX_REDIRECTS):
                 if (onward := answer.next_request) is None:
                     break
                 # Do not follow: the redirect would send the token of the caller to another endpoint of the host.
-                if _is_beside(onward.url, below):
+                if _is_outside_run(onward.url, below):
                     message = f"run {run_id} redirects to {onward.url}, which is outside of the run"
                     raise FairleadError(message, "report this to the author of the run")
                 answer = self._client.send(onward)
@@ -116,7 +116,7 @@ class ApiClient:
         if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
             raise _error_of(answer)  # the server responded, not the run
         raise FairleadError(
-            f"run {run_id} answered {answer.status_code}: {answer.text[:500]}", "read the log of the run"
+            f"run {run_id} responded with {answer.status_code}: {answer.text[:500]}", "read the log of the run"
         )
 
     # cached_property writes to __dict__ directly, so it works although the dataclass is frozen.
@@ -201,7 +201,7 @@ def renew(api: ApiClient) -> ApiClient:
     return api if running is None else ApiClient(running[0], api.token)
 
 
-def _is_beside(url: httpx2.URL, below: httpx2.URL) -> bool:
+def _is_outside_run(url: httpx2.URL, below: httpx2.URL) -> bool:
     """Whether a URL is on the same host as another one but outside of its path."""
     same = (url.scheme, url.host, url.port) == (below.scheme, below.host, below.port)
     return same and not url.path.startswith(below.path)

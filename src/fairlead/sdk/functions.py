@@ -67,7 +67,7 @@ class Function:
     ) -> None:
         self._api, self.project, self._fields = api, project, dict(fields)
         self._pack, self._sent = code, ""  # the digest that the server is known to have
-        self._calls = calls
+        self._callable = calls
         self.name: str = self._fields["name"]
 
     @overload
@@ -119,9 +119,9 @@ class Function:
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the Python function in this process."""
-        if self._calls is None:
+        if self._callable is None:
             raise TypeError(f"function {self.name} does not wrap a Python function: use run()")
-        return self._calls(*args, **inputs)
+        return self._callable(*args, **inputs)
 
     def _request(self, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Build and validate the request before it is sent."""
@@ -143,7 +143,7 @@ class Function:
 
     @property
     def _parameters(self) -> list[str]:
-        return [] if self._calls is None else list(inspect.signature(self._calls).parameters)
+        return [] if self._callable is None else list(inspect.signature(self._callable).parameters)
 
     def _send_code(self, action: str, project: str | None = None) -> dict[str, Any]:
         """Upload the current code unless the server already has it."""

@@ -36,9 +36,9 @@ def _find_file(path: Path, module: str, name: str) -> Path | None:
     """The file that must define the handler; None if the image contains it or it is not Python."""
     inside = path if path.is_dir() else path.parent
     if module and not (path.is_file() and path.stem == module):
-        places = inside.joinpath(*module.split("."))
+        module_path = inside.joinpath(*module.split("."))
         # A module that is not in the folder may be installed in the image.
-        return next(filter(Path.is_file, (places.with_suffix(".py"), places / "__init__.py")), None)
+        return next(filter(Path.is_file, (module_path.with_suffix(".py"), module_path / "__init__.py")), None)
     if path.suffix == ".py" and path.is_file():
         return path
     if not path.exists():

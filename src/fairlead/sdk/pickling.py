@@ -22,7 +22,7 @@ from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarg
 NAMELESS = "function"  # for lambdas and objects without a name
 INSTALLED = ("site-packages", "dist-packages")  # folders of installed packages, which images are expected to have
 # Bounds for the search for the cause of an error: each step pickles an object again.
-DEEPEST_SEARCH, MOST_SEARCHED = 10, 1000
+MAX_SEARCH_DEPTH, MAX_SEARCHED = 10, 1000
 
 
 def pack_function(function: Callable[..., Any]) -> PackedCode:
@@ -133,10 +133,10 @@ def _explain(function: Any, name: str, error: Exception) -> Unreadable:
 
 def _find_culprit(value: Any, path: tuple[str, ...], seen: set[int]) -> tuple[tuple[str, ...], Any, Exception] | None:
     """The innermost object that cannot be pickled, with the path to it and the error; None if there is none."""
-    if _is_ours(value) or len(path) >= DEEPEST_SEARCH:
+    if _is_ours(value) or len(path) >= MAX_SEARCH_DEPTH:
         return None
     outer = None
-    for name, inner in islice(_list_uses(value), MOST_SEARCHED):
+    for name, inner in islice(_list_uses(value), MAX_SEARCHED):
         if id(inner) in seen:  # objects can refer to each other
             continue
         seen.add(id(inner))

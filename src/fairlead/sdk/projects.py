@@ -14,7 +14,7 @@ from fairlead.sdk.functions import Function, pack_source
 from fairlead.sdk.runs import Run, Runs
 from fairlead.sdk.schedules import Schedule
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 
 
 class Project:
@@ -98,7 +98,7 @@ class Project:
         """The names of the stored functions."""
         return [function["name"] for function in self.api.list(path_of("projects", self.name, "functions"))]
 
-    def runs(self, *, limit: int = MOST_LISTED, **filters: Any) -> Runs:
+    def runs(self, *, limit: int = MAX_LISTED, **filters: Any) -> Runs:
         """The runs of the project, newest first. Filters are column names: state="failed", function="train"."""
         # 500 is the largest page of the server; more runs need several requests.
         records = self.api.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)

@@ -20,7 +20,7 @@ from fairlead.sdk.api_client import ApiClient, path_of, read_content
 from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
-LONGEST_WAIT = 30  # seconds of a long poll; proxies often close silent connections after a minute
+MAX_WAIT = 30  # seconds of a long poll; proxies often close silent connections after a minute
 CALL_SECONDS = 90.0  # read timeout; the server waits no longer for a served run
 PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
@@ -131,7 +131,7 @@ class Run:
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._data['state']} after {timeout} s")
                 # At least a second, because waiting for 0 seconds would poll without a pause.
-                self._watch(max(1, min(LONGEST_WAIT, int(left))), min(left, PATIENCE_SECONDS))
+                self._watch(max(1, min(MAX_WAIT, int(left))), min(left, PATIENCE_SECONDS))
             shown.update(self._data)
         finally:
             shown.finish()
@@ -251,11 +251,11 @@ class Run:
         """Download an output file, by default under its own name."""
         file = Path(to if to is not None else Path(path).name)
         # An interrupted download must not leave an incomplete file under the final name.
-        aside = file.with_name(f".{file.name}.part")
-        with self._open(path, attempt) as answer, aside.open("wb") as opened:
+        partial = file.with_name(f".{file.name}.part")
+        with self._open(path, attempt) as answer, partial.open("wb") as opened:
             for chunk in answer.iter_bytes():
                 opened.write(chunk)
-        return aside.replace(file)
+        return partial.replace(file)
 
     def repeat(self) -> "Run":
         """Submit a new run with the same code and request."""

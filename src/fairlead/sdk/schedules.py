@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 from fairlead.sdk.api_client import ApiClient, path_of
 from fairlead.sdk.runs import Run, Runs
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 
 
 class ScheduleChanges(TypedDict, total=False):
@@ -86,7 +86,7 @@ class Schedule:
         """Submit a run now, without changing the schedule."""
         return Run(self._api, self._api.post(self._path("run"), None))
 
-    def runs(self, *, limit: int = MOST_LISTED) -> Runs:
+    def runs(self, *, limit: int = MAX_LISTED) -> Runs:
         """The runs of this schedule, newest first."""
         path = path_of("projects", self.project, "runs")
         records = self._api.list(path, schedule=self.name, limit=min(limit, 500))
