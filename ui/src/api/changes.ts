@@ -5,6 +5,7 @@ import { isRunList, refetchRunLists } from "./runLists";
 
 interface Callbacks<Output> {
   onSuccess?: (output: Output) => void;
+  onError?: () => void;
   onSettled?: () => void;
 }
 
@@ -41,7 +42,7 @@ export function useChange<Input, Output>(
     // TanStack drops its own callbacks when the component unmounts, and the dialog unmounts with its table row as soon
     // as the list is refetched.
     void mutateAsync(input)
-      .then(callbacks.onSuccess, () => undefined)
+      .then(callbacks.onSuccess, () => callbacks.onError?.())
       .finally(() => {
         isPending.current = false;
         callbacks.onSettled?.();

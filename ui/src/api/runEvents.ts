@@ -53,7 +53,9 @@ export class Feed {
     this.source = source;
     source.addEventListener("ready", () => this.onReady());
     source.addEventListener("run", (event) => this.onRun(JSON.parse(event.data) as Run));
-    source.addEventListener("deleted", (event) => this.onDeleted((JSON.parse(event.data) as { id: string }).id));
+    source.addEventListener("deleted", (event) =>
+      this.onDeleted((JSON.parse(event.data) as { id: string }).id),
+    );
     source.addEventListener("reload", () => this.refetchLists());
     source.addEventListener("error", (event) => this.onError(event));
   }

@@ -56,7 +56,13 @@ export function listColumns(onOpen: (entry: Entry) => void): Column<Entry>[] {
       kind: "keyword",
       render: (entry) => <ScopeLink scope={entry.scope} />,
     },
-    { key: "address", title: "Address", width: 120, kind: "keyword", render: (entry) => entry.address || NONE },
+    {
+      key: "address",
+      title: "Address",
+      width: 120,
+      kind: "keyword",
+      render: (entry) => entry.address || NONE,
+    },
     { key: "via", title: "Via", width: 180, isUnsorted: true, render: (entry) => entry.via },
     {
       key: "request_id",
