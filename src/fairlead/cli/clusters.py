@@ -181,8 +181,8 @@ def rbac(
         # With permissions in single namespaces, the server cannot create others.
         cluster = cluster.model_copy(update={"create_namespaces": False})
     namespaces = [names.namespace(project, cluster.namespace) for project in projects]
-    names = {"name": f" {name}" if name else "", "add": cluster.name}
-    print(HOW_TO.format(account=kubernetes_rbac.ACCOUNT, system=kubernetes_rbac.SYSTEM, **names), end="")
+    values = {"name": f" {name}" if name else "", "add": cluster.name}
+    print(HOW_TO.format(account=kubernetes_rbac.ACCOUNT, system=kubernetes_rbac.SYSTEM, **values), end="")
     if not cluster.create_namespaces and not namespaces:
         print("#\n# The cluster has no project yet. Use --namespace-of PROJECT to get the role for its namespace.")
     print("---\n" + yamls.format_documents(kubernetes_rbac.render_access(cluster, namespaces)), end="")
