@@ -245,7 +245,7 @@ def test_a_server_uses_its_own_nodes(terminal: Terminal, tmp_path: Path) -> None
     report = terminal.read("fit", "--cpu", "100m", "--mem", "64Mi")
     (node,) = report["nodes"]
     assert (report["verdict"], node["fits"], report["violations"]) == ("now", True, [])
-    assert terminal.succeed("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: 1 of 1 node takes it")
+    assert terminal.succeed("fit", "--cpu", "100m", "--mem", "64Mi").startswith("now: fits on 1 of 1 node")
     assert terminal("fit", "--cpu", "100000").out.startswith("never: needs 100000 CPU cores; ")
     what_if = terminal("fit", "--cpu", "1", "--mem", "1Mi", "--add-nodes", f"3x{node['name']}", "--all-nodes")
     assert (what_if.code, what_if.out.splitlines()[0].partition(":")[0]) == (0, "what if")
