@@ -24,7 +24,7 @@ from tests.cli.terminal import Answer, Terminal, run
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
 from tests.core.nodes import make_node, make_scheduled_pod
-from tests.services.worlds import World, found_world
+from tests.services.worlds import World, initialize_world
 
 NVIDIA, AMD, GROUP = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "karpenter.sh/nodepool"
 A100 = {NVIDIA: "A100", GROUP: "train"}
@@ -63,7 +63,7 @@ def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: An
     """A world with a cluster of these nodes, used by the CLI from now on."""
     tree = (Cluster(name="main", **fields), Project(name="forest", parent="cluster/main"))
     execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
-    world = found_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
+    world = initialize_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
     monkeypatch.setattr(command, "connect", lambda: FakeClient(world))
     return world
 
@@ -171,9 +171,9 @@ def test_capacity_is_shown_in_total_by_group_and_by_gpu_type(tmp_path: Path, mon
         make_node(name="c", gpu=0),
         autoscaled=True,
     )
-    world.offer("gpu", resources={"gpu": 1})
-    world.offer("gpus", resources={"gpu": 4}, scope="project/forest")
-    world.offer("tiny", resources={"cpu": "1m"})
+    world.add_compute_resource("gpu", resources={"gpu": 1})
+    world.add_compute_resource("gpus", resources={"gpu": 4}, scope="project/forest")
+    world.add_compute_resource("tiny", resources={"cpu": "1m"})
     assert table(run(tmp_path, "nodes", "capacity", "--project", "forest")) == [
         "cluster main: 3 nodes, 1 unavailable, autoscaled",
         "NODES        COUNT  UNAVAILABLE  RESOURCE  FREE            LARGEST FREE",

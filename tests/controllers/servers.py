@@ -57,7 +57,7 @@ class Servers:
             identity=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
             make_id=composition.make_id,
-            publish=platform.told.append,
+            publish=platform.notified.append,
         )
         return self.controllers[name]
 

@@ -13,7 +13,7 @@ from fairlead.model.records import RunRecord
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore, MemoryTransaction
 from tests.controllers.servers import Servers
-from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
+from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, initialize_platform
 
 SECONDS = 20  # a timeout: a deadlock fails the test instead of hanging it
 
@@ -229,7 +229,7 @@ def test_new_quota_is_counted_from_the_next_pass(platform: Platform) -> None:
 def test_without_quotas_nothing_is_counted_and_no_run_waits(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    platform = found_platform(memory_store, monkeypatch)
+    platform = initialize_platform(memory_store, monkeypatch)
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 8}})
     submitted, controller = [platform.submit() for _ in range(3)], platform.control()
     controller.sync(set())
@@ -317,7 +317,7 @@ def test_platform_quota_covers_machines_and_clusters(servers: Servers) -> None:
 def test_concurrent_claims_never_exceed_a_quota(
     database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch, scope: str
 ) -> None:
-    platform = found_platform(database_store, monkeypatch)
+    platform = initialize_platform(database_store, monkeypatch)
     platform.world.put_policy(scope, quota={"cpu": 7})
     submitted = [platform.submit(resources={"cpu": 2}) for _ in range(6)]
     controllers = [platform.control(f"s{number}", MemoryExecutor()) for number in range(2)]
@@ -348,7 +348,7 @@ def test_concurrent_claims_never_exceed_a_quota(
 def test_concurrent_passes_use_the_full_quota_and_no_more(
     database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    platform = found_platform(database_store, monkeypatch)
+    platform = initialize_platform(database_store, monkeypatch)
     platform.world.put_policy(HERE, quota={"runs": 3})
     submitted = [platform.submit() for _ in range(8)]
     executors = [MemoryExecutor() for _ in range(3)]

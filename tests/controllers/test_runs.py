@@ -281,12 +281,12 @@ def test_executor_data_of_a_deleted_run_is_removed(platform: Platform) -> None:
 
 def test_subscribers_are_notified_of_changes_only(platform: Platform) -> None:
     run, controller = platform.submit(), platform.control()
-    platform.told.clear()
+    platform.notified.clear()
     controller.sync(set())
-    assert platform.told == [run.id]
+    assert platform.notified == [run.id]
     for _ in range(3):
         controller.sync({run.id})
-    assert platform.told == [run.id] * 2  # claimed, starting
+    assert platform.notified == [run.id] * 2  # claimed, starting
 
 
 def test_server_records_its_heartbeat(platform: Platform) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.services import executions, runs
-from tests.services.executing import found_platform
+from tests.services.executing import initialize_platform
 
 BLOCKED_SECONDS = 2.0  # a controller without delays needs a tenth
 
@@ -15,7 +15,7 @@ BLOCKED_SECONDS = 2.0  # a controller without delays needs a tenth
 def test_run_that_changes_during_the_stop_is_stopped(
     postgresql_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    platform = found_platform(postgresql_store, monkeypatch)
+    platform = initialize_platform(postgresql_store, monkeypatch)
     run, controller, find = platform.submit(), platform.control(), executions.find_run
     controller.sync(set())
     platform.executor.set_running(run.id)

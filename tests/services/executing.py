@@ -1,4 +1,4 @@
-"""A platform whose runs are executed: by an executor in memory, looked after by a controller without threads."""
+"""A platform that executes runs with an in-memory executor and a controller without threads."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from fairlead.ports import Store
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
-from tests.services.worlds import World, found_world
+from tests.services.worlds import World, initialize_world
 
 HERE, HOME, OTHER, FAR = "cluster/here", "project/home", "project/other", "project/far"
 # Two projects on this machine, one in a cluster without an executor, and one without a cluster.
@@ -36,11 +36,11 @@ DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 
 @dataclass
 class Platform:
-    """A platform with an executor in memory."""
+    """A platform with an in-memory executor."""
 
     world: World
     executor: MemoryExecutor
-    told: list[str] = field(default_factory=list)
+    notified: list[str] = field(default_factory=list)
 
     def control(self, server: str = SERVER, executor: MemoryExecutor | None = None) -> RunController:
         """A controller that has just been started."""
@@ -51,24 +51,24 @@ class Platform:
             identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
             make_id=composition.make_id,
-            publish=self.told.append,
+            publish=self.notified.append,
         )
 
-    def submit(self, scope: str = HOME, *, call: Call | None = None, **asked: Any) -> RunRecord:
-        """A run of a Python function."""
-        return self.world.submit(scope, call=call, **{"function": PYTHON, **asked})
+    def submit(self, scope: str = HOME, *, call: Call | None = None, **request: Any) -> RunRecord:
+        """Submit a run of a Python function."""
+        return self.world.submit(scope, call=call, **{"function": PYTHON, **request})
 
     def run(self, run_id: str) -> RunRecord:
         """The stored run."""
         with self.world.store.reading() as tx:
-            found = tx.get(RunRecord, id=run_id)
-        assert found is not None
-        return found
+            run = tx.get(RunRecord, id=run_id)
+        assert run is not None
+        return run
 
     def state(self, run_id: str) -> tuple[str, str]:
-        """How far a run is, and the reason."""
-        found = self.run(run_id)
-        return found.state, found.reason
+        """The state and the reason of a run."""
+        run = self.run(run_id)
+        return run.state, run.reason
 
     def events(self, run_id: str) -> list[tuple[str, str]]:
         """The states and reasons of a run's events."""
@@ -81,14 +81,14 @@ class Platform:
             return tx.get(OutcomeRecord, id=run_id)
 
     def stop(self, run_id: str) -> RunRecord:
-        """Ask for the end of a run."""
+        """Request the stop of a run."""
         return self.world.services.runs.stop(self.world.root, run_id)
 
 
-def found_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A platform over a new store."""
-    executor, told = MemoryExecutor(), list[str]()
-    execution = composition.ExecutionOptions(ExecutorRegistry({"local": executor}), told.append, SERVER)
-    world = found_world(store, monkeypatch, execution=execution, tree=TREE)
+def initialize_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    """A platform with an organization over a new store."""
+    executor, notified = MemoryExecutor(), list[str]()
+    execution = composition.ExecutionOptions(ExecutorRegistry({"local": executor}), notified.append, SERVER)
+    world = initialize_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
-    return Platform(world, executor, told)
+    return Platform(world, executor, notified)

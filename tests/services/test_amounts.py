@@ -12,7 +12,7 @@ from tests.services.worlds import World, rejection_rules
 
 
 @pytest.mark.parametrize(
-    ("asked", "kept"),
+    ("requested", "stored"),
     [
         (0, {"devices": 0}),
         (1, {"devices": 1}),
@@ -29,14 +29,14 @@ from tests.services.worlds import World, rejection_rules
         ({"mig": "2g.10gb"}, {"devices": 1, "mig": "2g.10gb"}),
     ],
 )
-def test_gpu_requests_are_stored_as_requested(world: World, asked: Any, kept: Any) -> None:
-    record = world.offer("gpu", resources={"gpu": asked})
-    assert record.requirements["resources"]["gpu"] == kept
+def test_gpu_requests_are_stored_as_requested(world: World, requested: Any, stored: Any) -> None:
+    record = world.add_compute_resource("gpu", resources={"gpu": requested})
+    assert record.requirements["resources"]["gpu"] == stored
     assert world.preview(profile="gpu")["violations"] == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "path"),
+    ("requested", "path"),
     [
         (0.5, "gpu"),
         (-1, "gpu"),
@@ -54,9 +54,9 @@ def test_gpu_requests_are_stored_as_requested(world: World, asked: Any, kept: An
         ({"requests": 1, "limits": 2}, "gpu"),
     ],
 )
-def test_invalid_gpu_requests_are_rejected(asked: Any, path: str) -> None:
+def test_invalid_gpu_requests_are_rejected(requested: Any, path: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        ComputeResource.model_validate({"name": "gpu", "requirements": {"resources": {"gpu": asked}}})
+        ComputeResource.model_validate({"name": "gpu", "requirements": {"resources": {"gpu": requested}}})
     violations = violations_of(caught.value, ComputeResource)
     assert violations
     for violation in violations:
@@ -68,25 +68,25 @@ def test_invalid_gpu_requests_are_rejected(asked: Any, path: str) -> None:
 def test_gpu_memory_limit_above_the_request_needs_the_switch(world: World) -> None:
     gpu = {"devices": 1, "memory": {"request": "10GB", "limit": "20GB"}}
     with pytest.raises(RequestRejected) as caught:
-        world.offer("gpu", resources={"gpu": gpu})
+        world.add_compute_resource("gpu", resources={"gpu": gpu})
     assert rejection_rules(caught) == [("requirements.resources.gpu.memory.limit", "gpu_memory_limits")]
     world.put_policy(switches={"gpu_memory_limits": True})
-    assert world.offer("gpu", resources={"gpu": gpu}).revision == 1
+    assert world.add_compute_resource("gpu", resources={"gpu": gpu}).revision == 1
     assert world.preview(profile="gpu")["violations"] == []
 
 
 def test_gpu_share_is_rejected_if_the_only_reachable_cluster_has_whole_gpus(world: World) -> None:
     share = {"gpu": {"devices": 1, "memory": "50%"}}
     with pytest.raises(RequestRejected) as caught:
-        world.offer("half", scope="project/default", resources=share)
+        world.add_compute_resource("half", scope="project/default", resources=share)
     assert rejection_rules(caught) == [("requirements.resources.gpu.memory", "gpu_sharing")]
-    world.offer("half", resources=share)  # somewhere on the platform it can be used
+    world.add_compute_resource("half", resources=share)  # some other cluster of the platform shares GPUs
     assert world.preview("project/default", profile="half")["violations"]
     assert world.preview(profile="half")["violations"] == []
 
 
 @pytest.mark.parametrize(
-    ("resources", "kept"),
+    ("resources", "stored"),
     [
         ({"cpu": "0.5"}, {"cpu": {"requests": "500m"}}),
         ({"cpu": {"requests": "500m", "limits": 2}}, {"cpu": {"requests": "500m", "limits": "2"}}),
@@ -99,9 +99,9 @@ def test_gpu_share_is_rejected_if_the_only_reachable_cluster_has_whole_gpus(worl
         ({"disk": "1Ti"}, {"disk": {"requests": "1Ti"}}),
     ],
 )
-def test_other_amounts_are_stored_in_canonical_form(world: World, resources: Any, kept: Any) -> None:
-    record = world.offer("some", resources=resources)
-    assert record.requirements["resources"] == kept
+def test_other_amounts_are_stored_in_canonical_form(world: World, resources: Any, stored: Any) -> None:
+    record = world.add_compute_resource("some", resources=resources)
+    assert record.requirements["resources"] == stored
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ def test_invalid_amounts_are_rejected_with_a_hint(resources: Any) -> None:
 
 def test_gpu_as_an_extended_resource_is_rejected(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
-        world.offer("sly", resources={"extended": {"nvidia.com/gpu": 8}})
+        world.add_compute_resource("sly", resources={"extended": {"nvidia.com/gpu": 8}})
     assert rejection_rules(caught) == [("requirements.resources.extended.nvidia.com/gpu", "gpu_as_extended")]

@@ -17,33 +17,33 @@ from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform
 from tests.services.test_run_uploads import put, stored_files
-from tests.services.worlds import call_as, rejection_rules, says
+from tests.services.worlds import call_as, error_text, rejection_rules
 
 
-def begin(platform: Platform, **asked: Any) -> str:
-    """A run whose first try runs; its id."""
-    run = platform.submit(**{"retries": 2, **asked})
+def begin(platform: Platform, **request: Any) -> str:
+    """Submit a run, let its first attempt run, and return the id of the run."""
+    run = platform.submit(**{"retries": 2, **request})
     platform.control().sync(set())
     go(platform, run.id)
     return run.id
 
 
 def go(platform: Platform, execution: str) -> None:
-    """Let a try run, write a line and leave a file."""
+    """Let an attempt run, write a log line and create a file."""
     platform.executor.set_running(execution)
     platform.executor.write(execution, f"hello from {execution[32:] or '-1'}\n".encode())
     platform.executor.runs[execution].files["model.bin"] = execution.encode()
     platform.control().sync({execution[:32]})
 
 
-def fail(platform: Platform, execution: str, *, again: bool = True) -> None:
-    """Let a try fail, and the next one run."""
+def fail(platform: Platform, execution: str, *, retry: bool = True) -> None:
+    """Fail an attempt and, if `retry`, let the next one run."""
     run, number = execution[:32], int(execution[33:] or 1)
-    told = {"reason": "NodeLost", "message": "its node went away", "usage": {"mem": number}}
-    platform.executor.end(execution, Phase.FAILED, **told)
+    outcome = {"reason": "NodeLost", "message": "its node went away", "usage": {"mem": number}}
+    platform.executor.end(execution, Phase.FAILED, **outcome)
     controller = platform.control()
     controller.sync({run})
-    if again:
+    if retry:
         controller.sync({run})
         go(platform, f"{run}-{number + 1}")
 
@@ -55,7 +55,7 @@ def read(platform: Platform, run: str, cursor: int | None = None, attempt: int |
 
 
 def read_all(platform: Platform, run: str, cursor: int | None = None, attempt: int | None = None) -> list[str]:
-    """A log from a cursor on, up to its end or to what is there."""
+    """The log lines from a cursor to the end of the log, or to the last line so far."""
     lines: list[str] = []
     while True:
         page = read(platform, run, cursor, attempt)
@@ -66,7 +66,7 @@ def read_all(platform: Platform, run: str, cursor: int | None = None, attempt: i
 
 
 LINES = ["hello from -1\n", "hello from -2\n", "hello from -3\n"]
-BETWEEN = [
+SEPARATORS = [
     "attempt 1 failed (NodeLost): its node went away; attempt 2 follows\n",
     "attempt 2 failed (NodeLost): its node went away; attempt 3 follows\n",
 ]
@@ -88,9 +88,9 @@ def test_log_of_a_run_is_that_of_its_last_attempt(platform: Platform) -> None:
 
 def test_log_of_a_run_that_waits_for_a_retry_is_that_of_the_previous_attempt(platform: Platform) -> None:
     run = begin(platform)
-    fail(platform, run, again=False)
+    fail(platform, run, retry=False)
     page = read(platform, run)
-    assert ([entry.data.decode() for entry in page.entries], page.complete) == ([LINES[0], BETWEEN[0]], False)
+    assert ([entry.data.decode() for entry in page.entries], page.complete) == ([LINES[0], SEPARATORS[0]], False)
     assert read(platform, run, page.cursor) == LogPage([], page.cursor, complete=False)
 
 
@@ -98,7 +98,7 @@ def test_logs_of_all_attempts_follow_each_other_from_cursor_zero(platform: Platf
     run = begin(platform)
     fail(platform, run)
     fail(platform, f"{run}-2")
-    assert read_all(platform, run, cursor=0) == [LINES[0], BETWEEN[0], LINES[1], BETWEEN[1], LINES[2]]
+    assert read_all(platform, run, cursor=0) == [LINES[0], SEPARATORS[0], LINES[1], SEPARATORS[1], LINES[2]]
 
 
 def test_log_is_complete_only_after_the_run_has_ended(platform: Platform) -> None:
@@ -109,7 +109,7 @@ def test_log_is_complete_only_after_the_run_has_ended(platform: Platform) -> Non
     platform.control().sync({run})
     assert not read(platform, run, at_end).complete
     platform.stop(run)
-    assert [entry.data.decode() for entry in read(platform, run, at_end).entries] == BETWEEN[:1]
+    assert [entry.data.decode() for entry in read(platform, run, at_end).entries] == SEPARATORS[:1]
     assert read(platform, run, cursors.join(2, 0)).complete
 
 
@@ -129,16 +129,16 @@ def test_cursor_identifies_the_attempt_and_the_position(platform: Platform) -> N
     run = begin(platform)
     fail(platform, run)
     fail(platform, f"{run}-2")
-    story, seen = read_all(platform, run, cursor=0), list[int]()
+    lines, ends = read_all(platform, run, cursor=0), list[int]()
     cursor: int | None = 0
-    while len(seen) < len(story):
+    while len(ends) < len(lines):
         page = read(platform, run, cursor)
-        seen += [entry.end for entry in page.entries]
+        ends += [entry.end for entry in page.entries]
         assert page.cursor == page.entries[-1].end
         cursor = page.cursor
-    assert seen == sorted(set(seen))
-    for place, cursor in enumerate(seen, start=1):
-        assert read_all(platform, run, cursor) == story[place:]
+    assert ends == sorted(set(ends))
+    for index, cursor in enumerate(ends, start=1):
+        assert read_all(platform, run, cursor) == lines[index:]
 
 
 @pytest.mark.parametrize("cursor", [-1, 999, cursors.join(2, 0), cursors.join(3, 5), 2**62])
@@ -162,7 +162,7 @@ def test_deleted_log_is_reported_or_skipped(platform: Platform) -> None:
     platform.executor.delete_run(run)
     with pytest.raises(NotFound, match=f"the log of run {run} has been deleted"):
         read(platform, run, attempt=1)
-    assert read_all(platform, run, cursor=0) == [BETWEEN[0], LINES[1]]
+    assert read_all(platform, run, cursor=0) == [SEPARATORS[0], LINES[1]]
     platform.executor.end(f"{run}-2")
     platform.control().sync({run})
     platform.executor.delete_run(f"{run}-2")
@@ -181,7 +181,7 @@ def test_run_stopped_before_its_start_has_an_empty_log(platform: Platform, monke
     assert read(platform, run) == LogPage([], 0, complete=True)
 
 
-# Everything else
+# Files, usage, and the list of attempts
 
 
 def test_files_and_usage_are_those_of_the_last_or_the_requested_attempt(platform: Platform) -> None:
@@ -203,14 +203,14 @@ def test_unknown_attempt_is_not_found(platform: Platform, attempt: int) -> None:
     run = begin(platform)
     fail(platform, run)
     executions, root = platform.world.services.executions, platform.world.root
-    for reading in (
+    for operation in (
         lambda: executions.log(root, run, None, 100, attempt),
         lambda: executions.usage(root, run, attempt),
         lambda: executions.files(root, run, attempt),
         lambda: executions.open_file(root, run, "model.bin", attempt),
     ):
         with pytest.raises(NotFound, match=f"attempt {attempt} of run {run} does not exist"):
-            reading()
+            operation()
 
 
 @pytest.mark.every_store
@@ -219,7 +219,7 @@ def test_attempts_are_listed_with_the_current_one(platform: Platform) -> None:
     run = begin(platform, resources={"mem": "1Gi"})
     (only,) = executions.attempts(root, run)
     assert (only.number, only.state, only.mem_bytes, only.usage) == (1, "running", 2**30, {})
-    fail(platform, run, again=False)
+    fail(platform, run, retry=False)
     first, waiting = executions.attempts(root, run)
     assert (first.number, first.state, first.reason, first.usage) == (1, "failed", "NodeLost", {"mem": 1})
     assert first.started_at is not None
@@ -239,8 +239,8 @@ def test_many_attempts_are_listed_in_order(platform: Platform) -> None:
     run = begin(platform, retries=11)
     for number in range(1, 12):
         fail(platform, run if number == 1 else f"{run}-{number}")
-    tries = platform.world.services.executions.attempts(platform.world.root, run)
-    assert [attempt.number for attempt in tries] == list(range(1, 13))
+    attempts = platform.world.services.executions.attempts(platform.world.root, run)
+    assert [attempt.number for attempt in attempts] == list(range(1, 13))
 
 
 def test_attempts_are_visible_only_with_their_run(platform: Platform) -> None:
@@ -253,18 +253,18 @@ def test_attempts_are_visible_only_with_their_run(platform: Platform) -> None:
 
 def test_attempt_on_another_machine_is_reported_with_its_server(platform: Platform) -> None:
     run = begin(platform)
-    fail(platform, run, again=False)
-    theirs = MemoryExecutor()
-    platform.control("s2", theirs).sync(set())
+    fail(platform, run, retry=False)
+    other_executor = MemoryExecutor()
+    platform.control("s2", other_executor).sync(set())
     assert platform.run(run).server_id == "s2"
-    platform.control("s2", theirs).sync(set())
+    platform.control("s2", other_executor).sync(set())
     assert read_all(platform, run, attempt=1) == LINES[:1]
     with pytest.raises(Conflict, match=f"attempt 2 of run {run} is executed by host-s2 at http://s2"):
         read(platform, run)
     services = platform.world.services
-    there = Executions(services.units, services.executions.executors, "s2")
+    other_server = Executions(services.units, services.executions.executors, "s2")
     with pytest.raises(Conflict, match=f"attempt 1 of run {run} is executed by host-s1"):
-        there.files(platform.world.root, run, 1)
+        other_server.files(platform.world.root, run, 1)
 
 
 def test_nodes_show_the_run_id_of_a_later_attempt(platform: Platform) -> None:
@@ -278,7 +278,7 @@ def test_nodes_show_the_run_id_of_a_later_attempt(platform: Platform) -> None:
 
 
 def call_of(platform: Platform, execution: str) -> Call:
-    """How a try calls."""
+    """A call with the token of an attempt."""
     return Call(bearer=seal_run_token(platform.world.keyring, execution))
 
 
@@ -288,15 +288,15 @@ def test_token_of_an_attempt_expires_with_it(platform: Platform) -> None:
     first, second = call_of(platform, run), call_of(platform, f"{run}-2")
     put(platform, first, run, "output/a", b"first")
     with pytest.raises(Unauthenticated):
-        put(platform, second, run, "output/a")  # which was not given to anybody yet
-    fail(platform, run, again=False)
-    for early in (first, second):
+        put(platform, second, run, "output/a")  # the second attempt has not started yet
+    fail(platform, run, retry=False)
+    for call in (first, second):
         with pytest.raises(Unauthenticated):
-            put(platform, early, run, "output/b")
+            put(platform, call, run, "output/b")
     platform.control().sync({run})
     with pytest.raises(Unauthenticated) as caught:
         put(platform, first, run, "output/b")
-    assert f"attempt 1 of run {run} has ended" in says(caught)
+    assert f"attempt 1 of run {run} has ended" in error_text(caught)
     with pytest.raises(Unauthenticated):
         platform.world.services.run_uploads.code(first, run)
     assert platform.world.services.run_uploads.code(second, run) == CODE

@@ -1,4 +1,4 @@
-"""The audit: one entry for each change, with who and where from, before and after; none for what did not happen."""
+"""The audit: one entry per change, with user, address, and the state before and after; none for rejected changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,25 +16,25 @@ from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
 from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, listing, make_request
 
-WHO = call_as("root", address="10.1.2.3", request_id="r-77")
-Act = Callable[[World, Call], Any]
+CALLER = call_as("root", address="10.1.2.3", request_id="r-77")
+Operation = Callable[[World, Call], Any]
 
 
 def _grant(scope: str) -> Grant:
     return Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": scope})
 
 
-# Every write of every service, and the entries that it makes.
-WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
-    "make a place": (
+# Every write operation of every service, and the audit entries that it creates.
+WRITES: Mapping[str, tuple[Operation, list[tuple[str, str, str]]]] = {
+    "create a scope": (
         lambda w, c: w.services.scopes.create(c, Project(name="new", parent=VISION)),
         [("project.create", "new", "project/new")],
     ),
-    "rename a place": (
+    "rename a scope": (
         lambda w, c: w.services.scopes.edit(c, LAKE, {"name": "sea"}),
         [("project.rename", "sea", "project/sea")],
     ),
-    "move a place": (
+    "move a scope": (
         lambda w, c: w.services.scopes.edit(c, LAKE, {"parent": VISION}),
         [("project.move", "lake", LAKE)],
     ),
@@ -42,20 +42,20 @@ WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
         lambda w, c: w.services.scopes.edit(c, "cluster/main", {"gpu_sharing": "none"}),
         [("cluster.edit", "main", "cluster/main")],
     ),
-    "delete a place": (lambda w, c: w.services.scopes.delete(c, LAKE), [("project.delete", "lake", LAKE)]),
-    "offer": (
-        lambda w, c: w.offer("new", scope=FOREST, call=c),
+    "delete a scope": (lambda w, c: w.services.scopes.delete(c, LAKE), [("project.delete", "lake", LAKE)]),
+    "create a compute resource": (
+        lambda w, c: w.add_compute_resource("new", scope=FOREST, call=c),
         [("compute_resource.create", "new", FOREST)],
     ),
-    "edit an offer": (
+    "edit a compute resource": (
         lambda w, c: w.services.compute_resources.edit(c, "free", {"description": "x"}),
         [("compute_resource.edit", "free", "platform")],
     ),
-    "copy an offer": (
+    "copy a compute resource": (
         lambda w, c: w.services.compute_resources.copy(c, "free", {"name": "copy"}),
         [("compute_resource.create", "copy", "platform")],
     ),
-    "rename an offer that is used": (
+    "rename a used compute resource": (
         lambda w, c: w.services.compute_resources.edit(c, "used", {"name": "renamed"}),
         [
             ("compute_resource.rename", "renamed", "platform"),
@@ -63,21 +63,21 @@ WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
             ("policy.edit", VISION, VISION),
         ],
     ),
-    "archive an offer": (
+    "archive a compute resource": (
         lambda w, c: w.services.compute_resources.archive(c, "free", None),
         [("compute_resource.archive", "free", "platform")],
     ),
-    "restore an offer": (
+    "restore a compute resource": (
         lambda w, c: w.services.compute_resources.restore(c, "old"),
         [("compute_resource.restore", "old", "platform")],
     ),
-    "delete an offer": (
+    "delete a compute resource": (
         lambda w, c: w.services.compute_resources.delete(c, "free"),
         [("compute_resource.delete", "free", "platform")],
     ),
-    "make a template": (lambda w, c: w.add_template("new", call=c), [("template.create", "new", "platform")]),
+    "create a template": (lambda w, c: w.add_template("new", call=c), [("template.create", "new", "platform")]),
     "delete a template": (lambda w, c: w.services.templates.delete(c, "t"), [("template.delete", "t", VISION)]),
-    "make a policy": (
+    "create a policy": (
         lambda w, c: w.services.policies.put(c, SPEECH, Policy(scope=SPEECH)),
         [("policy.create", SPEECH, SPEECH)],
     ),
@@ -98,7 +98,7 @@ WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
         lambda w, c: w.services.secrets.delete(c, FOREST, "OLD"),
         [("secret.delete", "OLD", FOREST)],
     ),
-    "make a volume": (
+    "create a volume": (
         lambda w, c: w.services.volumes.create(c, FOREST, SharedVolume(name="new", size="1Gi")),
         [("volume.create", "new", FOREST)],
     ),
@@ -109,15 +109,15 @@ WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
     "submit a run": (lambda w, c: w.submit(call=c), [("run.create", "*", FOREST)]),
     "stop a run": (lambda w, c: w.services.runs.stop(c, _run(w, "true")), [("run.stop", "*", FOREST)]),
     "delete a run": (lambda w, c: w.services.runs.delete(c, _run(w, "false")), [("run.delete", "*", FOREST)]),
-    "give a role": (
+    "grant a role": (
         lambda w, c: w.services.grants.create(c, _grant(FOREST)),
         [("role.create", "user:new", FOREST)],
     ),
-    "take a role": (
+    "revoke a role": (
         lambda w, c: w.services.grants.delete(c, w.services.grants.page(w.root, listing(subject="mia")).items[0].id),
         [("role.delete", "user:mia", FOREST)],
     ),
-    "make a token": (
+    "create a token": (
         lambda w, c: w.services.tokens.create(c, TokenRequest(name="laptop")),
         [("token.create", "laptop", "platform")],
     ),
@@ -125,21 +125,21 @@ WRITES: Mapping[str, tuple[Act, list[tuple[str, str, str]]]] = {
         lambda w, c: w.services.tokens.delete(c, w.services.tokens.page(w.root, listing()).items[0].id),
         [("token.delete", "old", "platform")],
     ),
-    "make the settings": (
+    "create the settings": (
         lambda w, c: w.services.settings.put(c, Defaults.model_validate({"fs_group": 7})),
         [("settings.create", "settings", "platform")],
     ),
 }
 
 
-def _run(world: World, live: str) -> str:
-    return world.services.runs.page(world.root, listing(active=live)).items[0].id
+def _run(world: World, active: str) -> str:
+    return world.services.runs.page(world.root, listing(active=active)).items[0].id
 
 
-def furnish(world: World) -> None:
-    """Something of every kind."""
+def create_objects(world: World) -> None:
+    """Create an object of every kind."""
     for name in ("free", "used", "old"):
-        world.offer(name)
+        world.add_compute_resource(name)
     world.services.compute_resources.archive(world.root, "old", None)
     world.add_template("t", scope=VISION, profile="used")
     world.put_policy(VISION, defaults={"profile": "used"})
@@ -153,55 +153,55 @@ def furnish(world: World) -> None:
 
 @pytest.mark.parametrize("write", WRITES)
 def test_every_write_is_audited_exactly_once(world: World, write: str) -> None:
-    furnish(world)
+    create_objects(world)
     before = world.audit()
-    act, expected = WRITES[write]
-    act(world, WHO)
-    made = world.audit()[len(before) :]
-    told = [(item.action, "*" if item.action.startswith("run.") else item.name, item.scope) for item in made]
-    assert sorted(told) == sorted(expected)
-    for entry in made:
+    operation, expected = WRITES[write]
+    operation(world, CALLER)
+    created = world.audit()[len(before) :]
+    actual = [(item.action, "*" if item.action.startswith("run.") else item.name, item.scope) for item in created]
+    assert sorted(actual) == sorted(expected)
+    for entry in created:
         assert (entry.user, entry.via, entry.address, entry.request_id) == ("root", "test", "10.1.2.3", "r-77")
         assert entry.kind == entry.action.partition(".")[0]
         assert entry.object_id
-        ending = entry.action.partition(".")[2]
-        assert (entry.before is None) == (ending == "create")
-        assert (entry.after is None) == (ending == "delete")
+        verb = entry.action.partition(".")[2]
+        assert (entry.before is None) == (verb == "create")
+        assert (entry.after is None) == (verb == "delete")
         if entry.before is not None and entry.after is not None:
             assert entry.after["revision"] == entry.before["revision"] + 1
             assert entry.before["id"] == entry.after["id"] == entry.object_id
 
 
 def test_audit_entry_has_the_state_before_and_after(world: World) -> None:
-    world.offer("big", description="old", resources={"cpu": 1})
-    world.services.compute_resources.edit(WHO, "big", {"description": "new"})
+    world.add_compute_resource("big", description="old", resources={"cpu": 1})
+    world.services.compute_resources.edit(CALLER, "big", {"description": "new"})
     entry = world.audit(name="big")[-1]
     assert entry.before is not None
     assert entry.after is not None
     changed = {name for name in entry.after if entry.after[name] != entry.before[name]}
     assert changed == {"description", "revision", "updated_at"}
     assert entry.after["requirements"] == {"resources": {"cpu": {"requests": "1"}}}
-    assert "workloads" not in entry.after  # which is counted, not said
+    assert "workloads" not in entry.after  # computed, not stored
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_rejected_write_is_not_audited(world: World, write: str) -> None:
-    furnish(world)
+    create_objects(world)
     before = world.audit()
-    act, _ = WRITES[write]
+    operation, _ = WRITES[write]
     for call in (call_as("nobody"), replace(call_as("nobody"), revision=99)):
-        if write != "make a token":  # which everybody may make for themselves
+        if write != "create a token":  # every user may create tokens for themselves
             with pytest.raises(FairleadError):
-                act(world, call)
+                operation(world, call)
     assert world.audit() == before
 
 
 @pytest.mark.every_store
 def test_change_that_fails_halfway_is_not_audited(world: World) -> None:
-    world.offer("big")
+    world.add_compute_resource("big")
     world.add_template("t", scope=VISION, profile="big")
     before = world.audit()
-    with pytest.raises(FairleadError):  # is saved first, and then found to be out of the template's sight
+    with pytest.raises(FairleadError):  # fails after the save, because the template would no longer reach it
         world.services.compute_resources.edit(world.root, "big", {"scope": SPEECH})
     with pytest.raises(FairleadError):
         world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})
@@ -211,7 +211,7 @@ def test_change_that_fails_halfway_is_not_audited(world: World) -> None:
 
 
 def test_reads_are_not_audited(world: World) -> None:
-    furnish(world)
+    create_objects(world)
     before = world.audit()
     world.preview()
     world.services.policies.validate(world.root, VISION, Policy(scope=VISION))
@@ -222,12 +222,12 @@ def test_reads_are_not_audited(world: World) -> None:
 
 @pytest.mark.every_store
 def test_audit_can_be_filtered_by_every_column(world: World) -> None:
-    furnish(world)
+    create_objects(world)
     world.clock.pass_by(days=2)
     ada = world.grant("ada", "admin", VISION)
     run = world.services.runs.submit(replace(ada, address="10.9.9.9", request_id="r-5"), FOREST, make_request())
     page = world.services.audits.page
-    for asked in (
+    for filters in (
         {"user": "ada"},
         {"address": "10.9.9.9"},
         {"request_id": "r-5"},
@@ -237,13 +237,13 @@ def test_audit_can_be_filtered_by_every_column(world: World) -> None:
         {"name": run.id},
         {"search": run.id},
     ):
-        assert [entry.object_id for entry in page(world.root, listing(**asked)).items] == [run.id], asked
+        assert [entry.object_id for entry in page(world.root, listing(**filters)).items] == [run.id], filters
     newest = page(world.root, listing()).items
     assert [entry.at for entry in newest] == sorted((entry.at for entry in newest), reverse=True)
 
 
 def test_administrators_read_only_the_audit_of_their_scopes(world: World) -> None:
-    furnish(world)
+    create_objects(world)
     ada = world.grant("ada", "admin", FOREST)
     scopes = {entry.scope for entry in world.services.audits.page(ada, listing(limit=500)).items}
     assert scopes == {FOREST}
@@ -255,7 +255,7 @@ def test_administrators_read_only_the_audit_of_their_scopes(world: World) -> Non
 
 @pytest.mark.every_store
 def test_audit_export_is_complete_and_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    furnish(world)
+    create_objects(world)
     monkeypatch.setattr("fairlead.services.audits.EXPORT_PAGE_SIZE", 3)
     exported = world.audit()
     assert [entry.at for entry in exported] == sorted(entry.at for entry in exported)

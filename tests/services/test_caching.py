@@ -23,7 +23,7 @@ from tests.services.worlds import (
     VISION,
     World,
     finding_rules,
-    found_world,
+    initialize_world,
     listing,
     make_world,
     setting,
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.every_store
 @pytest.fixture
 def pair(database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> tuple[World, World]:
     """Two servers with one database and filled caches."""
-    one = found_world(database_store, monkeypatch)
-    one.offer("big", resources={"cpu": 1})
+    one = initialize_world(database_store, monkeypatch)
+    one.add_compute_resource("big", resources={"cpu": 1})
     one.add_template("t", profile="big")
     one.services.secrets.put(one.root, FOREST, "TOKEN", "x")
     two = make_world(database_store, monkeypatch)
@@ -47,51 +47,59 @@ def pair(database_store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> tupl
 
 def warm(world: World) -> None:
     """Fill every cache of a server."""
-    for asked in ({}, {"profile": "big"}, {"template": "t"}, {"profile": "none"}, {"secrets": ["TOKEN"]}):
-        world.preview(**asked)
-        world.preview(LAKE, **asked)
+    for request in ({}, {"profile": "big"}, {"template": "t"}, {"profile": "none"}, {"secrets": ["TOKEN"]}):
+        world.preview(**request)
+        world.preview(LAKE, **request)
 
 
 Change = Callable[[World], Any]
-Look = Callable[[World], Any]
+Read = Callable[[World], Any]
 
 
-def cpu(world: World, **asked: Any) -> Any:
-    """How many cores a run would get."""
-    return setting(world.preview(**asked), "resources.cpu.requests")
+def cpu(world: World, **request: Any) -> Any:
+    """The CPU request that a run would get."""
+    return setting(world.preview(**request), "resources.cpu.requests")
 
 
-def broken(world: World, **asked: Any) -> list[str]:
-    """The rules that a run would break."""
-    return [rule for _, rule in finding_rules(world.preview(**asked)["violations"])]
+def violated_rules(world: World, **request: Any) -> list[str]:
+    """The rules that a run would violate."""
+    return [rule for _, rule in finding_rules(world.preview(**request)["violations"])]
 
 
 def narrow(world: World) -> None:
-    """Take a compute resource away from all projects but one."""
+    """Move a compute resource to one project, which hides it from all others."""
     world.services.templates.delete(world.root, "t")
     world.services.compute_resources.edit(world.root, "big", {"scope": LAKE})
 
 
-SEEN: dict[str, tuple[Change, Look, Any]] = {
+CASES: dict[str, tuple[Change, Read, Any]] = {
     "an edited compute resource": (
         lambda w: w.services.compute_resources.edit(w.root, "big", {"requirements": {"resources": {"cpu": 7}}}),
         lambda w: (cpu(w, profile="big"), cpu(w, template="t")),
         ("7", "7"),
     ),
-    "a new compute resource": (lambda w: w.offer("none"), lambda w: broken(w, profile="none"), []),
+    "a new compute resource": (
+        lambda w: w.add_compute_resource("none"),
+        lambda w: violated_rules(w, profile="none"),
+        [],
+    ),
     "a renamed compute resource": (
         lambda w: w.services.compute_resources.edit(w.root, "big", {"name": "large"}),
-        lambda w: (broken(w, profile="big"), broken(w, profile="large"), broken(w, template="t")),
+        lambda w: (
+            violated_rules(w, profile="big"),
+            violated_rules(w, profile="large"),
+            violated_rules(w, template="t"),
+        ),
         (["unknown_profile"], [], []),
     ),
     "an archived compute resource": (
         lambda w: w.services.compute_resources.archive(w.root, "big", None),
-        lambda w: broken(w, profile="big"),
+        lambda w: violated_rules(w, profile="big"),
         ["archived"],
     ),
     "a narrowed compute resource": (
         narrow,
-        lambda w: broken(w, profile="big"),
+        lambda w: violated_rules(w, profile="big"),
         ["unknown_profile"],
     ),
     "an edited template": (
@@ -101,7 +109,7 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
     ),
     "a policy": (
         lambda w: w.put_policy(VISION, rules={"resources.cpu": {"max": "500m"}}, defaults={"fs_group": 7}),
-        lambda w: (broken(w, profile="big"), setting(w.preview(), "fs_group")),
+        lambda w: (violated_rules(w, profile="big"), setting(w.preview(), "fs_group")),
         (["max"], 7),
     ),
     "the settings": (
@@ -111,17 +119,17 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
     ),
     "a deleted secret": (
         lambda w: w.services.secrets.delete(w.root, FOREST, "TOKEN"),
-        lambda w: broken(w, secrets=["TOKEN"]),
+        lambda w: violated_rules(w, secrets=["TOKEN"]),
         ["unknown_secret"],
     ),
     "a new secret": (
         lambda w: w.services.secrets.put(w.root, FOREST, "MORE", "x"),
-        lambda w: broken(w, secrets=["MORE"]),
+        lambda w: violated_rules(w, secrets=["MORE"]),
         [],
     ),
     "a cluster without sharing": (
         lambda w: w.services.scopes.edit(w.root, MAIN, {"gpu_sharing": "none"}),
-        lambda w: broken(w, resources={"gpu": {"memory": "50%"}}),
+        lambda w: violated_rules(w, resources={"gpu": {"memory": "50%"}}),
         ["gpu_sharing"],
     ),
     "a new project": (
@@ -135,18 +143,18 @@ SEEN: dict[str, tuple[Change, Look, Any]] = {
             read_library([{"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}}]),
             ApplyOptions(),
         ),
-        lambda w: broken(w, resources={"gpu": 1}),
+        lambda w: violated_rules(w, resources={"gpu": 1}),
         ["max"],
     ),
 }
 
 
-@pytest.mark.parametrize("what", SEEN)
-def test_change_on_one_server_is_visible_on_the_other_immediately(pair: tuple[World, World], what: str) -> None:
-    change, look, expected = SEEN[what]
+@pytest.mark.parametrize("case", CASES)
+def test_change_on_one_server_is_visible_on_the_other_immediately(pair: tuple[World, World], case: str) -> None:
+    change, read, expected = CASES[case]
     change(pair[0])
-    assert look(pair[1]) == expected
-    assert look(pair[0]) == expected
+    assert read(pair[1]) == expected
+    assert read(pair[0]) == expected
 
 
 def test_role_revoked_on_one_server_is_revoked_on_the_other(pair: tuple[World, World]) -> None:
@@ -179,17 +187,17 @@ def test_plan_token_of_one_server_is_accepted_by_the_other(pair: tuple[World, Wo
 
 def test_rolled_back_change_is_never_visible(pair: tuple[World, World]) -> None:
     one, _ = pair
-    wrong = [
+    documents = [
         {"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 0}}},
         {"kind": "Project", "name": "new", "parent": VISION},
         {"kind": "ComputeResource", "name": "lost", "scope": "project/none"},
     ]
     for _ in range(2):
         with pytest.raises(RequestRejected):
-            one.services.config_files.apply(one.root, read_library(wrong), ApplyOptions())
-        one.services.config_files.apply(one.root, read_library(wrong[:2]), ApplyOptions(dry_run=True))
+            one.services.config_files.apply(one.root, read_library(documents), ApplyOptions())
+        one.services.config_files.apply(one.root, read_library(documents[:2]), ApplyOptions(dry_run=True))
         for world in pair:
-            assert broken(world, resources={"gpu": 1}) == []
+            assert violated_rules(world, resources={"gpu": 1}) == []
             with pytest.raises(NotFound):
                 world.services.scopes.get(world.root, "project/new")
 
@@ -199,16 +207,16 @@ def test_change_after_a_rollback_is_visible(pair: tuple[World, World]) -> None:
     one, two = pair
     with pytest.raises(FairleadError):
         one.services.scopes.create(one.root, Project(name="forest", parent=VISION))
-    wrong = [
+    documents = [
         {"kind": "Policy", "scope": VISION, "rules": {"resources.gpu": {"max": 0}}},
         {"kind": "Project", "name": "x", "parent": "department/none"},
     ]
     with pytest.raises(RequestRejected):
-        one.services.config_files.apply(one.root, read_library(wrong), ApplyOptions())
+        one.services.config_files.apply(one.root, read_library(documents), ApplyOptions())
     two.put_policy(VISION, rules={"resources.gpu": {"max": 5}})
     for world in pair:
-        assert broken(world, resources={"gpu": 4}) == []
-        assert broken(world, resources={"gpu": 6}) == ["max"]
+        assert violated_rules(world, resources={"gpu": 4}) == []
+        assert violated_rules(world, resources={"gpu": 6}) == ["max"]
 
 
 @pytest.mark.parametrize("key", ["name", "Name"])
@@ -220,75 +228,75 @@ def test_rename_is_visible_in_previews_with_a_policy_default(pair: tuple[World, 
     one.services.compute_resources.edit(one.root, "big", {key: "large"})
     for world in pair:
         assert setting(world.preview(), "profile") == "large"
-        assert broken(world) == []
+        assert violated_rules(world) == []
 
 
-def test_exactly_one_of_many_writers_wins_each_revision(pair: tuple[World, World]) -> None:
-    ended: list[str] = []
+def test_exactly_one_of_many_writers_succeeds_per_revision(pair: tuple[World, World]) -> None:
+    outcomes: list[str] = []
 
     def write(world: World, number: int) -> None:
         call = Call(principal=world.root.principal, revision=1)
         try:
             world.services.compute_resources.edit(call, "big", {"description": str(number)})
         except FairleadError as error:
-            ended.append(error.code)
+            outcomes.append(error.code)
         else:
-            ended.append("done")
+            outcomes.append("done")
 
     threads = [threading.Thread(target=write, args=(pair[number % 2], number)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(ended) == ["changed"] * 5 + ["done"]
+    assert sorted(outcomes) == ["changed"] * 5 + ["done"]
     assert [item.number for item in pair[0].services.compute_resources.revisions(pair[0].root, "big")] == [2, 1]
 
 
-def test_exactly_one_of_many_submissions_of_a_plan_wins(pair: tuple[World, World]) -> None:
+def test_exactly_one_of_many_submissions_of_a_plan_succeeds(pair: tuple[World, World]) -> None:
     token = pair[0].preview()["token"]
-    ended: list[str] = []
+    outcomes: list[str] = []
 
     def submit(world: World) -> None:
         try:
             world.submit(plan_token=token)
         except FairleadError as error:
-            ended.append(error.code)
+            outcomes.append(error.code)
         else:
-            ended.append("done")
+            outcomes.append("done")
 
     threads = [threading.Thread(target=submit, args=(pair[number % 2],)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(ended) == ["conflict"] * 5 + ["done"]
+    assert sorted(outcomes) == ["conflict"] * 5 + ["done"]
 
 
 def test_only_one_of_two_concurrent_requests_with_one_idempotency_key_is_stored(
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both_looked = threading.Barrier(2, timeout=0.2)  # broken where the second waits for the first
-    find_response, ended = UnitOfWork.find_response, list[str]()
+    both_read = threading.Barrier(2, timeout=0.2)  # breaks if the second request waits for the first
+    find_response, outcomes = UnitOfWork.find_response, list[str]()
 
-    def find_together(unit: UnitOfWork, answer: type[Any]) -> Any:
-        before = find_response(unit, answer)
+    def find_and_wait(unit: UnitOfWork, response_type: type[Any]) -> Any:
+        response = find_response(unit, response_type)
         with contextlib.suppress(threading.BrokenBarrierError):
-            both_looked.wait()
-        return before
+            both_read.wait()
+        return response
 
     def submit(world: World) -> None:
         call = Call(principal=world.root.principal, key="k", fingerprint="f")
         try:
-            ended.append(world.submit(call=call).id)
+            outcomes.append(world.submit(call=call).id)
         except FairleadError as error:
-            ended.append(str(error))
+            outcomes.append(str(error))
 
-    monkeypatch.setattr(UnitOfWork, "find_response", find_together)
+    monkeypatch.setattr(UnitOfWork, "find_response", find_and_wait)
     threads = [threading.Thread(target=submit, args=(world,)) for world in pair]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = pair[0].services.runs.page(pair[0].root, listing()).items
-    assert len(kept) == 1
-    assert all(text == kept[0].id or "Idempotency-Key" in text for text in ended), ended
+    stored = pair[0].services.runs.page(pair[0].root, listing()).items
+    assert len(stored) == 1
+    assert all(text == stored[0].id or "Idempotency-Key" in text for text in outcomes), outcomes

@@ -12,15 +12,15 @@ from fairlead.ports import Store
 from fairlead.services.calls import Call
 from fairlead.services.capacity import Capacity, ComputeResourceCapacity
 from tests.contracts.executors import MemoryExecutor
-from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, found_platform
+from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, initialize_platform
 from tests.services.worlds import call_as
 
 LABELS = {"pool": "big", "nvidia.com/gpu.product": "A100"}
 
 
-def show(platform: Platform, call: Call | None = None, **asked: str) -> list[Capacity]:
+def show(platform: Platform, call: Call | None = None, **filters: str) -> list[Capacity]:
     """The capacity for a caller."""
-    return platform.world.services.capacity.show(call or platform.world.root, **asked)
+    return platform.world.services.capacity.show(call or platform.world.root, **filters)
 
 
 def here(platform: Platform, call: Call | None = None) -> Capacity:
@@ -30,14 +30,14 @@ def here(platform: Platform, call: Call | None = None) -> Capacity:
 
 
 def fits(capacity: Capacity) -> dict[str, int | None]:
-    """How many more of each fit now."""
-    return {offer.name: offer.fits_now for offer in capacity.compute_resources}
+    """How many more runs of each compute resource fit now."""
+    return {resource.name: resource.fits_now for resource in capacity.compute_resources}
 
 
-def offer(capacity: Capacity, name: str) -> ComputeResourceCapacity:
-    """One of the compute resources."""
-    (wanted,) = [each for each in capacity.compute_resources if each.name == name]
-    return wanted
+def find_compute_resource(capacity: Capacity, name: str) -> ComputeResourceCapacity:
+    """The capacity of one compute resource."""
+    (match,) = [resource for resource in capacity.compute_resources if resource.name == name]
+    return match
 
 
 def break_nodes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,8 +50,8 @@ def break_nodes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_requests_of_runs_are_subtracted_from_the_free_capacity(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    platform = found_platform(store, monkeypatch)
-    platform.world.offer("small", resources={"cpu": 2})
+    platform = initialize_platform(store, monkeypatch)
+    platform.world.add_compute_resource("small", resources={"cpu": 2})
     platform.submit(HOME, resources={"cpu": "500m", "gpu": 1})
     platform.control().sync(set())
     capacity = here(platform)
@@ -61,7 +61,7 @@ def test_requests_of_runs_are_subtracted_from_the_free_capacity(store: Store, mo
     assert (capacity.total.capacity["cpu"], capacity.total.requested["cpu"]) == ("8", "500m")
     assert (capacity.total.free["cpu"], capacity.total.free["nvidia.com/gpu"]) == ("7500m", "1")
     assert (capacity.total.largest["cpu"].amount, capacity.total.largest["cpu"].node) == ("7500m", "box")
-    assert offer(capacity, "small") == ComputeResourceCapacity("small", "platform", None, 3)
+    assert find_compute_resource(capacity, "small") == ComputeResourceCapacity("small", "platform", None, 3)
 
 
 def test_node_groups_and_gpu_types_come_from_node_labels(platform: Platform) -> None:
@@ -76,7 +76,7 @@ def test_node_groups_and_gpu_types_come_from_node_labels(platform: Platform) -> 
 
 def test_smaller_compute_resource_fits_more_often(platform: Platform) -> None:
     world = platform.world
-    world.offer("small", resources={"cpu": 8})
+    world.add_compute_resource("small", resources={"cpu": 8})
     assert fits(here(platform)) == {"small": 1}
     world.services.compute_resources.edit(world.root, "small", {"requirements": {"resources": {"cpu": 2}}})
     assert fits(here(platform)) == {"small": 4}
@@ -85,34 +85,34 @@ def test_smaller_compute_resource_fits_more_often(platform: Platform) -> None:
 
 
 def test_reason_why_nothing_fits_is_reported(platform: Platform) -> None:
-    platform.world.offer("gpus", resources={"gpu": 2})
-    platform.world.offer("huge", resources={"cpu": 64})
+    platform.world.add_compute_resource("gpus", resources={"gpu": 2})
+    platform.world.add_compute_resource("huge", resources={"cpu": 64})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     capacity = here(platform)
-    assert offer(capacity, "gpus").fits_now == offer(capacity, "huge").fits_now == 0
-    assert offer(capacity, "gpus").message == (
+    assert find_compute_resource(capacity, "gpus").fits_now == find_compute_resource(capacity, "huge").fits_now == 0
+    assert find_compute_resource(capacity, "gpus").message == (
         "2 (from the compute resource gpus); the project/home policy allows at most 1"
     )
-    assert "64 CPU" in offer(capacity, "huge").message
+    assert "64 CPU" in find_compute_resource(capacity, "huge").message
     (elsewhere,) = show(platform, project="other")
     assert fits(elsewhere) == {"gpus": 1, "huge": 0}
 
 
 def test_count_above_the_maximum_is_reported_as_more(platform: Platform) -> None:
-    platform.world.offer("small", resources={"cpu": "1m"})
+    platform.world.add_compute_resource("small", resources={"cpu": "1m"})
     platform.executor.node = replace(platform.executor.node, capacity={"cpu": 10**12, "pods": 10**14})
-    capacity = offer(here(platform), "small")
+    capacity = find_compute_resource(here(platform), "small")
     assert (capacity.fits_now, capacity.more) == (1000, True)
 
 
 def test_unavailable_nodes_give_no_count(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    platform.world.offer("small", resources={"cpu": 2})
-    platform.world.offer("gpus", resources={"gpu": 2})
+    platform.world.add_compute_resource("small", resources={"cpu": 2})
+    platform.world.add_compute_resource("gpus", resources={"gpu": 2})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     break_nodes(platform, monkeypatch)
     capacity = here(platform)
     assert (capacity.reachable, capacity.error, capacity.total) == (False, "cluster/here was not seen yet", None)
-    assert fits(capacity) == {"gpus": 0, "small": None}  # what a policy forbids fits nowhere
+    assert fits(capacity) == {"gpus": 0, "small": None}  # a request that violates a policy fits nowhere
 
 
 def test_cluster_without_an_executor_is_reported(platform: Platform) -> None:
@@ -123,20 +123,20 @@ def test_cluster_without_an_executor_is_reported(platform: Platform) -> None:
 def test_connection_error_is_shown_only_to_cluster_administrators(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def tell(cluster: Cluster) -> str:
+    def describe_error(cluster: Cluster) -> str:
         return f"{cluster.scope} has an unreadable kubeconfig"
 
-    monkeypatch.setattr(platform.world.services.capacity.executors, "connection_error", tell)
+    monkeypatch.setattr(platform.world.services.capacity.executors, "connection_error", describe_error)
     member, admin = platform.world.grant("mia", "member", FAR), platform.world.grant("ada", "admin", "cluster/far")
     errors = [show(platform, call, cluster="far")[0].error for call in (member, admin)]
-    assert errors == ["no server executes the runs of cluster/far yet", tell(Cluster(name="far"))]
+    assert errors == ["no server executes the runs of cluster/far yet", describe_error(Cluster(name="far"))]
 
 
 def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(platform: Platform) -> None:
     world = platform.world
     for name, scope in (("all", "platform"), ("on-here", HERE), ("of-home", HOME), ("of-other", OTHER)):
-        world.offer(name, resources={"cpu": 2}, scope=scope)
-    world.offer("old", resources={"cpu": 2})
+        world.add_compute_resource(name, resources={"cpu": 2}, scope=scope)
+    world.add_compute_resource("old", resources={"cpu": 2})
     world.services.compute_resources.archive(world.root, "old", None)
     vic = world.grant("vic", "viewer", HOME)
     assert {capacity.cluster: list(fits(capacity)) for capacity in show(platform)} == {
@@ -152,17 +152,19 @@ def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(
 
 
 def test_compute_resource_of_a_project_is_checked_with_its_policies(platform: Platform) -> None:
-    platform.world.offer("gpus", resources={"gpu": 2}, scope=HOME)
+    platform.world.add_compute_resource("gpus", resources={"gpu": 2}, scope=HOME)
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     (capacity,) = show(platform, cluster="here")
     assert fits(capacity) == {"gpus": 0}
 
 
-@pytest.mark.parametrize("asked", [{"project": "other"}, {"project": "none"}, {"cluster": "far"}, {"cluster": "none"}])
-def test_invisible_scope_is_not_found(platform: Platform, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "filters", [{"project": "other"}, {"project": "none"}, {"cluster": "far"}, {"cluster": "none"}]
+)
+def test_invisible_scope_is_not_found(platform: Platform, filters: dict[str, str]) -> None:
     vic = platform.world.grant("vic", "viewer", HOME)
     with pytest.raises(NotFound, match="does not exist"):
-        show(platform, vic, **asked)
+        show(platform, vic, **filters)
 
 
 def test_project_has_capacity_only_on_its_own_cluster(platform: Platform) -> None:

@@ -26,8 +26,8 @@ def test_check_describes_the_pod_with_effective_defaults(world: World) -> None:
     world.put_policy(
         VISION, defaults={"resources": {"cpu": 1}}, limit_factor={"mem": 2}, rules={"resources.gpu": {"max": 1}}
     )
-    asked = {"name": "big", "scope": FOREST, "requirements": {"resources": {"gpu": 2, "mem": "4Gi"}}}
-    checked = world.services.compute_resources.check(world.root, ComputeResource.model_validate(asked))
+    data = {"name": "big", "scope": FOREST, "requirements": {"resources": {"gpu": 2, "mem": "4Gi"}}}
+    checked = world.services.compute_resources.check(world.root, ComputeResource.model_validate(data))
     assert [item.rule for item in checked.findings] == ["max"]
     sentences = {(item.path, item.kind, item.text) for item in checked.sentences}
     assert ("resources.gpu", "gets", "2 whole GPUs per pod.") in sentences
@@ -39,13 +39,13 @@ def test_check_names_only_visible_clusters(world: World) -> None:
     world.services.scopes.create(world.root, Cluster(name="hidden"))
     vic = world.grant("vic", "viewer", FOREST)
     asset = ComputeResource.model_validate({"name": "a", "requirements": {"resources": {"gpu": {"memory": "50%"}}}})
-    for caller, seen in ((vic, False), (world.root, True)):
+    for caller, visible in ((vic, False), (world.root, True)):
         checked = world.services.compute_resources.check(caller, asset)
-        assert ("hidden" in str(checked)) == seen
+        assert ("hidden" in str(checked)) == visible
 
 
 def test_template_is_checked_with_its_compute_resource(world: World) -> None:
-    world.offer("big", resources={"gpu": 2})
+    world.add_compute_resource("big", resources={"gpu": 2})
     template = Template.model_validate({"name": "start", "requirements": {"profile": "big"}})
     sentences = {
         (item.path, item.kind, item.text) for item in world.services.templates.check(world.root, template).sentences

@@ -1,4 +1,4 @@
-"""Compute resources: made, edited, renamed, copied, archived, removed; their revisions, and who may see them."""
+"""Compute resources: create, edit, rename, copy, archive and delete; revisions and visibility."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from tests.services.worlds import (
     VISION,
     World,
     call_as,
+    error_text,
     finding_rules,
     listing,
     names,
     rejection_rules,
-    says,
     setting,
     users_of,
 )
@@ -27,7 +27,9 @@ from tests.services.worlds import (
 
 def test_compute_resource_has_all_columns_of_the_table(world: World) -> None:
     resources = {"gpu": 2, "cpu": {"requests": "500m"}, "mem": {"requests": "1Gi", "limits": "unlimited"}, "shm": True}
-    world.offer("big", scope=VISION, description="two GPUs", resources=resources, workload_types=["training"])
+    world.add_compute_resource(
+        "big", scope=VISION, description="two GPUs", resources=resources, workload_types=["training"]
+    )
     stored = world.services.compute_resources.get(world.root, "big")
     assert (stored.name, stored.description, stored.scope, stored.cluster) == ("big", "two GPUs", VISION, MAIN)
     assert (stored.created_by, stored.updated_by, stored.revision) == ("root", "root", 1)
@@ -45,15 +47,15 @@ def test_compute_resource_has_all_columns_of_the_table(world: World) -> None:
 
 @pytest.mark.every_store
 def test_name_is_unique_on_the_platform(world: World) -> None:
-    world.offer("big", scope=FOREST)
+    world.add_compute_resource("big", scope=FOREST)
     with pytest.raises(Conflict, match="compute resource big already exists"):
-        world.offer("big", scope=LAKE)
-    world.offer("BIG", scope=LAKE)  # as on a file system that tells letters apart
+        world.add_compute_resource("big", scope=LAKE)
+    world.add_compute_resource("BIG", scope=LAKE)  # names are case-sensitive
 
 
 @pytest.mark.every_store
 def test_workloads_and_templates_are_counted(world: World) -> None:
-    world.offer("big")
+    world.add_compute_resource("big")
     world.add_template("t", profile="big")
     first = world.submit(profile="big")
     world.submit(template="t")
@@ -70,7 +72,7 @@ def test_workloads_and_templates_are_counted(world: World) -> None:
 
 
 def test_edit_replaces_only_the_given_fields(world: World) -> None:
-    world.offer("big", description="old", resources={"gpu": 2}, workload_types=["training"])
+    world.add_compute_resource("big", description="old", resources={"gpu": 2}, workload_types=["training"])
     world.clock.pass_by(hours=1)
     edited = world.services.compute_resources.edit(call_as("root"), "big", {"requirements": {"resources": {"cpu": 1}}})
     assert edited.requirements == {"resources": {"cpu": {"requests": "1"}}}
@@ -99,7 +101,7 @@ def test_edit_replaces_only_the_given_fields(world: World) -> None:
     ],
 )
 def test_invalid_edit_is_rejected_and_changes_nothing(world: World, change: dict[str, Any], expected: Any) -> None:
-    world.offer("big")
+    world.add_compute_resource("big")
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.edit(world.root, "big", change)
     assert rejection_rules(caught) == expected
@@ -107,35 +109,35 @@ def test_invalid_edit_is_rejected_and_changes_nothing(world: World, change: dict
 
 
 def test_edit_accepts_camel_case_fields(world: World) -> None:
-    world.offer("big")
+    world.add_compute_resource("big")
     edited = world.services.compute_resources.edit(world.root, "big", {"workloadTypes": ["training"]})
     assert edited.workload_types == ["training"]
 
 
 def test_revision_is_read_only(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
-        world.offer("big", revision=7)
+        world.add_compute_resource("big", revision=7)
     assert rejection_rules(caught) == [("revision", "read_only")]
 
 
 @pytest.mark.every_store
 def test_second_edit_of_the_same_revision_is_rejected(world: World) -> None:
-    world.offer("big")
-    read = call_as(revision=1)
-    world.services.compute_resources.edit(read, "big", {"description": "first"})
+    world.add_compute_resource("big")
+    call = call_as(revision=1)
+    world.services.compute_resources.edit(call, "big", {"description": "first"})
     for use_case in ("edit", "archive", "restore", "delete"):
-        more: tuple[Any, ...] = ({"description": "second"},) if use_case == "edit" else ()
-        more = (None,) if use_case == "archive" else more
+        args: tuple[Any, ...] = ({"description": "second"},) if use_case == "edit" else ()
+        args = (None,) if use_case == "archive" else args
         with pytest.raises(Changed, match="revision 2"):
-            getattr(world.services.compute_resources, use_case)(read, "big", *more)
+            getattr(world.services.compute_resources, use_case)(call, "big", *args)
     assert world.services.compute_resources.get(world.root, "big").description == "first"
 
 
 @pytest.mark.every_store
 def test_rename_preserves_identity_templates_policies_and_successors(world: World) -> None:
     services, root = world.services, world.root
-    before = world.offer("big", resources={"cpu": 3})
-    world.offer("old")
+    before = world.add_compute_resource("big", resources={"cpu": 3})
+    world.add_compute_resource("old")
     world.add_template("t", scope=FOREST, profile="big")
     world.put_policy(VISION, defaults={"profile": "big"})
     services.compute_resources.archive(root, "old", "big")
@@ -152,13 +154,13 @@ def test_rename_preserves_identity_templates_policies_and_successors(world: Worl
     assert [item.id for item in services.compute_resources.workloads(root, "large", listing()).items] == [run.id]
     with pytest.raises(NotFound) as caught:
         services.compute_resources.get(root, "big")
-    assert says(caught) == "compute resource 'big' does not exist -> use its new name: large"
+    assert error_text(caught) == "compute resource 'big' does not exist -> use its new name: large"
 
 
 def test_objects_updated_by_a_rename_have_complete_revisions(world: World) -> None:
     services, root = world.services, world.root
-    world.offer("big")
-    world.offer("old")
+    world.add_compute_resource("big")
+    world.add_compute_resource("old")
     world.add_template("t", profile="big")
     services.compute_resources.archive(root, "old", "big")
     services.compute_resources.edit(root, "big", {"name": "large"})
@@ -168,14 +170,14 @@ def test_objects_updated_by_a_rename_have_complete_revisions(world: World) -> No
 
 
 def test_rename_updates_policy_rules(world: World) -> None:
-    world.offer("big")
+    world.add_compute_resource("big")
     world.put_policy(VISION, rules={"profile": {"options": ["big"]}})
     world.services.compute_resources.edit(world.root, "big", {"name": "large"})
     assert world.preview(profile="large")["violations"] == []
 
 
 def test_rename_updates_the_settings(world: World) -> None:
-    world.offer("big")
+    world.add_compute_resource("big")
     world.services.settings.put(world.root, Defaults.model_validate({"profile": "big"}))
     with pytest.raises(Conflict) as caught:
         world.services.compute_resources.delete(world.root, "big")
@@ -187,8 +189,8 @@ def test_rename_updates_the_settings(world: World) -> None:
 
 @pytest.mark.every_store
 def test_existing_name_cannot_be_used_by_a_rename_or_a_copy(world: World) -> None:
-    world.offer("big")
-    world.offer("small")
+    world.add_compute_resource("big")
+    world.add_compute_resource("small")
     with pytest.raises(Conflict, match="compute resource small already exists"):
         world.services.compute_resources.edit(world.root, "big", {"name": "small"})
     with pytest.raises(Conflict, match="compute resource small already exists"):
@@ -196,7 +198,7 @@ def test_existing_name_cannot_be_used_by_a_rename_or_a_copy(world: World) -> Non
 
 
 def test_copy_is_independent_and_can_differ(world: World) -> None:
-    first = world.offer("big", description="d", resources={"gpu": 1}, workload_types=["training"])
+    first = world.add_compute_resource("big", description="d", resources={"gpu": 1}, workload_types=["training"])
     copy = world.services.compute_resources.copy(world.root, "big", {"name": "mine", "scope": FOREST})
     assert (copy.description, copy.requirements, copy.workload_types) == ("d", first.requirements, ["training"])
     assert (copy.scope, copy.cluster, copy.revision, copy.managed_by) == (FOREST, MAIN, 1, None)
@@ -208,8 +210,8 @@ def test_copy_is_independent_and_can_differ(world: World) -> None:
 
 def test_archived_compute_resource_is_hidden_and_replaced_by_its_successor_with_a_warning(world: World) -> None:
     services, root = world.services, world.root
-    world.offer("old", resources={"cpu": 1})
-    world.offer("new", resources={"cpu": 2})
+    world.add_compute_resource("old", resources={"cpu": 1})
+    world.add_compute_resource("new", resources={"cpu": 2})
     assert services.compute_resources.archive(root, "old", "new").archived
     assert names(services.compute_resources.page(root, listing()).items) == ["new"]
     assert names(services.compute_resources.page(root, listing(archived="true")).items) == ["old"]
@@ -225,15 +227,15 @@ def test_archived_compute_resource_is_hidden_and_replaced_by_its_successor_with_
 
 def test_chain_of_successors_is_followed(world: World) -> None:
     for name in ("a", "b", "c"):
-        world.offer(name)
+        world.add_compute_resource(name)
     world.services.compute_resources.archive(world.root, "a", "b")
     world.services.compute_resources.archive(world.root, "b", "c")
     assert setting(world.preview(profile="a"), "profile") == "c"
 
 
 def test_archived_compute_resource_without_a_successor_is_a_violation_with_alternatives(world: World) -> None:
-    world.offer("old")
-    world.offer("new")
+    world.add_compute_resource("old")
+    world.add_compute_resource("new")
     world.services.compute_resources.archive(world.root, "old", None)
     violations = world.preview(profile="old")["violations"]
     assert finding_rules(violations) == [("profile", "archived")]
@@ -241,8 +243,8 @@ def test_archived_compute_resource_without_a_successor_is_a_violation_with_alter
 
 
 def test_restored_compute_resource_can_be_selected_again(world: World) -> None:
-    world.offer("old")
-    world.offer("new")
+    world.add_compute_resource("old")
+    world.add_compute_resource("new")
     world.services.compute_resources.archive(world.root, "old", "new")
     restored = world.services.compute_resources.restore(world.root, "old")
     assert (restored.archived, restored.successor, restored.revision) == (False, None, 3)
@@ -260,8 +262,8 @@ def test_restored_compute_resource_can_be_selected_again(world: World) -> None:
 )
 def test_unsuitable_successor_is_rejected(world: World, successor: str, message: str) -> None:
     for name in ("old", "gone"):
-        world.offer(name)
-    world.offer("narrow", scope=FOREST)
+        world.add_compute_resource(name)
+    world.add_compute_resource("narrow", scope=FOREST)
     world.services.compute_resources.archive(world.root, "gone", None)
     with pytest.raises(RequestRejected) as caught:
         world.services.compute_resources.archive(world.root, "old", successor)
@@ -272,8 +274,8 @@ def test_unsuitable_successor_is_rejected(world: World, successor: str, message:
 @pytest.mark.every_store
 def test_compute_resource_in_use_cannot_be_deleted_and_its_users_are_named(world: World) -> None:
     services, root = world.services, world.root
-    world.offer("big")
-    world.offer("old")
+    world.add_compute_resource("big")
+    world.add_compute_resource("old")
     services.compute_resources.archive(root, "old", "big")
     world.add_template("t", scope=FOREST, profile="big")
     world.put_policy(VISION, defaults={"profile": "big"})
@@ -297,7 +299,7 @@ def test_compute_resource_in_use_cannot_be_deleted_and_its_users_are_named(world
 
 def test_revisions_are_stored_and_compared(world: World) -> None:
     services, root = world.services, world.root
-    world.offer("big", resources={"cpu": 1}, envs={"A": "1", "B": "2"})
+    world.add_compute_resource("big", resources={"cpu": 1}, envs={"A": "1", "B": "2"})
     services.compute_resources.edit(
         root, "big", {"requirements": {"resources": {"cpu": 2}, "envs": {"A": "9"}}, "workload_types": ["training"]}
     )
@@ -321,7 +323,7 @@ def test_revisions_are_stored_and_compared(world: World) -> None:
 
 def test_edit_never_changes_an_existing_run(world: World) -> None:
     services, root = world.services, world.root
-    world.offer("big", resources={"cpu": 1})
+    world.add_compute_resource("big", resources={"cpu": 1})
     run = world.submit(profile="big")
     before = services.runs.plan(root, run.id)
     services.compute_resources.edit(root, "big", {"requirements": {"resources": {"cpu": 8}}, "name": "large"})
@@ -333,7 +335,7 @@ def test_edit_never_changes_an_existing_run(world: World) -> None:
 
 def test_compute_resource_is_visible_within_its_scope(world: World) -> None:
     for name, scope in (("all", "platform"), ("dept", VISION), ("mine", FOREST), ("other", LAKE), ("far", SPEECH)):
-        world.offer(name, scope=scope)
+        world.add_compute_resource(name, scope=scope)
     vic = world.grant("vic", "viewer", FOREST)
     assert names(world.services.compute_resources.page(vic, listing()).items) == ["all", "dept", "mine"]
     assert names(world.services.compute_resources.page(vic, listing(scope=LAKE)).items) == []
@@ -347,14 +349,14 @@ def test_compute_resource_is_visible_within_its_scope(world: World) -> None:
 
 def test_editor_creates_compute_resources_only_in_their_scope(world: World) -> None:
     eve = world.grant("eve", "editor", VISION)
-    world.offer("all")
-    world.offer("far", scope=SPEECH)
-    assert world.offer("dept", scope=VISION, call=eve).created_by == "eve"
-    world.offer("mine", scope=FOREST, call=eve)
+    world.add_compute_resource("all")
+    world.add_compute_resource("far", scope=SPEECH)
+    assert world.add_compute_resource("dept", scope=VISION, call=eve).created_by == "eve"
+    world.add_compute_resource("mine", scope=FOREST, call=eve)
     with pytest.raises(Forbidden):
-        world.offer("more", scope="platform", call=eve)
+        world.add_compute_resource("more", scope="platform", call=eve)
     with pytest.raises(RequestRejected) as caught:
-        world.offer("more", scope=SPEECH, call=eve)
+        world.add_compute_resource("more", scope=SPEECH, call=eve)
     assert rejection_rules(caught) == [("scope", "scope")]
     for change in ({"description": "x"}, {"scope": VISION}):
         with pytest.raises(Forbidden):
@@ -368,14 +370,14 @@ def test_editor_creates_compute_resources_only_in_their_scope(world: World) -> N
 @pytest.mark.parametrize("user", ["template", "policy", "archived compute resource"])
 def test_scope_change_that_hides_a_compute_resource_from_its_users_is_rejected(world: World, user: str) -> None:
     services, root = world.services, world.root
-    world.offer("big")
+    world.add_compute_resource("big")
     name = {"template": "t", "policy": VISION, "archived compute resource": "old"}[user]
     if user == "template":
         world.add_template("t", scope=VISION, profile="big")
     elif user == "policy":
         world.put_policy(VISION, defaults={"profile": "big"})
     else:
-        world.offer("old", scope=VISION)
+        world.add_compute_resource("old", scope=VISION)
         services.compute_resources.archive(root, "old", "big")
     services.compute_resources.edit(root, "big", {"scope": MAIN})
     with pytest.raises(Conflict) as caught:

@@ -1,4 +1,4 @@
-"""Files as the truth: applied all together or not at all, twice without a difference, and written back."""
+"""Config files: applied atomically and idempotently, pruned, and exported."""
 
 from collections import Counter
 from itertools import permutations
@@ -11,7 +11,7 @@ from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.files.documents import load_library, read_library
 from fairlead.services.config_files import ApplyOptions, ApplyResult
 from tests.contracts.memory import MemoryStore
-from tests.services.worlds import FOREST, LAKE, VISION, World, check_texts, found_world, listing, make_world, names
+from tests.services.worlds import FOREST, LAKE, VISION, World, check_texts, initialize_world, listing, make_world, names
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "platform"
 Documents = list[dict[str, Any]]
@@ -30,9 +30,9 @@ DOCUMENTS: Documents = [
 ]
 
 
-def apply(world: World, documents: Documents, **how: Any) -> ApplyResult:
+def apply(world: World, documents: Documents, **options: Any) -> ApplyResult:
     """Apply documents as an administrator."""
-    return world.services.config_files.apply(world.root, read_library(documents), ApplyOptions(**how))
+    return world.services.config_files.apply(world.root, read_library(documents), ApplyOptions(**options))
 
 
 def actions(applied: ApplyResult) -> dict[str, str]:
@@ -40,26 +40,26 @@ def actions(applied: ApplyResult) -> dict[str, str]:
     return {f"{change.kind} {change.name}": change.action for change in applied.changes}
 
 
-def refusals(world: World, documents: Documents, **how: Any) -> list[tuple[str, str, str]]:
-    """Where, at which path and by which rule documents are refused."""
+def rejections(world: World, documents: Documents, **options: Any) -> list[tuple[str, str, str]]:
+    """The location, path and rule of each violation in rejected documents."""
     with pytest.raises(RequestRejected) as caught:
-        apply(world, documents, **how)
+        apply(world, documents, **options)
     check_texts(caught.value.violations)
     return [(item.location or "", item.path, item.rule) for item in caught.value.violations]
 
 
-def changed(documents: Documents, name: str, **said: Any) -> Documents:
-    """The documents with one of them said otherwise."""
-    return [{**item, **said} if item.get("name") == name else item for item in documents]
+def changed(documents: Documents, name: str, **fields: Any) -> Documents:
+    """The documents, with some fields of the named one replaced."""
+    return [{**item, **fields} if item.get("name") == name else item for item in documents]
 
 
 def test_second_apply_changes_nothing(world: World) -> None:
     first = apply(world, DOCUMENTS)
     assert set(actions(first).values()) == {"created"}
     assert len(first.changes) == 6
-    before = world.told()
+    before = world.audit_actions()
     assert set(actions(apply(world, DOCUMENTS)).values()) == {"unchanged"}
-    assert world.told() == before
+    assert world.audit_actions() == before
     assert world.services.compute_resources.get(world.root, "big").managed_by == "files"
     assert world.services.compute_resources.get(world.root, "big").cluster == "cluster/other"
     assert world.preview("project/sea", template="tune")["violations"] == []
@@ -68,7 +68,7 @@ def test_second_apply_changes_nothing(world: World) -> None:
 def test_order_of_documents_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     exported = []
     for order in list(permutations(DOCUMENTS))[::97]:
-        world = found_world(MemoryStore(), monkeypatch)
+        world = initialize_world(MemoryStore(), monkeypatch)
         apply(world, list(order))
         exported.append(world.services.config_files.export(world.root))
     assert len(exported) > 5
@@ -86,7 +86,7 @@ def test_changed_document_changes_only_its_object(world: World) -> None:
 @pytest.mark.every_store
 def test_prune_removes_objects_that_are_gone_from_the_files(world: World) -> None:
     apply(world, DOCUMENTS)
-    world.offer("by-hand", scope="department/sound")
+    world.add_compute_resource("by-hand", scope="department/sound")
     result = apply(world, DOCUMENTS[3:])
     assert "removed" not in actions(result).values()
     with pytest.raises(Conflict, match="by-hand"):
@@ -106,7 +106,7 @@ def test_prune_removes_objects_that_are_gone_from_the_files(world: World) -> Non
 def test_prune_removes_only_objects_of_its_manager(world: World) -> None:
     apply(world, [{"kind": "ComputeResource", "name": "theirs"}], manager="others")
     apply(world, [{"kind": "ComputeResource", "name": "mine"}])
-    world.offer("by-hand")
+    world.add_compute_resource("by-hand")
     assert actions(apply(world, [], prune=True)) == {"ComputeResource mine": "removed"}
     assert names(world.services.compute_resources.page(world.root, listing()).items) == ["by-hand", "theirs"]
 
@@ -121,10 +121,10 @@ def test_prune_does_not_remove_objects_that_runs_use(world: World) -> None:
 
 @pytest.mark.every_store
 def test_dry_run_reports_the_same_changes_and_stores_nothing(world: World) -> None:
-    before, exported = world.told(), world.services.config_files.export(world.root)
+    before, exported = world.audit_actions(), world.services.config_files.export(world.root)
     dry = apply(world, DOCUMENTS, dry_run=True, prune=True)
     assert dry.dry_run
-    assert world.told() == before
+    assert world.audit_actions() == before
     assert world.services.config_files.export(world.root) == exported
     assert dry.changes == apply(world, DOCUMENTS, prune=True).changes
     assert set(actions(apply(world, [], prune=True, dry_run=True)).values()) == {"removed"}
@@ -142,13 +142,13 @@ def test_managed_objects_reject_edits_unless_forced(world: World) -> None:
     services, root = world.services, world.root
     apply(world, DOCUMENTS)
     for use_case in (
-        lambda **how: services.compute_resources.edit(root, "big", {"description": "x"}, **how),
-        lambda **how: services.compute_resources.archive(root, "big", None, **how),
-        lambda **how: services.compute_resources.restore(root, "big", **how),
-        lambda **how: services.templates.edit(root, "tune", {"description": "x"}, **how),
-        lambda **how: services.scopes.edit(root, "project/sea", {"name": "ocean"}, **how),
-        lambda **how: services.policies.delete(root, "department/sound", **how),
-        lambda **how: services.templates.delete(root, "tune", **how),
+        lambda **options: services.compute_resources.edit(root, "big", {"description": "x"}, **options),
+        lambda **options: services.compute_resources.archive(root, "big", None, **options),
+        lambda **options: services.compute_resources.restore(root, "big", **options),
+        lambda **options: services.templates.edit(root, "tune", {"description": "x"}, **options),
+        lambda **options: services.scopes.edit(root, "project/sea", {"name": "ocean"}, **options),
+        lambda **options: services.policies.delete(root, "department/sound", **options),
+        lambda **options: services.templates.delete(root, "tune", **options),
     ):
         with pytest.raises(Conflict, match="managed by files") as caught:
             use_case()
@@ -167,22 +167,22 @@ def test_copy_of_a_managed_object_is_unmanaged(world: World) -> None:
 def test_manager_does_not_overwrite_another_manager_unless_forced(world: World) -> None:
     mine: Documents = [{"kind": "ComputeResource", "name": "big", "description": "mine"}]
     apply(world, mine, manager="one")
-    assert [(path, rule) for _, path, rule in refusals(world, mine, manager="two")] == [("", "conflict")]
+    assert [(path, rule) for _, path, rule in rejections(world, mine, manager="two")] == [("", "conflict")]
     assert actions(apply(world, mine, manager="two", force=True)) == {"ComputeResource big": "changed"}
     assert world.services.compute_resources.get(world.root, "big").managed_by == "two"
 
 
 def test_unmanaged_object_is_taken_over(world: World) -> None:
-    world.offer("big", description="d")
-    taken = apply(world, [{"kind": "ComputeResource", "name": "big", "description": "d"}])
-    assert actions(taken) == {"ComputeResource big": "changed"}
+    world.add_compute_resource("big", description="d")
+    result = apply(world, [{"kind": "ComputeResource", "name": "big", "description": "d"}])
+    assert actions(result) == {"ComputeResource big": "changed"}
     assert world.services.compute_resources.get(world.root, "big").managed_by == "files"
 
 
 @pytest.mark.every_store
 def test_all_errors_are_reported_together_and_nothing_is_stored(world: World) -> None:
-    before = world.told()
-    wrong: Documents = [
+    before = world.audit_actions()
+    invalid: Documents = [
         {"kind": "Policy", "scope": "platform", "rules": {"resources.gpu": {"max": 1}}},
         {"kind": "ComputeResource", "name": "big", "requirements": {"resources": {"gpu": 4}}},
         {"kind": "ComputeResource", "name": "lost", "scope": "project/none"},
@@ -192,8 +192,8 @@ def test_all_errors_are_reported_together_and_nothing_is_stored(world: World) ->
         {"kind": "Policy", "scope": VISION, "defaults": {"profile": "nothing"}},
         {"kind": "ComputeResource", "name": "fine"},
     ]
-    violations = refusals(world, wrong)
-    assert {(where.partition(":")[0].partition(",")[0], path) for where, path, _ in violations} == {
+    violations = rejections(world, invalid)
+    assert {(location.partition(":")[0].partition(",")[0], path) for location, path, _ in violations} == {
         ("document 2", "requirements.resources.gpu.devices"),
         ("document 3", "scope"),
         ("document 4", "requirements.profile"),
@@ -202,13 +202,13 @@ def test_all_errors_are_reported_together_and_nothing_is_stored(world: World) ->
         ("document 7", "defaults.profile"),
     }
     assert all(rule for _, _, rule in violations)
-    assert world.told() == before
+    assert world.audit_actions() == before
     with pytest.raises(NotFound):
         world.services.compute_resources.get(world.root, "fine")
 
 
 def test_unreadable_documents_are_rejected_before_any_change(world: World) -> None:
-    violations = refusals(
+    violations = rejections(
         world,
         [
             {"kind": "Planet", "name": "x"},
@@ -220,13 +220,13 @@ def test_unreadable_documents_are_rejected_before_any_change(world: World) -> No
         ],
     )
     assert [rule for _, _, rule in violations] == ["unknown_kind", "required", "name", "duplicate", "whole_number"]
-    assert all(where.startswith("document ") for where, _, _ in violations)
+    assert all(location.startswith("document ") for location, _, _ in violations)
 
 
 def test_revision_in_a_document_is_rejected(world: World) -> None:
     apply(world, [{"kind": "ComputeResource", "name": "r"}])
     for name in ("r", "s"):
-        violations = refusals(world, [{"kind": "ComputeResource", "name": name, "revision": 3}])
+        violations = rejections(world, [{"kind": "ComputeResource", "name": name, "revision": 3}])
         assert [(path, rule) for _, path, rule in violations] == [("revision", "read_only")]
 
 
@@ -241,19 +241,19 @@ def test_export_applied_to_the_same_platform_changes_only_the_manager(world: Wor
 
 def test_export_recreates_the_same_platform_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(world, DOCUMENTS)
-    world.offer("free", description="0", resources={"gpu": 0}, workload_types=["training"])
+    world.add_compute_resource("free", description="0", resources={"gpu": 0}, workload_types=["training"])
     world.put_policy(VISION, rules={"resources.gpu": {"max": 0}}, switches={"allow_root": False}, quota={"gpu": 0})
     world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     exported = world.services.config_files.export(world.root)
     other = make_world(MemoryStore(), monkeypatch)
-    other.founding.initialize(["user:root"])
+    other.first_run.initialize(["user:root"])
     apply(other, exported)
     assert other.services.config_files.export(other.root) == exported
 
 
 def test_export_contains_only_visible_objects(world: World) -> None:
-    world.offer("all")
-    world.offer("far", scope=LAKE)
+    world.add_compute_resource("all")
+    world.add_compute_resource("far", scope=LAKE)
     vic = world.grant("vic", "viewer", FOREST)
     exported = world.services.config_files.export(vic)
     assert [item.get("name") for item in exported] == ["main", "vision", "forest", "all"]
@@ -270,8 +270,8 @@ def test_example_documents_can_be_applied(world: World) -> None:
         "ComputeResource",
         "Template",
     }
-    again = world.services.config_files.apply(world.root, library, ApplyOptions())
-    assert {change.action for change in again.changes} == {"unchanged"}
+    second = world.services.config_files.apply(world.root, library, ApplyOptions())
+    assert {change.action for change in second.changes} == {"unchanged"}
     assert world.preview(template="finetune")["violations"] == []
 
 
@@ -280,14 +280,14 @@ def test_editor_applies_permitted_documents_and_others_are_rejected(world: World
     own: Documents = [{"kind": "ComputeResource", "name": "mine", "scope": FOREST}]
     applied = world.services.config_files.apply(eve, read_library(own), ApplyOptions(prune=True))
     assert actions(applied) == {"ComputeResource mine": "created"}
-    more: Documents = [
+    documents: Documents = [
         *own,
         {"kind": "ComputeResource", "name": "all"},
         {"kind": "ComputeResource", "name": "far", "scope": LAKE},
         {"kind": "Project", "name": "new", "parent": VISION},
     ]
     with pytest.raises(RequestRejected) as caught:
-        world.services.config_files.apply(eve, read_library(more), ApplyOptions())
+        world.services.config_files.apply(eve, read_library(documents), ApplyOptions())
     check_texts(caught.value.violations)
     assert [item.rule for item in caught.value.violations] == ["forbidden", "forbidden", "scope"]
 

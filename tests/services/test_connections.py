@@ -1,4 +1,4 @@
-"""How clusters are reached: their kubeconfigs are set, described, deleted, and nowhere to be read."""
+"""Connections of clusters: kubeconfigs are set, described and deleted, and their credentials are never shown."""
 
 import json
 from dataclasses import asdict
@@ -29,7 +29,7 @@ from tests.services.worlds import (
     OTHER_KEY,
     World,
     call_as,
-    found_world,
+    initialize_world,
     listing,
     make_world,
     names,
@@ -54,22 +54,28 @@ def load_kubeconfig(world: World, scope: str = MAIN) -> SecretRecord | None:
 
 def test_kubeconfig_is_set_described_and_deleted(world: World) -> None:
     connections, root = world.services.connections, world.root
-    made, new = connections.put(root, MAIN, TEXT, None)
-    assert (made.context, made.server, made.user, made.revision, new) == ("main", SERVER, ["token"], 1, True)
-    assert (made.authority, made.verified, made.scope, made.created_by) == (True, True, MAIN, "root")
-    assert connections.get(root, MAIN) == made
+    created, new = connections.put(root, MAIN, TEXT, None)
+    assert (created.context, created.server, created.user, created.revision, new) == (
+        "main",
+        SERVER,
+        ["token"],
+        1,
+        True,
+    )
+    assert (created.authority, created.verified, created.scope, created.created_by) == (True, True, MAIN, "root")
+    assert connections.get(root, MAIN) == created
     other = make_kubeconfig(
         cluster={"server": "https://other.example", "insecure-skip-tls-verify": True},
         user={"client-certificate-data": encode(CERTIFICATE), "client-key-data": encode(KEY)},
     )
-    again, new = connections.put(root, MAIN, yaml.safe_dump(other), "main")
-    assert (again.server, again.user, again.revision, new) == ("https://other.example", ["certificate"], 2, False)
-    assert (again.authority, again.verified) == (False, False)
+    updated, new = connections.put(root, MAIN, yaml.safe_dump(other), "main")
+    assert (updated.server, updated.user, updated.revision, new) == ("https://other.example", ["certificate"], 2, False)
+    assert (updated.authority, updated.verified) == (False, False)
     connections.delete(root, MAIN)
-    for again_asked in (connections.get, connections.delete):
+    for operation in (connections.get, connections.delete):
         with pytest.raises(NotFound, match="cluster/main has no kubeconfig"):
-            again_asked(root, MAIN)
-    assert [entry for entry in world.told() if entry[0].startswith("kubeconfig")] == [
+            operation(root, MAIN)
+    assert [entry for entry in world.audit_actions() if entry[0].startswith("kubeconfig")] == [
         ("kubeconfig.create", "KUBECONFIG"),
         ("kubeconfig.edit", "KUBECONFIG"),
         ("kubeconfig.delete", "KUBECONFIG"),
@@ -89,18 +95,18 @@ def test_only_the_selected_context_is_stored_and_sealed(world: World) -> None:
 
 def test_credentials_are_never_shown(world: World) -> None:
     services, root = world.services, world.root
-    shown: list[Any] = [
+    outputs: list[Any] = [
         services.connections.put(root, MAIN, TEXT, None),
         services.connections.put(root, MAIN, TEXT, None),
     ]
-    shown += [services.connections.get(root, MAIN), services.connections.check(root, MAIN)]
-    shown += [services.scopes.get(root, MAIN), services.secrets.page(root, FOREST, listing())]
-    shown += [services.config_files.export(root), world.preview()]
+    outputs += [services.connections.get(root, MAIN), services.connections.check(root, MAIN)]
+    outputs += [services.scopes.get(root, MAIN), services.secrets.page(root, FOREST, listing())]
+    outputs += [services.config_files.export(root), world.preview()]
     services.connections.delete(root, MAIN)
-    shown.append(world.audit())
+    outputs.append(world.audit())
     with world.store.reading() as tx:
-        shown += [tx.find(kind) for kind in (AuditRecord, IdempotencyRecord)]
-    for item in shown:
+        outputs += [tx.find(kind) for kind in (AuditRecord, IdempotencyRecord)]
+    for item in outputs:
         assert TOKEN not in repr(item)
         assert TOKEN.encode() not in msgspec.json.encode(item)
 
@@ -140,7 +146,7 @@ def test_kubeconfig_follows_the_name_of_its_cluster_and_is_deleted_with_it(world
     assert services.connections.get(root, "cluster/other").server == SERVER
     services.scopes.delete(root, "cluster/other")
     assert load_kubeconfig(world, "cluster/other") is None
-    assert ("kubeconfig.delete", "KUBECONFIG") in world.told()
+    assert ("kubeconfig.delete", "KUBECONFIG") in world.audit_actions()
 
 
 def test_kubeconfig_of_a_cluster_with_departments_is_retained(world: World) -> None:
@@ -167,14 +173,14 @@ def test_only_cluster_administrators_can_change_or_check_it(world: World) -> Non
     for role in ("viewer", "member", "editor"):
         user = world.grant(role, role, MAIN)
         assert connections.get(user, MAIN).server == SERVER
-        for refuse in (
+        for operation in (
             lambda user=user: connections.put(user, MAIN, TEXT, None),
             lambda user=user: connections.delete(user, MAIN),
             lambda user=user: connections.check(user, MAIN),
         ):
             with pytest.raises(Forbidden):
-                refuse()
-    admin = world.grant("pat", "admin", FOREST)  # of something below it alone
+                operation()
+    admin = world.grant("pat", "admin", FOREST)  # administers only a project below the cluster
     with pytest.raises(Forbidden):
         connections.put(admin, MAIN, TEXT, None)
     with pytest.raises(NotFound):
@@ -182,39 +188,39 @@ def test_only_cluster_administrators_can_change_or_check_it(world: World) -> Non
 
 
 def test_second_write_of_the_same_revision_is_rejected(world: World) -> None:
-    connections, read = world.services.connections, call_as(revision=1)
+    connections, call = world.services.connections, call_as(revision=1)
     with pytest.raises(Changed):
-        connections.put(read, MAIN, TEXT, None)
+        connections.put(call, MAIN, TEXT, None)
     put(world)
-    connections.put(read, MAIN, TEXT, None)
+    connections.put(call, MAIN, TEXT, None)
     with pytest.raises(Changed):
-        connections.put(read, MAIN, TEXT, None)
+        connections.put(call, MAIN, TEXT, None)
     with pytest.raises(Changed):
-        connections.delete(read, MAIN)
+        connections.delete(call, MAIN)
 
 
 @pytest.mark.parametrize("scope", ["cluster/none", "platform", LAKE, "department/vision", "cluster/"])
 def test_only_clusters_have_connections(world: World, scope: str) -> None:
-    for ask in (world.services.connections.get, world.services.connections.check):
+    for operation in (world.services.connections.get, world.services.connections.check):
         with pytest.raises(NotFound):
-            ask(world.root, scope)
+            operation(world.root, scope)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("fields", "message"),
     [({"executor": "local"}, "executor: local"), ({"connection": "in_cluster"}, "connection: in_cluster")],
 )
 def test_cluster_with_another_access_method_accepts_no_kubeconfig(
-    world: World, said: dict[str, Any], told: str
+    world: World, fields: dict[str, Any], message: str
 ) -> None:
-    world.services.scopes.create(world.root, Cluster(name="near", **said))
-    with pytest.raises(Conflict, match=f"cluster/near has {told}"):
+    world.services.scopes.create(world.root, Cluster(name="near", **fields))
+    with pytest.raises(Conflict, match=f"cluster/near has {message}"):
         put(world, scope="cluster/near")
 
 
-BAD = {
-    "no YAML": ("token: [planted", ("kubeconfig", "yaml")),
-    "an alias that stands for nothing": ("token: *planted", ("kubeconfig", "yaml")),
+INVALID = {
+    "invalid YAML": ("token: [planted", ("kubeconfig", "yaml")),
+    "an undefined alias": ("token: *planted", ("kubeconfig", "yaml")),
     "a tag": ("token: !planted x", ("kubeconfig", "yaml")),
     "a key twice": ("planted: 1\nplanted: 2", ("kubeconfig", "yaml")),
     "nothing": ("", ("kubeconfig", "documents")),
@@ -228,9 +234,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", INVALID)
 def test_invalid_kubeconfig_is_rejected_and_not_repeated(world: World, case: str) -> None:
-    text, expected = BAD[case]
+    text, expected = INVALID[case]
     with pytest.raises(RequestRejected) as caught:
         put(world, text)
     assert rejection_rules(caught) == [expected]
@@ -248,8 +254,8 @@ def test_rejected_kubeconfig_leaves_the_stored_one_unchanged(world: World) -> No
 # Checks
 
 
-class Asked(MemoryExecutor):
-    """An executor that notes for which projects it was checked."""
+class RecordingExecutor(MemoryExecutor):
+    """An executor that records the projects of its last check."""
 
     projects: list[str] | None = None
 
@@ -261,9 +267,9 @@ class Asked(MemoryExecutor):
 def test_check_passes_the_projects_of_the_cluster_to_the_executor(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    executor = Asked()
+    executor = RecordingExecutor()
     execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": executor}))
-    world = found_world(memory_store, monkeypatch, execution=execution)
+    world = initialize_world(memory_store, monkeypatch, execution=execution)
     world.services.scopes.create(world.root, Cluster(name="spare"))
     world.services.scopes.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
     assert world.services.connections.check(world.root, MAIN) == [Check("all", "ok", "is well")]
@@ -273,8 +279,10 @@ def test_check_passes_the_projects_of_the_cluster_to_the_executor(
 def test_disabled_certificate_verification_is_reported(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = found_world(
-        memory_store, monkeypatch, execution=composition.ExecutionOptions(ExecutorRegistry({"kubernetes": Asked()}))
+    world = initialize_world(
+        memory_store,
+        monkeypatch,
+        execution=composition.ExecutionOptions(ExecutorRegistry({"kubernetes": RecordingExecutor()})),
     )
     put(world)
     assert [check.name for check in world.services.connections.check(world.root, MAIN)] == ["all"]
@@ -298,7 +306,7 @@ def test_check_without_an_executor_reports_what_is_missing(world: World) -> None
 
 
 def test_server_of_a_cluster_with_active_runs_cannot_change(world: World) -> None:
-    """At another address may be another cluster: its runs would be taken for gone, and go on."""
+    """Another address may be another cluster. The server would consider the runs lost, while they continue."""
     put(world)
     run = world.submit(FOREST)
     put(world, yaml.safe_dump(make_kubeconfig(user={"token": "another"})))
@@ -313,7 +321,7 @@ def test_server_of_a_cluster_with_active_runs_cannot_change(world: World) -> Non
 def test_namespace_change_that_would_orphan_volumes_is_rejected(world: World) -> None:
     scopes, root = world.services.scopes, world.root
     world.services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "sets", "size": "1Gi"}))
-    scopes.edit(root, MAIN, {"namespace": "ai-{project}"})  # no runs there yet
+    scopes.edit(root, MAIN, {"namespace": "ai-{project}"})  # the cluster has no runs yet
     put(world)
     for scope, change in (
         (MAIN, {"namespace": "{project}"}),

@@ -32,9 +32,9 @@ CHANGING: dict[str, Reading] = {
 }
 
 
-def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
-    """A run that goes on; its id."""
-    run, controller = platform.submit(scope, **asked), platform.control()
+def start(platform: Platform, scope: str = HOME, **request: Any) -> str:
+    """Submit a run, let it run, and return its id."""
+    run, controller = platform.submit(scope, **request), platform.control()
     controller.sync(set())
     platform.executor.set_running(run.id)
     platform.executor.write(run.id, b"hello\n")
@@ -43,10 +43,10 @@ def start(platform: Platform, scope: str = HOME, **asked: Any) -> str:
     return run.id
 
 
-def finish(platform: Platform, scope: str = HOME, **asked: Any) -> str:
-    """A run that has completed, with code, a log and a file; its id."""
+def finish(platform: Platform, scope: str = HOME, **request: Any) -> str:
+    """Complete a run with code, a log and a file, and return its id."""
     platform.world.services.stored_code.put(platform.world.root, scope, DIGEST, CODE)
-    run = start(platform, scope, function={**PYTHON, "code": DIGEST}, **asked)
+    run = start(platform, scope, function={**PYTHON, "code": DIGEST}, **request)
     platform.executor.end(run, result={"kind": "json", "value": 7}, usage={"mem": 5})
     platform.control().sync({run})
     return run
@@ -78,9 +78,9 @@ def test_viewer_cannot_change_a_run_and_strangers_do_not_find_it(platform: Platf
 
 def test_outcome_is_available_after_the_run_has_ended(platform: Platform) -> None:
     executions, root = platform.world.services.executions, platform.world.root
-    going = start(platform)
+    running = start(platform)
     with pytest.raises(Conflict, match="is running"):
-        executions.outcome(root, going)
+        executions.outcome(root, running)
     outcome = executions.outcome(root, finish(platform))
     assert (outcome.state, outcome.exit_code, outcome.result) == ("completed", 0, {"kind": "json", "value": 7})
     assert outcome.usage == {"mem": 5}
@@ -141,7 +141,7 @@ def test_usage_is_a_series_with_peaks(platform: Platform) -> None:
     usage = executions.usage(root, start(platform))
     assert usage.peaks == {"cpu": 0.5, "mem": 1000}
     assert len(usage.series) == 1
-    assert executions.usage(root, finish(platform)).peaks == {"mem": 5}  # the stored ones
+    assert executions.usage(root, finish(platform)).peaks == {"mem": 5}  # stored peaks
     assert executions.usage(root, platform.submit().id).peaks == {}
 
 
@@ -195,10 +195,10 @@ def test_names_of_runs_of_other_projects_are_hidden(platform: Platform) -> None:
     platform.control().sync(set())
     plan = world.preview(OTHER, call=mia, function=PYTHON, resources={"cpu": 4})
     (node,) = world.services.executions.nodes(mia)
-    told = [world.services.explanations.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
-    for said in told:
-        assert "acme" not in repr(said)
-        assert hidden not in repr(said)
+    outputs = [world.services.explanations.why(mia, waiting.id), plan, node, platform.run(waiting.id)]
+    for output in outputs:
+        assert "acme" not in repr(output)
+        assert hidden not in repr(output)
     assert plan["fit"]["verdict"] == "later"
     assert plan["fit"]["reasons"] == ["needs 4 CPU cores; 2 of 8 free on box. In use by 1 run"]
     assert (node.runs, node.others) == ([], 1)
@@ -229,31 +229,31 @@ def test_run_on_another_machine_is_reported_with_its_server(platform: Platform) 
     assert platform.world.services.executions.events(platform.world.root, run.id)
 
 
-@pytest.mark.parametrize("far", ["queued", "pending", "running", "stopping", "ended"])
-def test_run_can_be_stopped_in_every_state(platform: Platform, far: str) -> None:
+@pytest.mark.parametrize("state", ["queued", "pending", "running", "stopping", "ended"])
+def test_run_can_be_stopped_in_every_state(platform: Platform, state: str) -> None:
     stop = platform.world.services.runs.stop
     run = platform.submit()
-    if far != "queued":
+    if state != "queued":
         platform.control().sync(set())
-    if far == "running":
+    if state == "running":
         platform.executor.set_running(run.id)
         platform.control().sync({run.id})
-    elif far == "stopping":
+    elif state == "stopping":
         platform.stop(run.id)
-    elif far == "ended":
+    elif state == "ended":
         platform.executor.end(run.id, Phase.FAILED, reason="ExitCode")
         platform.control().sync({run.id})
     before = platform.run(run.id)
-    platform.told.clear()
+    platform.notified.clear()
     mia = platform.world.grant("mia", "member", HOME)
     after = stop(mia, run.id)
-    if far == "queued":
+    if state == "queued":
         assert (after.state, after.active, after.stopped_by) == ("stopped", False, "mia")
         assert after.message == "stopped by mia before it started"
-    elif far in ("pending", "running"):
+    elif state in ("pending", "running"):
         assert (after.state, after.reason, after.message) == ("stopping", "StopRequested", "being stopped by mia")
     else:
         assert after == before
-    assert platform.told == ([run.id] if after != before else [])
+    assert platform.notified == ([run.id] if after != before else [])
     assert stop(platform.world.root, run.id) == after
     assert platform.events(run.id)[-1] == (after.state, after.reason)

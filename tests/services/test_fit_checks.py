@@ -1,4 +1,4 @@
-"""Whether a request would run, for those who may know, on the nodes of its cluster or on others."""
+"""Fit checks of requests, on the nodes of a cluster or on hypothetical nodes, and permissions."""
 
 from typing import Any
 
@@ -21,16 +21,16 @@ def check(
     add_nodes: tuple[str, ...] = (),
     without: tuple[str, ...] = (),
     all_nodes: bool = False,
-    **asked: Any,
+    **fields: Any,
 ) -> FitReport:
-    request, project = make_request(**{"function": PYTHON, **asked}), scope.partition("/")[2]
+    request, project = make_request(**{"function": PYTHON, **fields}), scope.partition("/")[2]
     fits = platform.world.services.fit_checks
     return fits.check(call or platform.world.root, project, request, add_nodes, without, all_nodes=all_nodes)
 
 
-def occupy(platform: Platform, **asked: Any) -> str:
-    """A run that goes on; its id."""
-    run, controller = platform.submit(**asked), platform.control()
+def occupy(platform: Platform, **fields: Any) -> str:
+    """Start a run that uses resources, and return its id."""
+    run, controller = platform.submit(**fields), platform.control()
     controller.sync(set())
     platform.executor.set_running(run.id)
     controller.sync({run.id})
@@ -62,7 +62,7 @@ def test_hypothetical_nodes_can_be_added_and_removed(platform: Platform) -> None
     fewer = check(platform, resources={"cpu": 1}, without=("box",))
     assert (fewer.verdict, fewer.reasons, fewer.nodes) == ("never", ["the cluster has no nodes"], [])
     assert (fewer.what_if.removed_nodes, fewer.what_if.removed_pods) == (["box"], 1)
-    assert check(platform, resources={"gpu": 2}).verdict == "later", "nothing is kept"
+    assert check(platform, resources={"gpu": 2}).verdict == "later", "hypothetical nodes are not stored"
 
 
 def test_unknown_node_is_rejected(platform: Platform) -> None:

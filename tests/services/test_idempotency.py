@@ -13,10 +13,12 @@ from fairlead.services.calls import Call
 from tests.services.worlds import FOREST, VISION, World, call_as
 
 GRANT = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": FOREST})
-KEYED: Mapping[str, Callable[[World, Call], Any]] = {
+CREATIONS: Mapping[str, Callable[[World, Call], Any]] = {
     "a project": lambda w, c: w.services.scopes.create(c, Project(name="new", parent=VISION)),
     "a cluster": lambda w, c: w.services.scopes.create(c, Cluster(name="new", gpu_types={"A100": ("a", "b")})),
-    "a compute resource": lambda w, c: w.offer("new", call=c, workload_types=["training"], resources={"gpu": 1}),
+    "a compute resource": lambda w, c: w.add_compute_resource(
+        "new", call=c, workload_types=["training"], resources={"gpu": 1}
+    ),
     "a copy": lambda w, c: w.services.compute_resources.copy(c, "base", {"name": "new"}),
     "a template": lambda w, c: w.add_template("new", call=c, profile="base"),
     "a volume": lambda w, c: w.services.volumes.create(c, FOREST, SharedVolume(name="new", size="1Gi")),
@@ -25,29 +27,29 @@ KEYED: Mapping[str, Callable[[World, Call], Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", KEYED)
-def test_repeated_request_gets_the_same_response_and_is_executed_once(world: World, what: str) -> None:
-    world.offer("base")
-    act, call = KEYED[what], call_as(key="k", fingerprint="f")
-    first = act(world, call)
-    told = world.told()
+@pytest.mark.parametrize("case", CREATIONS)
+def test_repeated_request_gets_the_same_response_and_is_executed_once(world: World, case: str) -> None:
+    world.add_compute_resource("base")
+    create, call = CREATIONS[case], call_as(key="k", fingerprint="f")
+    first = create(world, call)
+    actions = world.audit_actions()
     world.clock.pass_by(hours=47)
-    assert act(world, call) == first
-    assert world.told() == told
+    assert create(world, call) == first
+    assert world.audit_actions() == actions
     with pytest.raises(Conflict, match="used for another request"):
-        act(world, call_as(key="k", fingerprint="other"))
-    if what not in ("a run",):  # which has no name that could be taken
+        create(world, call_as(key="k", fingerprint="other"))
+    if case not in ("a run",):  # a run has no unique name
         with pytest.raises(FairleadError):
-            act(world, call_as(key="another", fingerprint="f"))
+            create(world, call_as(key="another", fingerprint="f"))
 
 
 @pytest.mark.every_store
 def test_stored_response_is_returned_unchanged_from_every_store(world: World) -> None:
-    world.offer("base")
-    for number, act in enumerate(KEYED.values()):
+    world.add_compute_resource("base")
+    for number, create in enumerate(CREATIONS.values()):
         call = call_as(key=str(number), fingerprint="f")
         try:
-            first = act(world, call)
+            first = create(world, call)
         except Conflict:
-            continue  # its name was taken by one before
-        assert act(world, call) == first
+            continue  # an earlier case has used the name
+        assert create(world, call) == first

@@ -1,4 +1,4 @@
-"""The list of compute resources: every column sorted and filtered, searched, and read page by page."""
+"""The list of compute resources: sorting, filters, search and pagination."""
 
 import base64
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tests.services.worlds import FOREST, VISION, World, call_as, listing, names
 from tests.suites import examples
 
 SORTED = sorted(COLUMNS[ComputeResourceRecord])
-ASKED: list[tuple[dict[str, str], str]] = [
+QUERIES: list[tuple[dict[str, str], str]] = [
     ({}, "Alpha beta delta_x deltaXx gamma"),
     ({"sort": "-name"}, "gamma deltaXx delta_x beta Alpha"),
     ({"search": "ALPH"}, "Alpha"),
@@ -66,7 +66,7 @@ ASKED: list[tuple[dict[str, str], str]] = [
     ({"sort": "-workloads", "scope": "platform"}, "beta Alpha"),
     ({"description": "FIRST"}, "Alpha"),
 ]
-SHELF = {"Alpha", "beta", "delta_x", "deltaXx", "gamma"}
+NAMES = {"Alpha", "beta", "delta_x", "deltaXx", "gamma"}
 FORGED: list[tuple[str, Any, str]] = [
     ("name", "a", "\0"),
     ("name", "\0", "x"),
@@ -83,15 +83,23 @@ FORGED: list[tuple[str, Any, str]] = [
 
 
 @pytest.fixture
-def shelf(world: World) -> World:
+def filled_world(world: World) -> World:
     """A platform with a few compute resources that differ in every column."""
     world.grant("eve", "editor", VISION)
-    world.offer("Alpha", description="first", resources={"cpu": "500m", "mem": {"requests": "1Gi", "limits": "2Gi"}})
-    world.offer("beta", description="50% done", resources={"gpu": {"devices": 1, "memory": "50%"}, "mem": "64Gi"})
+    world.add_compute_resource(
+        "Alpha", description="first", resources={"cpu": "500m", "mem": {"requests": "1Gi", "limits": "2Gi"}}
+    )
+    world.add_compute_resource(
+        "beta", description="50% done", resources={"gpu": {"devices": 1, "memory": "50%"}, "mem": "64Gi"}
+    )
     world.clock.pass_by(days=1)
-    world.offer("gamma", scope=VISION, call=call_as("eve"), resources={"gpu": 4, "cpu": {"requests": 8, "limits": 16}})
-    world.offer("delta_x", scope=FOREST, resources={"gpu": {"devices": 1, "memory": "10GB"}})
-    world.offer("deltaXx", scope=FOREST, resources={"gpu": 0, "mem": {"limits": "unlimited", "requests": "1024Mi"}})
+    world.add_compute_resource(
+        "gamma", scope=VISION, call=call_as("eve"), resources={"gpu": 4, "cpu": {"requests": 8, "limits": 16}}
+    )
+    world.add_compute_resource("delta_x", scope=FOREST, resources={"gpu": {"devices": 1, "memory": "10GB"}})
+    world.add_compute_resource(
+        "deltaXx", scope=FOREST, resources={"gpu": 0, "mem": {"limits": "unlimited", "requests": "1024Mi"}}
+    )
     world.add_template("t", scope=VISION, profile="gamma")
     world.submit(profile="gamma")
     world.submit(profile="beta")
@@ -99,44 +107,44 @@ def shelf(world: World) -> World:
 
 
 @pytest.mark.every_store
-def test_list_shows_the_requested_items(shelf: World) -> None:
-    page = shelf.services.compute_resources.page
-    shown = [(asked, " ".join(names(page(shelf.root, listing(**asked)).items))) for asked, _ in ASKED]
-    assert shown == ASKED
+def test_list_shows_the_requested_items(filled_world: World) -> None:
+    page = filled_world.services.compute_resources.page
+    listed = [(query, " ".join(names(page(filled_world.root, listing(**query)).items))) for query, _ in QUERIES]
+    assert listed == QUERIES
 
 
 @pytest.mark.every_store
-@pytest.mark.parametrize("down", ["", "-"])
-def test_pages_in_any_sort_order_make_up_the_complete_list(shelf: World, down: str) -> None:
-    page = shelf.services.compute_resources.page
+@pytest.mark.parametrize("direction", ["", "-"])
+def test_pages_in_any_sort_order_make_up_the_complete_list(filled_world: World, direction: str) -> None:
+    page = filled_world.services.compute_resources.page
     for column in SORTED:
-        whole = names(page(shelf.root, listing(sort=f"{down}{column}")).items)
-        read: list[str] = []
+        expected = names(page(filled_world.root, listing(sort=f"{direction}{column}")).items)
+        received: list[str] = []
         cursor = None
         while True:
-            part = page(shelf.root, listing(sort=f"{down}{column}", limit=2, cursor=cursor, total=True))
-            read += names(part.items)
+            part = page(filled_world.root, listing(sort=f"{direction}{column}", limit=2, cursor=cursor, total=True))
+            received += names(part.items)
             cursor = part.next_cursor
             assert part.total == 5
             if cursor is None:
                 break
-        assert read == whole, column
-        assert len(set(read)) == 5
+        assert received == expected, column
+        assert len(set(received)) == 5
 
 
 @pytest.mark.every_store
 def test_items_added_between_two_pages_shift_nothing(world: World) -> None:
     for name in "bdf":
-        world.offer(name)
+        world.add_compute_resource(name)
     first = world.services.compute_resources.page(world.root, listing(limit=2))
-    world.offer("a")
-    world.offer("e")
+    world.add_compute_resource("a")
+    world.add_compute_resource("e")
     second = world.services.compute_resources.page(world.root, listing(limit=9, cursor=first.next_cursor))
     assert names([*first.items, *second.items]) == ["b", "d", "e", "f"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("query", "expected"),
     [
         ({"sort": "size"}, [("sort", "unknown_column")]),
         ({"sort": "--name"}, [("sort", "unknown_column")]),
@@ -152,35 +160,37 @@ def test_items_added_between_two_pages_shift_nothing(world: World) -> None:
         ({"cursor": "é"}, [("cursor", "cursor")]),
     ],
 )
-def test_invalid_list_request_is_rejected(shelf: World, asked: dict[str, str], expected: Any) -> None:
-    page = shelf.services.compute_resources.page
+def test_invalid_list_request_is_rejected(filled_world: World, query: dict[str, str], expected: Any) -> None:
+    page = filled_world.services.compute_resources.page
     with pytest.raises(RequestRejected) as caught:
-        page(shelf.root, listing(**asked))
+        page(filled_world.root, listing(**query))
     assert rejection_rules(caught) == expected
     assert all(violation.hint for violation in caught.value.violations)
 
 
-def test_cursor_is_valid_only_for_its_sort_order(shelf: World) -> None:
-    cursor = shelf.services.compute_resources.page(shelf.root, listing(limit=1)).next_cursor
+def test_cursor_is_valid_only_for_its_sort_order(filled_world: World) -> None:
+    cursor = filled_world.services.compute_resources.page(filled_world.root, listing(limit=1)).next_cursor
     with pytest.raises(RequestRejected, match="sort order"):
-        shelf.services.compute_resources.page(shelf.root, listing(sort="-name", cursor=cursor))
+        filled_world.services.compute_resources.page(filled_world.root, listing(sort="-name", cursor=cursor))
     with pytest.raises(RequestRejected, match="another list"):
-        shelf.services.templates.page(shelf.root, listing(cursor=cursor))
+        filled_world.services.templates.page(filled_world.root, listing(cursor=cursor))
 
 
-def test_forged_cursor_is_rejected(shelf: World) -> None:
+def test_forged_cursor_is_rejected(filled_world: World) -> None:
     for sort, value, last in FORGED:
         with pytest.raises(RequestRejected) as caught:
-            shelf.services.compute_resources.page(shelf.root, listing(sort=sort, cursor=forge(sort, value, last)))
+            filled_world.services.compute_resources.page(
+                filled_world.root, listing(sort=sort, cursor=forge(sort, value, last))
+            )
         assert rejection_rules(caught) == [("cursor", "cursor")], (sort, value, last)
         assert "another" not in str(caught.value)  # it is rejected for its value, not for its list or order
 
 
 @pytest.mark.every_store
-def test_forged_cursor_after_the_last_record_gives_an_empty_page(shelf: World) -> None:
-    assert ask(shelf, sort="revision", cursor=forge("revision", 2**31 - 1, "x")) == ([], ())
+def test_forged_cursor_after_the_last_record_gives_an_empty_page(filled_world: World) -> None:
+    assert list_names(filled_world, sort="revision", cursor=forge("revision", 2**31 - 1, "x")) == ([], ())
     # PostgreSQL rejects a number that is too large for the column, the other stores find nothing.
-    assert ask(shelf, sort="revision", cursor=forge("revision", 2**40, "x"))[0] == []
+    assert list_names(filled_world, sort="revision", cursor=forge("revision", 2**40, "x"))[0] == []
 
 
 @settings(
@@ -190,19 +200,19 @@ def test_forged_cursor_after_the_last_record_gives_an_empty_page(shelf: World) -
 )
 @given(sort=st.sampled_from(SORTED), text=st.text(max_size=20), column=st.sampled_from(SORTED))
 def test_any_text_in_a_list_request_gives_a_page_or_a_violation(
-    shelf: World, sort: str, text: str, column: str
+    filled_world: World, sort: str, text: str, column: str
 ) -> None:
-    for asked in ({"search": text}, {"cursor": text}, {column: text}, {"cursor": forge(sort, text, text)}):
-        shown, violations = ask(shelf, sort=sort, **asked)
-        assert set(shown) <= SHELF
-        assert [violation.path for violation in violations] in ([], list(asked))
+    for query in ({"search": text}, {"cursor": text}, {column: text}, {"cursor": forge(sort, text, text)}):
+        listed, violations = list_names(filled_world, sort=sort, **query)
+        assert set(listed) <= NAMES
+        assert [violation.path for violation in violations] in ([], list(query))
         assert all(violation.message and violation.hint for violation in violations)
 
 
-def ask(shelf: World, **asked: str) -> tuple[list[str], Sequence[Violation]]:
+def list_names(filled_world: World, **query: str) -> tuple[list[str], Sequence[Violation]]:
     """The names on a page, or the violations of a request that is rejected."""
     try:
-        return names(shelf.services.compute_resources.page(shelf.root, listing(**asked)).items), ()
+        return names(filled_world.services.compute_resources.page(filled_world.root, listing(**query)).items), ()
     except RequestRejected as error:
         return [], error.violations
 

@@ -1,4 +1,4 @@
-"""Signing in at an issuer: who is believed to come back, and what their session is."""
+"""Sign-in with OpenID Connect: validation of the response, and the session that it creates."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,11 +13,11 @@ from fairlead.services.logins import AuthorizationResponse, Logins
 from fairlead.services.unit_of_work import UnitOfWorkFactory
 from tests.services.worlds import World, listing
 
-BACK = "https://fairlead.example.org/login/callback"
+CALLBACK_URL = "https://fairlead.example.org/login/callback"
 
 
-class Welcoming:
-    """An issuer that knows everybody, and remembers who asked."""
+class FakeIssuer:
+    """An issuer that accepts every user and records the calls."""
 
     issuer = "https://login.example.org"
 
@@ -25,31 +25,33 @@ class Welcoming:
         self.user = user
         self.finished: list[tuple[LoginAttempt, str, str]] = []
 
-    def begin(self, attempt: LoginAttempt, back: str) -> str:
-        """An address."""
-        return f"{self.issuer}/authorize?state={attempt.state}&redirect_uri={back}"
+    def begin(self, attempt: LoginAttempt, redirect_uri: str) -> str:
+        """The URL of the sign-in page."""
+        return f"{self.issuer}/authorize?state={attempt.state}&redirect_uri={redirect_uri}"
 
-    def finish(self, attempt: LoginAttempt, back: str, code: str) -> Principal:
-        """Somebody."""
-        self.finished.append((attempt, back, code))
+    def finish(self, attempt: LoginAttempt, redirect_uri: str, code: str) -> Principal:
+        """The user who signed in."""
+        self.finished.append((attempt, redirect_uri, code))
         return Principal(self.user, ("team",), "oidc")
 
 
-def open_logins(world: World, user: str = "mia") -> tuple[Logins, Welcoming]:
+def open_logins(world: World, user: str = "mia") -> tuple[Logins, FakeIssuer]:
     """Logins over the tokens of a world."""
-    issuer = Welcoming(user)
+    issuer = FakeIssuer(user)
     return Logins(world.services.tokens, issuer), issuer
 
 
 def test_attempt_is_random_and_its_browser_gets_a_session(world: World) -> None:
     logins, issuer = open_logins(world)
-    (attempt, address), (other, _) = logins.begin(Call(), BACK), logins.begin(Call(), BACK)
+    (attempt, address), (other, _) = logins.begin(Call(), CALLBACK_URL), logins.begin(Call(), CALLBACK_URL)
     assert attempt.state in address
-    words = {*vars(attempt).values(), *vars(other).values()}
-    assert len(words) == 6
-    assert all(len(word) == 43 for word in words)
-    session = logins.finish(Call(address="192.0.2.7"), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
-    assert issuer.finished == [(attempt, BACK, "code")]
+    values = {*vars(attempt).values(), *vars(other).values()}
+    assert len(values) == 6
+    assert all(len(value) == 43 for value in values)
+    session = logins.finish(
+        Call(address="192.0.2.7"), attempt, CALLBACK_URL, AuthorizationResponse(attempt.state, "code")
+    )
+    assert issuer.finished == [(attempt, CALLBACK_URL, "code")]
     me = world.services.tokens.me(Call(bearer=session.token))
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")
     entry = world.audit(action="token.create")[-1]
@@ -58,22 +60,22 @@ def test_attempt_is_random_and_its_browser_gets_a_session(world: World) -> None:
 
 def test_session_expires_after_twelve_hours_and_is_deleted_at_a_later_sign_in(world: World) -> None:
     logins, _ = open_logins(world)
-    attempt, _ = logins.begin(Call(), BACK)
-    session = logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
+    attempt, _ = logins.begin(Call(), CALLBACK_URL)
+    session = logins.finish(Call(), attempt, CALLBACK_URL, AuthorizationResponse(attempt.state, "code"))
     world.clock.pass_by(hours=11, minutes=59)
     assert world.services.tokens.me(Call(bearer=session.token)).user == "mia"
     world.clock.pass_by(minutes=1)
     with pytest.raises(Unauthenticated):
         world.services.tokens.me(Call(bearer=session.token))
     world.clock.pass_by(hours=12, minutes=1)
-    attempt, _ = logins.begin(Call(), BACK)
-    later = logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
+    attempt, _ = logins.begin(Call(), CALLBACK_URL)
+    later = logins.finish(Call(), attempt, CALLBACK_URL, AuthorizationResponse(attempt.state, "code"))
     with world.store.reading() as tx:
         assert [token.id for token in tx.find(TokenRecord) if token.purpose == "session"] == [later.id]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("change", "message"),
     [
         (lambda good: replace(good, state="other"), "does not belong to the last sign-in"),
         (lambda good: replace(good, state=""), "does not belong to the last sign-in"),
@@ -85,12 +87,14 @@ def test_session_expires_after_twelve_hours_and_is_deleted_at_a_later_sign_in(wo
     ],
 )
 def test_response_to_another_attempt_is_not_sent_to_the_issuer(
-    world: World, spoil: Callable[[AuthorizationResponse], AuthorizationResponse], said: str
+    world: World, change: Callable[[AuthorizationResponse], AuthorizationResponse], message: str
 ) -> None:
     logins, issuer = open_logins(world)
-    attempt, _ = logins.begin(Call(), BACK)
-    with pytest.raises(Unauthenticated, match=said) as caught:
-        logins.finish(Call(), attempt, BACK, spoil(AuthorizationResponse(attempt.state, "code", issuer.issuer)))
+    attempt, _ = logins.begin(Call(), CALLBACK_URL)
+    with pytest.raises(Unauthenticated, match=message) as caught:
+        logins.finish(
+            Call(), attempt, CALLBACK_URL, change(AuthorizationResponse(attempt.state, "code", issuer.issuer))
+        )
     assert caught.value.hint
     assert issuer.finished == []
     assert world.services.tokens.page(world.root, listing()).items == []
@@ -98,9 +102,9 @@ def test_response_to_another_attempt_is_not_sent_to_the_issuer(
 
 def test_issuer_cannot_assign_reserved_user_names(world: World) -> None:
     logins, _ = open_logins(world, "root@localhost")
-    attempt, _ = logins.begin(Call(), BACK)
+    attempt, _ = logins.begin(Call(), CALLBACK_URL)
     with pytest.raises(Unauthenticated, match="is reserved for the server"):
-        logins.finish(Call(), attempt, BACK, AuthorizationResponse(attempt.state, "code"))
+        logins.finish(Call(), attempt, CALLBACK_URL, AuthorizationResponse(attempt.state, "code"))
     assert world.services.tokens.page(world.root, listing()).items == []
 
 
@@ -123,6 +127,6 @@ def test_sign_in_without_an_issuer_is_not_found(world: World) -> None:
     logins = world.services.logins
     assert (logins.issuer, logins.link) == (None, False)
     with pytest.raises(NotFound, match="sign-in with OpenID Connect is not configured"):
-        logins.begin(Call(), BACK)
+        logins.begin(Call(), CALLBACK_URL)
     with pytest.raises(NotFound):
-        logins.finish(Call(), LoginAttempt("s", "n", "v"), BACK, AuthorizationResponse("s", "code"))
+        logins.finish(Call(), LoginAttempt("s", "n", "v"), CALLBACK_URL, AuthorizationResponse("s", "code"))

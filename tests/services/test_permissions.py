@@ -31,18 +31,18 @@ UseCase = Callable[[World, Call, str], Any]
 
 
 def _project(scope: str) -> str:
-    """A project at a scope or below it."""
+    """A project that is the scope or inside it."""
     return {"platform": FOREST, MAIN: FOREST, VISION: FOREST, SPEECH: LAKE}.get(scope, scope)
 
 
 def _grant(world: World, call: Call, scope: str) -> Any:
-    said = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": scope})
-    return world.services.grants.create(call, said)
+    grant = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": scope})
+    return world.services.grants.create(call, grant)
 
 
 # Operations at a scope by permission. Operations on projects use a project inside the scope.
-SEE: Mapping[str, UseCase] = {
-    "places.get": lambda w, c, s: w.services.scopes.get(c, s),
+VIEW: Mapping[str, UseCase] = {
+    "scopes.get": lambda w, c, s: w.services.scopes.get(c, s),
     "policies.effective": lambda w, c, s: w.services.policies.effective(c, s),
     "compute_resources.get": lambda w, c, s: w.services.compute_resources.get(c, f"at-{s.replace('/', '-')}"),
     "templates.get": lambda w, c, s: w.services.templates.get(c, f"at-{s.replace('/', '-')}"),
@@ -50,8 +50,8 @@ SEE: Mapping[str, UseCase] = {
     "volumes.page": lambda w, c, s: w.services.volumes.page(c, _project(s), listing()),
     "runs.preview": lambda w, c, s: w.services.runs.preview(c, _project(s), make_request()),
 }
-OFFER: Mapping[str, UseCase] = {
-    "compute_resources.create": lambda w, c, s: w.offer("new", scope=s, call=c),
+SHARE: Mapping[str, UseCase] = {
+    "compute_resources.create": lambda w, c, s: w.add_compute_resource("new", scope=s, call=c),
     "templates.create": lambda w, c, s: w.add_template("new", scope=s, call=c),
     "policies.put": lambda w, c, s: w.services.policies.put(c, s, Policy(scope=s)),
     "policies.validate": lambda w, c, s: w.services.policies.validate(c, s, Policy(scope=s)),
@@ -59,17 +59,17 @@ OFFER: Mapping[str, UseCase] = {
     "compute_resources.archive": lambda w, c, s: w.services.compute_resources.archive(c, _at(s), None),
     "templates.delete": lambda w, c, s: w.services.templates.delete(c, _at(s)),
 }
-WORK: Mapping[str, UseCase] = {
+RUN: Mapping[str, UseCase] = {
     "runs.submit": lambda w, c, s: w.submit(_project(s), call=c),
     "secrets.put": lambda w, c, s: w.services.secrets.put(c, _project(s), "NEW", "x"),
     "volumes.create": lambda w, c, s: w.services.volumes.create(c, _project(s), SharedVolume(name="new", size="1Gi")),
 }
-GOVERN: Mapping[str, UseCase] = {
-    "places.edit": lambda w, c, s: w.services.scopes.edit(c, s, {"name": "renamed"}),
+ADMINISTER: Mapping[str, UseCase] = {
+    "scopes.edit": lambda w, c, s: w.services.scopes.edit(c, s, {"name": "renamed"}),
     "grants.create": _grant,
 }
-ROLE_PERMISSIONS = {"see": SEE, "offer": OFFER, "work": WORK, "govern": GOVERN}
-MAY = {"admin": set(ROLE_PERMISSIONS), "editor": {"see", "offer"}, "member": {"see", "work"}, "viewer": {"see"}}
+ROLE_PERMISSIONS = {"view": VIEW, "share": SHARE, "run": RUN, "administer": ADMINISTER}
+ALLOWED = {"admin": set(ROLE_PERMISSIONS), "editor": {"view", "share"}, "member": {"view", "run"}, "viewer": {"view"}}
 
 
 def _at(scope: str) -> str:
@@ -77,7 +77,7 @@ def _at(scope: str) -> str:
 
 
 def outcome(use_case: UseCase, world: World, call: Call, scope: str) -> str:
-    """How a use case ends for a caller. A scope in a body that is not seen is a violation, and as good as not found."""
+    """The outcome of an operation for a caller. A violation about an invisible scope in a body counts as not found."""
     try:
         use_case(world, call, scope)
     except Forbidden as error:
@@ -90,15 +90,15 @@ def outcome(use_case: UseCase, world: World, call: Call, scope: str) -> str:
 
 
 def prepare(world: World, scope: str) -> None:
-    """Something to see and to change at a scope."""
-    world.offer(_at(scope), scope=scope)
+    """Create objects to read and to change at a scope."""
+    world.add_compute_resource(_at(scope), scope=scope)
     world.add_template(_at(scope), scope=scope)
 
 
 TABLE = [(permission, name) for permission, use_cases in ROLE_PERMISSIONS.items() for name in use_cases]
 
 
-@pytest.mark.parametrize("role", MAY)
+@pytest.mark.parametrize("role", ALLOWED)
 @pytest.mark.parametrize(("permission", "name"), TABLE, ids=[name for _, name in TABLE])
 def test_role_grants_its_permissions_at_its_scope_and_below(
     world: World, role: str, permission: str, name: str
@@ -107,22 +107,22 @@ def test_role_grants_its_permissions_at_its_scope_and_below(
     user = world.grant("una", role, VISION)
     for scope in (VISION, FOREST, SPEECH):
         prepare(world, scope)
-    expected = "done" if permission in MAY[role] else "forbidden"
+    expected = "done" if permission in ALLOWED[role] else "forbidden"
     assert outcome(use_case, world, user, SPEECH) == "not found"
     assert outcome(use_case, world, user, FOREST if name != "policies.put" else MEADOW) == expected
-    if name not in ("compute_resources.create", "templates.create", *WORK):  # whose names are taken now
+    if name not in ("compute_resources.create", "templates.create", *RUN):  # these names exist now
         assert outcome(use_case, world, user, VISION) == expected
 
 
-@pytest.mark.parametrize("name", [*OFFER, *GOVERN])
+@pytest.mark.parametrize("name", [*SHARE, *ADMINISTER])
 def test_scopes_above_a_role_are_visible_but_read_only(world: World, name: str) -> None:
-    use_case = {**OFFER, **GOVERN}[name]
+    use_case = {**SHARE, **ADMINISTER}[name]
     user = world.grant("una", "admin", FOREST)
     for scope in (VISION, MAIN):
         prepare(world, scope)
         assert outcome(use_case, world, user, scope) == "forbidden"
-        for look in ("places.get", "policies.effective", "compute_resources.get", "templates.get"):
-            assert outcome(SEE[look], world, user, scope) == "done"
+        for read in ("scopes.get", "policies.effective", "compute_resources.get", "templates.get"):
+            assert outcome(VIEW[read], world, user, scope) == "done"
 
 
 def test_group_roles_apply_and_accumulate(world: World) -> None:
@@ -140,13 +140,13 @@ def test_group_roles_apply_and_accumulate(world: World) -> None:
     assert [role["role"] for role in world.services.tokens.me(both).roles] == ["viewer", "member"]
 
 
-# Every use case that names something of another project; each must say that it is not there.
-STRANGE: Mapping[str, Callable[[World, Call, Any], Any]] = {
-    "places.get": lambda w, c, _: w.services.scopes.get(c, MEADOW),
-    "places.edit": lambda w, c, _: w.services.scopes.edit(c, MEADOW, {"name": "x"}),
-    "places.delete": lambda w, c, _: w.services.scopes.delete(c, MEADOW),
+# Every operation on an object of another project. Each must report that the object does not exist.
+OTHER_PROJECT: Mapping[str, Callable[[World, Call, Any], Any]] = {
+    "scopes.get": lambda w, c, _: w.services.scopes.get(c, MEADOW),
+    "scopes.edit": lambda w, c, _: w.services.scopes.edit(c, MEADOW, {"name": "x"}),
+    "scopes.delete": lambda w, c, _: w.services.scopes.delete(c, MEADOW),
     "compute_resources.get": lambda w, c, _: w.services.compute_resources.get(c, "theirs"),
-    "compute_resources.by id": lambda w, c, known: w.services.compute_resources.get(c, known["resource"]),
+    "compute_resources.by id": lambda w, c, ids: w.services.compute_resources.get(c, ids["resource"]),
     "compute_resources.edit": lambda w, c, _: w.services.compute_resources.edit(c, "theirs", {"description": "x"}),
     "compute_resources.copy": lambda w, c, _: w.services.compute_resources.copy(
         c, "theirs", {"name": "mine", "scope": FOREST}
@@ -179,19 +179,19 @@ STRANGE: Mapping[str, Callable[[World, Call, Any], Any]] = {
     "runs.preview": lambda w, c, _: w.services.runs.preview(c, MEADOW, make_request()),
     "runs.submit": lambda w, c, _: w.services.runs.submit(c, MEADOW, make_request()),
     "runs.page": lambda w, c, _: w.services.runs.page(c, listing(), MEADOW),
-    "runs.get": lambda w, c, known: w.services.runs.get(c, known["run"]),
-    "runs.plan": lambda w, c, known: w.services.runs.plan(c, known["run"]),
-    "runs.stop": lambda w, c, known: w.services.runs.stop(c, known["run"]),
-    "runs.delete": lambda w, c, known: w.services.runs.delete(c, known["run"]),
-    "grants.delete": lambda w, c, known: w.services.grants.delete(c, known["grant"]),
-    "tokens.delete": lambda w, c, known: w.services.tokens.delete(c, known["token"]),
+    "runs.get": lambda w, c, ids: w.services.runs.get(c, ids["run"]),
+    "runs.plan": lambda w, c, ids: w.services.runs.plan(c, ids["run"]),
+    "runs.stop": lambda w, c, ids: w.services.runs.stop(c, ids["run"]),
+    "runs.delete": lambda w, c, ids: w.services.runs.delete(c, ids["run"]),
+    "grants.delete": lambda w, c, ids: w.services.grants.delete(c, ids["grant"]),
+    "tokens.delete": lambda w, c, ids: w.services.tokens.delete(c, ids["token"]),
 }
 
 
-def furnish(world: World) -> dict[str, str]:
-    """Something of every kind in a project; the ids of what has no name."""
+def create_objects(world: World) -> dict[str, str]:
+    """Create an object of every kind in a project, and return the ids of objects without a name."""
     services, root = world.services, world.root
-    record = world.offer("theirs", scope=MEADOW)
+    record = world.add_compute_resource("theirs", scope=MEADOW)
     world.add_template("theirs", scope=MEADOW, profile="theirs")
     world.put_policy(MEADOW)
     services.secrets.put(root, MEADOW, "THEIRS", "x")
@@ -204,10 +204,10 @@ def furnish(world: World) -> dict[str, str]:
 
 @pytest.mark.parametrize("role", ["viewer", "admin"])
 def test_objects_of_a_sibling_project_are_not_found(world: World, role: str) -> None:
-    known = furnish(world)
+    ids = create_objects(world)
     user = world.grant("una", role, FOREST)
-    ended = {name: _ended(use_case, world, user, known) for name, use_case in STRANGE.items()}
-    assert ended == dict.fromkeys(STRANGE, "NotFound")
+    outcomes = {name: _error_name(use_case, world, user, ids) for name, use_case in OTHER_PROJECT.items()}
+    assert outcomes == dict.fromkeys(OTHER_PROJECT, "NotFound")
     services = world.services
     with pytest.raises(RequestRejected, match="project/meadow does not exist"):
         services.compute_resources.check(user, ComputeResource(name="x", scope=MEADOW))
@@ -221,40 +221,40 @@ def test_objects_of_a_sibling_project_are_not_found(world: World, role: str) -> 
     assert services.runs.page(user, listing(scope=MEADOW)).items == []
     assert services.tokens.page(user, listing()).items == []
     assert not [item for item in services.config_files.export(user) if "theirs" in str(item) or "meadow" in str(item)]
-    suggested = world.preview(call=user, profile="their")["violations"][0]
-    assert "theirs" not in str(suggested)
+    violation = world.preview(call=user, profile="their")["violations"][0]
+    assert "theirs" not in str(violation)
 
 
-def _ended(use_case: Callable[[World, Call, Any], Any], world: World, user: Call, known: dict[str, str]) -> str:
+def _error_name(use_case: Callable[[World, Call, Any], Any], world: World, user: Call, ids: dict[str, str]) -> str:
     try:
-        use_case(world, user, known)
+        use_case(world, user, ids)
     except (NotFound, Forbidden, Conflict, RequestRejected) as error:
         return type(error).__name__
     return "done"
 
 
 def test_user_without_roles_sees_nothing(world: World) -> None:
-    nobody = call_as("nobody")
-    assert world.services.scopes.page(nobody, listing()).items == []
-    assert world.services.tokens.me(nobody).roles == []
+    caller = call_as("nobody")
+    assert world.services.scopes.page(caller, listing()).items == []
+    assert world.services.tokens.me(caller).roles == []
     for use_case in (
-        lambda: world.services.scopes.get(nobody, "platform"),
-        lambda: world.services.settings.get(nobody),
-        lambda: world.services.policies.effective(nobody, "platform"),
+        lambda: world.services.scopes.get(caller, "platform"),
+        lambda: world.services.settings.get(caller),
+        lambda: world.services.policies.effective(caller, "platform"),
     ):
         with pytest.raises(NotFound):
             use_case()
     with pytest.raises(Forbidden):
-        world.services.audits.page(nobody, listing())
-    assert world.services.grants.page(nobody, listing()).items == []
-    assert world.services.config_files.export(nobody) == []
+        world.services.audits.page(caller, listing())
+    assert world.services.grants.page(caller, listing()).items == []
+    assert world.services.config_files.export(caller) == []
 
 
 @pytest.mark.parametrize(
     ("use_case", "roles"),
     [
         (lambda w, c: _grant(w, c, FOREST), "admin"),
-        (lambda w, c: w.offer("new", scope=FOREST, call=c), "editor or admin"),
+        (lambda w, c: w.add_compute_resource("new", scope=FOREST, call=c), "editor or admin"),
         (lambda w, c: w.submit(call=c), "member or admin"),
     ],
 )
@@ -270,7 +270,7 @@ def test_forbidden_error_names_the_roles_that_would_allow_the_action(
 def test_department_administrator_manages_roles_there_and_below_only(world: World) -> None:
     grants = world.services.grants
     ada = world.grant("ada", "admin", VISION)
-    made = _grant(world, ada, FOREST)
+    created = _grant(world, ada, FOREST)
     _grant(world, ada, VISION)
     assert {grant.scope for grant in grants.page(ada, listing()).items} == {VISION, FOREST}
     for scope in (MAIN, "platform"):
@@ -282,9 +282,9 @@ def test_department_administrator_manages_roles_there_and_below_only(world: Worl
     top = grants.page(world.root, listing(scope="platform")).items[0]
     with pytest.raises(NotFound):
         grants.delete(ada, top.id)
-    grants.delete(ada, made.id)
+    grants.delete(ada, created.id)
     with pytest.raises(NotFound):
-        grants.delete(ada, made.id)
+        grants.delete(ada, created.id)
 
 
 @pytest.mark.every_store

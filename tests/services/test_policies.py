@@ -22,19 +22,19 @@ from tests.services.worlds import (
 )
 
 
-def make(scope: str = "platform", **said: Any) -> Policy:
+def make(scope: str = "platform", **fields: Any) -> Policy:
     """A policy."""
-    return Policy.model_validate({"scope": scope, **said})
+    return Policy.model_validate({"scope": scope, **fields})
 
 
-def judged(verdict: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
+def summarize(impact: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
     """A summary of the impact of a draft."""
-    assert all(item["message"] for refusal in verdict.rejected for item in refusal.violations)
-    return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in verdict.rejected]
+    assert all(item["message"] for rejection in impact.rejected for item in rejection.violations)
+    return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in impact.rejected]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"rules": {"resources.gpu": {"max": 0}}},
         {"rules": {"resources.gpu": {"min": 0, "max": 4}}},
@@ -56,11 +56,11 @@ def judged(verdict: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
         },
     ],
 )
-def test_policy_is_stored_unchanged_including_zero_values(world: World, said: dict[str, Any]) -> None:
-    policy = make(FOREST, **said)
+def test_policy_is_stored_unchanged_including_zero_values(world: World, fields: dict[str, Any]) -> None:
+    policy = make(FOREST, **fields)
     world.services.policies.put(world.root, FOREST, policy)
-    kept = world.services.policies.get(world.root, FOREST)
-    assert Policy.model_validate({**kept.content, "scope": FOREST}) == policy
+    stored = world.services.policies.get(world.root, FOREST)
+    assert Policy.model_validate({**stored.content, "scope": FOREST}) == policy
     assert policy.to_data() == Policy.model_validate(policy.to_data()).to_data()
     assert world.services.policies.effective(world.root, FOREST).scope == FOREST
 
@@ -90,20 +90,22 @@ def test_effective_policy_names_the_scope_of_each_rule(world: World) -> None:
     effective = msgspec.json.decode(msgspec.json.encode(world.services.policies.effective(world.root, FOREST)))
     rules = effective["rules"]
 
-    def who(said: Any) -> list[tuple[Any, str]]:
-        return [(item["value"], item["source"]["scope"]) for item in (said if isinstance(said, list) else [said])]
+    def with_scopes(entries: Any) -> list[tuple[Any, str]]:
+        return [
+            (item["value"], item["source"]["scope"]) for item in (entries if isinstance(entries, list) else [entries])
+        ]
 
-    assert who(rules["resources.gpu.devices"]["max"]) == [(2, VISION)]
-    assert who(rules["resources.gpu.devices"]["min"]) == [(1, VISION)]
-    assert who(rules["resources.mem.limits"]["required"]) == [(True, "platform")]
-    assert who(rules["priority_class"]["options"]) == [(["low", "high"], VISION), (["low"], FOREST)]
-    assert who(rules["envs"]["locked"]) == [(True, FOREST)]
+    assert with_scopes(rules["resources.gpu.devices"]["max"]) == [(2, VISION)]
+    assert with_scopes(rules["resources.gpu.devices"]["min"]) == [(1, VISION)]
+    assert with_scopes(rules["resources.mem.limits"]["required"]) == [(True, "platform")]
+    assert with_scopes(rules["priority_class"]["options"]) == [(["low", "high"], VISION), (["low"], FOREST)]
+    assert with_scopes(rules["envs"]["locked"]) == [(True, FOREST)]
     assert all(rules.values()), "an empty rule is not stored"
-    assert who(effective["switches"]["gpu_memory_limits"]) == [(False, VISION)]
-    assert who(effective["limit_factor"]["mem"]) == [(1.5, VISION)]
-    nothing = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
-    assert effective["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4, "used": nothing}]
-    assert effective["used"] == nothing
+    assert with_scopes(effective["switches"]["gpu_memory_limits"]) == [(False, VISION)]
+    assert with_scopes(effective["limit_factor"]["mem"]) == [(1.5, VISION)]
+    no_usage = {"gpu": 0, "cpu": "0", "mem": "0", "runs": 0}
+    assert effective["quotas"] == [{"scope": "platform", "mem": "1Ti", "gpu": 4, "used": no_usage}]
+    assert effective["used"] == no_usage
     assert effective["defaults"] == [{"scope": "platform", "requirements": {"resources": {"cpu": {"requests": "1"}}}}]
 
 
@@ -113,8 +115,8 @@ def test_policies_are_listed_sorted_and_filtered(world: World) -> None:
         world.put_policy(scope, rules={"resources.gpu": {"max": 2}})
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
 
-    def scopes(**asked: Any) -> list[str]:
-        return [item.scope for item in world.services.policies.page(world.root, listing(**asked)).items]
+    def scopes(**query: Any) -> list[str]:
+        return [item.scope for item in world.services.policies.page(world.root, listing(**query)).items]
 
     assert scopes() == [VISION, "platform", FOREST]
     assert scopes(sort="-revision")[0] == VISION
@@ -154,14 +156,14 @@ def test_replacing_a_policy_requires_its_revision(world: World) -> None:
 
 def test_unchanged_policy_creates_no_revision(world: World) -> None:
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
-    before = world.told()
+    before = world.audit_actions()
     assert world.put_policy(VISION, rules={"resources.gpu": {"max": "1"}}).revision == 1
-    assert world.told() == before
+    assert world.audit_actions() == before
 
 
 def test_default_profile_must_be_a_reachable_compute_resource(world: World) -> None:
-    world.offer("far", scope=LAKE)
-    world.offer("gone")
+    world.add_compute_resource("far", scope=LAKE)
+    world.add_compute_resource("gone")
     world.services.compute_resources.archive(world.root, "gone", None)
     for profile in ("far", "gone", "nothing"):
         with pytest.raises(RequestRejected) as caught:
@@ -183,80 +185,80 @@ def test_deleted_policy_no_longer_applies(world: World) -> None:
 
 @pytest.mark.every_store
 def test_validate_lists_exactly_what_the_draft_would_reject(world: World) -> None:
-    world.offer("one", resources={"gpu": 1})
-    world.offer("two", resources={"gpu": 2})
-    world.offer("four", scope=FOREST, resources={"gpu": 4})
-    world.offer("six", scope=LAKE, resources={"gpu": 6})
-    world.offer("old", resources={"gpu": 9})
+    world.add_compute_resource("one", resources={"gpu": 1})
+    world.add_compute_resource("two", resources={"gpu": 2})
+    world.add_compute_resource("four", scope=FOREST, resources={"gpu": 4})
+    world.add_compute_resource("six", scope=LAKE, resources={"gpu": 6})
+    world.add_compute_resource("old", resources={"gpu": 9})
     world.services.compute_resources.archive(world.root, "old", None)
     world.add_template("t-two", scope=VISION, profile="two")
     world.add_template("t-one", scope=VISION, resources={"gpu": 1})
     big, small = world.submit(resources={"gpu": 3}), world.submit(profile="one")
     elsewhere = world.submit(LAKE, resources={"gpu": 5})
-    before = world.told()
-    verdict = world.services.policies.validate(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}}))
-    assert judged(verdict) == [
+    before = world.audit_actions()
+    impact = world.services.policies.validate(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}}))
+    assert summarize(impact) == [
         ("compute resource", "two", False, ["max"]),
         ("compute resource", "four", False, ["max"]),
         ("template", "t-two", False, ["max"]),
         ("run", big.id, False, ["max"]),
     ]
-    assert verdict.checked == {"compute resource": 3, "template": 2, "run": 2}
-    assert verdict.skipped == {"compute resource": 0, "template": 0, "run": 0}
-    assert {small.id, elsewhere.id}.isdisjoint(item.name for item in verdict.rejected)
-    assert world.told() == before
+    assert impact.checked == {"compute resource": 3, "template": 2, "run": 2}
+    assert impact.skipped == {"compute resource": 0, "template": 0, "run": 0}
+    assert {small.id, elsewhere.id}.isdisjoint(item.name for item in impact.rejected)
+    assert world.audit_actions() == before
     with pytest.raises(NotFound):
         world.services.policies.get(world.root, VISION)
-    msgspec.json.encode(verdict)
+    msgspec.json.encode(impact)
 
 
 def test_validate_marks_what_is_already_rejected(world: World) -> None:
-    world.offer("two", resources={"gpu": 2})
+    world.add_compute_resource("two", resources={"gpu": 2})
     run = world.submit(profile="two")
     world.put_policy(VISION, rules={"resources.gpu": {"max": 1}})
-    verdict = world.services.policies.validate(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}}))
-    assert judged(verdict) == [("compute resource", "two", True, ["max"]), ("run", run.id, True, ["max"])]
-    loose = world.services.policies.validate(world.root, VISION, make(VISION))
-    assert judged(loose) == []
+    impact = world.services.policies.validate(world.root, VISION, make(VISION, rules={"resources.gpu": {"max": 1}}))
+    assert summarize(impact) == [("compute resource", "two", True, ["max"]), ("run", run.id, True, ["max"])]
+    without_rules = world.services.policies.validate(world.root, VISION, make(VISION))
+    assert summarize(without_rules) == []
 
 
 def test_validate_ignores_renames(world: World) -> None:
-    world.offer("two", resources={"gpu": 2})
+    world.add_compute_resource("two", resources={"gpu": 2})
     world.add_template("t", profile="two")
     world.submit(profile="two")
     world.submit(template="t")
     world.services.compute_resources.edit(world.root, "two", {"name": "zwei"})
     world.services.templates.edit(world.root, "t", {"name": "tt"})
-    assert judged(world.services.policies.validate(world.root, "platform", make())) == []
+    assert summarize(world.services.policies.validate(world.root, "platform", make())) == []
 
 
 def test_validate_and_create_agree_on_templates(world: World) -> None:
     share = {"gpu": {"devices": 1, "memory": "50%"}}
     world.services.scopes.edit(world.root, "cluster/local", {"gpu_sharing": "kai"})
     world.add_template("t", scope="project/default", resources=share)
-    world.offer("c", scope="project/default", resources=share)
+    world.add_compute_resource("c", scope="project/default", resources=share)
     world.services.scopes.edit(world.root, "cluster/local", {"gpu_sharing": "none"})
-    verdict = world.services.policies.validate(world.root, "project/default", make("project/default"))
-    assert [(item.kind, item.already) for item in verdict.rejected] == [("compute resource", True), ("template", True)]
+    impact = world.services.policies.validate(world.root, "project/default", make("project/default"))
+    assert [(item.kind, item.already) for item in impact.rejected] == [("compute resource", True), ("template", True)]
 
 
-@pytest.mark.parametrize("permission", ["put", "validate", "delete"])
-def test_only_editors_can_change_policies(world: World, permission: str) -> None:
+@pytest.mark.parametrize("operation", ["put", "validate", "delete"])
+def test_only_editors_can_change_policies(world: World, operation: str) -> None:
     world.put_policy(VISION)
     world.put_policy(FOREST)
     eve, mia = world.grant("eve", "editor", FOREST), world.grant("mia", "member", FOREST)
 
-    def act(call: Any, scope: str) -> None:
+    def execute(call: Any, scope: str) -> None:
         call = call_as(call.principal.user, any_revision=True)
-        use_case = getattr(world.services.policies, permission)
-        use_case(call, scope) if permission == "delete" else use_case(call, scope, make(scope))
+        use_case = getattr(world.services.policies, operation)
+        use_case(call, scope) if operation == "delete" else use_case(call, scope, make(scope))
 
     for user, scope in ((mia, FOREST), (eve, VISION), (eve, "platform")):
         with pytest.raises(Forbidden):
-            act(user, scope)
+            execute(user, scope)
     with pytest.raises(NotFound):
-        act(eve, LAKE)
-    act(eve, FOREST)
+        execute(eve, LAKE)
+    execute(eve, FOREST)
 
 
 def test_effective_policies_at_and_above_a_visible_project_are_visible(world: World) -> None:

@@ -15,8 +15,8 @@ from tests.core.test_lifecycle import make_run
 QUEUED = QueuePosition(pool="gpus", pending=True)
 
 
-class Cluster:
-    """An executor that observes one thing of every run."""
+class FakeExecutor:
+    """An executor that returns the same observation for every run."""
 
     def __init__(self, observed: Observation | Unavailable | None) -> None:
         self.observed = observed
@@ -40,12 +40,12 @@ def test_pending_run_has_the_position_that_its_cluster_reports(
     observed: Observation | Unavailable | None, expected: QueuePosition | None
 ) -> None:
     run = make_run(State.PENDING, server_id="server-1")
-    assert find_queue_position(cast(Executor, Cluster(observed)), run) == expected
+    assert find_queue_position(cast(Executor, FakeExecutor(observed)), run) == expected
 
 
 @pytest.mark.parametrize("state", [State.QUEUED, State.RUNNING, State.COMPLETED])
 def test_run_that_is_not_pending_has_no_position(state: State) -> None:
-    cluster = cast(Executor, Cluster(Observation(Phase.PENDING, queue_position=lambda: QUEUED)))
-    assert find_queue_position(cluster, make_run(state, server_id="server-1")) is None
-    assert find_queue_position(cluster, make_run(State.PENDING, server_id=None)) is None
+    executor = cast(Executor, FakeExecutor(Observation(Phase.PENDING, queue_position=lambda: QUEUED)))
+    assert find_queue_position(executor, make_run(state, server_id="server-1")) is None
+    assert find_queue_position(executor, make_run(State.PENDING, server_id=None)) is None
     assert find_queue_position(None, make_run(State.PENDING, server_id="server-1")) is None

@@ -18,14 +18,14 @@ from fairlead.services.run_uploads import RunUploads, UploadedFile, check_path
 from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWorkFactory
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, Platform
-from tests.services.worlds import KEY, OTHER_KEY, rejection_rules, says
+from tests.services.worlds import KEY, OTHER_KEY, error_text, rejection_rules
 
 RESULT = b'{"kind": "json", "value": 7}'
 ERROR = b'{"type": "ValueError", "message": "too hot", "traceback": ""}'
 
 
 def start(platform: Platform) -> tuple[str, Call]:
-    """A run that goes on, and how it calls."""
+    """Start a run with code, and return its id and a call with its token."""
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run, controller = platform.submit(function={**PYTHON, "code": DIGEST}), platform.control()
     controller.sync(set())
@@ -35,12 +35,12 @@ def start(platform: Platform) -> tuple[str, Call]:
 
 
 def call_of(platform: Platform, run_id: str) -> Call:
-    """How a run calls."""
+    """A call with the token of a run."""
     return Call(bearer=seal_run_token(platform.world.keyring, run_id))
 
 
 def put(platform: Platform, call: Call, run_id: str, path: str, content: bytes = b"x") -> UploadedFile:
-    """Hand over a file."""
+    """Upload a file."""
     return platform.world.services.run_uploads.put(call, run_id, path, io.BytesIO(content))
 
 
@@ -74,9 +74,9 @@ def test_run_downloads_its_code_and_uploads_its_files(platform: Platform) -> Non
 
 def test_uploads_are_not_audited(platform: Platform) -> None:
     run, call = start(platform)
-    before = platform.world.told()
+    before = platform.world.audit_actions()
     put(platform, call, run, "output/a")
-    assert platform.world.told() == before
+    assert platform.world.audit_actions() == before
 
 
 def test_run_without_code_has_none(platform: Platform) -> None:
@@ -92,11 +92,11 @@ def test_run_without_code_has_none(platform: Platform) -> None:
 def test_token_of_another_run_grants_no_access(platform: Platform) -> None:
     run, _ = start(platform)
     other, call = start(platform)
-    with pytest.raises(NotFound) as found:
+    with pytest.raises(NotFound) as other_run:
         put(platform, call, run, "output/a")
-    with pytest.raises(NotFound) as absent:
+    with pytest.raises(NotFound) as missing:
         put(platform, call, "f" * 32, "output/a")
-    assert str(found.value).replace(run, "") == str(absent.value).replace("f" * 32, "")
+    assert str(other_run.value).replace(run, "") == str(missing.value).replace("f" * 32, "")
     with pytest.raises(NotFound):
         platform.world.services.run_uploads.code(call, run)
     put(platform, call, other, "output/a")
@@ -122,13 +122,13 @@ def test_token_is_valid_only_while_the_run_is_executed(platform: Platform, end: 
     else:
         run = platform.submit().id
         call = call_of(platform, run)
-    for attempt in (
+    for operation in (
         lambda: put(platform, call, run, "output/a"),
         lambda: platform.world.services.run_uploads.code(call, run),
     ):
         with pytest.raises(Unauthenticated, match="so its token has expired") as caught:
-            attempt()
-        assert platform.run(run).state in says(caught)
+            operation()
+        assert platform.run(run).state in error_text(caught)
     assert stored_files(platform, run) == {}
 
 
@@ -167,20 +167,20 @@ def test_forged_token_is_rejected(platform: Platform, change: object) -> None:
 def test_value_sealed_for_another_purpose_is_not_a_token(platform: Platform) -> None:
     run, _ = start(platform)
     sealed = platform.world.keyring.seal(run.encode(), "some secret")
-    made = AesKeyring(parse_keys(KEY))
+    keyring = AesKeyring(parse_keys(KEY))
 
-    class Misled:
-        key_id = made.key_id
+    class MisleadingKeyring:
+        key_id = keyring.key_id
 
         def seal(self, value: bytes, purpose: str) -> Sealed:
-            """Tokens that were encrypted for another purpose."""
+            """Return a value that was sealed for another purpose."""
             assert (value, purpose) == (run.encode(), PURPOSE)
             return sealed
 
-        open = made.open
+        open = keyring.open
 
     with pytest.raises(Unauthenticated):
-        put(platform, Call(bearer=seal_run_token(Misled(), run)), run, "output/a")
+        put(platform, Call(bearer=seal_run_token(MisleadingKeyring(), run)), run, "output/a")
 
 
 def test_token_is_valid_after_a_key_rotation_until_its_key_is_deleted(platform: Platform) -> None:
@@ -192,13 +192,13 @@ def test_token_is_valid_after_a_key_rotation_until_its_key_is_deleted(platform: 
 
 
 def test_run_token_grants_no_other_access(platform: Platform) -> None:
-    """Neither as a token of this server, nor by asking an issuer about it."""
+    """The server accepts it neither as one of its own tokens nor as a token of the issuer."""
     run, call = start(platform)
     services = platform.world.services
 
     class Issuer:
         def authenticate(self, bearer: str) -> object:
-            """Never asked for."""
+            """Fail, because the issuer must not be called."""
             raise AssertionError(bearer)
 
     units = UnitOfWorkFactory(platform.world.store, platform.world.clock, lambda: "x", Issuer())  # type: ignore[arg-type]
@@ -217,8 +217,8 @@ def test_users_cannot_upload(platform: Platform) -> None:
     for call, error in ((world.root, Forbidden), (world.grant("vic", "viewer", HOME), Forbidden)):
         with pytest.raises(error, match="only run"):
             put(platform, call, run, "output/a")
-    for call, unseen in ((world.grant("sam", "admin", "project/other"), NotFound), (Call(), Unauthenticated)):
-        with pytest.raises(unseen):
+    for call, expected_error in ((world.grant("sam", "admin", "project/other"), NotFound), (Call(), Unauthenticated)):
+        with pytest.raises(expected_error):
             put(platform, call, run, "output/a")
     assert stored_files(platform, run) == {}
 
@@ -298,10 +298,16 @@ def test_invalid_result_is_rejected(platform: Platform, content: bytes) -> None:
 
 def test_oversized_result_is_rejected_with_sizes_and_a_hint(platform: Platform) -> None:
     run, call = start(platform)
-    frame = len(b'{"kind": "json", "value": ""}')
-    put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame)))
+    overhead = len(b'{"kind": "json", "value": ""}')
+    put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - overhead)))
     with pytest.raises(RequestRejected) as caught:
-        put(platform, call, run, "result.json", b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - frame + 1)))
+        put(
+            platform,
+            call,
+            run,
+            "result.json",
+            b'{"kind": "json", "value": "%b"}' % (b"x" * (512 * 1024 - overhead + 1)),
+        )
     assert rejection_rules(caught) == [("body", "max")]
     assert caught.value.violations[0].message == "result.json has 524,289 bytes; at most 524,288 are allowed"
     assert "a volume" in str(caught.value.violations[0].hint)
@@ -312,8 +318,8 @@ def test_total_upload_size_per_run_is_limited(platform: Platform, monkeypatch: p
     monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 100)
     run, call = start(platform)
     put(platform, call, run, "output/a", b"x" * 60)
-    put(platform, call, run, "output/a", b"x" * 70)  # in its own place
-    put(platform, call, run, "result.json", RESULT)  # does not count
+    put(platform, call, run, "output/a", b"x" * 70)  # replaces the first file
+    put(platform, call, run, "result.json", RESULT)  # result.json does not count
     with pytest.raises(RequestRejected) as caught:
         put(platform, call, run, "output/b", b"x" * 31)
     assert rejection_rules(caught) == [("body", "max")]
@@ -321,8 +327,8 @@ def test_total_upload_size_per_run_is_limited(platform: Platform, monkeypatch: p
     assert violation.message == f"has 31 bytes, and run {run} has uploaded 70; at most 100 are allowed"
     assert violation.hint == "write it to a volume"
     put(platform, call, run, "output/b", b"x" * 30)
-    other, theirs = start(platform)
-    put(platform, theirs, other, "output/b", b"x" * 100)
+    other, other_call = start(platform)
+    put(platform, other_call, other, "output/b", b"x" * 100)
 
 
 def test_number_of_uploaded_files_per_run_is_limited(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:

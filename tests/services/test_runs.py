@@ -1,4 +1,4 @@
-"""Runs: previewed, submitted exactly as previewed, once, stopped and deleted."""
+"""Runs: previews, plan tokens, idempotent submission, stop and delete."""
 
 import re
 from collections.abc import Callable
@@ -24,31 +24,31 @@ from tests.services.worlds import (
     setting,
 )
 
-Asked = dict[str, Any]
-ASKED: Asked = {"profile": "big", "secrets": ["TOKEN"], "resources": {"disk": "1Gi"}}
+Request = dict[str, Any]
+REQUEST: Request = {"profile": "big", "secrets": ["TOKEN"], "resources": {"disk": "1Gi"}}
 
 
 @pytest.fixture
 def ready(world: World) -> World:
-    """A platform with compute resources and templates."""
-    world.offer("big", resources={"cpu": 4, "mem": "8Gi"})
+    """A platform with a compute resource and a secret."""
+    world.add_compute_resource("big", resources={"cpu": 4, "mem": "8Gi"})
     world.services.secrets.put(world.root, FOREST, "TOKEN", "x")
     return world
 
 
-def everything(world: World) -> list[Any]:
-    """The number of stored runs, responses and audit entries."""
+def stored_records(world: World) -> list[Any]:
+    """All stored runs, plans, responses and audit entries, and the generation of the store."""
     with world.store.reading() as tx:
         return [tx.find(kind) for kind in (RunRecord, PlanRecord, IdempotencyRecord, AuditRecord)] + [tx.generation]
 
 
 def test_preview_stores_nothing(ready: World) -> None:
-    before = everything(ready)
-    plan = ready.preview(**ASKED)
+    before = stored_records(ready)
+    plan = ready.preview(**REQUEST)
     assert plan["violations"] == []
     assert plan["manifests"][0]["kind"] == "Job"
     assert re.fullmatch(r"[0-9a-f]{32}\.[0-9a-f]{64}", plan["token"])
-    assert everything(ready) == before
+    assert stored_records(ready) == before
 
 
 def test_preview_with_violations_has_no_token_and_no_manifests(ready: World) -> None:
@@ -63,33 +63,33 @@ def test_preview_with_violations_has_no_token_and_no_manifests(ready: World) -> 
 
 
 def test_rejected_run_reports_all_violations_and_stores_nothing(ready: World) -> None:
-    before = everything(ready)
+    before = stored_records(ready)
     with pytest.raises(RequestRejected) as caught:
         ready.submit(profile="bog", secrets=["TOKNE"], run_as_user=0)
     assert len(rejection_rules(caught)) == 3
-    assert everything(ready) == before
+    assert stored_records(ready) == before
 
 
 def test_submitted_run_is_queued_with_the_objects_it_uses(ready: World) -> None:
-    run = ready.submit(**ASKED)
+    run = ready.submit(**REQUEST)
     assert (run.state, run.active, run.scope, run.function, run.action) == ("queued", True, FOREST, "train", "job")
     assert (run.compute_resource, run.compute_resource_revision, run.created_by) == ("big", 1, "root")
     assert run.message
     assert ready.services.runs.get(ready.root, run.id) == run
-    kept = ready.services.runs.plan(ready.root, run.id)
-    assert kept.request["profile"] == "big"
-    assert setting(kept.plan, "resources.cpu.requests") == "4"
+    stored = ready.services.runs.plan(ready.root, run.id)
+    assert stored.request["profile"] == "big"
+    assert setting(stored.plan, "resources.cpu.requests") == "4"
 
 
 def test_plan_token_submits_exactly_the_previewed_plan(ready: World) -> None:
-    plan = ready.preview(**ASKED)
-    run = ready.submit(**ASKED, plan_token=plan["token"])
-    kept = ready.services.runs.plan(ready.root, run.id)
+    plan = ready.preview(**REQUEST)
+    run = ready.submit(**REQUEST, plan_token=plan["token"])
+    stored = ready.services.runs.plan(ready.root, run.id)
     as_json = msgspec.json.decode(msgspec.json.encode(plan))
     assert run.id == plan["token"].partition(".")[0]
-    assert kept.plan["manifests"] == as_json["manifests"]
-    assert kept.plan == {name: value for name, value in as_json.items() if name != "token"}
-    assert "plan_token" not in kept.request
+    assert stored.plan["manifests"] == as_json["manifests"]
+    assert stored.plan == {name: value for name, value in as_json.items() if name != "token"}
+    assert "plan_token" not in stored.request
 
 
 def _edit(world: World) -> None:
@@ -105,27 +105,27 @@ CHANGES: dict[str, Callable[[World], Any]] = {
     "a policy has a factor": lambda w: w.put_policy(limit_factor={"mem": 2}),
     "the platform has a default": lambda w: w.services.settings.put(w.root, Defaults.model_validate({"fs_group": 7})),
     "the secret is removed": lambda w: w.services.secrets.delete(w.root, FOREST, "TOKEN"),
-    "the project is renamed and another is in its place": lambda w: _replace(w),
+    "the project is moved to another department": lambda w: _move(w),
 }
 
 
-def _replace(world: World) -> None:
+def _move(world: World) -> None:
     world.put_policy(SPEECH, defaults={"envs": {"A": "1"}})
     world.services.scopes.edit(world.root, FOREST, {"parent": SPEECH})
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_plan_token_is_rejected_after_a_change(ready: World, change: str) -> None:
-    token = ready.preview(**ASKED)["token"]
+    token = ready.preview(**REQUEST)["token"]
     CHANGES[change](ready)
     with pytest.raises(Conflict) as caught:
-        ready.submit(**ASKED, plan_token=token)
+        ready.submit(**REQUEST, plan_token=token)
     assert "preview again" in str(caught.value.hint)
     assert ready.services.runs.page(ready.root, listing()).items == []
 
 
 @pytest.mark.parametrize(
-    "altered",
+    "change",
     [
         {"envs": {"A": "1"}},
         {"replicas": 2},
@@ -135,31 +135,31 @@ def test_plan_token_is_rejected_after_a_change(ready: World, change: str) -> Non
         {"action": "workspace", "function": {"name": "t", "kind": "container", "image": "i", "port": 80}},
     ],
 )
-def test_changed_request_differs_from_the_preview(world: World, altered: Asked) -> None:
-    asked: Asked = {"resources": {"disk": "1Gi"}}
-    token = world.preview(**asked)["token"]
+def test_changed_request_differs_from_the_preview(world: World, change: Request) -> None:
+    request: Request = {"resources": {"disk": "1Gi"}}
+    token = world.preview(**request)["token"]
     with pytest.raises(Conflict, match="differs from the preview"):
-        world.submit(**{**asked, **altered}, plan_token=token)
+        world.submit(**{**request, **change}, plan_token=token)
     with pytest.raises(Conflict, match="differs from the preview"):
-        world.submit(LAKE, **asked, plan_token=token)
-    world.submit(**asked, plan_token=token)
+        world.submit(LAKE, **request, plan_token=token)
+    world.submit(**request, plan_token=token)
 
 
 def test_unrelated_change_leaves_the_plan_token_valid(ready: World) -> None:
-    token = ready.preview(**ASKED)["token"]
-    ready.offer("other")
+    token = ready.preview(**REQUEST)["token"]
+    ready.add_compute_resource("other")
     ready.services.secrets.put(ready.root, FOREST, "MORE", "x")
     ready.put_policy(SPEECH, rules={"resources.cpu": {"max": 1}})
-    assert ready.submit(**ASKED, plan_token=token).state == "queued"
+    assert ready.submit(**REQUEST, plan_token=token).state == "queued"
 
 
 @pytest.mark.every_store
 def test_plan_token_works_once_even_after_its_run_is_deleted(ready: World) -> None:
-    token = ready.preview(**ASKED)["token"]
-    run = ready.submit(**ASKED, plan_token=token)
+    token = ready.preview(**REQUEST)["token"]
+    run = ready.submit(**REQUEST, plan_token=token)
     for _ in range(2):
         with pytest.raises(Conflict, match="already been submitted"):
-            ready.submit(**ASKED, plan_token=token)
+            ready.submit(**REQUEST, plan_token=token)
         if ready.services.runs.page(ready.root, listing(active="true")).items:
             ready.services.runs.stop(ready.root, run.id)
             ready.services.runs.delete(ready.root, run.id)
@@ -228,7 +228,7 @@ def test_runs_are_listed_newest_first_and_filtered_by_column(ready: World) -> No
     runs.stop(root, first.id)
     assert [run.id for run in runs.page(root, listing()).items] == [second.id, first.id]
     assert [run.id for run in runs.page(root, listing(), FOREST).items] == [first.id]
-    for asked, expected in (
+    for request, expected in (
         ({"state": "stopped"}, first),
         ({"active": "true"}, second),
         ({"compute_resource": "big"}, first),
@@ -238,15 +238,15 @@ def test_runs_are_listed_newest_first_and_filtered_by_column(ready: World) -> No
         ({"search": first.id[-8:]}, first),
         ({"action": "job", "template": "none", "state": "queued"}, second),
     ):
-        assert [run.id for run in runs.page(root, listing(**asked)).items] == [expected.id], asked
+        assert [run.id for run in runs.page(root, listing(**request)).items] == [expected.id], request
 
 
 def test_viewers_can_preview_and_members_can_submit(ready: World) -> None:
     vic, mia = ready.grant("vic", "viewer", FOREST), ready.grant("mia", "member", FOREST)
-    assert ready.preview(call=vic, **ASKED)["violations"] == []
+    assert ready.preview(call=vic, **REQUEST)["violations"] == []
     with pytest.raises(Forbidden):
-        ready.submit(call=vic, **ASKED)
-    run = ready.submit(call=mia, **ASKED)
+        ready.submit(call=vic, **REQUEST)
+    run = ready.submit(call=mia, **REQUEST)
     for use_case in (ready.services.runs.stop, ready.services.runs.delete):
         with pytest.raises(Forbidden):
             use_case(vic, run.id)

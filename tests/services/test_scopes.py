@@ -1,4 +1,4 @@
-"""The organization tree: made, renamed, moved, removed, and what follows a place."""
+"""Scopes of the organization: create, rename, move and delete; objects follow their scope."""
 
 from typing import Any
 
@@ -26,10 +26,10 @@ from tests.services.worlds import (
 
 
 def test_new_scope_has_its_parent_and_creator(world: World) -> None:
-    place = world.services.scopes.create(call_as(), Department(name="sound", parent=MAIN))
-    assert (place.scope, place.parent, place.kind) == ("department/sound", MAIN, "department")
-    assert (place.created_by, place.revision, place.managed_by) == ("root", 1, None)
-    assert world.services.scopes.get(world.root, "department/sound") == place
+    department = world.services.scopes.create(call_as(), Department(name="sound", parent=MAIN))
+    assert (department.scope, department.parent, department.kind) == ("department/sound", MAIN, "department")
+    assert (department.created_by, department.revision, department.managed_by) == ("root", 1, None)
+    assert world.services.scopes.get(world.root, "department/sound") == department
 
 
 def test_cluster_stores_only_values_that_differ_from_the_defaults(world: World) -> None:
@@ -86,7 +86,7 @@ def test_invalid_edit_is_rejected_with_all_violations(
 def test_all_objects_follow_a_renamed_project(world: World) -> None:
     services, root = world.services, world.root
     world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
-    world.offer("small", scope=FOREST)
+    world.add_compute_resource("small", scope=FOREST)
     world.add_template("start", scope=FOREST, profile="small")
     services.secrets.put(root, FOREST, "TOKEN", "hunter2")
     services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "data", "size": "1Gi"}))
@@ -104,8 +104,8 @@ def test_all_objects_follow_a_renamed_project(world: World) -> None:
     assert not services.runs.preview(member, "project/wood", make_request(template="start", secrets=["TOKEN"]))[
         "violations"
     ]
-    refusals = services.runs.preview(member, "project/wood", make_request(resources={"gpu": 2}))["violations"]
-    assert [item["source"]["scope"] for item in refusals] == ["project/wood"]
+    violations = services.runs.preview(member, "project/wood", make_request(resources={"gpu": 2}))["violations"]
+    assert [item["source"]["scope"] for item in violations] == ["project/wood"]
 
 
 def test_policy_source_follows_a_renamed_scope(world: World) -> None:
@@ -121,14 +121,14 @@ def test_secret_can_be_decrypted_after_its_project_was_renamed(world: World) -> 
     world.services.secrets.put(world.root, FOREST, "TOKEN", "hunter2")
     world.services.scopes.edit(world.root, FOREST, {"name": "wood"})
     with world.store.reading() as tx:
-        kept = tx.get(SecretRecord, scope="project/wood", name="TOKEN")
-    assert kept is not None
-    assert world.keyring.open(Sealed(kept.sealed, kept.key_id), kept.id) == b"hunter2"
+        record = tx.get(SecretRecord, scope="project/wood", name="TOKEN")
+    assert record is not None
+    assert world.keyring.open(Sealed(record.sealed, record.key_id), record.id) == b"hunter2"
 
 
 @pytest.mark.every_store
 def test_scopes_below_follow_a_renamed_cluster(world: World) -> None:
-    world.offer("a", scope=FOREST)
+    world.add_compute_resource("a", scope=FOREST)
     world.services.scopes.edit(world.root, MAIN, {"name": "prime"})
     assert world.services.scopes.get(world.root, VISION).parent == "cluster/prime"
     assert world.services.compute_resources.get(world.root, "a").cluster == "cluster/prime"
@@ -145,10 +145,10 @@ def test_existing_name_cannot_be_used_by_a_rename(world: World) -> None:
 @pytest.mark.every_store
 @pytest.mark.parametrize("change", [{"parent": "cluster/local"}, {"parent": "cluster/local", "name": "sight"}])
 def test_moved_scope_takes_its_assets_to_the_other_cluster(world: World, change: dict[str, str]) -> None:
-    world.offer("near", scope=VISION)
-    world.offer("far", scope=FOREST)
+    world.add_compute_resource("near", scope=VISION)
+    world.add_compute_resource("far", scope=FOREST)
     world.add_template("t", scope=FOREST)
-    world.offer("elsewhere", scope=LAKE)
+    world.add_compute_resource("elsewhere", scope=LAKE)
     world.services.scopes.edit(world.root, VISION, change)
     clusters = {item.name: item.cluster for item in world.services.compute_resources.page(world.root, listing()).items}
     assert clusters == {"near": "cluster/local", "far": "cluster/local", "elsewhere": MAIN}
@@ -156,7 +156,7 @@ def test_moved_scope_takes_its_assets_to_the_other_cluster(world: World, change:
 
 
 def test_moved_asset_has_complete_revisions(world: World) -> None:
-    world.offer("near", scope=VISION)
+    world.add_compute_resource("near", scope=VISION)
     world.services.scopes.edit(world.root, VISION, {"parent": "cluster/local"})
     record = world.services.compute_resources.get(world.root, "near")
     revisions = world.services.compute_resources.revisions(world.root, "near")
@@ -171,7 +171,7 @@ def test_policies_of_the_new_parent_apply_after_a_move(world: World) -> None:
 
 
 def test_move_that_hides_a_compute_resource_from_a_template_is_rejected(world: World) -> None:
-    world.offer("a", scope=VISION)
+    world.add_compute_resource("a", scope=VISION)
     world.add_template("t", scope=FOREST, profile="a")
     with pytest.raises(Conflict) as caught:
         world.services.scopes.edit(world.root, FOREST, {"parent": SPEECH})
@@ -182,7 +182,7 @@ def test_move_that_hides_a_compute_resource_from_a_template_is_rejected(world: W
 def test_scope_with_contents_cannot_be_deleted_and_its_contents_are_named(world: World) -> None:
     services, root = world.services, world.root
     world.put_policy(FOREST, rules={"resources.gpu": {"max": 1}}, switches={"existing_volumes": "allow"})
-    world.offer("small", scope=FOREST)
+    world.add_compute_resource("small", scope=FOREST)
     world.add_template("start", scope=FOREST)
     services.secrets.put(root, FOREST, "TOKEN", "hunter2")
     services.volumes.create(root, FOREST, SharedVolume.model_validate({"name": "data", "size": "1Gi"}))
@@ -224,19 +224,19 @@ def test_platform_cannot_be_changed_or_deleted(world: World) -> None:
 
 
 def test_second_edit_of_the_same_revision_is_rejected(world: World) -> None:
-    read = call_as(revision=1)
-    world.services.scopes.edit(read, FOREST, {"name": "wood"})
+    call = call_as(revision=1)
+    world.services.scopes.edit(call, FOREST, {"name": "wood"})
     with pytest.raises(Changed, match="revision 2"):
-        world.services.scopes.edit(read, "project/wood", {"name": "trees"})
+        world.services.scopes.edit(call, "project/wood", {"name": "trees"})
     with pytest.raises(Changed):
-        world.services.scopes.delete(read, "project/wood")
+        world.services.scopes.delete(call, "project/wood")
 
 
 def test_edit_without_changes_creates_no_revision_and_no_audit_entry(world: World) -> None:
-    before = world.told()
+    before = world.audit_actions()
     assert world.services.scopes.edit(world.root, FOREST, {"name": "forest"}).revision == 1
     assert world.services.scopes.edit(world.root, FOREST, {}).revision == 1
-    assert world.told() == before
+    assert world.audit_actions() == before
 
 
 @pytest.mark.every_store
@@ -263,7 +263,7 @@ def test_department_administrator_manages_only_scopes_below_it(world: World) -> 
             world.services.scopes.create(ada, Project(name="hill", parent=parent))
         with pytest.raises(Forbidden):
             world.services.scopes.edit(ada, FOREST, {"parent": parent})
-    with pytest.raises(RequestRejected):  # what she does not see is not there
+    with pytest.raises(RequestRejected):  # ada cannot see the other department
         world.services.scopes.edit(ada, FOREST, {"parent": SPEECH})
     with pytest.raises(NotFound):
         world.services.scopes.delete(ada, LAKE)

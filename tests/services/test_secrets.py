@@ -1,4 +1,4 @@
-"""Secrets: set, named, deleted, given to runs; nowhere is their value but sealed in the store."""
+"""Secrets: set, listed, deleted, and passed to runs; values are stored only in sealed form."""
 
 import json
 from dataclasses import asdict
@@ -39,10 +39,16 @@ def load_secret(world: World, name: str = "TOKEN") -> SecretRecord:
 
 def test_secret_is_set_listed_and_deleted(world: World) -> None:
     secrets, root = world.services.secrets, world.root
-    made, new = secrets.put(root, FOREST, "TOKEN", VALUE)
-    assert (made.name, made.scope, made.revision, made.created_by, new) == ("TOKEN", FOREST, 1, "root", True)
-    again, new = secrets.put(root, FOREST, "TOKEN", "other")
-    assert (again.revision, new) == (2, False)
+    created, new = secrets.put(root, FOREST, "TOKEN", VALUE)
+    assert (created.name, created.scope, created.revision, created.created_by, new) == (
+        "TOKEN",
+        FOREST,
+        1,
+        "root",
+        True,
+    )
+    updated, new = secrets.put(root, FOREST, "TOKEN", "other")
+    assert (updated.revision, new) == (2, False)
     secrets.put(root, FOREST, "API_KEY", "x")
     assert names(secrets.page(root, FOREST, listing()).items) == ["API_KEY", "TOKEN"]
     assert names(secrets.page(root, FOREST, listing(sort="-created_at")).items) == ["API_KEY", "TOKEN"]
@@ -66,17 +72,17 @@ def test_value_is_sealed_for_its_secret_only(world: World) -> None:
 
 def test_value_is_never_shown(world: World) -> None:
     services, root = world.services, world.root
-    shown: list[Any] = [services.secrets.put(root, FOREST, "TOKEN", VALUE)]
-    shown.append(services.secrets.put(root, FOREST, "TOKEN", VALUE + "!"))
+    outputs: list[Any] = [services.secrets.put(root, FOREST, "TOKEN", VALUE)]
+    outputs.append(services.secrets.put(root, FOREST, "TOKEN", VALUE + "!"))
     run = world.submit(secrets=["TOKEN"])
-    shown += [services.runs.plan(root, run.id), world.preview(secrets=["TOKEN"])]
-    shown.append(services.secrets.page(root, FOREST, listing(search="hunter2")))
-    shown.append(services.secrets.page(root, FOREST, listing()))
+    outputs += [services.runs.plan(root, run.id), world.preview(secrets=["TOKEN"])]
+    outputs.append(services.secrets.page(root, FOREST, listing(search="hunter2")))
+    outputs.append(services.secrets.page(root, FOREST, listing()))
     services.secrets.delete(root, FOREST, "TOKEN")
-    shown += [world.audit(), services.config_files.export(root)]
+    outputs += [world.audit(), services.config_files.export(root)]
     with world.store.reading() as tx:
-        shown += [tx.find(kind) for kind in (AuditRecord, RunRecord, PlanRecord, IdempotencyRecord)]
-    for item in shown:
+        outputs += [tx.find(kind) for kind in (AuditRecord, RunRecord, PlanRecord, IdempotencyRecord)]
+    for item in outputs:
         assert "hunter2" not in repr(item)
         assert b"hunter2" not in msgspec.json.encode(item)
     assert "hunter2" not in repr(SecretValue(value=VALUE))
@@ -118,12 +124,12 @@ def test_runs_can_use_only_secrets_of_their_project(world: World) -> None:
 
 def test_second_write_of_the_same_revision_is_rejected(world: World) -> None:
     world.services.secrets.put(world.root, FOREST, "TOKEN", "a")
-    read = call_as(revision=1)
-    world.services.secrets.put(read, FOREST, "TOKEN", "b")
+    call = call_as(revision=1)
+    world.services.secrets.put(call, FOREST, "TOKEN", "b")
     with pytest.raises(Changed):
-        world.services.secrets.put(read, FOREST, "TOKEN", "c")
+        world.services.secrets.put(call, FOREST, "TOKEN", "c")
     with pytest.raises(Changed):
-        world.services.secrets.delete(read, FOREST, "TOKEN")
+        world.services.secrets.delete(call, FOREST, "TOKEN")
 
 
 def test_only_members_can_change_secrets(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Access to served runs: one-time codes that admit once, and the time of last use."""
+"""Access to served runs: one-time codes, session cookies, and the time of last use."""
 
 import threading
 from dataclasses import replace
@@ -17,14 +17,14 @@ from fairlead.services.calls import Call
 from fairlead.services.serving import ServedHosts, Serving
 from tests.contracts.executors import MemoryExecutor
 from tests.making import SERVED
-from tests.services.worlds import MAIN, World, call_as, found_world, says
+from tests.services.worlds import MAIN, World, call_as, error_text, initialize_world
 
 HOSTS = ServedHosts.of("http://127.0.0.1:8470")
-REACH = Endpoint("http://127.0.0.1:9000")
+ENDPOINT = Endpoint("http://127.0.0.1:9000")
 SERVER = "s1"
 
 
-class Reachable(MemoryExecutor):
+class EndpointExecutor(MemoryExecutor):
     """An executor with endpoints set by tests."""
 
     def find_endpoint(self, run_id: str) -> Endpoint:
@@ -35,22 +35,22 @@ class Reachable(MemoryExecutor):
 
 
 class Scene:
-    """A platform with runs that serve something."""
+    """A platform with served runs."""
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.executor = Reachable()
+        self.executor = EndpointExecutor()
         self.execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": self.executor}), server_id=SERVER)
-        self.world: World = found_world(store, monkeypatch, execution=self.execution)
+        self.world: World = initialize_world(store, monkeypatch, execution=self.execution)
         self.serving: Serving = self.world.services.serving
 
-    def serve(self, action: str = "serve", **changed: object) -> RunRecord:
-        """A run that answers."""
-        made = self.world.submit(function=SERVED, action=action)
-        now = {"state": "running", "reason": "Ready", "message": "answers", "server_id": SERVER, **changed}
-        run_record = replace(made, **now, revision=made.revision + 1)  # type: ignore[arg-type]
+    def serve(self, action: str = "serve", **overrides: object) -> RunRecord:
+        """Submit a run, and mark it as ready."""
+        submitted = self.world.submit(function=SERVED, action=action)
+        fields = {"state": "running", "reason": "Ready", "message": "answers", "server_id": SERVER, **overrides}
+        run_record = replace(submitted, **fields, revision=submitted.revision + 1)  # type: ignore[arg-type]
         with self.world.store.recording() as tx:
             tx.save(run_record)
-        self.executor.endpoints[execution_of(run_record.id, run_record.attempt)] = REACH
+        self.executor.endpoints[execution_of(run_record.id, run_record.attempt)] = ENDPOINT
         return run_record
 
     def run(self, run_id: str) -> RunRecord:
@@ -60,8 +60,8 @@ class Scene:
         assert record is not None
         return record
 
-    def word(self, run: RunRecord, call: Call | None = None) -> str:
-        """A word that lets in."""
+    def make_code(self, run: RunRecord, call: Call | None = None) -> str:
+        """A one-time code for a run."""
         return self.serving.open(call or self.world.root, run.id, HOSTS).url.partition("code=")[2]
 
 
@@ -74,11 +74,11 @@ def scene(store: Store, monkeypatch: pytest.MonkeyPatch) -> Scene:
 @pytest.mark.every_store
 def test_code_works_once(scene: Scene) -> None:
     run = scene.serve()
-    word = scene.word(run)
-    ticket = scene.serving.redeem_code(Call(), run.id, word)
-    assert scene.serving.authorize(Call(), run.id, ticket.value).endpoint == REACH
+    code = scene.make_code(run)
+    cookie = scene.serving.redeem_code(Call(), run.id, code)
+    assert scene.serving.authorize(Call(), run.id, cookie.value).endpoint == ENDPOINT
     with pytest.raises(Unauthenticated, match="has already been used"):
-        scene.serving.redeem_code(Call(), run.id, word)
+        scene.serving.redeem_code(Call(), run.id, code)
 
 
 @pytest.mark.every_store
@@ -86,55 +86,55 @@ def test_only_one_of_many_concurrent_uses_of_a_code_succeeds(scene: Scene) -> No
     run = scene.serve()
     # Several servers with one store and no shared memory.
     servers = [composition.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
-    word, start, ends = scene.word(run), threading.Barrier(4), list[str]()
+    code, start, outcomes = scene.make_code(run), threading.Barrier(4), list[str]()
 
-    def enter(serving: Serving) -> None:
+    def redeem(serving: Serving) -> None:
         start.wait()
         try:
-            serving.redeem_code(Call(), run.id, word)
-            ends.append("in")
+            serving.redeem_code(Call(), run.id, code)
+            outcomes.append("in")
         except Unauthenticated as error:
-            ends.append(str(error))
+            outcomes.append(str(error))
 
-    threads = [threading.Thread(target=enter, args=(serving,)) for serving in servers]
+    threads = [threading.Thread(target=redeem, args=(serving,)) for serving in servers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(ends) == ["in", *["this link has already been used"] * 3]
+    assert sorted(outcomes) == ["in", *["this link has already been used"] * 3]
 
 
 def test_used_codes_are_deleted_after_they_expired(scene: Scene) -> None:
     run = scene.serve()
     for _ in range(3):
-        scene.serving.redeem_code(Call(), run.id, scene.word(run))
+        scene.serving.redeem_code(Call(), run.id, scene.make_code(run))
     scene.world.clock.pass_by(days=3)
-    scene.serving.redeem_code(Call(), run.id, scene.word(run))
+    scene.serving.redeem_code(Call(), run.id, scene.make_code(run))
     with scene.world.store.reading() as tx:
         assert tx.count(IdempotencyRecord) == 1
 
 
-def test_failed_entry_does_not_use_the_code(scene: Scene) -> None:
+def test_failed_sign_in_does_not_use_the_code(scene: Scene) -> None:
     run = scene.serve()
-    word = scene.word(run)
+    code = scene.make_code(run)
     scene.world.services.runs.stop(scene.world.root, run.id)
     with pytest.raises(Conflict):
-        scene.serving.redeem_code(Call(), run.id, word)
+        scene.serving.redeem_code(Call(), run.id, code)
     with scene.world.store.reading() as tx:
         assert tx.count(IdempotencyRecord) == 0
 
 
 def test_usage_is_recorded_at_most_once_a_minute(scene: Scene) -> None:
     run, clock = scene.serve(), scene.world.clock
-    admit = scene.serving.authorize
-    admit(scene.world.root, run.id)
+    authorize = scene.serving.authorize
+    authorize(scene.world.root, run.id)
     first = scene.run(run.id)
     assert first.last_used_at is not None
     clock.pass_by(seconds=59)
-    admit(scene.world.root, run.id)
+    authorize(scene.world.root, run.id)
     assert scene.run(run.id) == first
     clock.pass_by(seconds=2)
-    admit(scene.world.root, run.id)
+    authorize(scene.world.root, run.id)
     second = scene.run(run.id)
     assert second.last_used_at is not None
     assert second.last_used_at - first.last_used_at > timedelta(minutes=1)
@@ -150,18 +150,18 @@ def test_usage_recorded_by_a_fast_clock_is_corrected(scene: Scene) -> None:
     assert (scene.run(run.id).last_used_at or clock()) < clock()
 
 
-def test_ticket_expires_with_the_identity_of_its_user(scene: Scene) -> None:
+def test_session_cookie_expires_with_the_identity_of_its_user(scene: Scene) -> None:
     run, now = scene.serve(), scene.world.clock()
-    for until, most in ((now + timedelta(minutes=10), 10 * 60), (None, 12 * 3600)):
+    for until, max_seconds in ((now + timedelta(minutes=10), 10 * 60), (None, 12 * 3600)):
         call = Call(principal=Principal("root", until=until))
-        ticket = scene.serving.redeem_code(Call(), run.id, scene.word(run, call))
-        assert most - 1 < ticket.lifetime.total_seconds() <= most
+        cookie = scene.serving.redeem_code(Call(), run.id, scene.make_code(run, call))
+        assert max_seconds - 1 < cookie.lifetime.total_seconds() <= max_seconds
 
 
 def test_current_attempt_of_a_run_is_reached(scene: Scene) -> None:
     run = scene.serve(attempt=3)
     assert list(scene.executor.endpoints) == [f"{run.id}-3"]
-    assert scene.serving.authorize(scene.world.root, run.id).endpoint == REACH
+    assert scene.serving.authorize(scene.world.root, run.id).endpoint == ENDPOINT
 
 
 def test_request_to_an_unready_run_counts_as_usage(scene: Scene) -> None:
@@ -169,19 +169,19 @@ def test_request_to_an_unready_run_counts_as_usage(scene: Scene) -> None:
     scene.executor.endpoints.clear()
     with pytest.raises(Unavailable) as caught:
         scene.serving.authorize(scene.world.root, run.id)
-    assert "does not answer yet; state degraded: ended with exit code 3" in says(caught)
+    assert "does not answer yet; state degraded: ended with exit code 3" in error_text(caught)
     assert scene.run(run.id).last_used_at is not None
 
 
 def test_run_is_visible_only_with_a_role_at_or_above_its_project(scene: Scene) -> None:
     run = scene.serve()
     eve = scene.world.grant("eve", "viewer", "project/lake")
-    for ask in (
+    for operation in (
         lambda: scene.serving.authorize(eve, run.id),
         lambda: scene.serving.open(eve, run.id, HOSTS),
         lambda: scene.serving.describe_url(eve, run.id, HOSTS),
         lambda: scene.serving.authorize(call_as("nobody"), run.id),
     ):
         with pytest.raises(FairleadError, match=r"run .* does not exist"):
-            ask()
-    assert scene.serving.authorize(scene.world.grant("ida", "viewer", MAIN), run.id).endpoint == REACH
+            operation()
+    assert scene.serving.authorize(scene.world.grant("ida", "viewer", MAIN), run.id).endpoint == ENDPOINT

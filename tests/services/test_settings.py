@@ -7,9 +7,9 @@ from fairlead.model.compute_resources import Defaults
 from tests.services.worlds import FOREST, VISION, World, call_as, rejection_rules, setting
 
 
-def make(**said: object) -> Defaults:
+def make(**fields: object) -> Defaults:
     """Defaults of the platform."""
-    return Defaults.model_validate(said)
+    return Defaults.model_validate(fields)
 
 
 def test_default_settings_apply_unless_a_policy_overrides_them(world: World) -> None:
@@ -25,7 +25,7 @@ def test_default_settings_apply_unless_a_policy_overrides_them(world: World) -> 
 def test_replacing_the_settings_requires_their_revision(world: World) -> None:
     put = world.services.settings.put
     put(call_as(revision=0), make(fs_group=1))
-    with pytest.raises(Changed):  # who also saw that there were none
+    with pytest.raises(Changed):  # the settings were created in the meantime
         put(call_as(revision=0), make(fs_group=2))
     with pytest.raises(RevisionMissing):
         put(world.root, make(fs_group=2))
@@ -34,7 +34,7 @@ def test_replacing_the_settings_requires_their_revision(world: World) -> None:
 
 
 def test_default_profile_must_be_a_compute_resource_of_the_platform(world: World) -> None:
-    world.offer("narrow", scope=FOREST)
+    world.add_compute_resource("narrow", scope=FOREST)
     for profile in ("narrow", "nothing"):
         with pytest.raises(RequestRejected) as caught:
             world.services.settings.put(world.root, make(profile=profile))

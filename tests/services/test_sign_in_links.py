@@ -1,4 +1,4 @@
-"""Sign-in links that users make: who makes them, whom they let in, and that nothing outlives its token."""
+"""Sign-in links of users: permissions, sign-in, and lifetimes that end with the token."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,25 +11,25 @@ from fairlead.model.records import IdempotencyRecord, TokenRecord
 from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
 from fairlead.services.tokens import TokenView
-from tests.services.worlds import World, call_as, listing, names, says
+from tests.services.worlds import World, call_as, error_text, listing, names
 
 
-def make_token(world: World, call: Call | None = None, **said: Any) -> TokenView:
-    """A token, with its text."""
-    return world.services.tokens.create(call or world.root, TokenRequest.model_validate({"name": "laptop", **said}))
+def make_token(world: World, call: Call | None = None, **fields: Any) -> TokenView:
+    """Create a token. The view contains its text."""
+    return world.services.tokens.create(call or world.root, TokenRequest.model_validate({"name": "laptop", **fields}))
 
 
-def make_link(world: World, token: str | None, **said: Any) -> TokenView:
-    """The word of a link, made with a token."""
-    return world.services.tokens.make_link(Call(bearer=token, **said))
+def make_link(world: World, token: str | None, **options: Any) -> TokenView:
+    """Create a sign-in link with a token."""
+    return world.services.tokens.make_link(Call(bearer=token, **options))
 
 
-def sign_in(world: World, word: str | None) -> TokenView:
-    """A session."""
-    return world.services.tokens.sign_in(Call(), word or "")
+def sign_in(world: World, code: str | None) -> TokenView:
+    """Sign in with the code of a link or with a token."""
+    return world.services.tokens.sign_in(Call(), code or "")
 
 
-def is_in(world: World, session: TokenView) -> bool:
+def is_valid(world: World, session: TokenView) -> bool:
     """Whether a session is valid."""
     try:
         return world.services.tokens.me(Call(bearer=session.token)).user != ""
@@ -49,11 +49,11 @@ def test_link_signs_its_creator_in_once_with_their_groups(world: World) -> None:
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "session:browser")
     with pytest.raises(Unauthenticated, match="already used or expired") as caught:
         sign_in(world, link.token)
-    assert "fairlead open" in says(caught)
+    assert "fairlead open" in error_text(caught)
 
 
 def test_local_token_can_create_links(world: World) -> None:
-    text, _ = world.founding.issue_local_token("root", "host", None)
+    text, _ = world.first_run.issue_local_token("root", "host", None)
     session = sign_in(world, make_link(world, text).token)
     assert session.user == "root"
     assert session.expires_at == session.created_at + timedelta(hours=12)
@@ -67,18 +67,18 @@ def test_link_expires_soon(world: World) -> None:
 
 
 def test_session_or_link_cannot_create_a_link(world: World) -> None:
-    token = make_token(world)
-    session, link = sign_in(world, token.token), make_link(world, token.token)
+    api_token = make_token(world)
+    session, link = sign_in(world, api_token.token), make_link(world, api_token.token)
     with pytest.raises(Forbidden, match="requires a token of this server, not session:browser") as caught:
         make_link(world, session.token)
-    assert "POST /tokens" in says(caught)
-    for word in (link.token, "fl_nobody", None):
+    assert "POST /tokens" in error_text(caught)
+    for token in (link.token, "fl_nobody", None):
         with pytest.raises(Unauthenticated):
-            make_link(world, word)
+            make_link(world, token)
 
 
 def test_oidc_user_cannot_create_a_link(world: World) -> None:
-    """Their lifetime is unknown, so a session could outlive it."""
+    """The lifetime of their identity is unknown, so a session could outlive it."""
     with pytest.raises(Forbidden, match="not test"):
         world.services.tokens.make_link(call_as("mia"))
 
@@ -92,12 +92,12 @@ def test_link_creation_is_audited_without_its_code(world: World) -> None:
     assert entry.after is not None
     assert entry.after["created_with"] == token.id
     sign_in(world, link.token)
-    assert world.told()[-2:] == [("token.delete", "sign-in link"), ("token.create", "browser")]
+    assert world.audit_actions()[-2:] == [("token.delete", "sign-in link"), ("token.create", "browser")]
     with world.store.reading() as tx:
-        kept = [tx.find(TokenRecord), tx.find(IdempotencyRecord), world.audit()]
+        outputs = [tx.find(TokenRecord), tx.find(IdempotencyRecord), world.audit()]
     assert link.token not in repr(link)
-    for shown in kept:
-        assert link.token.encode() not in msgspec.json.encode(shown)
+    for output in outputs:
+        assert link.token.encode() not in msgspec.json.encode(output)
 
 
 def test_links_are_not_listed(world: World) -> None:
@@ -134,9 +134,9 @@ def test_link_expires_with_its_token(world: World) -> None:
         sign_in(world, link.token)
 
 
-@pytest.mark.parametrize(("life", "hours"), [("1h", 1), ("30d", 12), (None, 12)])
-def test_session_from_a_link_expires_with_the_token_of_the_link(world: World, life: str | None, hours: int) -> None:
-    token = make_token(world, expires_in=life)
+@pytest.mark.parametrize(("lifetime", "hours"), [("1h", 1), ("30d", 12), (None, 12)])
+def test_session_from_a_link_expires_with_the_token_of_the_link(world: World, lifetime: str | None, hours: int) -> None:
+    token = make_token(world, expires_in=lifetime)
     world.clock.pass_by(minutes=10)
     link = make_link(world, token.token)
     world.clock.pass_by(minutes=10)
@@ -144,7 +144,7 @@ def test_session_from_a_link_expires_with_the_token_of_the_link(world: World, li
     last = session.created_at + timedelta(hours=12)
     assert session.expires_at == (last if token.expires_at is None else min(last, token.expires_at))
     world.clock.pass_by(hours=hours)
-    assert not is_in(world, session)
+    assert not is_valid(world, session)
 
 
 def test_session_from_a_session_expires_with_the_token(world: World) -> None:
@@ -152,51 +152,51 @@ def test_session_from_a_session_expires_with_the_token(world: World) -> None:
     first = sign_in(world, make_link(world, token.token).token)
     second = sign_in(world, sign_in(world, first.token).token)
     assert second.expires_at == token.expires_at
-    lasting = make_token(world, name="other")
-    third = sign_in(world, sign_in(world, lasting.token).token)
+    unlimited = make_token(world, name="other")
+    third = sign_in(world, sign_in(world, unlimited.token).token)
     world.clock.pass_by(hours=11)
     fourth = sign_in(world, third.token)
     assert fourth.expires_at == third.expires_at
-    world.services.tokens.delete(world.root, lasting.id)
-    assert not is_in(world, fourth)
+    world.services.tokens.delete(world.root, unlimited.id)
+    assert not is_valid(world, fourth)
 
 
 @pytest.mark.every_store
 def test_revoked_token_ends_its_links_and_sessions(world: World) -> None:
     tokens = world.services.tokens
     token, other = make_token(world), make_token(world, name="other")
-    by_token, by_link, kept = (
-        sign_in(world, word) for word in (token.token, make_link(world, token.token).token, other.token)
+    by_token, by_link, unrelated = (
+        sign_in(world, code) for code in (token.token, make_link(world, token.token).token, other.token)
     )
     unused = make_link(world, token.token)
-    assert is_in(world, by_token)
-    assert is_in(world, by_link)
+    assert is_valid(world, by_token)
+    assert is_valid(world, by_link)
     sessions = tokens.page(world.root, listing(purpose="session")).items
     assert sorted(str(session.created_with) for session in sessions) == sorted([token.id, token.id, other.id])
     tokens.delete(world.root, token.id)
-    assert not is_in(world, by_token)
-    assert not is_in(world, by_link)
+    assert not is_valid(world, by_token)
+    assert not is_valid(world, by_link)
     with pytest.raises(Unauthenticated, match="already used or expired"):
         sign_in(world, unused.token)
-    assert is_in(world, kept)
-    gone = sorted(entry.name for entry in world.audit(action="token.delete"))
-    assert gone == ["browser", "browser", "laptop", "sign-in link", "sign-in link"]  # one link was used up before
+    assert is_valid(world, unrelated)
+    deleted = sorted(entry.name for entry in world.audit(action="token.delete"))
+    assert deleted == ["browser", "browser", "laptop", "sign-in link", "sign-in link"]  # one of the links had been used
 
 
 def test_revoked_session_ends_nothing_else(world: World) -> None:
     token = make_token(world)
     first, second = sign_in(world, token.token), sign_in(world, make_link(world, token.token).token)
     world.services.tokens.delete(world.root, first.id)
-    assert not is_in(world, first)
-    assert is_in(world, second)
+    assert not is_valid(world, first)
+    assert is_valid(world, second)
     assert world.services.tokens.me(Call(bearer=token.token)).user == "root"
 
 
 def test_sessions_of_a_local_token_end_when_it_is_replaced(world: World) -> None:
-    text, word = world.founding.issue_local_token("root", "host", None)
-    printed, made = sign_in(world, word), sign_in(world, make_link(world, text).token)
-    world.founding.issue_local_token("root", "host", text)
-    assert is_in(world, made)
-    world.founding.issue_local_token("root", "host", None)
-    assert not is_in(world, made)
-    assert is_in(world, printed), "the link that the server printed was made with no token"
+    text, code = world.first_run.issue_local_token("root", "host", None)
+    from_printed_link, from_token = sign_in(world, code), sign_in(world, make_link(world, text).token)
+    world.first_run.issue_local_token("root", "host", text)
+    assert is_valid(world, from_token)
+    world.first_run.issue_local_token("root", "host", None)
+    assert not is_valid(world, from_token)
+    assert is_valid(world, from_printed_link), "the link that the server printed was made with no token"

@@ -1,4 +1,4 @@
-"""Code: sent once, kept under its digest, and submitted by it."""
+"""Code of functions: uploaded once, stored under its digest, and referenced by runs."""
 
 import hashlib
 import threading
@@ -26,9 +26,9 @@ def test_code_is_stored_once_under_its_digest(platform: Platform) -> None:
     with pytest.raises(NotFound, match=r"code .* does not exist"):
         codes.find(root, HOME, DIGEST)
     for _ in range(2):
-        kept = codes.put(root, HOME, DIGEST, CODE)
-        assert (kept.digest, kept.size) == (DIGEST, len(CODE))
-    assert codes.find(root, HOME, DIGEST) == kept
+        stored = codes.put(root, HOME, DIGEST, CODE)
+        assert (stored.digest, stored.size) == (DIGEST, len(CODE))
+    assert codes.find(root, HOME, DIGEST) == stored
     assert count(platform) == (1, 1)
 
 
@@ -49,10 +49,10 @@ def test_each_project_uploads_its_own_code_and_it_is_stored_once(platform: Platf
 @pytest.mark.every_store
 def test_concurrent_uploads_of_the_same_code_are_stored_once_per_project(platform: Platform) -> None:
     codes, root = platform.world.services.stored_code, platform.world.root
-    together = threading.Barrier(8)
+    barrier = threading.Barrier(8)
 
     def send(scope: str) -> StoredCode:
-        together.wait(10)
+        barrier.wait(10)
         return codes.put(root, scope, DIGEST, CODE)
 
     with ThreadPoolExecutor(8) as threads:
@@ -116,7 +116,7 @@ def test_submitted_run_has_its_cluster_and_first_event(platform: Platform) -> No
     run = platform.submit()
     assert (run.cluster, run.server_id, run.reason) == ("cluster/here", None, "Queued")
     assert platform.events(run.id) == [("queued", "Queued")]
-    assert platform.told == [run.id]
+    assert platform.notified == [run.id]
 
 
 def test_run_that_never_fits_the_machine_is_rejected(platform: Platform) -> None:

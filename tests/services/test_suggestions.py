@@ -1,4 +1,4 @@
-"""Suggestions as users meet them: in a preview, in a refusal, in `why`; and one call takes one."""
+"""Suggestions in previews, rejections and explanations, and how they are applied."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,32 +11,32 @@ from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.plans import Suggestion
 from fairlead.ports import Store
 from tests.making import PYTHON
-from tests.services.executing import HOME, OTHER, Platform, found_platform
+from tests.services.executing import HOME, OTHER, Platform, initialize_platform
 
 
 @pytest.fixture
 def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A machine with eight cores; a run uses six."""
-    found = found_platform(store, monkeypatch)
-    found.submit(resources={"cpu": 6})
-    found.control().sync(set())
-    return found
+    created = initialize_platform(store, monkeypatch)
+    created.submit(resources={"cpu": 6})
+    created.control().sync(set())
+    return created
 
 
-def wait(platform: Platform, **asked: Any) -> str:
-    """The id of a run that waits for the one that is there."""
-    return platform.submit(**{"resources": {"cpu": 4}, **asked}).id
+def wait(platform: Platform, **request: Any) -> str:
+    """Submit a run that waits for the active one, and return its id."""
+    return platform.submit(**{"resources": {"cpu": 4}, **request}).id
 
 
-def ways_of(platform: Platform, run_id: str) -> tuple[Suggestion, ...]:
-    """The suggestions of `why`."""
+def suggestions_of(platform: Platform, run_id: str) -> tuple[Suggestion, ...]:
+    """The suggestions in the explanation of a run."""
     return platform.world.services.explanations.why(platform.world.root, run_id).fit.suggestions
 
 
 def test_preview_shows_what_would_fit_now(platform: Platform) -> None:
     fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
     assert (fit["verdict"], fit["counts"]) == ("later", {"now": 0, "later": 1, "never": 0})
-    assert [way["kind"] for way in fit["suggestions"]] == ["lower", "wait"]
+    assert [suggestion["kind"] for suggestion in fit["suggestions"]] == ["lower", "wait"]
     assert fit["suggestions"][0]["message"] == "request 2 CPU cores instead of 4"
     changed = platform.world.preview(HOME, function=PYTHON, **fit["suggestions"][0]["change"])
     assert (changed["fit"]["verdict"], changed["fit"]["suggestions"]) == ("now", [])
@@ -44,10 +44,10 @@ def test_preview_shows_what_would_fit_now(platform: Platform) -> None:
 
 def test_another_visible_compute_resource_is_suggested(platform: Platform) -> None:
     for name, cpu, scope in (("small", 1, "platform"), ("tiny", 1, OTHER), ("huge", 99, "platform")):
-        platform.world.offer(name, scope=scope, resources={"cpu": cpu})
+        platform.world.add_compute_resource(name, scope=scope, resources={"cpu": cpu})
     fit = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 4})["fit"]
-    offered = [way["change"] for way in fit["suggestions"] if way["kind"] == "compute_resource"]
-    assert offered == [{"profile": "small"}]
+    changes = [suggestion["change"] for suggestion in fit["suggestions"] if suggestion["kind"] == "compute_resource"]
+    assert changes == [{"profile": "small"}]
 
 
 def test_rejection_shows_what_would_fit(platform: Platform) -> None:
@@ -62,7 +62,7 @@ def test_policy_can_queue_runs_that_never_fit_with_a_warning(platform: Platform)
     platform.world.put_policy(HOME, switches={"never_fits": "warn"})
     plan = platform.world.preview(HOME, function=PYTHON, resources={"cpu": 9})
     assert (plan["violations"], plan["fit"]["verdict"]) == ([], "never")
-    assert ("resources.cpu", "never_fits") in [(found["path"], found["rule"]) for found in plan["warnings"]]
+    assert ("resources.cpu", "never_fits") in [(warning["path"], warning["rule"]) for warning in plan["warnings"]]
     run_id = wait(platform, resources={"cpu": 9})
     platform.control().sync(set())
     assert platform.state(run_id) == ("queued", "NeverFits")
@@ -71,27 +71,27 @@ def test_policy_can_queue_runs_that_never_fit_with_a_warning(platform: Platform)
 @pytest.mark.every_store
 def test_explanation_shows_the_queue_position_and_suggestions(platform: Platform) -> None:
     first, second = wait(platform), wait(platform)
-    whys = [platform.world.services.explanations.why(platform.world.root, run_id) for run_id in (first, second)]
-    assert [why.ahead for why in whys] == [0, 1]
-    assert whys[1].position == 2
-    assert "it is number 2 in the queue of cluster/here" in whys[1].details
-    assert [way.kind for way in whys[1].fit.suggestions] == ["lower", "wait"]
+    reports = [platform.world.services.explanations.why(platform.world.root, run_id) for run_id in (first, second)]
+    assert [report.ahead for report in reports] == [0, 1]
+    assert reports[1].position == 2
+    assert "it is number 2 in the queue of cluster/here" in reports[1].details
+    assert [suggestion.kind for suggestion in reports[1].fit.suggestions] == ["lower", "wait"]
     explained = platform.world.services.explanations.explain(platform.world.root, second)
-    assert explained["fit"] == explanations.fit_data(whys[1].fit)
+    assert explained["fit"] == explanations.fit_data(reports[1].fit)
     assert explained["manifests"]
 
 
 def test_suggestion_is_applied_in_one_call(platform: Platform) -> None:
     before = wait(platform, inputs={"epochs": 3})
-    after = platform.world.services.runs.change(platform.world.root, before, ways_of(platform, before)[0].change)
+    after = platform.world.services.runs.change(platform.world.root, before, suggestions_of(platform, before)[0].change)
     assert platform.state(before) == ("stopped", "Stopped")
     assert platform.run(before).message.endswith(f": replaced by run {after.id}")
-    kept = platform.world.services.runs.plan(platform.world.root, after.id)
-    assert kept.request["inputs"] == {"epochs": 3}
-    assert kept.request["resources"] == {"cpu": {"requests": "2"}}
+    stored = platform.world.services.runs.plan(platform.world.root, after.id)
+    assert stored.request["inputs"] == {"epochs": 3}
+    assert stored.request["resources"] == {"cpu": {"requests": "2"}}
     platform.control().sync(set())
     assert platform.state(after.id)[0] != "queued"
-    assert {before, after.id} <= set(platform.told)
+    assert {before, after.id} <= set(platform.notified)
 
 
 @pytest.mark.every_store
@@ -142,11 +142,11 @@ def test_change_without_effect_or_of_a_missing_field_is_rejected(
     waiting = wait(platform)
     with pytest.raises(RequestRejected) as caught:
         platform.world.services.runs.change(platform.world.root, waiting, change)
-    assert [found.path for found in caught.value.violations] == [path]
+    assert [violation.path for violation in caught.value.violations] == [path]
     assert platform.state(waiting)[0] == "queued"
 
 
-def test_run_that_would_be_held_back_does_not_fit_now(platform: Platform) -> None:
+def test_run_that_must_wait_for_its_turn_does_not_fit_now(platform: Platform) -> None:
     wait(platform, resources={"cpu": 8})
     platform.control().sync(set())
     assert platform.world.preview(HOME, function=PYTHON, resources={"cpu": 1})["fit"]["verdict"] == "now"
@@ -161,5 +161,5 @@ def test_plan_token_stays_valid_when_nodes_change_if_never_fits_is_a_warning(pla
     platform.stop(next(iter(platform.executor.runs)))
     platform.executor.node = replace(platform.executor.node, name="another")
     run = platform.submit(resources={"cpu": 9}, plan_token=token)
-    kept = platform.world.services.runs.plan(platform.world.root, run.id)
-    assert "never_fits" not in [found["rule"] for found in kept.plan["warnings"]]
+    stored = platform.world.services.runs.plan(platform.world.root, run.id)
+    assert "never_fits" not in [warning["rule"] for warning in stored.plan["warnings"]]

@@ -1,4 +1,4 @@
-"""Templates: starting points, kept with the same habits as compute resources."""
+"""Templates: starting points for runs, managed like compute resources."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from tests.services.worlds import (
     LAKE,
     VISION,
     World,
+    error_text,
     finding_rules,
     listing,
     names,
     rejection_rules,
-    says,
     setting,
     users_of,
 )
@@ -21,9 +21,9 @@ from tests.services.worlds import (
 
 @pytest.mark.every_store
 def test_template_records_its_compute_resource(world: World) -> None:
-    world.offer("big", resources={"cpu": 4})
-    kept = world.add_template("tune", scope=VISION, profile="big", resources={"disk": "1Gi"}, description="to tune")
-    assert (kept.compute_resource, kept.scope, kept.cluster) == ("big", VISION, "cluster/main")
+    world.add_compute_resource("big", resources={"cpu": 4})
+    created = world.add_template("tune", scope=VISION, profile="big", resources={"disk": "1Gi"}, description="to tune")
+    assert (created.compute_resource, created.scope, created.cluster) == ("big", VISION, "cluster/main")
     plan = world.preview(template="tune")
     assert (setting(plan, "resources.cpu.requests"), setting(plan, "resources.disk.requests")) == ("4", "1Gi")
     page = world.services.templates.page
@@ -42,7 +42,7 @@ def test_overridden_template_values_give_a_warning(world: World) -> None:
 
 @pytest.mark.parametrize("scope", ["platform", VISION, FOREST])
 def test_template_can_use_only_reachable_compute_resources(world: World, scope: str) -> None:
-    world.offer("low", scope=LAKE)
+    world.add_compute_resource("low", scope=LAKE)
     for profile in ("low", "nothing"):
         with pytest.raises(RequestRejected) as caught:
             world.add_template("tune", scope=scope, profile=profile)
@@ -93,7 +93,7 @@ def test_renamed_template_retains_its_runs_and_successors(world: World) -> None:
     assert [item.id for item in services.templates.workloads(root, "finetune", listing()).items] == [run.id]
     with pytest.raises(NotFound) as caught:
         services.templates.get(root, "tune")
-    assert says(caught).endswith("use its new name: finetune")
+    assert error_text(caught).endswith("use its new name: finetune")
 
 
 def test_template_with_active_runs_cannot_be_deleted(world: World) -> None:
@@ -125,7 +125,7 @@ def test_templates_are_copied_archived_and_compared_like_compute_resources(world
 
 
 def test_archived_template_is_replaced_by_its_successor_and_its_compute_resource(world: World) -> None:
-    world.offer("big", resources={"cpu": 4})
+    world.add_compute_resource("big", resources={"cpu": 4})
     world.add_template("old", resources={"cpu": 1})
     world.add_template("new", profile="big")
     world.services.templates.archive(world.root, "old", "new")

@@ -1,4 +1,4 @@
-"""Tokens: shown once, kept as a digest, gone at once when revoked or expired; sessions and sign-in links."""
+"""Tokens: shown once, stored as a digest, invalid once revoked or expired; sessions and sign-in links."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,9 +16,9 @@ from tests.services.worlds import FOREST, World, call_as, listing, make_request,
 LONGEST_SECONDS = 2**31 - 1
 
 
-def make(world: World, call: Call | None = None, **said: Any) -> Any:
-    """A token, with its text."""
-    return world.services.tokens.create(call or world.root, TokenRequest.model_validate({"name": "laptop", **said}))
+def make(world: World, call: Call | None = None, **fields: Any) -> Any:
+    """Create a token. The view contains its text."""
+    return world.services.tokens.create(call or world.root, TokenRequest.model_validate({"name": "laptop", **fields}))
 
 
 def bearer(view: Any) -> Call:
@@ -36,13 +36,13 @@ def test_token_authenticates_its_user_and_only_its_digest_is_stored(world: World
     assert (me.user, me.groups, me.via) == ("mia", ["team"], "api:laptop")
     assert world.services.runs.submit(bearer(view), FOREST, make_request()).created_by == "mia"
     with world.store.reading() as tx:
-        kept = [tx.find(kind) for kind in (TokenRecord, AuditRecord, IdempotencyRecord)]
+        records = [tx.find(kind) for kind in (TokenRecord, AuditRecord, IdempotencyRecord)]
         record = tx.get(TokenRecord, id=view.id)
     assert record is not None
     assert record.digest == digest_of(view.token)
-    for shown in (*kept, world.services.tokens.page(world.root, listing()), world.audit()):
-        assert view.token not in repr(shown)
-        assert view.token.encode() not in msgspec.json.encode(shown)
+    for output in (*records, world.services.tokens.page(world.root, listing()), world.audit()):
+        assert view.token not in repr(output)
+        assert view.token.encode() not in msgspec.json.encode(output)
     assert record.digest not in repr(world.audit())
     assert view.token not in repr(view)
     assert view.token not in repr(bearer(view))
@@ -145,28 +145,28 @@ def test_token_can_have_the_longest_lifetime(world: World) -> None:
 
 def test_sign_in_link_works_once_and_creates_a_session(world: World) -> None:
     tokens = world.services.tokens
-    _, word = world.founding.issue_local_token("mia", "host", None)
+    _, code = world.first_run.issue_local_token("mia", "host", None)
     with pytest.raises(Unauthenticated):  # it is not a valid token
-        tokens.me(Call(bearer=word))
-    session = tokens.sign_in(Call(), word)
+        tokens.me(Call(bearer=code))
+    session = tokens.sign_in(Call(), code)
     me = tokens.me(bearer(session))
     assert (me.user, me.groups, me.via) == ("mia", [], "session:browser")
     with pytest.raises(Unauthenticated, match="already used or expired"):
-        tokens.sign_in(Call(), word)
+        tokens.sign_in(Call(), code)
     world.clock.pass_by(hours=13)
     with pytest.raises(Unauthenticated):
         tokens.me(bearer(session))
 
 
 def test_sign_in_link_expires_soon(world: World) -> None:
-    _, word = world.founding.issue_local_token("root", "host", None)
+    _, code = world.first_run.issue_local_token("root", "host", None)
     world.clock.pass_by(minutes=16)
     with pytest.raises(Unauthenticated, match="already used or expired"):
-        world.services.tokens.sign_in(Call(), word)
+        world.services.tokens.sign_in(Call(), code)
 
 
 def test_sign_in_links_are_not_listed(world: World) -> None:
-    world.founding.issue_local_token("root", "host", None)
+    world.first_run.issue_local_token("root", "host", None)
     assert names(world.services.tokens.page(world.root, listing()).items) == ["host"]
     assert world.services.tokens.page(world.root, listing(purpose="login")).items == []
 
@@ -176,9 +176,9 @@ def test_session_expires_with_its_token(world: World) -> None:
     view = make(world, expires_in="1h")
     session = tokens.sign_in(Call(), view.token)
     assert session.expires_at == view.expires_at
-    lasting = tokens.sign_in(Call(), make(world, name="other").token)
-    assert lasting.expires_at is not None
-    assert lasting.expires_at - lasting.created_at == timedelta(hours=12)
+    unlimited = tokens.sign_in(Call(), make(world, name="other").token)
+    assert unlimited.expires_at is not None
+    assert unlimited.expires_at - unlimited.created_at == timedelta(hours=12)
 
 
 def test_sign_out_ends_the_session_and_leaves_the_token(world: World) -> None:
@@ -192,31 +192,31 @@ def test_sign_out_ends_the_session_and_leaves_the_token(world: World) -> None:
     assert tokens.me(bearer(view)).user == "root"
 
 
-@pytest.mark.parametrize("word", ["", "nonsense", "fl_x", "\0"])
-def test_unknown_code_is_rejected(world: World, word: str) -> None:
+@pytest.mark.parametrize("code", ["", "nonsense", "fl_x", "\0"])
+def test_unknown_code_is_rejected(world: World, code: str) -> None:
     with pytest.raises(Unauthenticated) as caught:
-        world.services.tokens.sign_in(Call(), word)
+        world.services.tokens.sign_in(Call(), code)
     assert caught.value.hint
 
 
 def test_local_token_is_retained_until_it_is_revoked(world: World) -> None:
-    first, _ = world.founding.issue_local_token("root", "host", None)
-    elsewhere, _ = world.founding.issue_local_token("root", "other", None)
-    assert world.founding.issue_local_token("root", "host", first)[0] == first
+    first, _ = world.first_run.issue_local_token("root", "host", None)
+    elsewhere, _ = world.first_run.issue_local_token("root", "other", None)
+    assert world.first_run.issue_local_token("root", "host", first)[0] == first
     view = world.services.tokens.page(world.root, listing(name="host")).items[0]
     world.services.tokens.delete(world.root, view.id)
-    second, _ = world.founding.issue_local_token("root", "host", first)
-    third, _ = world.founding.issue_local_token("root", "host", None)
-    for gone in (first, second):
+    second, _ = world.first_run.issue_local_token("root", "host", first)
+    third, _ = world.first_run.issue_local_token("root", "host", None)
+    for token in (first, second):
         with pytest.raises(Unauthenticated):
-            world.services.tokens.me(Call(bearer=gone))
+            world.services.tokens.me(Call(bearer=token))
     assert world.services.tokens.me(Call(bearer=third)).via == "local:host"
     assert world.services.tokens.me(Call(bearer=elsewhere)).user == "root"
 
 
 @pytest.mark.parametrize("user", ["mia", "root"])
 def test_local_token_belongs_to_the_user_who_started_the_server(world: World, user: str) -> None:
-    text, word = world.founding.issue_local_token("root", "host", make(world, call_as(user)).token)
-    for call in (Call(bearer=text), bearer(world.services.tokens.sign_in(Call(), word))):
+    text, code = world.first_run.issue_local_token("root", "host", make(world, call_as(user)).token)
+    for call in (Call(bearer=text), bearer(world.services.tokens.sign_in(Call(), code))):
         assert world.services.tokens.me(call).user == "root"
     assert world.services.tokens.me(Call(bearer=text)).via == "local:host"

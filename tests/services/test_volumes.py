@@ -26,9 +26,15 @@ def sharing(world: World) -> World:
 @pytest.mark.every_store
 def test_volume_is_created_listed_and_deleted(world: World) -> None:
     volumes, root = world.services.volumes, world.root
-    made = volumes.create(root, FOREST, make(size="10240Mi"))
-    assert (made.name, made.size, made.storage_class, made.scope, made.revision) == ("data", "10Gi", "fast", FOREST, 1)
-    assert volumes.get(root, FOREST, "data") == made
+    created = volumes.create(root, FOREST, make(size="10240Mi"))
+    assert (created.name, created.size, created.storage_class, created.scope, created.revision) == (
+        "data",
+        "10Gi",
+        "fast",
+        FOREST,
+        1,
+    )
+    assert volumes.get(root, FOREST, "data") == created
     volumes.create(root, FOREST, make("more"))
     assert names(volumes.page(root, FOREST, listing(sort="-name")).items) == ["more", "data"]
     assert names(volumes.page(root, LAKE, listing()).items) == []
@@ -81,7 +87,7 @@ def test_environment_variable_mounts_nothing(sharing: World) -> None:
 
 
 def test_volumes_of_compute_resources_and_templates_count(sharing: World) -> None:
-    sharing.offer("with-data", scope=FOREST, volumes=[SHARED])
+    sharing.add_compute_resource("with-data", scope=FOREST, volumes=[SHARED])
     sharing.add_template("t", scope=FOREST, volumes=[{**SHARED, "name": "e", "mount_path": "/e"}])
     assert sharing.submit(profile="with-data").uses == ["volume/data"]
     assert sharing.submit(template="t").uses == ["volume/data"]

@@ -1,4 +1,4 @@
-"""A whole platform over a store: its services, a small organization, and people who call."""
+"""A complete platform over a store: services, a small organization and callers."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -50,17 +50,17 @@ VISION, SPEECH, MAIN = "department/vision", "department/speech", "cluster/main"
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = NOW
 
     def __call__(self) -> datetime:
-        self.now += timedelta(microseconds=1)  # so that what happens later is later
+        self.now += timedelta(microseconds=1)  # so that later events have later times
         return self.now
 
     def pass_by(self, **time: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += timedelta(**time)
 
 
@@ -76,34 +76,36 @@ class World:
     store: Store
     clock: Clock
     services: Services
-    founding: FirstRun
+    first_run: FirstRun
     keyring: AesKeyring
     root: Call = field(default_factory=call_as)
 
     def grant(self, user: str, role: str, scope: str) -> Call:
-        """Give a user, or `group:<name>`, a role; how they call."""
+        """Grant a role to a user or to `group:<name>`, and return a call as that user."""
         subject = user if ":" in user else f"user:{user}"
         grant = Grant.model_validate({"subject": subject, "role": role, "scope": scope})
         self.services.grants.create(self.root, grant)
         return call_as(user)
 
-    def offer(self, name: str = "big", *, call: Call | None = None, **fields: Any) -> ComputeResourceRecord:
-        """A compute resource; its requirements are those fields that are none of its own."""
-        asset = ComputeResource.model_validate({"name": name, **_sort(fields, ComputeResource)})
+    def add_compute_resource(
+        self, name: str = "big", *, call: Call | None = None, **fields: Any
+    ) -> ComputeResourceRecord:
+        """Create a compute resource. Fields that it does not have itself become its requirements."""
+        asset = ComputeResource.model_validate({"name": name, **_split_requirements(fields, ComputeResource)})
         return self.services.compute_resources.create(call or self.root, asset)
 
     def add_template(self, name: str = "start", *, call: Call | None = None, **fields: Any) -> TemplateRecord:
-        """A template; its requirements are those fields that are none of its own."""
-        asset = Template.model_validate({"name": name, **_sort(fields, Template)})
+        """Create a template. Fields that it does not have itself become its requirements."""
+        asset = Template.model_validate({"name": name, **_split_requirements(fields, Template)})
         return self.services.templates.create(call or self.root, asset)
 
     def put_policy(self, scope: str = "platform", **content: Any) -> PolicyRecord:
-        """The policy of a scope, whatever was there."""
+        """Create or replace the policy of a scope."""
         policy = Policy.model_validate({"scope": scope, **content})
         return self.services.policies.put(call_as(any_revision=True), scope, policy)
 
     def submit(self, scope: str = FOREST, *, call: Call | None = None, **request: Any) -> RunRecord:
-        """A run of a container."""
+        """Submit a run of a container."""
         return self.services.runs.submit(call or self.root, scope, make_request(**request))
 
     def preview(self, scope: str = FOREST, *, call: Call | None = None, **request: Any) -> JSON:
@@ -115,7 +117,7 @@ class World:
         pages = self.services.audits.export(self.root, ListQuery(filters=tuple(filters.items())))
         return [entry for page in pages for entry in page]
 
-    def told(self) -> list[tuple[str, str]]:
+    def audit_actions(self) -> list[tuple[str, str]]:
         """The actions and names of the audit entries."""
         return [(entry.action, entry.name) for entry in self.audit()]
 
@@ -127,27 +129,27 @@ def make_world(
     keys: str = KEY,
     execution: composition.ExecutionOptions | None = None,
 ) -> World:
-    """The services over a store that may have something in it already."""
+    """Services over a store, which may already contain data."""
     clock = Clock()
     monkeypatch.setattr(composition, "now", clock)
     keyring = AesKeyring(parse_keys(keys))
-    services, founding = composition.build_services(store, keyring, execution=execution)
-    return World(store, clock, services, founding, keyring)
+    services, first_run = composition.build_services(store, keyring, execution=execution)
+    return World(store, clock, services, first_run, keyring)
 
 
-def found_world(
+def initialize_world(
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     *,
     execution: composition.ExecutionOptions | None = None,
     tree: Sequence[Any] = TREE,
 ) -> World:
-    """The services over a new store, with a tree."""
+    """Services over a new store, with an organization tree."""
     world = make_world(store, monkeypatch, execution=execution)
-    world.founding.initialize(["user:root"])
+    world.first_run.initialize(["user:root"])
     with world.services.scopes.units.changing(world.root, "organization") as unit:  # one commit instead of six
-        for place in tree:
-            world.services.scopes.add(unit.refreshed(), place)
+        for scope in tree:
+            world.services.scopes.add(unit.refreshed(), scope)
     return world
 
 
@@ -156,10 +158,10 @@ def make_request(**request: Any) -> RunRequest:
     return RunRequest.model_validate({"function": CONTAINER, **request})
 
 
-def listing(search: str = "", sort: str | None = None, **more: Any) -> ListQuery:
+def listing(search: str = "", sort: str | None = None, **options: Any) -> ListQuery:
     """List parameters: limit, cursor, total, and filters by column."""
-    paging = {name: more.pop(name) for name in ("limit", "cursor", "total") if name in more}
-    return ListQuery(tuple(more.items()), search, sort, **paging)
+    paging = {name: options.pop(name) for name in ("limit", "cursor", "total") if name in options}
+    return ListQuery(tuple(options.items()), search, sort, **paging)
 
 
 def names(records: Sequence[Any]) -> list[str]:
@@ -174,7 +176,7 @@ def rejection_rules(caught: pytest.ExceptionInfo[RequestRejected]) -> list[tuple
 
 
 def check_texts(violations: Sequence[Violation]) -> None:
-    """Every violation has a message and, mostly, a suggestion; none shows Python's insides."""
+    """Check that each violation has a message that contains neither None nor double spaces."""
     assert violations
     for violation in violations:
         assert violation.message
@@ -187,7 +189,7 @@ def users_of(caught: pytest.ExceptionInfo[Conflict]) -> list[tuple[str, str]]:
     return [(user["kind"], user["name"]) for user in caught.value.used_by]
 
 
-def says(caught: pytest.ExceptionInfo[FairleadError]) -> str:
+def error_text(caught: pytest.ExceptionInfo[FairleadError]) -> str:
     """The message and hint of an error."""
     return f"{caught.value} -> {caught.value.hint}"
 
@@ -203,6 +205,6 @@ def setting(plan: JSON, path: str) -> Any:
     return {item["path"]: item["value"] for item in plan["settings"]}.get(path)
 
 
-def _sort(fields: Mapping[str, Any], model: type[StrictModel]) -> JSON:
+def _split_requirements(fields: Mapping[str, Any], model: type[StrictModel]) -> JSON:
     own = {name: value for name, value in fields.items() if name in model.model_fields}
     return {"requirements": {name: value for name, value in fields.items() if name not in own}, **own}
