@@ -1,4 +1,4 @@
-"""An issuer of tokens without a network: its documents, its keys, and how often it was asked."""
+"""A fake issuer of tokens without a network: documents, keys, and recorded requests."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcAuthenticator
-from tests.adapters.desks import CLIENT, Desk
+from tests.adapters.login_endpoints import CLIENT, LoginEndpoints
 
 ISSUER = "https://login.example.org/realms/forest"
 AUDIENCE = "fairlead"
@@ -30,23 +30,23 @@ class Issuer:
     def __init__(self, *keys: Key, issuer: str = ISSUER) -> None:
         self.now = NOW
         self.down = False
-        self.asked: list[str] = []
-        self.desk = Desk(issuer, lambda claims: make_token(make_claims(**claims)))
-        described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.desk.described}
+        self.requests: list[str] = []
+        self.login_endpoints = LoginEndpoints(issuer, lambda claims: make_token(make_claims(**claims)))
+        metadata = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.login_endpoints.metadata}
         self.documents: dict[str, Any] = {
-            f"{issuer}/.well-known/openid-configuration": described,
+            f"{issuer}/.well-known/openid-configuration": metadata,
             f"{issuer}/keys": {"keys": [publish(key) for key in keys or ALL]},
         }
 
     def fetch(self, address: str) -> bytes:
         """A transport for `OidcIdentity` without a network."""
-        self.asked.append(address)
+        self.requests.append(address)
         if self.down:
             raise OSError("connection refused")
         return json.dumps(self.documents[address]).encode()
 
-    def wait(self, **span: float) -> None:
-        """Let time pass."""
+    def advance(self, **span: float) -> None:
+        """Advance the clock."""
         self.now += timedelta(**span)
 
     def rotate(self, *keys: Key) -> None:
@@ -55,43 +55,48 @@ class Issuer:
 
     def identity(self, **options: Any) -> OidcAuthenticator:
         """An identity verifier for this issuer."""
-        named: dict[str, Any] = {"issuer": ISSUER, "audience": AUDIENCE, "clock": lambda: self.now, "fetch": self.fetch}
-        return OidcAuthenticator(**(named | options))
+        defaults: dict[str, Any] = {
+            "issuer": ISSUER,
+            "audience": AUDIENCE,
+            "clock": lambda: self.now,
+            "fetch": self.fetch,
+        }
+        return OidcAuthenticator(**(defaults | options))
 
     def login(self, **options: Any) -> OidcLogin:
         """A login client of this issuer."""
-        return OidcLogin(self.identity(**options), CLIENT, self.desk.secret, self._send)
+        return OidcLogin(self.identity(**options), CLIENT, self.login_endpoints.secret, self._send)
 
-    def describe(self, **changed: Any) -> None:
-        """Say something else in the discovery document; what is changed to None is left out."""
+    def describe(self, **fields: Any) -> None:
+        """Change fields of the discovery document. None removes a field."""
         document = f"{ISSUER}/.well-known/openid-configuration"
-        said = self.documents[document] | changed
-        self.documents[document] = {name: value for name, value in said.items() if value is not None}
+        metadata = self.documents[document] | fields
+        self.documents[document] = {name: value for name, value in metadata.items() if value is not None}
 
     def _send(self, address: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
         if self.down:
             raise OSError("connection refused")
-        return self.desk.send(address, form, headers)
+        return self.login_endpoints.send(address, form, headers)
 
 
 def publish(key: Key, **parameters: Any) -> dict[str, Any]:
-    """A key as an issuer shows it."""
+    """The public part of a key, as in a JWKS document."""
     return dict(key.as_dict(private=False)) | parameters
 
 
 def make_claims(**changed: Any) -> dict[str, Any]:
     """The claims of a valid token. None removes a claim."""
     seconds = int(NOW.timestamp())
-    good = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": seconds, "exp": seconds + 600, "groups": ["vision"]}
-    return {name: value for name, value in (good | changed).items() if value is not None}
+    valid = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": seconds, "exp": seconds + 600, "groups": ["vision"]}
+    return {name: value for name, value in (valid | changed).items() if value is not None}
 
 
 def make_token(claims: dict[str, Any] | bytes | None = None, key: Key = RSA, alg: str = "RS256", **header: Any) -> str:
     """A token that is signed with a key."""
     payload = claims if isinstance(claims, bytes) else json.dumps(make_claims() if claims is None else claims).encode()
-    named = {"alg": alg, "typ": "JWT", "kid": key.kid} | header
-    registry = _Quiet(strict_check_header=False)
-    protected = {name: value for name, value in named.items() if value is not None}
+    fields = {"alg": alg, "typ": "JWT", "kid": key.kid} | header
+    registry = _LenientRegistry(strict_check_header=False)
+    protected = {name: value for name, value in fields.items() if value is not None}
     return jws.serialize_compact(protected, payload, key, registry=registry)
 
 
@@ -101,8 +106,8 @@ def make_part(value: Any) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-class _Quiet(jws.JWSRegistry):
-    """joserfc's algorithms without a warning of their age; big headers are for tests of big headers."""
+class _LenientRegistry(jws.JWSRegistry):
+    """The algorithms of joserfc without warnings about old ones, and with room for large headers."""
 
     max_header_length = 100_000
 

@@ -1,4 +1,4 @@
-"""Sealed values: what opens them and what does not; key files: who reads them, and how keys come and go."""
+"""Keyrings: sealing and opening of values; permissions and rotation of key files."""
 
 import base64
 import os
@@ -19,16 +19,16 @@ OLD, NEW, OTHER = (SealingKey(bytes([number]) * 32) for number in (1, 2, 3))
 KEYRING: Keyring = AesKeyring([OLD])
 
 
-def write(key: SealingKey) -> str:
-    """A key as people write it."""
+def encode(key: SealingKey) -> str:
+    """A key in base64, as in a key file."""
     return base64.b64encode(key.secret).decode()
 
 
-def hide(error: BaseException, *keys: SealingKey) -> None:
-    """Nothing of an error or its causes gives a key away."""
+def check_hidden(error: BaseException, *keys: SealingKey) -> None:
+    """Check that an error and its cause do not contain the keys."""
     message = f"{error!r} {error} {getattr(error, 'hint', '')} {error.__cause__!r}"
     for key in keys:
-        assert write(key)[:20] not in message
+        assert encode(key)[:20] not in message
         assert key.secret.hex()[:20] not in message
         assert repr(key.secret)[2:20] not in message
 
@@ -66,13 +66,13 @@ def test_value_opens_only_for_the_context_it_was_sealed_for(value: bytes, purpos
 
 def test_change_of_any_byte_is_detected() -> None:
     sealed = KEYRING.seal(b"a secret", "project/forest")
-    for at in range(len(sealed.content)):
+    for index in range(len(sealed.content)):
         for change in (1, 0x80, 0xFF):
             changed = bytearray(sealed.content)
-            changed[at] ^= change
+            changed[index] ^= change
             with pytest.raises(Unavailable) as caught:
                 KEYRING.open(Sealed(bytes(changed), sealed.key_id), "project/forest")
-            hide(caught.value, OLD)
+            check_hidden(caught.value, OLD)
             assert "a secret" not in str(caught.value)
 
 
@@ -102,7 +102,7 @@ def test_missing_key_is_named_in_the_error() -> None:
         Unavailable, match=f"key {OLD.id}, which is missing; the keys are {NEW.id}, {OTHER.id}"
     ) as caught:
         AesKeyring([NEW, OTHER]).open(KEYRING.seal(b"value", "p"), "p")
-    hide(caught.value, NEW, OTHER)
+    check_hidden(caught.value, NEW, OTHER)
 
 
 def test_value_with_a_wrong_key_id_does_not_open() -> None:
@@ -112,10 +112,10 @@ def test_value_with_a_wrong_key_id_does_not_open() -> None:
 
 def test_repr_shows_no_key(path: Path) -> None:
     key = keyrings.load_key_file(path)[0]
-    for shown in (repr(key), str(key), repr([key]), repr(AesKeyring.from_file(path)), f"{AesKeyring([key])}"):
-        assert key.id in shown or "SealingKey()" in shown
-        assert write(key)[:10] not in shown
-        assert repr(key.secret)[2:12] not in shown
+    for text in (repr(key), str(key), repr([key]), repr(AesKeyring.from_file(path)), f"{AesKeyring([key])}"):
+        assert key.id in text or "SealingKey()" in text
+        assert encode(key)[:10] not in text
+        assert repr(key.secret)[2:12] not in text
 
 
 @pytest.mark.parametrize("keys", [[], [SealingKey(b"short")], [OLD, SealingKey(b"1" * 16)]])
@@ -127,11 +127,11 @@ def test_keyring_requires_keys_of_full_length(keys: list[SealingKey]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"{write(OLD)},{write(NEW)}",
-        f"{write(OLD)}\n{write(NEW)}\n",
-        f"\n# first, second\n {write(OLD)} , # seals, for now\r\n\n{write(NEW)}",
-        f"{write(OLD).rstrip('=')},{base64.urlsafe_b64encode(NEW.secret).decode()}",
-        f"{write(OLD)},{write(NEW)},{write(OLD)}",
+        f"{encode(OLD)},{encode(NEW)}",
+        f"{encode(OLD)}\n{encode(NEW)}\n",
+        f"\n# first, second\n {encode(OLD)} , # seals, for now\r\n\n{encode(NEW)}",
+        f"{encode(OLD).rstrip('=')},{base64.urlsafe_b64encode(NEW.secret).decode()}",
+        f"{encode(OLD)},{encode(NEW)},{encode(OLD)}",
     ],
 )
 def test_keys_are_separated_by_commas_or_newlines(text: str) -> None:
@@ -139,27 +139,27 @@ def test_keys_are_separated_by_commas_or_newlines(text: str) -> None:
 
 
 @given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, unique=True), st.sampled_from([",", "\n", " ,\n"]))
-def test_keys_are_read_in_order(listed: list[bytes], between: str) -> None:
-    keys = tuple(map(SealingKey, listed))
-    assert parse_keys(between.join(map(write, keys))) == keys
+def test_keys_are_read_in_order(secrets: list[bytes], separator: str) -> None:
+    keys = tuple(map(SealingKey, secrets))
+    assert parse_keys(separator.join(map(encode, keys))) == keys
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("invalid", "message"),
     [
-        (write(NEW)[:-4], "key 2 has 30 bytes instead of 32"),
-        (write(NEW)[:-3], "key 2 is not base64"),
-        (write(NEW) + "AAAA", "key 2 "),
-        ("*" + write(NEW), "key 2 is not base64"),
-        ("é" + write(NEW), "key 2 is not base64"),
+        (encode(NEW)[:-4], "key 2 has 30 bytes instead of 32"),
+        (encode(NEW)[:-3], "key 2 is not base64"),
+        (encode(NEW) + "AAAA", "key 2 "),
+        ("*" + encode(NEW), "key 2 is not base64"),
+        ("é" + encode(NEW), "key 2 is not base64"),
         (NEW.secret.hex(), "key 2 has 48 bytes"),
-        (write(NEW).replace("I", "I ", 1), "key 2 is not base64"),
+        (encode(NEW).replace("I", "I ", 1), "key 2 is not base64"),
     ],
 )
-def test_invalid_key_is_named_and_not_shown(wrong: str, message: str) -> None:
+def test_invalid_key_is_named_and_not_shown(invalid: str, message: str) -> None:
     with pytest.raises(Unreadable, match=message) as caught:
-        parse_keys(f"# mine\n{write(OLD)}\n{wrong}\n{write(OTHER)}")
-    hide(caught.value, OLD, NEW, OTHER)
+        parse_keys(f"# mine\n{encode(OLD)}\n{invalid}\n{encode(OTHER)}")
+    check_hidden(caught.value, OLD, NEW, OTHER)
     assert "openssl" in caught.value.hint
 
 
@@ -192,9 +192,9 @@ def test_existing_key_file_is_never_overwritten(path: Path) -> None:
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o610])
 def test_key_file_that_others_can_access_is_rejected(path: Path, mode: int) -> None:
     path.chmod(mode)
-    for use in (keyrings.load_key_file, AesKeyring.from_file, keyrings.rotate_key_file, keyrings.forget_old_keys):
+    for operation in (keyrings.load_key_file, AesKeyring.from_file, keyrings.rotate_key_file, keyrings.forget_old_keys):
         with pytest.raises(FairleadError, match=f"has mode {mode:04o}") as caught:
-            use(path)
+            operation(path)
         assert caught.value.hint == f"run chmod 600 {path}"
     path.chmod(0o400)
     keyrings.load_key_file(path)
@@ -244,9 +244,9 @@ def test_old_key_in_memory_is_used_until_the_file_is_checked(path: Path) -> None
     sealed = keyring.seal(b"value", "p")
     path.unlink()
     assert keyring.open(sealed, "p") == b"value"
-    for use in (lambda: keyring.seal(b"value", "p"), lambda: keyring.open(Sealed(sealed.content, OTHER.id), "p")):
+    for operation in (lambda: keyring.seal(b"value", "p"), lambda: keyring.open(Sealed(sealed.content, OTHER.id), "p")):
         with pytest.raises(Unavailable, match="cannot read the changed keys: cannot read the key file"):
-            use()
+            operation()
 
 
 def test_symlink_to_a_key_file_is_preserved(path: Path, tmp_path: Path) -> None:
@@ -277,9 +277,9 @@ def test_concurrent_rotations_lose_no_key(path: Path) -> None:
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     printed = [process.communicate(timeout=60)[0].split() for process in running]
     assert [process.returncode for process in running] == [0, 0]
-    kept = [key.id for key in keyrings.load_key_file(path)]
-    assert len(kept) == 21
-    assert set(kept) == {sealed.key_id, *printed[0], *printed[1]}
+    key_ids = [key.id for key in keyrings.load_key_file(path)]
+    assert len(key_ids) == 21
+    assert set(key_ids) == {sealed.key_id, *printed[0], *printed[1]}
     assert AesKeyring.from_file(path).open(sealed, "p") == b"value"
 
 

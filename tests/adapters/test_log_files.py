@@ -1,4 +1,4 @@
-"""The log of a run as a file: what was written is read back from any cursor, and from nowhere else."""
+"""Log files of runs: records are read back from any valid cursor."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from fairlead.adapters.log_files import HEADER, MAX_RECORD_BYTES, STREAMS, LogRecord, LogWriter, read_records
 
-Written = tuple[str, bytes, int]
+RecordTuple = tuple[str, bytes, int]
 RECORDS = st.lists(
     st.tuples(st.sampled_from(STREAMS), st.binary(min_size=1, max_size=60), st.integers(0, 2**63)), max_size=8
 )
 ALL = 1 << 40
 
 
-def write(file: Path, records: list[Written]) -> None:
-    """A log with these records."""
+def write(file: Path, records: list[RecordTuple]) -> None:
+    """Write a log with these records."""
     file.unlink(missing_ok=True)
     log = LogWriter(file)
     for record in records:
@@ -24,9 +24,9 @@ def write(file: Path, records: list[Written]) -> None:
     log.close()
 
 
-def read(file: Path, start: int = 0, most: int = ALL) -> list[LogRecord]:
+def read(file: Path, start: int = 0, max_bytes: int = ALL) -> list[LogRecord]:
     """The records from a cursor on."""
-    return list(read_records(file, start, most))
+    return list(read_records(file, start, max_bytes))
 
 
 @pytest.fixture(scope="module")
@@ -36,42 +36,42 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(RECORDS)
-def test_records_are_read_back_from_any_cursor(log: Path, records: list[Written]) -> None:
+def test_records_are_read_back_from_any_cursor(log: Path, records: list[RecordTuple]) -> None:
     write(log, records)
-    pieces = read(log)
-    assert [(piece.stream, piece.data, piece.nanoseconds) for piece in pieces] == records
-    for index, piece in enumerate(pieces):
-        assert read(log, piece.end) == pieces[index + 1 :]
+    read_back = read(log)
+    assert [(record.stream, record.data, record.nanoseconds) for record in read_back] == records
+    for index, record in enumerate(read_back):
+        assert read(log, record.end) == read_back[index + 1 :]
 
 
 @given(RECORDS, st.integers(1, 200))
-def test_pages_of_any_size_give_the_complete_log(log: Path, records: list[Written], most: int) -> None:
+def test_pages_of_any_size_give_the_complete_log(log: Path, records: list[RecordTuple], max_bytes: int) -> None:
     write(log, records)
-    cursor, found = 0, []
-    while page := read(log, cursor, most):
-        found += page
+    cursor, collected = 0, []
+    while page := read(log, cursor, max_bytes):
+        collected += page
         cursor = page[-1].end
-        assert sum(len(piece.data) + HEADER.size for piece in page[:-1]) < most
-    assert found == read(log)
+        assert sum(len(record.data) + HEADER.size for record in page[:-1]) < max_bytes
+    assert collected == read(log)
     assert cursor == log.stat().st_size
 
 
 @given(RECORDS, st.data())
-def test_truncated_record_is_not_read_yet(log: Path, records: list[Written], data: st.DataObject) -> None:
+def test_truncated_record_is_not_read_yet(log: Path, records: list[RecordTuple], data: st.DataObject) -> None:
     write(log, records)
-    whole, pieces = log.read_bytes(), read(log)
-    cut = data.draw(st.integers(0, len(whole)))
-    log.write_bytes(whole[:cut])
-    assert read(log) == [piece for piece in pieces if piece.end <= cut]
-    log.write_bytes(whole)
-    assert read(log) == pieces
+    content, read_back = log.read_bytes(), read(log)
+    length = data.draw(st.integers(0, len(content)))
+    log.write_bytes(content[:length])
+    assert read(log) == [record for record in read_back if record.end <= length]
+    log.write_bytes(content)
+    assert read(log) == read_back
 
 
 @given(RECORDS, st.data())
-def test_cursor_inside_a_record_is_rejected(log: Path, records: list[Written], data: st.DataObject) -> None:
+def test_cursor_inside_a_record_is_rejected(log: Path, records: list[RecordTuple], data: st.DataObject) -> None:
     write(log, records)
-    begins = {0, *(piece.end for piece in read(log))}
-    inside = [cursor for cursor in range(log.stat().st_size) if cursor not in begins]
+    boundaries = {0, *(record.end for record in read(log))}
+    inside = [cursor for cursor in range(log.stat().st_size) if cursor not in boundaries]
     if inside:
         cursor = data.draw(st.sampled_from(inside))
         with pytest.raises(ValueError, match="no record begins at the cursor"):
@@ -96,15 +96,15 @@ def test_empty_write_stores_no_record(log: Path) -> None:
 
 def test_page_has_at_least_one_record_of_any_size(log: Path) -> None:
     write(log, [("stdout", b"x" * 10_000, 1), ("stdout", b"y", 2)])
-    assert [len(piece.data) for piece in read(log, 0, 10)] == [10_000]
+    assert [len(record.data) for record in read(log, 0, 10)] == [10_000]
     assert read(log, 0, 0) == []
 
 
 @pytest.mark.parametrize("size", [MAX_RECORD_BYTES, MAX_RECORD_BYTES + 1, 3 * MAX_RECORD_BYTES])
 def test_single_write_can_be_large(log: Path, size: int) -> None:
     write(log, [("stderr", b"x" * size, 1), ("stdout", b"after", 2)])
-    pieces = read(log)
-    assert b"".join(piece.data for piece in pieces) == b"x" * size + b"after"
+    read_back = read(log)
+    assert b"".join(record.data for record in read_back) == b"x" * size + b"after"
 
 
 def test_log_at_its_maximum_size_says_so_once(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_log_at_its_maximum_size_says_so_once(tmp_path: Path) -> None:
     for data in (b"12345", b"12345", b"6", b"7"):
         log.write("stdout", data, 1)
     log.close()
-    *kept, last = read(tmp_path / "log")
-    assert [piece.data for piece in kept] == [b"12345", b"12345"]
+    *stored, last = read(tmp_path / "log")
+    assert [record.data for record in stored] == [b"12345", b"12345"]
     assert (last.stream, b"maximum size" in last.data) == ("platform", True)
 
 
@@ -122,10 +122,10 @@ def test_full_log_is_unchanged_when_it_is_opened_again(tmp_path: Path) -> None:
         log = LogWriter(tmp_path / "log", max_bytes=40)
         log.write("stdout", data, 1)
         log.close()
-    assert [piece.data for piece in read(tmp_path / "log")] == [b"12345678", b"12345678"]
+    assert [record.data for record in read(tmp_path / "log")] == [b"12345678", b"12345678"]
 
 
 def test_streams_are_distinguished_and_in_order(log: Path) -> None:
-    said: list[Written] = [("stdout", b"a", 3), ("stderr", b"b", 2), ("platform", b"c", 1)]
-    write(log, said)
-    assert [(piece.stream, piece.data, piece.nanoseconds) for piece in read(log)] == said
+    records: list[RecordTuple] = [("stdout", b"a", 3), ("stderr", b"b", 2), ("platform", b"c", 1)]
+    write(log, records)
+    assert [(record.stream, record.data, record.nanoseconds) for record in read(log)] == records

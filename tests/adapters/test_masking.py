@@ -9,43 +9,43 @@ from hypothesis import strategies as st
 
 from fairlead.adapters.masking import MASK, MIN_LENGTH, Masker
 
-# Few letters, so that what is written is often a secret or the beginning of one; none of the mask's own.
+# Few letters, so that the text often contains a secret or its beginning; no characters of the mask.
 LETTERS = st.sampled_from("abcé")
 SECRETS = st.lists(st.text(LETTERS, min_size=MIN_LENGTH, max_size=8), min_size=1, max_size=3)
 
 
 def feed(masker: Masker, chunks: list[bytes]) -> bytes:
-    """All that comes out."""
+    """The complete output."""
     return b"".join(map(masker.feed, chunks)) + masker.finish()
 
 
 @st.composite
 def chunked(draw: st.DrawFn, content: st.SearchStrategy[bytes]) -> list[bytes]:
-    """Bytes, cut anywhere."""
+    """Bytes that are split anywhere."""
     data = draw(content)
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 @st.composite
-def written(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
-    """Secrets, and what a run writes with some of them in it, cut anywhere."""
+def secrets_and_chunks(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
+    """Secrets, and output of a run that contains some of them, split anywhere."""
     secrets = draw(SECRETS)
-    words = st.sampled_from(secrets) | st.text(LETTERS, max_size=5)
-    text = st.lists(words, max_size=6).map(lambda parts: "".join(parts).encode())
+    fragments = st.sampled_from(secrets) | st.text(LETTERS, max_size=5)
+    text = st.lists(fragments, max_size=6).map(lambda parts: "".join(parts).encode())
     return secrets, draw(chunked(text))
 
 
-@given(written())
-def test_secret_never_appears_for_any_chunk_boundaries(said: tuple[list[str], list[bytes]]) -> None:
-    secrets, chunks = said
-    out = feed(Masker(secrets), chunks)
-    assert not [secret for secret in secrets if secret.encode() in out]
+@given(secrets_and_chunks())
+def test_secret_never_appears_for_any_chunk_boundaries(example: tuple[list[str], list[bytes]]) -> None:
+    secrets, chunks = example
+    output = feed(Masker(secrets), chunks)
+    assert not [secret for secret in secrets if secret.encode() in output]
 
 
-@given(written())
-def test_chunk_boundaries_do_not_change_the_output(said: tuple[list[str], list[bytes]]) -> None:
-    secrets, chunks = said
+@given(secrets_and_chunks())
+def test_chunk_boundaries_do_not_change_the_output(example: tuple[list[str], list[bytes]]) -> None:
+    secrets, chunks = example
     assert feed(Masker(secrets), chunks) == feed(Masker(secrets), [b"".join(chunks)])
 
 
@@ -58,7 +58,7 @@ def test_only_secrets_are_removed(chunks: list[bytes], secrets: list[str]) -> No
     data = b"".join(chunks)
     spans: list[list[int]] = []
     for start in range(len(data)):
-        ends = [start + len(word) for word in map(str.encode, secrets) if data.startswith(word, start)]
+        ends = [start + len(secret) for secret in map(str.encode, secrets) if data.startswith(secret, start)]
         if ends and spans and start < spans[-1][1]:
             spans[-1][1] = max(spans[-1][1], *ends)
         elif ends:
@@ -77,7 +77,7 @@ def test_no_character_is_split(chunks: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("secrets", "text", "shown"),
+    ("secrets", "text", "expected"),
     [
         (["hunter2"], "it is hunter2!", "it is ***!"),
         (["hunter2"], "hunter2hunter2", "******"),
@@ -91,19 +91,23 @@ def test_no_character_is_split(chunks: list[bytes]) -> None:
         (["first line\nsecond line"], "first line\nsecond line", "***"),
         (["  padded  "], "[padded]", "[***]"),
         (["aaaa"], "aaaaaaa", "***"),
-        (["abcdefgh", "efghijkl"], "abcdefghijkl", "***"),  # one reaches into the other
+        (["abcdefgh", "efghijkl"], "abcdefghijkl", "***"),  # the secrets overlap
         (["a'b\"c\\d"], str(["a'b\"c\\d"]), "['***']"),  # as a traceback shows it
         (["a'b\"c\\d"], json.dumps({"a": "a'b\"c\\d"}), '{"a": "***"}'),
         (["pässwörd"], json.dumps(["pässwörd"]), '["***"]'),
         (["pässwörd"], str("pässwörd".encode()), "b'***'"),
-        (['{"key":\n"-a\\nb-"}'], repr({"KEY": '{"key":\n"-a\\nb-"}'}), "{'KEY': '***'}"),  # of several lines, in one
-        (["é\nabcd"], "\\xe9 \\xe9", "\\xe9 \\xe9"),  # a part that is too short stays so, however it is written
+        (
+            ['{"key":\n"-a\\nb-"}'],
+            repr({"KEY": '{"key":\n"-a\\nb-"}'}),
+            "{'KEY': '***'}",
+        ),  # a secret of several lines, shown in one
+        (["é\nabcd"], "\\xe9 \\xe9", "\\xe9 \\xe9"),  # a part that is too short is not masked in any notation
     ],
 )
-def test_masked_output_matches_the_examples(secrets: list[str], text: str, shown: str) -> None:
-    assert feed(Masker(secrets), [text.encode()]).decode() == shown
-    assert feed(Masker(secrets), [bytes([byte]) for byte in text.encode()]).decode() == shown
-    assert Masker(secrets).mask(text) == shown
+def test_masked_output_matches_the_examples(secrets: list[str], text: str, expected: str) -> None:
+    assert feed(Masker(secrets), [text.encode()]).decode() == expected
+    assert feed(Masker(secrets), [bytes([byte]) for byte in text.encode()]).decode() == expected
+    assert Masker(secrets).mask(text) == expected
 
 
 def test_bytes_that_cannot_be_part_of_a_secret_are_returned_immediately() -> None:
@@ -126,16 +130,16 @@ def test_any_text_can_be_masked(text: str) -> None:
 
 def test_long_secret_does_not_slow_down_masking() -> None:
     masker = Masker(["x" * 100_000 + "y"])
-    began = time.process_time()
+    started = time.process_time()
     for _ in range(8):
         masker.feed(b"z" * (1 << 16))
-    assert time.process_time() - began < 0.4  # half a megabyte; a log has up to a thousand
+    assert time.process_time() - started < 0.4  # half a megabyte; a log has up to a thousand
 
 
 def test_self_overlapping_secret_does_not_withhold_everything() -> None:
     masker = Masker(["0000"])
-    began, out = time.process_time(), 0
+    started, output = time.process_time(), 0
     for _ in range(8):
-        out += len(masker.feed(b"0" * (1 << 16)))
-    assert out > 0
-    assert time.process_time() - began < 2
+        output += len(masker.feed(b"0" * (1 << 16)))
+    assert output > 0
+    assert time.process_time() - started < 2

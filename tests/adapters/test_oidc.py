@@ -32,13 +32,13 @@ SECONDS = int(NOW.timestamp())
 IDENTITY = Issuer().identity()
 
 
-def refusal_of(token: str, identity: Authenticator = IDENTITY) -> str:
+def error_for(token: str, identity: Authenticator = IDENTITY) -> str:
     """The error for a token. It has a hint and does not contain the token."""
     with pytest.raises(Unauthenticated) as caught:
         identity.authenticate(token)
-    said = f"{caught.value} {caught.value.hint}"
+    text = f"{caught.value} {caught.value.hint}"
     assert caught.value.hint
-    assert not [part for part in token.split(".") if len(part) > 20 and part in said]
+    assert not [part for part in token.split(".") if len(part) > 20 and part in text]
     return str(caught.value)
 
 
@@ -59,7 +59,7 @@ def test_every_asymmetric_algorithm_is_supported(key: Key, alg: str) -> None:
 @pytest.mark.parametrize("signature", ["", "AAAA"])
 def test_other_algorithms_are_rejected(alg: Any, signature: str) -> None:
     token = f"{make_part({'alg': alg, 'kid': 'rsa'})}.{make_part(make_claims())}.{signature}"
-    assert "allowed are RS256" in refusal_of(token)
+    assert "allowed are RS256" in error_for(token)
 
 
 @pytest.mark.parametrize(
@@ -68,18 +68,18 @@ def test_other_algorithms_are_rejected(alg: Any, signature: str) -> None:
 def test_public_key_is_not_accepted_as_a_shared_secret(secret: bytes) -> None:
     signed = f"{make_part({'alg': 'HS256', 'kid': 'rsa'})}.{make_part(make_claims())}"
     forged = f"{signed}.{make_part(hmac.digest(secret, signed.encode(), 'sha256'))}"
-    assert "signed with 'HS256'" in refusal_of(forged)
+    assert "signed with 'HS256'" in error_for(forged)
 
 
 def test_published_shared_secret_is_never_used() -> None:
     secret = OctKey.generate_key(256, {"kid": "shared"})
     issuer = Issuer(RSA, secret)
     issuer.documents[f"{ISSUER}/keys"]["keys"].append(secret.as_dict())
-    assert "does not have" in refusal_of(make_token(kid="shared"), issuer.identity())
+    assert "does not have" in error_for(make_token(kid="shared"), issuer.identity())
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"iss": "https://evil.example.org"}, f"issued by 'https://evil.example.org'; this server trusts '{ISSUER}'"),
         ({"iss": f"{ISSUER}/"}, "this server trusts"),
@@ -118,8 +118,8 @@ def test_published_shared_secret_is_never_used() -> None:
         ({"groups": [""]}, "an invalid group name"),
     ],
 )
-def test_signed_token_with_wrong_claims_is_rejected(changed: dict[str, Any], said: str) -> None:
-    assert said in refusal_of(make_token(make_claims(**changed)))
+def test_signed_token_with_wrong_claims_is_rejected(changed: dict[str, Any], message: str) -> None:
+    assert message in error_for(make_token(make_claims(**changed)))
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_clock_skew_of_a_minute_and_additional_audiences_are_accepted(changed: d
 
 
 @pytest.mark.parametrize(
-    ("groups", "understood"),
+    ("groups", "expected"),
     [(None, ()), ([], ()), ("vision", ("vision",)), (["b", "a", "b"], ("b", "a"))],
 )
-def test_groups_are_a_list_or_a_string(groups: Any, understood: tuple[str, ...]) -> None:
-    assert IDENTITY.authenticate(make_token(make_claims(groups=groups))).groups == understood
+def test_groups_are_a_list_or_a_string(groups: Any, expected: tuple[str, ...]) -> None:
+    assert IDENTITY.authenticate(make_token(make_claims(groups=groups))).groups == expected
 
 
 def test_null_groups_are_rejected() -> None:
     claims = make_claims() | {"groups": None}
-    assert "is not a list of groups" in refusal_of(make_token(claims))
+    assert "is not a list of groups" in error_for(make_token(claims))
 
 
 def test_claims_for_user_and_groups_are_configurable() -> None:
@@ -159,15 +159,15 @@ def test_claims_for_user_and_groups_are_configurable() -> None:
 @pytest.mark.parametrize("verified", [False, "false"])
 def test_unverified_email_is_rejected(verified: Any) -> None:
     claims = make_claims(email="boss@example.org", email_verified=verified)
-    assert "has not verified" in refusal_of(make_token(claims), Issuer().identity(user_claim="email"))
+    assert "has not verified" in error_for(make_token(claims), Issuer().identity(user_claim="email"))
 
 
 def test_key_unknown_to_the_issuer_is_rejected() -> None:
-    assert "the key 'elsewhere', which https://login" in refusal_of(make_token(kid="elsewhere"))
+    assert "the key 'elsewhere', which https://login" in error_for(make_token(kid="elsewhere"))
 
 
 def test_forged_token_with_a_valid_key_id_is_rejected() -> None:
-    assert "the signature of the token is not from" in refusal_of(make_token(key=OTHER_RSA))
+    assert "the signature of the token is not from" in error_for(make_token(key=OTHER_RSA))
 
 
 @pytest.mark.parametrize(
@@ -175,41 +175,41 @@ def test_forged_token_with_a_valid_key_id_is_rejected() -> None:
 )
 def test_key_id_of_another_key_type_is_rejected(alg: str, kid: str) -> None:
     token = make_token(key=EC if alg == "ES256" else ED if alg == "EdDSA" else RSA, alg=alg, kid=kid)
-    assert "does not match that key" in refusal_of(token)
+    assert "does not match that key" in error_for(token)
 
 
 @pytest.mark.parametrize("kid", ["../../dev/null", "' or 1=1 --", "", "k" * 2000])
 def test_unusual_key_id_is_reported_as_unknown(kid: str) -> None:
-    assert "does not have" in refusal_of(make_token(kid=kid))
+    assert "does not have" in error_for(make_token(kid=kid))
 
 
 @pytest.mark.parametrize("kid", [1, ["rsa"], {"rsa": 1}])
 def test_key_id_must_be_a_string(kid: Any) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': kid})}.{make_part(make_claims())}.AAAA"
-    assert "neither a token of this server" in refusal_of(token)
+    assert "neither a token of this server" in error_for(token)
 
 
 @pytest.mark.parametrize("kid", ["rsa", "mine"])
 def test_keys_in_the_token_header_are_ignored(kid: str) -> None:
     issuer = Issuer(RSA)
     identity = issuer.identity()
-    brought: dict[str, Any] = {
+    header: dict[str, Any] = {
         "jwk": publish(OTHER_RSA, kid=kid),
         "jku": "https://evil.example.org/keys",
         "x5c": ["MIIB"],
     }
-    brought["x5u"] = "https://evil.example.org/chain"
-    refusal_of(make_token(key=OTHER_RSA, kid=kid, **brought), identity)
-    assert not [address for address in issuer.asked if "evil" in address]
+    header["x5u"] = "https://evil.example.org/chain"
+    error_for(make_token(key=OTHER_RSA, kid=kid, **header), identity)
+    assert not [address for address in issuer.requests if "evil" in address]
     assert (
-        identity.authenticate(make_token(**brought)).user == "ada"
-    )  # nor do they spoil a token that needs none of them
+        identity.authenticate(make_token(**header)).user == "ada"
+    )  # and do not invalidate a token that does not need them
 
 
 def test_only_suitable_key_is_used_without_a_key_id() -> None:
     assert IDENTITY.authenticate(make_token(kid=None)).user == "ada"
-    two = Issuer(RSA, OTHER_RSA)
-    assert "has 2 keys" in refusal_of(make_token(kid=None), two.identity())
+    issuer = Issuer(RSA, OTHER_RSA)
+    assert "has 2 keys" in error_for(make_token(kid=None), issuer.identity())
 
 
 def test_all_keys_with_the_same_id_are_tried() -> None:
@@ -220,7 +220,7 @@ def test_all_keys_with_the_same_id_are_tried() -> None:
 @pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "application/secevent+jwt", "", 1])
 def test_token_of_another_type_is_rejected(typ: Any) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': 'rsa', 'typ': typ})}.{make_part(make_claims())}.AAAA"
-    assert "does not identify a caller" in refusal_of(token)
+    assert "does not identify a caller" in error_for(token)
 
 
 @pytest.mark.parametrize("typ", [None, "JWT", "jwt", "at+jwt", "application/at+JWT"])
@@ -233,7 +233,7 @@ def test_common_token_types_are_accepted(typ: str | None) -> None:
 )
 def test_critical_extensions_are_rejected(header: dict[str, Any]) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': 'rsa'} | header)}.{make_part(make_claims())}.AAAA"
-    assert "extensions" in refusal_of(token)
+    assert "extensions" in error_for(token)
 
 
 def test_unknown_headers_are_ignored() -> None:
@@ -256,52 +256,52 @@ def test_unknown_headers_are_ignored() -> None:
     ],
 )
 def test_claims_that_are_not_a_plain_object_are_rejected(payload: bytes) -> None:
-    assert "neither a token of this server" in refusal_of(make_token(payload))
+    assert "neither a token of this server" in error_for(make_token(payload))
 
 
 def test_infinite_number_is_not_a_valid_time() -> None:
     payload = json.dumps(make_claims(exp=0)).replace('"exp": 0', '"exp": 1e999').encode()
-    assert "the claim 'exp' of the token is not a time: inf" in refusal_of(make_token(payload))
+    assert "the claim 'exp' of the token is not a time: inf" in error_for(make_token(payload))
 
 
 @pytest.mark.parametrize("header", [[], "alg", 1, None, b'{"alg": "RS256", "alg": "none"}', b"{" * 5000, b"\xff"])
 def test_header_that_is_not_a_plain_object_is_rejected(header: Any) -> None:
-    assert "neither a token" in refusal_of(f"{make_part(header)}.{make_part(make_claims())}.AAAA")
+    assert "neither a token" in error_for(f"{make_part(header)}.{make_part(make_claims())}.AAAA")
 
 
 @pytest.mark.parametrize(
     "token", ["", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "é.é.é", "\ud800.a.b", "fl_123", "\0"]
 )
 def test_malformed_token_is_reported(token: str) -> None:
-    assert "neither a token of this server" in refusal_of(token)
+    assert "neither a token of this server" in error_for(token)
 
 
 def test_maximum_token_length_is_16_kibibytes() -> None:
     assert IDENTITY.authenticate(make_token(make_claims(more="m" * 11_000))).user == "ada"
-    assert "the limit is 16384" in refusal_of(make_token(make_claims(more="m" * 13_000)))
-    assert "has 10000000 characters" in refusal_of("a" * 10_000_000)
+    assert "the limit is 16384" in error_for(make_token(make_claims(more="m" * 13_000)))
+    assert "has 10000000 characters" in error_for("a" * 10_000_000)
 
 
 @pytest.mark.parametrize("key", ALL, ids=lambda key: key.kid)
 def test_truncated_token_is_rejected(key: Key) -> None:
     token = make_token(key=key, alg={"rsa": "RS256", "ec": "ES256", "ec-384": "ES384", "ed": "EdDSA"}[key.kid or ""])
     for length in [*range(0, len(token), 7), len(token) - 1]:
-        refusal_of(token[:length])
+        error_for(token[:length])
 
 
 def test_token_with_any_changed_character_is_rejected() -> None:
     token = make_token()
-    chance = random.Random(7)
-    for at in range(len(token)):
-        other = chance.choice([letter for letter in "ABab01-_.=+/ " if letter != token[at]])
-        refusal_of(token[:at] + other + token[at + 1 :])
+    rng = random.Random(7)
+    for index in range(len(token)):
+        other = rng.choice([letter for letter in "ABab01-_.=+/ " if letter != token[index]])
+        error_for(token[:index] + other + token[index + 1 :])
 
 
 @given(
     st.text() | st.binary().map(lambda noise: f"{make_part({'alg': 'RS256'})}.{make_part(noise)}.{make_part(noise)}")
 )
 def test_random_text_is_rejected(noise: str) -> None:
-    refusal_of(noise)
+    error_for(noise)
 
 
 @pytest.mark.parametrize(

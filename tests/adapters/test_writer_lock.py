@@ -1,4 +1,4 @@
-"""Write lock of SQLite: how long writers wait for another program, and the error afterwards."""
+"""The writer lock of SQLite: how long writers wait for another program, and the error afterwards."""
 
 import sqlite3
 import time
@@ -13,12 +13,12 @@ from fairlead.adapters.database.writer_lock import LOCKED, WriterLock
 from fairlead.errors import Unavailable
 
 LONG_SECONDS = 1.0
-AT_THE_LOCK, IN_THE_LINE = "database is locked", f"cannot change the database: {LOCKED}"
+SQLITE_ERROR, TIMEOUT_ERROR = "database is locked", f"cannot change the database: {LOCKED}"
 
 
 @pytest.fixture
-def line(monkeypatch: pytest.MonkeyPatch) -> WriterLock:
-    """One in which changes wait for a second."""
+def lock(monkeypatch: pytest.MonkeyPatch) -> WriterLock:
+    """A writer lock with a timeout of one second."""
     monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG_SECONDS)
     return WriterLock()
 
@@ -33,34 +33,34 @@ def locked(tmp_path: Path) -> Iterator[Path]:
     holder.close()
 
 
-def test_writer_behind_a_timed_out_writer_waits_only_briefly(line: WriterLock, locked: Path) -> None:
+def test_writer_behind_a_timed_out_writer_waits_only_briefly(lock: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(change, line, locked)
-        time.sleep(LONG_SECONDS / 2)  # half of the patience of the second is left at its turn
-        second = threads.submit(change, line, locked)
-        assert first.result() == AT_THE_LOCK
-        failed = time.monotonic()
-        assert second.result() == AT_THE_LOCK
-        assert time.monotonic() - failed < LONG_SECONDS / 2
+        first = threads.submit(change, lock, locked)
+        time.sleep(LONG_SECONDS / 2)  # half of the timeout of the second writer is left when the first one fails
+        second = threads.submit(change, lock, locked)
+        assert first.result() == SQLITE_ERROR
+        failed_at = time.monotonic()
+        assert second.result() == SQLITE_ERROR
+        assert time.monotonic() - failed_at < LONG_SECONDS / 2
 
 
-def test_timed_out_writer_reports_what_takes_long(line: WriterLock, locked: Path) -> None:
+def test_timed_out_writer_reports_what_takes_long(lock: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
-        with line:
-            message = threads.submit(change, line, locked).result()
+        with lock:
+            message = threads.submit(change, lock, locked).result()
         assert message == "cannot change the database: too many changes are waiting"
-        assert change(line, locked) == AT_THE_LOCK
-        with line:
-            message = threads.submit(change, line, locked).result()
-        assert message == IN_THE_LINE
+        assert change(lock, locked) == SQLITE_ERROR
+        with lock:
+            message = threads.submit(change, lock, locked).result()
+        assert message == TIMEOUT_ERROR
 
 
-def change(line: WriterLock, file: Path) -> str:
-    """Begin a change at its turn; how that failed."""
+def change(lock: WriterLock, file: Path) -> str:
+    """Begin a change, and return the error message."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:
-        with line:
-            line.begin(connection)
+        with lock:
+            lock.begin(connection)
     except (Unavailable, sqlite3.OperationalError) as error:
         return str(error)
     finally:

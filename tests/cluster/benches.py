@@ -22,7 +22,7 @@ from fairlead.model.records import RunRecord
 from fairlead.model.scopes import Cluster
 from fairlead.run_tokens import seal_run_token
 from fairlead.server.applications import create_application
-from tests.adapters.local.making import make_work
+from tests.adapters.local.making import make_launch_spec
 from tests.cluster.control_planes import ControlPlane
 from tests.contracts.executors import is_over, wait_for_phase
 from tests.contracts.samples import add_records, make, make_scopes
@@ -49,7 +49,7 @@ class KubernetesBench:
 
     def plan(self, run_id: str, program: str, **options: Any) -> LaunchSpec:
         """The launch spec of a stored run."""
-        work = make_work(run_id, program, cluster=self.cluster, **options)
+        work = make_launch_spec(run_id, program, cluster=self.cluster, **options)
         with self.store.recording() as tx:
             if tx.get(RunRecord, id=run_id) is None:
                 state = {"state": "running", "active": True, "server_id": "s1", "scope": "project/forest"}

@@ -17,7 +17,7 @@ from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
-from tests.adapters.local.making import make_work, runtime
+from tests.adapters.local.making import make_launch_spec, runtime
 from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts
 from tests.databases import wait_until
@@ -262,7 +262,7 @@ class MemoryBench:
 
     def start(self, run_id: str, program: str, **requested: Any) -> LaunchSpec:
         """Start a run, and remember its program."""
-        launch = make_work(run_id, program, **requested)
+        launch = make_launch_spec(run_id, program, **requested)
         self.programs.setdefault(run_id, program)
         self.executor.start(launch)
         return launch
@@ -316,7 +316,7 @@ class LocalBench:
 
     def start(self, run_id: str, program: str, **requested: Any) -> LaunchSpec:
         """Start a run of a program."""
-        launch = make_work(run_id, program, **requested)
+        launch = make_launch_spec(run_id, program, **requested)
         self.executor.start(launch)
         return launch
 

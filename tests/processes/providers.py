@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.adapters.desks import AUTHORIZE, CLIENT, TOKEN, Desk
 from tests.adapters.issuers import AUDIENCE, EC, RSA, make_token, publish
+from tests.adapters.login_endpoints import AUTHORIZE, CLIENT, TOKEN, LoginEndpoints
 
 
 class Provider:
@@ -18,8 +18,8 @@ class Provider:
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
-        self.desk = Desk(issuer, lambda claims: self.token(**claims))
-        described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.desk.described}
+        self.login_endpoints = LoginEndpoints(issuer, lambda claims: self.token(**claims))
+        described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.login_endpoints.metadata}
         self.documents: dict[str, Any] = {
             "/.well-known/openid-configuration": described,
             "/keys": {"keys": [publish(RSA), publish(EC)]},
@@ -41,7 +41,7 @@ class Provider:
         return {
             **self.variables,
             "FAIRLEAD_OIDC_CLIENT_ID": CLIENT,
-            "FAIRLEAD_OIDC_CLIENT_SECRET": self.desk.secret or "",
+            "FAIRLEAD_OIDC_CLIENT_SECRET": self.login_endpoints.secret or "",
         }
 
     def claims(self, **changed: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def running() -> Iterator[Provider]:
         def do_GET(self) -> None:
             if urlsplit(self.path).path == AUTHORIZE:
                 self.send_response(302)
-                self.send_header("Location", provider.desk.welcome(self.path))
+                self.send_header("Location", provider.login_endpoints.authorize(self.path))
                 self.end_headers()
                 return
             found = provider.documents.get(self.path)
@@ -72,7 +72,11 @@ def running() -> Iterator[Provider]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             authorization = self.headers.get("Authorization", "")
-            found = provider.desk.exchange(dict(parse_qsl(body)), authorization) if self.path == TOKEN else (404, None)
+            found = (
+                provider.login_endpoints.exchange(dict(parse_qsl(body)), authorization)
+                if self.path == TOKEN
+                else (404, None)
+            )
             self._answer(*found)
 
         def _answer(self, status: int, document: Any) -> None:

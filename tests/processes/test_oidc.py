@@ -141,7 +141,7 @@ def test_unreachable_provider_gives_503_while_api_tokens_work(shared_machine: Ma
 
 
 def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider: Provider) -> None:
-    provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
+    provider.login_endpoints.claims = {"sub": "grace", "groups": ["platform-admins"]}
     with server.anybody() as browser:
         methods = browser.get("/api/v1/sessions").json()
         assert (methods["link"], methods["oidc"]) == (False, {"issuer": provider.issuer, "url": "/login/oidc"})
@@ -177,7 +177,7 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
 def test_claims_of_a_browser_sign_in_are_validated(
     server: Running, provider: Provider, claims: dict[str, object], message: str
 ) -> None:
-    provider.desk.said = claims
+    provider.login_endpoints.claims = claims
     with server.anybody() as browser:
         url, *_ = _follow(browser, "/login/oidc")
         assert url.startswith(f"{server.url}/sign-in?failed=")
@@ -187,7 +187,7 @@ def test_claims_of_a_browser_sign_in_are_validated(
 
 def test_public_client_without_a_secret_can_sign_in(shared_machine: Machine) -> None:
     with providers.running() as provider:
-        provider.desk.secret = None
+        provider.login_endpoints.secret = None
         server = shared_machine.up(data="public", variables=provider.sign_in)
         with server.anybody() as browser:
             assert _follow(browser, "/login/oidc")[0] == f"{server.url}/"

@@ -96,7 +96,7 @@ def test_secrets_are_not_in_responses_logs_files_or_database(
 
 def _trust_a_provider(machine: Machine, database: tuple[str, ...], provider: Provider, ledger: Ledger) -> None:
     """A server with a provider: its tokens, good and bad, and who signs in there."""
-    provider.desk.secret = ledger.plant("secret of the client")
+    provider.login_endpoints.secret = ledger.plant("secret of the client")
     server = machine.up(*database, variables=provider.sign_in | DEBUG)
     _sign_in(server, provider, ledger)
     good = ledger.note("token of the provider", provider.token(sub="ada", groups=["platform-admins"]))
@@ -130,7 +130,7 @@ def _sign_in(server: Running, provider: Provider, ledger: Ledger) -> None:
             address = browser.get("/login/oidc").headers["location"]
             ledger.forgive()  # the cookie, and the parameters sent to the provider
             cookie = browser.cookies["fairlead_login"]
-            back = provider.desk.welcome(address)
+            back = provider.login_endpoints.authorize(address)
             assert browser.get(back).headers["location"] == "/"
             ledger.forgive()  # the session
             ledger.note(f"session of {turn}", browser.cookies["fairlead_session"])

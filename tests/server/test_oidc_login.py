@@ -12,8 +12,8 @@ from httpx2 import Response
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.composition import SignInOptions
-from tests.adapters.desks import SECRET
 from tests.adapters.issuers import ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_token
+from tests.adapters.login_endpoints import SECRET
 from tests.server.samples import ELSEWHERE
 from tests.server.sites import COOKIE, URL, Site, open_site, problem_of
 
@@ -37,7 +37,7 @@ class Browser:
     def go(self, query: str = "") -> tuple[str, str]:
         """There and back: the address that the issuer sends the browser to, and what it keeps."""
         answer, login_cookie = self.begin(query)
-        back = self.issuer.desk.welcome(answer.headers["location"])
+        back = self.issuer.login_endpoints.authorize(answer.headers["location"])
         assert back.startswith(f"{URL}/login/callback?")
         return back.removeprefix(URL), login_cookie
 
@@ -91,7 +91,7 @@ def test_callback_signs_the_browser_in(browser: Browser) -> None:
 
 def test_session_has_the_groups_of_the_id_token_and_is_audited(browser: Browser) -> None:
     browser.site.make("/roles", {"subject": "group:speech", "role": "viewer", "scope": "platform"})
-    browser.issuer.desk.said = {"sub": "grace", "groups": ["speech"]}
+    browser.issuer.login_endpoints.claims = {"sub": "grace", "groups": ["speech"]}
     session = cookies_in(browser.sign_in())[COOKIE].value
     me = browser.site.get("/me", token=None, headers={"Cookie": f"{COOKIE}={session}"})
     assert (me["user"], me["groups"], me["roles"]) == ("grace", ["speech"], [{"role": "viewer", "scope": "platform"}])
@@ -107,7 +107,7 @@ def test_cookies_are_secure_if_the_server_uses_https(sqlite_store: DatabaseStore
     with open_site(sqlite_store, url="https://fairlead.test/", sign_in=sign_in) as site:
         begun = site.ask("GET", "/login/oidc", token=None)
         login_cookie = cookies_in(begun)[LOGIN_COOKIE]
-        back = issuer.desk.welcome(begun.headers["location"])
+        back = issuer.login_endpoints.authorize(begun.headers["location"])
         assert back.startswith("https://fairlead.test/login/callback?")
         headers = {"Cookie": f"{LOGIN_COOKIE}={login_cookie.value}"}
         answer = site.ask("GET", back.removeprefix("https://fairlead.test"), token=None, headers=headers)
@@ -149,7 +149,7 @@ def test_callback_of_another_sign_in_is_rejected(browser: Browser) -> None:
     for wrong in ("", "x", "ä", state[:-1], state + "x", state.swapcase()):
         changed = back.replace(f"state={state}", f"state={quote(wrong)}")
         assert "does not belong" in sentence_of(browser.come(changed, other))
-    assert browser.issuer.desk.exchanged == []
+    assert browser.issuer.login_endpoints.exchanged == []
 
 
 @pytest.mark.parametrize("login_cookie", [None, "", ".", "...", "....", "a.b.c.%2F", "é", "x" * 5000])
@@ -159,7 +159,7 @@ def test_callback_without_a_login_cookie_is_rejected(browser: Browser, login_coo
         assert f"did not start to sign in here within the last 10 minutes: sign in again at {URL}" in sentence_of(
             browser.come(address, login_cookie)
         )
-    assert browser.issuer.desk.exchanged == []
+    assert browser.issuer.login_endpoints.exchanged == []
 
 
 def test_callback_works_once(browser: Browser) -> None:
@@ -171,16 +171,16 @@ def test_callback_works_once(browser: Browser) -> None:
 
 
 def test_issuer_error_is_reported(browser: Browser) -> None:
-    browser.issuer.desk.error = {"error": "access_denied", "error_description": "ada is not <b>assigned</b>"}
+    browser.issuer.login_endpoints.error = {"error": "access_denied", "error_description": "ada is not <b>assigned</b>"}
     said = sentence_of(browser.sign_in())
     assert said.startswith(
         f"{ISSUER} rejected the sign-in: 'access_denied' ('ada is not <b>assigned</b>'): sign in again"
     )
-    browser.issuer.desk.error = {"error": "access_denied", "error_description": "x" * 5000}
+    browser.issuer.login_endpoints.error = {"error": "access_denied", "error_description": "x" * 5000}
     assert len(sentence_of(browser.sign_in())) <= 300
-    browser.issuer.desk.error = {"session_state": "neither a code nor an error"}
+    browser.issuer.login_endpoints.error = {"session_state": "neither a code nor an error"}
     assert "rejected the sign-in: nothing" in sentence_of(browser.sign_in())
-    assert browser.issuer.desk.exchanged == []
+    assert browser.issuer.login_endpoints.exchanged == []
 
 
 @pytest.mark.parametrize("other", ["https://evil.example.org", ISSUER + "/", ""])
@@ -189,7 +189,7 @@ def test_callback_of_another_issuer_is_rejected(browser: Browser, other: str) ->
     changed = back.replace(f"iss={quote(ISSUER, safe='')}", f"iss={quote(other, safe='')}")
     assert changed != back
     assert "but the issuer is" in sentence_of(browser.come(changed, login_cookie))
-    assert browser.issuer.desk.exchanged == []
+    assert browser.issuer.login_endpoints.exchanged == []
 
 
 def test_callback_without_iss_is_accepted(browser: Browser) -> None:
@@ -208,12 +208,12 @@ def test_callback_without_iss_is_accepted(browser: Browser) -> None:
     ],
 )
 def test_invalid_id_token_is_rejected(browser: Browser, said: dict[str, Any], refused: str) -> None:
-    browser.issuer.desk.said = said
+    browser.issuer.login_endpoints.claims = said
     assert refused in sentence_of(browser.sign_in())
 
 
 def test_forged_id_token_is_rejected(browser: Browser) -> None:
-    browser.issuer.desk.sign_with = lambda claims: make_token(make_claims(**claims), OTHER_RSA)
+    browser.issuer.login_endpoints.sign_with = lambda claims: make_token(make_claims(**claims), OTHER_RSA)
     assert "the signature of the token is not from" in sentence_of(browser.sign_in())
 
 
@@ -221,7 +221,7 @@ def test_unavailable_issuer_is_reported(browser: Browser) -> None:
     browser.issuer.down = True
     assert ": connection refused" in sentence_of(browser.site.ask("GET", "/login/oidc", token=None))
     browser.issuer.down = False
-    browser.issuer.wait(seconds=5)
+    browser.issuer.advance(seconds=5)
     back, login_cookie = browser.go()
     browser.issuer.down = True
     assert "cannot get the user from" in sentence_of(browser.come(back, login_cookie))

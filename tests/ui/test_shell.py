@@ -49,7 +49,7 @@ def test_sign_in_with_an_identity_provider_returns_to_the_page(
     browsing: Browsing, tmp_path: Path, launcher: Launcher, browser_errors: BrowserErrors
 ) -> None:
     with providers.running() as provider:
-        provider.desk.said = {"sub": "grace", "groups": ["platform-admins"]}
+        provider.login_endpoints.claims = {"sub": "grace", "groups": ["platform-admins"]}
         browser_errors.expect(f"request to another host: GET {provider.issuer}/")
         site = Site(Machine(tmp_path, launcher), provider.sign_in)
         page = browsing.open(site, token=None)
@@ -58,7 +58,7 @@ def test_sign_in_with_an_identity_provider_returns_to_the_page(
         expect(page.get_by_role("heading", name="Templates")).to_be_visible()
         expect(page).to_have_url(f"{site.url}/templates?search=fine")
         expect(page.get_by_role("button", name="Account of grace")).to_be_visible()
-        provider.desk.error = {"error": "access_denied"}
+        provider.login_endpoints.error = {"error": "access_denied"}
         rejected = browsing.open(site, token=None)
         rejected.goto("/login/oidc")
         expect(rejected.get_by_role("alert")).to_contain_text("rejected the sign-in: 'access_denied'")

@@ -12,9 +12,13 @@ SourcedValue = JSON | Exception
 class ScriptedApi:
     """Returns scripted responses, and 404 for everything else."""
 
-    def __init__(self, said: dict[str, Any] | None = None) -> None:
-        self.said: dict[str, Any] = {"/version": {"gitVersion": "v1.35.8"}, "/apis": make_groups(), **(said or {})}
-        self.denied: set[str] = set()  # `verb resource namespace`, of what is not allowed
+    def __init__(self, responses: dict[str, Any] | None = None) -> None:
+        self.responses: dict[str, Any] = {
+            "/version": {"gitVersion": "v1.35.8"},
+            "/apis": make_groups(),
+            **(responses or {}),
+        }
+        self.denied: set[str] = set()  # `verb resource namespace` of each denied permission
         self.created: list[tuple[str, JSON]] = []
         self.deleted: list[str] = []
         self.reviews: list[JSON] = []
@@ -22,66 +26,71 @@ class ScriptedApi:
 
     @property
     def api(self) -> KubernetesClient:
-        """As the code under test knows it."""
+        """This object, typed as the client of the code under test."""
         return cast(KubernetesClient, self)
 
     def get(self, path: str, **_params: Any) -> JSON:
-        """An object; of several answers, the next one, and the last one for ever."""
-        answer = self.said.get(path)
-        if isinstance(answer, list):
-            answer = answer.pop(0) if len(answer) > 1 else answer[0]
-        if answer is None:
-            answer = ApiError(404, "NotFound", f"{path} not found")
-        if isinstance(answer, Exception):
-            raise answer
-        return cast(JSON, answer)
+        """A scripted object. If several responses are scripted, each is returned once, and the last one repeatedly."""
+        response = self.responses.get(path)
+        if isinstance(response, list):
+            response = response.pop(0) if len(response) > 1 else response[0]
+        if response is None:
+            response = ApiError(404, "NotFound", f"{path} not found")
+        if isinstance(response, Exception):
+            raise response
+        return cast(JSON, response)
 
     def list(self, path: str, **_params: Any) -> JSON:
         """A scripted list, by default empty."""
-        answer = self.said.get(f"list {path}", [])
-        if isinstance(answer, Exception):
-            raise answer
-        return {"items": answer, "metadata": {}}
+        response = self.responses.get(f"list {path}", [])
+        if isinstance(response, Exception):
+            raise response
+        return {"items": response, "metadata": {}}
 
     def create(self, path: str, body: JSON, **_params: Any) -> JSON:
-        """A new object, or whether something is allowed."""
+        """Create an object, or answer an access review."""
         if body["kind"] == "SelfSubjectAccessReview":
             return self._review(body["spec"]["resourceAttributes"])
-        if isinstance(answer := self.said.get(f"create {path}"), Exception):
-            raise answer
+        if isinstance(response := self.responses.get(f"create {path}"), Exception):
+            raise response
         self.created.append((path, body))
-        self.said.setdefault(f"{path}/{body['metadata']['name']}", {"metadata": {}, "status": {"phase": "Pending"}})
+        self.responses.setdefault(
+            f"{path}/{body['metadata']['name']}", {"metadata": {}, "status": {"phase": "Pending"}}
+        )
         return {**body, "metadata": {**body["metadata"], "uid": "u1"}}
 
     def delete(self, path: str, *, uid: str | None = None, propagation: str = "Background") -> None:
-        """An object that is there no more."""
+        """Record the deletion of an object."""
         del uid, propagation
-        if isinstance(answer := self.said.get("delete"), Exception):
-            raise answer
+        if isinstance(response := self.responses.get("delete"), Exception):
+            raise response
         self.deleted.append(path)
 
-    def _review(self, asked: JSON) -> JSON:
+    def _review(self, attributes: JSON) -> JSON:
         with self._lock:
-            self.reviews.append(asked)
-        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
-        words = [" ".join(filter(None, (asked["verb"], resource, place))) for place in (asked["namespace"], "*")]
-        return {"status": {"allowed": not self.denied & set(words)}}
+            self.reviews.append(attributes)
+        resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+        keys = [
+            " ".join(filter(None, (attributes["verb"], resource, namespace)))
+            for namespace in (attributes["namespace"], "*")
+        ]
+        return {"status": {"allowed": not self.denied & set(keys)}}
 
 
 class OnePod(ScriptedApi):
-    """A namespace whose pods go through the given statuses, and keep the last one."""
+    """A namespace whose pods go through the given states, and stay in the last one."""
 
-    def __init__(self, namespace: str, *seen: Any, **said: Any) -> None:
-        super().__init__({f"/api/v1/namespaces/{namespace}": {"metadata": {}}, **said})
-        self.pods, self.seen = f"/api/v1/namespaces/{namespace}/pods", list(seen)
+    def __init__(self, namespace: str, *states: Any, **responses: Any) -> None:
+        super().__init__({f"/api/v1/namespaces/{namespace}": {"metadata": {}}, **responses})
+        self.pods, self.states = f"/api/v1/namespaces/{namespace}/pods", list(states)
 
     def get(self, path: str, **params: Any) -> JSON:
         if not path.startswith(f"{self.pods}/"):
             return super().get(path, **params)
-        answer: Any = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
-        if isinstance(answer, BaseException):
-            raise answer
-        return dict(answer)
+        state: Any = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if isinstance(state, BaseException):
+            raise state
+        return dict(state)
 
 
 def make_pod(phase: str, **state: Any) -> JSON:
@@ -89,19 +98,19 @@ def make_pod(phase: str, **state: Any) -> JSON:
     return {"metadata": {}, "status": {"phase": phase, "containerStatuses": [{"state": state}]}}
 
 
-def make_groups(*more: str) -> JSON:
+def make_groups(*extra: str) -> JSON:
     """The API groups of a cluster, including the given ones."""
-    names = ("batch", "apps", "metrics.k8s.io", *more)
+    names = ("batch", "apps", "metrics.k8s.io", *extra)
     return {"groups": [{"name": name, "preferredVersion": {"version": "v1"}} for name in names]}
 
 
 def make_named(name: str, **annotations: str) -> JSON:
-    """An object that has little more than a name."""
+    """An object with a name and annotations only."""
     return {"metadata": {"name": name, "annotations": annotations}}
 
 
 def make_node(name: str, labels: Any = None, annotations: Any = None, **devices: Any) -> JSON:
-    """A node with devices: of `nvidia_gpu="8"` eight nvidia.com/gpu."""
-    said = {f"{key.partition('_')[0]}.com/{key.partition('_')[2]}": amount for key, amount in devices.items()}
+    """A node with devices: `nvidia_gpu="8"` means eight nvidia.com/gpu."""
+    amounts = {f"{key.partition('_')[0]}.com/{key.partition('_')[2]}": amount for key, amount in devices.items()}
     meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
-    return {"metadata": meta, "status": {"allocatable": {"cpu": "8", "memory": "32Gi", **said}}}
+    return {"metadata": meta, "status": {"allocatable": {"cpu": "8", "memory": "32Gi", **amounts}}}

@@ -1,4 +1,4 @@
-"""Objects of a cluster as its API server tells of them, as short as tests want them."""
+"""Short factories for Kubernetes objects, as the API server returns them."""
 
 import itertools
 from typing import Any
@@ -9,7 +9,7 @@ from fairlead.adapters.kubernetes.objects import MainObject, ObservedNode, Obser
 JSON = dict[str, Any]
 PLATFORM, RUN, NAMESPACE = "home", "r1", "forest"
 LABELS = {"fairlead.dev/run": RUN, "fairlead.dev/platform": PLATFORM, "fairlead.dev/project": "forest"}
-THEN = "2026-11-15T08:30:00Z"
+TIMESTAMP = "2026-11-15T08:30:00Z"
 _versions = itertools.count(100)
 
 
@@ -17,14 +17,14 @@ def make_main(
     kind: str = "Job", *conditions: JSON, released: bool = True, deadline: int | None = None, **spec: Any
 ) -> JSON:
     """The Job or Deployment of the run."""
-    own: JSON = {"completions": 1, "suspend": False} if kind == "Job" else {"replicas": 1, "selector": {}}
+    defaults: JSON = {"completions": 1, "suspend": False} if kind == "Job" else {"replicas": 1, "selector": {}}
     ports = {} if kind == "Job" else {"ports": [{"name": "http", "containerPort": 8080}]}
     limit = {} if deadline is None else {"activeDeadlineSeconds": deadline}
-    own["template"] = {"spec": {"containers": [{"name": "main", **ports}], **limit}}
-    status = {"conditions": list(conditions), "startTime": THEN}
+    defaults["template"] = {"spec": {"containers": [{"name": "main", **ports}], **limit}}
+    status = {"conditions": list(conditions), "startTime": TIMESTAMP}
     meta = make_meta("train-1", LABELS, {"fairlead.dev/released": "true"} if released else {})
     version = "batch/v1" if kind == "Job" else "apps/v1"
-    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {**own, **spec}, "status": status}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {**defaults, **spec}, "status": status}
 
 
 def make_pod(
@@ -37,32 +37,42 @@ def make_pod(
     last: JSON | None = None,
     limits: JSON | None = None,
     volumes: tuple[JSON, ...] = (),
-    said: JSON | None = None,
+    status_fields: JSON | None = None,
     **state: Any,
 ) -> JSON:
-    """A pod of the run; what is left over is the state of its container: `waiting={"reason": "x"}`."""
+    """A pod of the run. Other keywords are the state of its container: `waiting={"reason": "x"}`."""
     meta = make_meta(name, LABELS if labels is None else labels, {objects.INDEX: str(index)})
     meta["ownerReferences"] = [OWNER]
     container = {"name": "main", "resources": {"limits": limits or {}, "requests": limits or {}}}
     spec = {"containers": [container], "volumes": list(volumes), **({"nodeName": node} if node else {})}
-    told = [{"state": state, "lastState": {"terminated": last} if last else {}, "restartCount": 2 if last else 0}]
-    status = {"phase": phase, "conditions": list(conditions), "containerStatuses": told if node else [], **(said or {})}
+    container_statuses = [
+        {"state": state, "lastState": {"terminated": last} if last else {}, "restartCount": 2 if last else 0}
+    ]
+    status = {
+        "phase": phase,
+        "conditions": list(conditions),
+        "containerStatuses": container_statuses if node else [],
+        **(status_fields or {}),
+    }
     return {"metadata": meta, "spec": spec, "status": status}
 
 
-def make_node(name: str = "box", *, ready: str = "True", room: JSON | None = None, **spec: Any) -> JSON:
+def make_node(name: str = "box", *, ready: str = "True", allocatable: JSON | None = None, **spec: Any) -> JSON:
     """A node with eight cores."""
-    status = {"conditions": [condition("Ready", ready)], "allocatable": {"cpu": "8", "pods": "110", **(room or {})}}
+    status = {
+        "conditions": [condition("Ready", ready)],
+        "allocatable": {"cpu": "8", "pods": "110", **(allocatable or {})},
+    }
     return {"metadata": make_meta(name, {"zone": "a"}), "spec": spec, "status": status}
 
 
-def make_warning(about: JSON, reason: str, message: str, at: str = THEN) -> JSON:
+def make_warning(about: JSON, reason: str, message: str, at: str = TIMESTAMP) -> JSON:
     """A warning about an object."""
     meta = about["metadata"]
-    said = {"uid": meta["uid"], "name": meta["name"], "namespace": meta["namespace"]}
+    reference = {"uid": meta["uid"], "name": meta["name"], "namespace": meta["namespace"]}
     return {
         "metadata": make_meta("w"),
-        "involvedObject": said,
+        "involvedObject": reference,
         "reason": reason,
         "message": message,
         "lastTimestamp": at,
@@ -71,35 +81,35 @@ def make_warning(about: JSON, reason: str, message: str, at: str = THEN) -> JSON
 
 def make_meta(name: str, labels: JSON | None = None, annotations: JSON | None = None) -> JSON:
     """The metadata of an object, with increasing timestamps."""
-    own = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "creationTimestamp": THEN}
-    return {**own, "resourceVersion": str(next(_versions)), "labels": labels or {}, "annotations": annotations or {}}
+    fields = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "creationTimestamp": TIMESTAMP}
+    return {**fields, "resourceVersion": str(next(_versions)), "labels": labels or {}, "annotations": annotations or {}}
 
 
 OWNER = {"kind": "Job", "name": "train-1", "uid": "uid-train-1", "controller": True}
 
 
-def condition(name: str, status: str = "True", reason: str = "", message: str = "", at: str = THEN) -> JSON:
+def condition(name: str, status: str = "True", reason: str = "", message: str = "", at: str = TIMESTAMP) -> JSON:
     """A condition of an object."""
     return {"type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
 
-def terminated(code: int, reason: str = "Error", message: str = "", at: str = THEN) -> JSON:
+def terminated(code: int, reason: str = "Error", message: str = "", at: str = TIMESTAMP) -> JSON:
     """How a container ended."""
-    return {"exitCode": code, "reason": reason, "message": message, "startedAt": THEN, "finishedAt": at}
+    return {"exitCode": code, "reason": reason, "message": message, "startedAt": TIMESTAMP, "finishedAt": at}
 
 
 def read_main(raw: JSON) -> MainObject:
     """A parsed Job or Deployment."""
-    found = objects.read_main(PLATFORM, raw)
-    assert found is not None
-    return found
+    main = objects.read_main(PLATFORM, raw)
+    assert main is not None
+    return main
 
 
 def read_pod(raw: JSON) -> ObservedPod:
     """A parsed pod."""
-    found = objects.read_pod(PLATFORM, raw)
-    assert found is not None
-    return found
+    pod = objects.read_pod(PLATFORM, raw)
+    assert pod is not None
+    return pod
 
 
 def read_node(raw: JSON) -> ObservedNode:

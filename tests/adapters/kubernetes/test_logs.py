@@ -21,7 +21,7 @@ from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import NOW, add_records, make, make_scopes
 from tests.databases import wait_until
 
-Line = tuple[float, str]  # the second at which it was written, and what it says
+Line = tuple[float, str]  # the second at which it was written, and the text
 START = datetime(2026, 11, 15, 8, 30, tzinfo=UTC).timestamp()
 
 
@@ -30,28 +30,28 @@ class Kubelet:
 
     def __init__(self) -> None:
         self.lines: dict[str, list[Line]] = {}
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.break_after: int | None = None
-        self.refused: Exception | None = None
-        self.refusals = 1 << 30  # how often it refuses
+        self.error: Exception | None = None
+        self.error_count = 1 << 30  # the number of requests that fail
         self.open = threading.Event()  # followers return when this is set
         self.open.set()
 
     @contextlib.contextmanager
     def read(self, path: str, **params: Any) -> Iterator[Iterator[bytes]]:
-        self.asked.append(params)
-        if self.refused is not None and len(self.asked) <= self.refusals:
-            raise self.refused
+        self.requests.append(params)
+        if self.error is not None and len(self.requests) <= self.error_count:
+            raise self.error
         yield self._send(path.split("/")[-2], params)
 
     def _send(self, pod: str, params: dict[str, Any]) -> Iterator[bytes]:
         since = datetime.fromisoformat(params["sinceTime"]).timestamp() - START if "sinceTime" in params else 0
-        due = [(at, text) for at, text in self.lines.get(pod, []) if at >= since]
-        for number, (at, text) in enumerate(due):
+        lines = [(at, text) for at, text in self.lines.get(pod, []) if at >= since]
+        for number, (at, text) in enumerate(lines):
             if number == self.break_after:
                 raise Unavailable("the connection broke")
-            moment = datetime.fromtimestamp(START + int(at), UTC)
-            yield f"{moment:%Y-%m-%dT%H:%M:%S}.{round(at % 1 * 1e9):09}Z {text}".encode()
+            time = datetime.fromtimestamp(START + int(at), UTC)
+            yield f"{time:%Y-%m-%dT%H:%M:%S}.{round(at % 1 * 1e9):09}Z {text}".encode()
         if params.get("follow"):
             assert self.open.wait(10)
 
@@ -61,39 +61,41 @@ Open = Callable[..., Logs]
 
 @pytest.fixture
 def kubelet() -> Kubelet:
-    """One without pods."""
+    """A kubelet without pods."""
     return Kubelet()
 
 
 @pytest.fixture
 def open_logs(kubelet: Kubelet, memory_store: MemoryStore, tmp_path: Path) -> Iterator[Open]:
-    """Opens the logs of a cluster in a folder, as a server does that starts."""
+    """Open the logs of a cluster in a folder, like a server that starts."""
     add_records(memory_store, *make_scopes())
     with memory_store.recording() as tx:
         tx.add(make(RunRecord, RUN, scope="project/forest"))
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
 
-        def open_them(folder: str = "own", *secrets: str) -> Logs:
-            made = Logs(
+        def open_(folder: str = "own", *secrets: str) -> Logs:
+            created = Logs(
                 cast(KubernetesClient, kubelet), tmp_path / folder, memory_store, lambda _run_id: secrets, lambda: NOW
             )
-            opened.callback(made.close)
-            return made
+            stack.callback(created.close)
+            return created
 
-        yield open_them
+        yield open_
         kubelet.open.set()
 
 
-def running(name: str = "a", index: int = 0) -> ObservedPod:
+def running_pod(name: str = "a", index: int = 0) -> ObservedPod:
     return read_pod(make_pod(name, index=index, running={"startedAt": "2026-11-15T08:30:00Z"}))
 
 
-def over(name: str = "a", index: int = 0) -> ObservedPod:
+def ended_pod(name: str = "a", index: int = 0) -> ObservedPod:
     return read_pod(make_pod(name, index=index, phase="Succeeded", terminated=terminated(0)))
 
 
 def text_of(page: LogPage) -> str:
-    return "".join(f"[{it.data.decode()}]" if it.stream == "platform" else it.data.decode() for it in page.entries)
+    return "".join(
+        f"[{entry.data.decode()}]" if entry.stream == "platform" else entry.data.decode() for entry in page.entries
+    )
 
 
 def read(logs: Logs, *pods: ObservedPod, ended: bool = True) -> str:
@@ -102,7 +104,7 @@ def read(logs: Logs, *pods: ObservedPod, ended: bool = True) -> str:
 
 def test_log_lines_have_timestamps(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.25, "one\n"), (1.000000001, "two\n"), (2, "no end")]
-    page = open_logs().read(RUN, [over()], 0, 1 << 20, over=True)
+    page = open_logs().read(RUN, [ended_pod()], 0, 1 << 20, over=True)
     assert [entry.data for entry in page.entries] == [b"one\n", b"two\n", b"no end"]
     assert [str(entry.at)[14:26] for entry in page.entries] == ["30:00.250000", "30:01+00:00", "30:02+00:00"]
     assert page.complete
@@ -111,73 +113,73 @@ def test_log_lines_have_timestamps(open_logs: Open, kubelet: Kubelet) -> None:
 def test_pending_pod_has_no_log(open_logs: Open, kubelet: Kubelet) -> None:
     pending = read_pod(make_pod(phase="Pending", waiting={"reason": "ContainerCreating"}))
     assert read(open_logs(), pending) == ""
-    assert kubelet.asked == []
+    assert kubelet.requests == []
 
 
-@pytest.mark.parametrize("broken", range(1, 6))
-def test_broken_connection_loses_and_repeats_no_line(open_logs: Open, kubelet: Kubelet, broken: int) -> None:
+@pytest.mark.parametrize("line_count", range(1, 6))
+def test_broken_connection_loses_and_repeats_no_line(open_logs: Open, kubelet: Kubelet, line_count: int) -> None:
     kubelet.lines["a"] = [(0.1, "0\n"), (0.2, "1\n"), (1.1, "2\n"), (1.1, "3\n"), (1.9, "4\n"), (2.5, "5\n")]
-    kubelet.break_after = broken
-    assert read(open_logs(), over()) == "".join(f"{number}\n" for number in range(broken))
+    kubelet.break_after = line_count
+    assert read(open_logs(), ended_pod()) == "".join(f"{number}\n" for number in range(line_count))
     kubelet.break_after = None
-    again = open_logs()  # another server in the same folder
-    assert read(again, over()) == "0\n1\n2\n3\n4\n5\n"
-    assert kubelet.asked[1]["sinceTime"] == f"2026-11-15T08:30:0{(0, 0, 0, 1, 1, 1)[broken]}Z"
+    other_server = open_logs()  # it uses the same folder
+    assert read(other_server, ended_pod()) == "0\n1\n2\n3\n4\n5\n"
+    assert kubelet.requests[1]["sinceTime"] == f"2026-11-15T08:30:0{(0, 0, 0, 1, 1, 1)[line_count]}Z"
 
 
 def test_rotated_lines_are_not_waited_for(open_logs: Open, kubelet: Kubelet) -> None:
-    """A log is rotated: of the second that was read last, the first lines are gone."""
+    """After a rotation, the first lines of the second that was read last are missing."""
     kubelet.lines["a"] = [(1.1, "0\n"), (1.2, "1\n"), (1.3, "2\n")]
-    assert read(open_logs(), over()) == "0\n1\n2\n"
+    assert read(open_logs(), ended_pod()) == "0\n1\n2\n"
     kubelet.lines["a"] = [(1.3, "2\n"), (2.1, "3\n"), (2.2, "4\n")]
-    assert read(open_logs(), over()) == "0\n1\n2\n3\n4\n"
+    assert read(open_logs(), ended_pod()) == "0\n1\n2\n3\n4\n"
 
 
 def test_followed_log_is_requested_once(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "0\n")]
     kubelet.open.clear()
-    reading = open_logs()
+    reader = open_logs()
     for _ in range(5):
-        wait_until(lambda: read(reading, running(), ended=False) == "0\n")
-    assert [params.get("follow") for params in kubelet.asked] == ["true"]
-    assert not reading.read(RUN, [over()], 0, 100, over=True).complete  # some lines may be in flight
+        wait_until(lambda: read(reader, running_pod(), ended=False) == "0\n")
+    assert [params.get("follow") for params in kubelet.requests] == ["true"]
+    assert not reader.read(RUN, [ended_pod()], 0, 100, over=True).complete  # some lines may be in flight
     kubelet.open.set()
-    wait_until(lambda: reading.read(RUN, [over()], 0, 100, over=True).complete)
-    assert read(reading, over()) == "0\n"
+    wait_until(lambda: reader.read(RUN, [ended_pod()], 0, 100, over=True).complete)
+    assert read(reader, ended_pod()) == "0\n"
 
 
 def test_listener_is_notified_when_the_log_ends(open_logs: Open, kubelet: Kubelet) -> None:
-    reading, told = open_logs(), list[str]()
-    reading.on_end = told.append
+    reader, notified = open_logs(), list[str]()
+    reader.on_end = notified.append
     kubelet.open.clear()
-    reading.follow_all([running()])
-    assert (reading.save(RUN, [over()]), told) == (False, [])
+    reader.follow_all([running_pod()])
+    assert (reader.save(RUN, [ended_pod()]), notified) == (False, [])
     kubelet.open.set()
-    wait_until(lambda: told == [RUN])
-    assert reading.save(RUN, [over()])
+    wait_until(lambda: notified == [RUN])
+    assert reader.save(RUN, [ended_pod()])
 
 
 def test_lines_of_several_pods_are_labeled(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines = {"a": [(0.1, "a0\n"), (0.2, "a1\n")], "b": [(0.1, "b0\n")]}
-    pods = over("a"), over("b", 1)
-    said = "[pod a:\n]a0\na1\n[pod b:\n]b0\n"
-    assert read(open_logs(), *pods) == said
+    pods = ended_pod("a"), ended_pod("b", 1)
+    expected = "[pod a:\n]a0\na1\n[pod b:\n]b0\n"
+    assert read(open_logs(), *pods) == expected
     kubelet.lines["a"].append((0.2, "a2\n"))
-    assert read(open_logs(), *pods) == f"{said}[pod a:\n]a2\n"
+    assert read(open_logs(), *pods) == f"{expected}[pod a:\n]a2\n"
 
 
 def test_replacement_pod_is_read_from_its_start(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines = {"a": [(5.1, "old\n")], "b": [(5.2, "new\n")]}
-    assert read(open_logs(), over("a")) == "old\n"
-    assert read(open_logs(), over("a"), over("b")) == "old\n[pod b:\n]new\n"
+    assert read(open_logs(), ended_pod("a")) == "old\n"
+    assert read(open_logs(), ended_pod("a"), ended_pod("b")) == "old\n[pod b:\n]new\n"
 
 
 def test_secrets_are_masked_in_logs(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "it is hunter22\n"), (0.2, "hunter22 again\n")]
     kubelet.break_after = 1
-    assert read(open_logs("own", "hunter22"), over()) == "it is ***\n"
+    assert read(open_logs("own", "hunter22"), ended_pod()) == "it is ***\n"
     kubelet.break_after = None
-    assert read(open_logs("own", "hunter22"), over()) == "it is ***\n*** again\n"
+    assert read(open_logs("own", "hunter22"), ended_pod()) == "it is ***\n*** again\n"
 
 
 def test_saved_log_is_read_from_the_store(open_logs: Open, kubelet: Kubelet) -> None:
@@ -185,14 +187,14 @@ def test_saved_log_is_read_from_the_store(open_logs: Open, kubelet: Kubelet) -> 
     first = open_logs()
     assert not first.is_saved(RUN)
     for _ in range(2):
-        assert first.save(RUN, [over()])
-    kubelet.refused, asked = Unavailable("gone"), len(kubelet.asked)
-    for reading in (first, open_logs("own"), open_logs("elsewhere")):
-        assert reading.is_saved(RUN)
-        page = reading.read(RUN, [], 0, 100, over=True)
+        assert first.save(RUN, [ended_pod()])
+    kubelet.error, request_count = Unavailable("gone"), len(kubelet.requests)
+    for reader in (first, open_logs("own"), open_logs("elsewhere")):
+        assert reader.is_saved(RUN)
+        page = reader.read(RUN, [], 0, 100, over=True)
         assert (text_of(page), page.complete) == ("one\n", True)
-        assert reading.read(RUN, [], page.cursor, 100, over=True).entries == []
-    assert len(kubelet.asked) == asked
+        assert reader.read(RUN, [], page.cursor, 100, over=True).entries == []
+    assert len(kubelet.requests) == request_count
 
 
 def test_empty_log_can_be_saved(open_logs: Open) -> None:
@@ -202,43 +204,43 @@ def test_empty_log_can_be_saved(open_logs: Open) -> None:
 
 @pytest.mark.parametrize("status", [400, 404])
 def test_missing_pod_log_does_not_block_saving(open_logs: Open, kubelet: Kubelet, status: int) -> None:
-    kubelet.refused = ApiError(status, "NotFound", "pods not found")
-    assert open_logs().save(RUN, [over()])
+    kubelet.error = ApiError(status, "NotFound", "pods not found")
+    assert open_logs().save(RUN, [ended_pod()])
 
 
 def test_unavailable_log_is_not_saved_as_complete(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
-    kubelet.refused = Unavailable("the node is silent")
-    reading = open_logs()
+    kubelet.error = Unavailable("the node is silent")
+    reader = open_logs()
     with pytest.raises(Unavailable):
-        reading.save(RUN, [over()])
-    assert not reading.is_saved(RUN)
-    kubelet.refused = None
-    assert reading.save(RUN, [over()])
-    assert read(reading) == "one\n"
+        reader.save(RUN, [ended_pod()])
+    assert not reader.is_saved(RUN)
+    kubelet.error = None
+    assert reader.save(RUN, [ended_pod()])
+    assert read(reader) == "one\n"
 
 
 def test_deleted_log_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
-    reading = open_logs()
-    read(reading, over())
-    assert (reading.list_local_logs(), reading.has_local_log(RUN)) == ([RUN], True)
-    reading.forget(RUN)
-    assert (reading.list_local_logs(), reading.has_local_log(RUN), list((tmp_path / "own").iterdir())) == (
+    reader = open_logs()
+    read(reader, ended_pod())
+    assert (reader.list_local_logs(), reader.has_local_log(RUN)) == ([RUN], True)
+    reader.forget(RUN)
+    assert (reader.list_local_logs(), reader.has_local_log(RUN), list((tmp_path / "own").iterdir())) == (
         [],
         False,
         [],
     )
 
 
-@pytest.mark.parametrize("refused", [Unavailable("not now"), ApiError(403, "Forbidden", "no")], ids=str)
-def test_follow_is_retried_after_an_error(open_logs: Open, kubelet: Kubelet, refused: Exception) -> None:
+@pytest.mark.parametrize("error", [Unavailable("not now"), ApiError(403, "Forbidden", "no")], ids=str)
+def test_follow_is_retried_after_an_error(open_logs: Open, kubelet: Kubelet, error: Exception) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
-    kubelet.refused, kubelet.refusals = refused, 2
-    reading = open_logs()
-    reading.follow_all([running()])
-    wait_until(lambda: reading.read(RUN, [], 0, 100, over=True).complete)
-    assert read(reading) == "one\n"
+    kubelet.error, kubelet.error_count = error, 2
+    reader = open_logs()
+    reader.follow_all([running_pod()])
+    wait_until(lambda: reader.read(RUN, [], 0, 100, over=True).complete)
+    assert read(reader) == "one\n"
 
 
 def test_log_is_read_up_to_now_if_too_many_logs_are_followed(
@@ -246,32 +248,32 @@ def test_log_is_read_up_to_now_if_too_many_logs_are_followed(
 ) -> None:
     monkeypatch.setattr(logs, "MAX_FOLLOWED", 0)
     kubelet.lines["a"] = [(0.1, "one\n")]
-    reading = open_logs()
-    reading.follow_all([running()])
-    kubelet.lines.clear()  # it is gone
-    assert read(reading) == "one\n"
+    reader = open_logs()
+    reader.follow_all([running_pod()])
+    kubelet.lines.clear()  # the log no longer exists
+    assert read(reader) == "one\n"
 
 
 def test_saved_log_of_deleted_pods_is_released_from_memory(open_logs: Open, kubelet: Kubelet) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
-    reading = open_logs()
-    reading.follow_all([running()])
-    wait_until(lambda: reading.save(RUN, []))
-    assert not reading._pod_logs
+    reader = open_logs()
+    reader.follow_all([running_pod()])
+    wait_until(lambda: reader.save(RUN, []))
+    assert not reader._pod_logs
 
 
 def test_number_of_followed_logs_is_limited(open_logs: Open, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_FOLLOWED", 2)
     kubelet.open.clear()
-    reading = open_logs()
-    reading.follow_all([running(name) for name in "abcd"])
-    assert len([params for params in kubelet.asked if params.get("follow")]) == 2
+    reader = open_logs()
+    reader.follow_all([running_pod(name) for name in "abcd"])
+    assert len([params for params in kubelet.requests if params.get("follow")]) == 2
 
 
 def test_closed_reader_writes_nothing(open_logs: Open, kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.lines["a"] = [(0.1, "one\n")]
-    reading = open_logs()
-    reading.close()
+    reader = open_logs()
+    reader.close()
     with pytest.raises((Unavailable, NotFound)):
-        read(reading, over())
+        read(reader, ended_pod())
     assert not (tmp_path / "own" / f"{RUN}.log").exists()

@@ -1,4 +1,4 @@
-"""Parsing of objects: states of our own, resources of others."""
+"""Parsing of Kubernetes objects: states of our pods, and resource usage of others."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_objects_of_other_platforms_have_no_run(labels: JSON) -> None:
     pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
     assert pod is not None
     assert (pod.run_id, pod.project, pod.pod_request) == ("", "", None)
-    assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it takes its place all the same
+    assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it uses resources all the same
 
 
 def test_long_project_name_is_read_from_the_annotation() -> None:
@@ -58,9 +58,14 @@ def test_pod_request_is_stored_only_while_the_pod_is_unscheduled() -> None:
 
 
 def test_last_termination_is_known_while_the_container_restarts() -> None:
-    again = read_pod(make_pod(waiting={"reason": "CrashLoopBackOff"}, last=terminated(3)))
-    assert again.ended is not None
-    assert (again.ended.code, again.began, again.running_since, again.restarts) == (3, True, None, 2)
+    restarting = read_pod(make_pod(waiting={"reason": "CrashLoopBackOff"}, last=terminated(3)))
+    assert restarting.ended is not None
+    assert (restarting.ended.code, restarting.began, restarting.running_since, restarting.restarts) == (
+        3,
+        True,
+        None,
+        2,
+    )
     fresh = read_pod(make_pod(phase="Pending", waiting={"reason": "ContainerCreating"}))
     assert (fresh.ended, fresh.began, fresh.waiting) == (None, False, ("ContainerCreating", ""))
 
@@ -89,11 +94,11 @@ def test_pod_amounts_are_the_effective_requests(spec: JSON, amounts: dict[str, s
 
 def test_node_capacity_taints_and_readiness_are_read() -> None:
     taints = [{"key": "team", "value": "vision", "effect": "NoSchedule"}, {"key": "broken", "effect": "NoExecute"}]
-    seen = objects.read_node(make_node(room={"memory": "128974848Ki"}, taints=taints, unschedulable=True))
-    node = seen.node
+    observed = objects.read_node(make_node(allocatable={"memory": "128974848Ki"}, taints=taints, unschedulable=True))
+    node = observed.node
     assert node.capacity == nanos(cpu="8", pods="110", memory="128974848Ki")
     assert node.taints == (Taint("team", "vision", "NoSchedule"), Taint("broken", "", "NoExecute"))
-    assert (node.unschedulable, seen.ready) == (True, True)
+    assert (node.unschedulable, observed.ready) == (True, True)
     assert not objects.read_node(make_node(ready="Unknown")).ready
     bare: dict[str, Any] = make_node()
     del bare["status"]
@@ -101,8 +106,8 @@ def test_node_capacity_taints_and_readiness_are_read() -> None:
 
 
 def test_only_relevant_conditions_are_stored() -> None:
-    said = [condition(name) for name in ("Complete", "Suspended", "DisruptionTarget", "ContainersReady")]
-    assert set(read_main(make_main("Job", *said)).conditions) == {"Complete", "DisruptionTarget"}
+    conditions = [condition(name) for name in ("Complete", "Suspended", "DisruptionTarget", "ContainersReady")]
+    assert set(read_main(make_main("Job", *conditions)).conditions) == {"Complete", "DisruptionTarget"}
 
 
 @pytest.mark.parametrize(

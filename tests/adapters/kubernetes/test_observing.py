@@ -28,45 +28,45 @@ LATER = "2026-11-15T09:00:00Z"
 LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. "
 
 
-def look(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: Any) -> Observation | None:
+def observe(main: JSON, *pods: JSON, warnings: tuple[JSON, ...] = (), **context: Any) -> Observation | None:
     """The observation after applying these objects in order."""
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(main))
     for raw in pods:
         before = (known := view.find_run(RUN)) and known.pods.get(raw["metadata"]["uid"])
-        gone = raw["metadata"].get("gone", False)
-        view.on_pod_change(before or None, None if gone else read_pod(raw))
+        deleted = raw["metadata"].get("deleted", False)
+        view.on_pod_change(before or None, None if deleted else read_pod(raw))
     for raw in warnings:
         view.on_warning_change(None, read_warning(raw))
-    observation = view.find_run(RUN)
-    assert observation is not None
-    return observing.observe(observation, ObservationContext(view.warnings_about(observation), **context))
+    run_view = view.find_run(RUN)
+    assert run_view is not None
+    return observing.observe(run_view, ObservationContext(view.warnings_about(run_view), **context))
 
 
 def state_of(main: JSON, *pods: JSON, **context: Any) -> tuple[Phase, str, str]:
-    seen = look(main, *pods, **context)
-    assert seen is not None
-    return seen.phase, seen.reason, seen.message
+    observation = observe(main, *pods, **context)
+    assert observation is not None
+    return observation.phase, observation.reason, observation.message
 
 
-def gone(pod: JSON) -> JSON:
-    """That a pod is there no more."""
-    return {**pod, "metadata": {**pod["metadata"], "gone": True}}
+def deleted(pod: JSON) -> JSON:
+    """Mark a pod as deleted."""
+    return {**pod, "metadata": {**pod["metadata"], "deleted": True}}
 
 
-def disrupted(reason: str, **more: Any) -> JSON:
-    return make_pod("train-1-old", condition("DisruptionTarget", reason=reason), phase="Failed", **more)
+def disrupted(reason: str, **fields: Any) -> JSON:
+    return make_pod("train-1-old", condition("DisruptionTarget", reason=reason), phase="Failed", **fields)
 
 
 def test_unreleased_run_has_no_observation() -> None:
-    assert look(make_main(released=False, suspend=True)) is None
+    assert observe(make_main(released=False, suspend=True)) is None
 
 
 # Active runs
 
 
 @pytest.mark.parametrize(
-    ("main", "pods", "seen"),
+    ("main", "pods", "expected"),
     [
         (make_main(), [], (Phase.PENDING, "", "")),
         (make_main(), [make_pod(phase="Pending", node="")], (Phase.PENDING, "", "")),
@@ -98,8 +98,8 @@ def test_unreleased_run_has_no_observation() -> None:
         ),
     ],
 )
-def test_phase_follows_from_job_and_pods(main: JSON, pods: list[JSON], seen: tuple[Phase, str, str]) -> None:
-    assert state_of(main, *pods) == seen
+def test_phase_follows_from_job_and_pods(main: JSON, pods: list[JSON], expected: tuple[Phase, str, str]) -> None:
+    assert state_of(main, *pods) == expected
 
 
 def test_suspended_job_names_its_kueue_queue() -> None:
@@ -120,9 +120,9 @@ def test_job_that_is_being_deleted_is_stopping() -> None:
 
 def test_unschedulable_pod_shows_our_explanation_and_the_scheduler_message() -> None:
     pod = make_pod("a", UNSCHEDULED, phase="Pending", node="")
-    seen = state_of(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 free on box")
-    words = f"needs 9 cores; 8 of 8 free on box; the scheduler says: {UNSCHEDULED['message']}"
-    assert seen == (Phase.PENDING, "Unschedulable", words)
+    state = state_of(make_main(), pod, explain=lambda _pod: "needs 9 cores; 8 of 8 free on box")
+    message = f"needs 9 cores; 8 of 8 free on box; the scheduler says: {UNSCHEDULED['message']}"
+    assert state == (Phase.PENDING, "Unschedulable", message)
     assert state_of(make_main(), pod) == (Phase.PENDING, "Unschedulable", UNSCHEDULED["message"])
 
 
@@ -130,29 +130,32 @@ def test_unschedulable_pod_shows_our_explanation_and_the_scheduler_message() -> 
     "tail", [" preemption: 0/2 nodes are available: 2 x.", " no new claims to deallocate, preemption: 0/2."]
 )
 def test_preemption_part_of_the_scheduler_message_is_removed(tail: str) -> None:
-    said = condition("PodScheduled", "False", "Unschedulable", UNSCHEDULED["message"] + tail)
-    assert state_of(make_main(), make_pod("a", said, phase="Pending", node=""))[2] == UNSCHEDULED["message"]
+    unscheduled = condition("PodScheduled", "False", "Unschedulable", UNSCHEDULED["message"] + tail)
+    assert state_of(make_main(), make_pod("a", unscheduled, phase="Pending", node=""))[2] == UNSCHEDULED["message"]
 
 
 def test_failed_volume_provisioning_explains_an_unscheduled_pod() -> None:
-    words = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."
-    waits = condition("PodScheduled", "False", "Unschedulable", words)
+    message = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    unbound = condition("PodScheduled", "False", "Unschedulable", message)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "train-1-data"}}
-    pod = make_pod("a", waits, phase="Pending", node="", volumes=(volume,))
+    pod = make_pod("a", unbound, phase="Pending", node="", volumes=(volume,))
     claim = {"metadata": {"uid": "c", "name": "train-1-data", "namespace": "forest"}}
     warning = make_warning(claim, "ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found')
-    ours = 'its volume train-1-data cannot be provisioned: storageclass.storage.k8s.io "nope" not found'
+    explanation = 'its volume train-1-data cannot be provisioned: storageclass.storage.k8s.io "nope" not found'
     assert state_of(make_main(), pod, warnings=(warning,)) == (
         Phase.PENDING,
         "ProvisioningFailed",
-        f"{ours}; the scheduler says: {words}",
+        f"{explanation}; the scheduler says: {message}",
     )
-    full = make_pod("a", UNSCHEDULED, phase="Pending", node="", volumes=(volume,))
-    assert state_of(make_main(), full, warnings=(warning,))[1:] == ("Unschedulable", UNSCHEDULED["message"])
+    unschedulable_pod = make_pod("a", UNSCHEDULED, phase="Pending", node="", volumes=(volume,))
+    assert state_of(make_main(), unschedulable_pod, warnings=(warning,))[1:] == (
+        "Unschedulable",
+        UNSCHEDULED["message"],
+    )
 
 
 @pytest.mark.parametrize(
-    ("reason", "words", "seen"),
+    ("reason", "message", "expected"),
     [
         (
             "ErrImagePull",
@@ -178,13 +181,13 @@ def test_failed_volume_provisioning_explains_an_unscheduled_pod() -> None:
         ("CreateContainerError", "", ("CreateContainerError", "its container cannot be created: CreateContainerError")),
     ],
 )
-def test_container_start_error_is_reported(reason: str, words: str, seen: tuple[str, str]) -> None:
-    pod = make_pod(phase="Pending", waiting={"reason": reason, "message": words})
-    assert state_of(make_main(), pod) == (Phase.STARTING, *seen)
+def test_container_start_error_is_reported(reason: str, message: str, expected: tuple[str, str]) -> None:
+    pod = make_pod(phase="Pending", waiting={"reason": reason, "message": message})
+    assert state_of(make_main(), pod) == (Phase.STARTING, *expected)
 
 
 def test_alternating_image_pull_errors_give_one_message() -> None:
-    """The kubelet says one and then the other, for as long as an image does not come: each would be an event."""
+    """The kubelet alternates between the two errors, and each change of the message would be an event."""
     pods = [
         make_pod(phase="Pending", waiting={"reason": "ErrImagePull", "message": "no route"}),
         make_pod(
@@ -204,27 +207,29 @@ def test_failed_volume_mount_is_reported() -> None:
 
 
 def test_failed_pod_creation_is_reported_without_the_generated_pod_name() -> None:
-    """With each try it has another one, and each would be an event."""
+    """Each retry has another pod name, and each change of the message would be an event."""
     main = make_main()
-    words = 'Error creating: pods "train-1-{}" is forbidden: exceeded quota: few, requested: pods=1, limited: pods=0'
-    ours = "its pod cannot be created: exceeded quota: few, requested: pods=1, limited: pods=0; retrying"
+    warning_text = (
+        'Error creating: pods "train-1-{}" is forbidden: exceeded quota: few, requested: pods=1, limited: pods=0'
+    )
+    message = "its pod cannot be created: exceeded quota: few, requested: pods=1, limited: pods=0; retrying"
     for suffix in ("2m2zg", "xk9f4"):
-        warning = make_warning(main, "FailedCreate", words.format(suffix))
-        assert state_of(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", ours)
+        warning = make_warning(main, "FailedCreate", warning_text.format(suffix))
+        assert state_of(main, warnings=(warning,)) == (Phase.PENDING, "FailedCreate", message)
     warning = make_warning(main, "FailedCreate", "something else")
     assert state_of(main, warnings=(warning,))[2] == "its pod cannot be created: something else; retrying"
 
 
 def test_lost_node_leaves_the_run_in_running_phase() -> None:
-    seen = look(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} is not ready")
-    assert seen is not None
-    assert (seen.phase, seen.reason) == (Phase.RUNNING, "NodeLost")
-    words = "its node box is not ready; its state is unknown until the node is back or removed"
-    assert seen.message == words
+    observation = observe(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} is not ready")
+    assert observation is not None
+    assert (observation.phase, observation.reason) == (Phase.RUNNING, "NodeLost")
+    message = "its node box is not ready; its state is unknown until the node is back or removed"
+    assert observation.message == message
 
 
 @pytest.mark.parametrize(
-    ("reason", "more", "seen"),
+    ("reason", "fields", "cause"),
     [
         (
             "PreemptionByScheduler",
@@ -236,19 +241,19 @@ def test_lost_node_leaves_the_run_in_running_phase() -> None:
         ("EvictionByEvictionAPI", {}, ("Evicted", "evicted from its node, waiting for another node")),
         (
             "TerminationByKubelet",
-            {"said": {"reason": "Evicted", "message": LOW}},
+            {"status_fields": {"reason": "Evicted", "message": LOW}},
             ("Evicted", f"terminated by its node, waiting for another node: {LOW.strip()}"),
         ),
         ("TerminationByKubelet", {}, ("Evicted", "terminated by its node, waiting for another node")),
         ("SomethingNew", {}, ("", "")),
     ],
 )
-def test_disrupted_run_is_pending_with_the_cause(reason: str, more: JSON, seen: tuple[str, str]) -> None:
-    old = disrupted(reason, **more)
-    assert state_of(make_main(), old) == (Phase.PENDING, *seen)
-    assert state_of(make_main(), old, gone(old)) == (Phase.PENDING, *seen)
+def test_disrupted_run_is_pending_with_the_cause(reason: str, fields: JSON, cause: tuple[str, str]) -> None:
+    old = disrupted(reason, **fields)
+    assert state_of(make_main(), old) == (Phase.PENDING, *cause)
+    assert state_of(make_main(), old, deleted(old)) == (Phase.PENDING, *cause)
     new = make_pod("train-1-new", UNSCHEDULED, phase="Pending", node="")
-    expected = (seen[0], f"{seen[1]}; the scheduler says: {UNSCHEDULED['message']}") if seen[0] else None
+    expected = (cause[0], f"{cause[1]}; the scheduler says: {UNSCHEDULED['message']}") if cause[0] else None
     assert state_of(make_main(), old, new)[1:] == (expected or ("Unschedulable", UNSCHEDULED["message"]))
     assert state_of(make_main(), old, new, make_pod("train-1-new", **RUNNING)) == (Phase.RUNNING, "", "")
 
@@ -257,5 +262,5 @@ def test_later_of_two_causes_is_reported() -> None:
     main, old = make_main(), disrupted("PreemptionByScheduler")
     before = make_warning(main, "FailedCreate", "exceeded quota", at="2026-11-15T08:00:00Z")
     after = make_warning(main, "FailedCreate", "exceeded quota", at=LATER)
-    assert state_of(main, old, gone(old), warnings=(before,))[1] == "Preempted"
-    assert state_of(main, old, gone(old), warnings=(after,))[1] == "FailedCreate"
+    assert state_of(main, old, deleted(old), warnings=(before,))[1] == "Preempted"
+    assert state_of(main, old, deleted(old), warnings=(after,))[1] == "FailedCreate"

@@ -6,11 +6,11 @@ from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.views import ClusterView
 from fairlead.model.observations import Phase
 from tests.adapters.kubernetes.making import JSON, RUN, make_main, make_pod, read_main, read_pod, terminated
-from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, look, state_of
+from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, observe, state_of
 
 
 @pytest.mark.parametrize(
-    ("main", "pods", "lacks"),
+    ("main", "pods", "outdated"),
     [
         (make_main(), [], False),
         (make_main(), [make_pod(**RUNNING)], False),
@@ -30,42 +30,51 @@ from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, R
         ),
     ],
 )
-def test_job_that_ended_before_its_pods_has_outdated_pods(main: JSON, pods: list[JSON], lacks: bool) -> None:
-    """Each kind is watched by itself, and what was missed of one may come sooner than of the other."""
+def test_job_that_ended_before_its_pods_has_outdated_pods(main: JSON, pods: list[JSON], outdated: bool) -> None:
+    """Jobs and pods are watched separately, so an event of one may arrive before an earlier event of the other."""
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(main))
     for raw in pods:
         view.on_pod_change(None, read_pod(raw))
     run_view = view.find_run(RUN)
     assert run_view is not None
-    assert observing.has_outdated_pods(run_view) is lacks
+    assert observing.has_outdated_pods(run_view) is outdated
 
 
 def test_completed_job_has_its_result() -> None:
     message = '{"result": {"kind": "json", "value": 7}}'
-    seen = look(make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message)))
-    assert seen is not None
-    assert (seen.phase, seen.reason, seen.message, seen.exit_code) == (Phase.SUCCEEDED, "", "", 0)
-    assert seen.result == {"kind": "json", "value": 7}
-    assert str(seen.started_at) == str(seen.finished_at) == "2026-11-15 08:30:00+00:00"
+    observation = observe(
+        make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
+    )
+    assert observation is not None
+    assert (observation.phase, observation.reason, observation.message, observation.exit_code) == (
+        Phase.SUCCEEDED,
+        "",
+        "",
+        0,
+    )
+    assert observation.result == {"kind": "json", "value": 7}
+    assert str(observation.started_at) == str(observation.finished_at) == "2026-11-15 08:30:00+00:00"
 
 
 def test_failed_upload_of_files_is_reported() -> None:
     message = '{"result": {"kind": "json", "value": 7}, "lost": {"files": 3, "why": "no route"}}'
     pod = make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
-    words = "completed; 3 of its files could not be uploaded: no route"
-    assert state_of(make_main("Job", DONE), pod) == (Phase.SUCCEEDED, "", words)
+    expected = "completed; 3 of its files could not be uploaded: no route"
+    assert state_of(make_main("Job", DONE), pod) == (Phase.SUCCEEDED, "", expected)
 
 
 @pytest.mark.parametrize("message", ["{", '{"result": 5}', '{"result": {"kind": "other"}}', "[]", ""])
 def test_invalid_termination_message_gives_no_result(message: str) -> None:
-    seen = look(make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message)))
-    assert seen is not None
-    assert (seen.phase, seen.result) == (Phase.SUCCEEDED, None)
+    observation = observe(
+        make_main("Job", DONE), make_pod(phase="Succeeded", terminated=terminated(0, "Completed", message))
+    )
+    assert observation is not None
+    assert (observation.phase, observation.result) == (Phase.SUCCEEDED, None)
 
 
 @pytest.mark.parametrize(
-    ("pod", "seen"),
+    ("pod", "expected"),
     [
         ({"terminated": terminated(3)}, ("ExitCode", "exited with code 3", 3)),
         (
@@ -99,27 +108,30 @@ def test_invalid_termination_message_gives_no_result(message: str) -> None:
             ("NodeLost", "its node box restarted while it was running", 137),
         ),
         (
-            {"terminated": terminated(137), "said": {"reason": "Evicted", "message": LOW}},
+            {"terminated": terminated(137), "status_fields": {"reason": "Evicted", "message": LOW}},
             ("Evicted", LOW.strip(), 137),
         ),
         (
-            {"said": {"reason": "UnexpectedAdmissionError", "message": "no GPU"}},
+            {"status_fields": {"reason": "UnexpectedAdmissionError", "message": "no GPU"}},
             ("UnexpectedAdmissionError", "no GPU", None),
         ),
         ({}, ("Failed", "failed for an unknown reason", None)),
     ],
 )
-def test_failed_job_has_reason_message_and_exit_code(pod: JSON, seen: tuple[str, str, int | None]) -> None:
-    run_view = look(make_main("Job", FAILED), make_pod(phase="Failed", **pod))
-    assert run_view is not None
-    assert (run_view.phase, run_view.reason, run_view.message, run_view.exit_code) == (Phase.FAILED, *seen)
+def test_failed_job_has_reason_message_and_exit_code(pod: JSON, expected: tuple[str, str, int | None]) -> None:
+    observation = observe(make_main("Job", FAILED), make_pod(phase="Failed", **pod))
+    assert observation is not None
+    assert (observation.phase, observation.reason, observation.message, observation.exit_code) == (
+        Phase.FAILED,
+        *expected,
+    )
 
 
 def test_exceeded_deadline_is_reported_with_its_seconds() -> None:
-    late = make_pod(phase="Failed", said={"reason": "DeadlineExceeded"}, terminated=terminated(143, at=LATER))
-    seen = look(make_main("Job", FAILED, deadline=90), late)
-    assert seen is not None
-    assert (seen.reason, seen.message) == ("DeadlineExceeded", "exceeded its deadline of 90 s")
+    pod = make_pod(phase="Failed", status_fields={"reason": "DeadlineExceeded"}, terminated=terminated(143, at=LATER))
+    observation = observe(make_main("Job", FAILED, deadline=90), pod)
+    assert observation is not None
+    assert (observation.reason, observation.message) == ("DeadlineExceeded", "exceeded its deadline of 90 s")
 
 
 def test_first_failed_pod_explains_the_failure() -> None:
@@ -129,9 +141,9 @@ def test_first_failed_pod_explains_the_failure() -> None:
         make_pod("b", phase="Failed", index=1, terminated=terminated(1, message='{"error": {"message": "one"}}')),
         make_pod("c", index=2, **RUNNING),
     ]
-    seen = look(main, *pods)
-    assert seen is not None
-    assert (seen.reason, seen.message, seen.exit_code, seen.error) == (
+    observation = observe(main, *pods)
+    assert observation is not None
+    assert (observation.reason, observation.message, observation.exit_code, observation.error) == (
         "ExitCode",
         "pod 1: error: one",
         1,
@@ -140,5 +152,5 @@ def test_first_failed_pod_explains_the_failure() -> None:
 
 
 def test_removed_pods_are_reported() -> None:
-    seen = state_of(make_main("Job", FAILED))
-    assert seen == (Phase.FAILED, "PodRemoved", "its pod was removed: reached the limit")
+    state = state_of(make_main("Job", FAILED))
+    assert state == (Phase.FAILED, "PodRemoved", "its pod was removed: reached the limit")

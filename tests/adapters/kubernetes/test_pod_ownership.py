@@ -22,18 +22,18 @@ def test_result_comes_from_the_last_replacement_pod() -> None:
     pods = [read(second), read(first)]
     assert read_termination_message(pods)["result"]["value"] == 2
     main = read_main(PLATFORM, make_main("Job", condition("Complete")))
-    seen = observe(RunView(main, {pod.uid: pod for pod in pods}), ObservationContext())
-    assert seen is not None
-    assert seen.result == {"kind": "json", "value": 2}
+    observation = observe(RunView(main, {pod.uid: pod for pod in pods}), ObservationContext())
+    assert observation is not None
+    assert observation.result == {"kind": "json", "value": 2}
 
 
 def test_pod_with_forged_run_labels_is_ignored() -> None:
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(PLATFORM, make_main()))
-    mine, forged, elsewhere = make_pod("a"), make_pod("b"), make_pod("c")
+    own, forged, elsewhere = make_pod("a"), make_pod("b"), make_pod("c")
     forged["metadata"]["ownerReferences"] = [{**OWNER, "uid": "another"}]
     elsewhere["metadata"]["namespace"] = "meadow"
-    for raw in (mine, forged, elsewhere):
+    for raw in (own, forged, elsewhere):
         view.on_pod_change(None, read(raw))
     run_view = view.find_run(RUN)
     assert run_view is not None

@@ -28,12 +28,12 @@ STARTING = "starting: not accepting connections on port 8080 yet"
 SERVED = make_main("Deployment")
 
 
-def make_ready(name: str = "a") -> JSON:
+def make_ready_pod(name: str = "a") -> JSON:
     return make_pod(name, READY, **RUNNING)
 
 
 @pytest.mark.parametrize(
-    ("pod", "seen"),
+    ("pod", "expected"),
     [
         (
             make_pod("a", UNSCHEDULED, phase="Pending", node=""),
@@ -47,7 +47,7 @@ def make_ready(name: str = "a") -> JSON:
         (make_pod("a", **RUNNING), (Phase.STARTING, "", STARTING)),
         (make_pod("a", NOT_YET, **RUNNING), (Phase.STARTING, "", STARTING)),
         (make_pod("a", condition("Ready", "False", at=START), **RUNNING), (Phase.STARTING, "", STARTING)),
-        (make_ready(), (Phase.RUNNING, "Ready", "ready to serve requests")),
+        (make_ready_pod(), (Phase.RUNNING, "Ready", "ready to serve requests")),
         (
             make_pod("a", NO_MORE, **RUNNING),
             (Phase.DEGRADED, "NotReady", "running, but no longer accepting connections on port 8080"),
@@ -88,12 +88,12 @@ def make_ready(name: str = "a") -> JSON:
         (make_pod("a", READY, last=terminated(3), **RUNNING), (Phase.RUNNING, "Ready", "ready to serve requests")),
     ],
 )
-def test_served_run_has_the_readiness_of_its_pod(pod: JSON, seen: tuple[Phase, str, str]) -> None:
-    assert state_of(SERVED, pod) == seen
+def test_served_run_has_the_readiness_of_its_pod(pod: JSON, expected: tuple[Phase, str, str]) -> None:
+    assert state_of(SERVED, pod) == expected
 
 
 @pytest.mark.parametrize(
-    ("others", "seen"),
+    ("others", "expected"),
     [
         ([], ("Ready", "2 of 3 replicas are ready; the others are starting")),
         ([make_pod("c", NOT_YET, **RUNNING)], ("Ready", "2 of 3 replicas are ready; the others are starting")),
@@ -108,12 +108,14 @@ def test_served_run_has_the_readiness_of_its_pod(pod: JSON, seen: tuple[Phase, s
                 "2 of 3 replicas are ready; exited with code 3; it has exited 3 times and restarts after a pause",
             ),
         ),
-        ([make_ready("c")], ("Ready", "all 3 replicas are ready")),
+        ([make_ready_pod("c")], ("Ready", "all 3 replicas are ready")),
     ],
 )
-def test_partly_ready_run_is_running_and_reports_the_ready_replicas(others: list[JSON], seen: tuple[str, str]) -> None:
+def test_partly_ready_run_is_running_and_reports_the_ready_replicas(
+    others: list[JSON], expected: tuple[str, str]
+) -> None:
     main = make_main("Deployment", replicas=3)
-    assert state_of(main, make_ready("a"), make_ready("b"), *others) == (Phase.RUNNING, *seen)
+    assert state_of(main, make_ready_pod("a"), make_ready_pod("b"), *others) == (Phase.RUNNING, *expected)
 
 
 def test_unready_run_reports_its_worst_replica() -> None:
@@ -123,23 +125,23 @@ def test_unready_run_reports_its_worst_replica() -> None:
 
 
 def test_terminating_pod_is_not_ready() -> None:
-    leaving, new = make_ready("a"), make_pod("b", NOT_YET, **RUNNING)
-    leaving["metadata"]["deletionTimestamp"] = AFTER
-    assert state_of(SERVED, leaving, new) == (Phase.STARTING, "", STARTING)
-    assert state_of(SERVED, leaving) == (Phase.PENDING, "", "")
+    terminating, new = make_ready_pod("a"), make_pod("b", NOT_YET, **RUNNING)
+    terminating["metadata"]["deletionTimestamp"] = AFTER
+    assert state_of(SERVED, terminating, new) == (Phase.STARTING, "", STARTING)
+    assert state_of(SERVED, terminating) == (Phase.PENDING, "", "")
 
 
 def test_served_run_is_pending_after_its_pod_was_preempted() -> None:
-    seen = state_of(SERVED, disrupted("PreemptionByScheduler"))
-    assert seen[:2] == (Phase.PENDING, "Preempted")
+    state = state_of(SERVED, disrupted("PreemptionByScheduler"))
+    assert state[:2] == (Phase.PENDING, "Preempted")
 
 
 def test_served_run_on_a_lost_node_is_degraded() -> None:
-    seen = state_of(SERVED, make_ready(), describe_node_loss=lambda pod: f"{pod.node} is not ready")
-    assert seen[:2] == (Phase.DEGRADED, "NodeLost")
+    state = state_of(SERVED, make_ready_pod(), describe_node_loss=lambda pod: f"{pod.node} is not ready")
+    assert state[:2] == (Phase.DEGRADED, "NodeLost")
 
 
-# How it is reached
+# Endpoints
 
 OUTSIDE = make_cluster(name="main", executor="kubernetes")
 INSIDE = make_cluster(name="main", executor="kubernetes", connection="in_cluster")
@@ -147,12 +149,12 @@ API = KubernetesClient(Connection("https://cluster.test:6443/k8s/", token="hunte
 
 
 def make_view(main: JSON, *pods: JSON) -> RunView:
-    found = [read_pod(pod) for pod in pods]
-    return RunView(read_main(main), {pod.uid: pod for pod in found})
+    parsed = [read_pod(pod) for pod in pods]
+    return RunView(read_main(main), {pod.uid: pod for pod in parsed})
 
 
 def test_endpoint_outside_the_cluster_uses_the_api_server_proxy() -> None:
-    endpoint = find_endpoint(API, OUTSIDE, "r1", make_view(SERVED, make_ready()))
+    endpoint = find_endpoint(API, OUTSIDE, "r1", make_view(SERVED, make_ready_pod()))
     path = "/k8s/api/v1/namespaces/forest/services/http:train-1:8080/proxy"
     assert (endpoint.url, endpoint.prefix) == (f"https://cluster.test:6443{path}", path)
     assert (endpoint.headers, endpoint.server_name) == ({"Authorization": "Bearer hunter2"}, "inner.test")
@@ -161,7 +163,7 @@ def test_endpoint_outside_the_cluster_uses_the_api_server_proxy() -> None:
 
 
 def test_endpoint_inside_the_cluster_uses_the_service_without_credentials() -> None:
-    endpoint = find_endpoint(API, INSIDE, "r1", make_view(SERVED, make_ready()))
+    endpoint = find_endpoint(API, INSIDE, "r1", make_view(SERVED, make_ready_pod()))
     assert (endpoint.url, endpoint.headers, endpoint.prefix) == ("http://train-1.forest.svc:8080", {}, "")
 
 
@@ -172,8 +174,8 @@ def test_unready_run_has_no_endpoint_for_now(pods: list[JSON]) -> None:
 
 
 def test_run_that_serves_nothing_has_no_endpoint() -> None:
-    leaving = make_main("Deployment")
-    leaving["metadata"]["deletionTimestamp"] = AFTER
-    for view in (None, RunView(), make_view(make_main(), make_ready()), make_view(leaving, make_ready())):
+    terminating = make_main("Deployment")
+    terminating["metadata"]["deletionTimestamp"] = AFTER
+    for view in (None, RunView(), make_view(make_main(), make_ready_pod()), make_view(terminating, make_ready_pod())):
         with pytest.raises(NotFound):
             find_endpoint(API, OUTSIDE, "r1", view)

@@ -23,7 +23,7 @@ from tests.contracts.samples import add_records, make, make_scopes
 from tests.databases import wait_until
 
 JOB = "/apis/batch/v1/namespaces/forest/jobs/train-1"
-LATER = datetime(2026, 11, 15, 9, tzinfo=UTC)  # than the end of the run
+LATER = datetime(2026, 11, 15, 9, tzinfo=UTC)  # after the end of the run
 
 
 class LoggingApi(Kubelet, ScriptedApi):
@@ -54,17 +54,17 @@ def executor(
     add_records(memory_store, *make_scopes())
     with memory_store.recording() as tx:
         tx.add(make(RunRecord, RUN, scope="project/forest"))
-    for follower in (Reflector, PodMetricsSampler):
-        monkeypatch.setattr(follower, "run", lambda _self: None)
+    for background in (Reflector, PodMetricsSampler):
+        monkeypatch.setattr(background, "run", lambda _self: None)
     config = ExecutorConfig(
         memory_store, tmp_path, lambda: LATER, lambda _run_id: (), objects=timedelta(0), platform=PLATFORM
     )
-    made = KubernetesExecutor(api.api, Cluster(name="main"), config, notified.append)
-    for reflector in made._reflectors:
+    created = KubernetesExecutor(api.api, Cluster(name="main"), config, notified.append)
+    for reflector in created._reflectors:
         reflector.ready.set()
-    yield made
+    yield created
     api.open.set()
-    made.close()
+    created.close()
 
 
 def show(executor: KubernetesExecutor, *conditions: dict[str, Any], **pod: Any) -> None:
@@ -81,21 +81,21 @@ def test_removal_that_waits_for_the_log_is_retried_until_the_cluster_accepts_it(
     api.open.clear()
     executor.read_log(RUN, 0, 100)  # a client follows the log while the run ends
     show(executor, DONE, phase="Succeeded", terminated=terminated(0))
-    seen = executor.observe(RUN)
-    assert seen is not None
-    assert seen.phase is Phase.SUCCEEDED
+    observation = executor.observe(RUN)
+    assert observation is not None
+    assert observation.phase is Phase.SUCCEEDED
     with pytest.raises(Unavailable, match="is still being read"):
         executor.clean_up(RUN)
     assert api.deleted == []
 
     notified.clear()
-    api.said["delete"] = Unavailable("not now")
+    api.responses["delete"] = Unavailable("not now")
     api.open.set()
     wait_until(lambda: notified == [RUN])
     with pytest.raises(Unavailable, match="not now"):
         executor.clean_up(RUN)
 
-    del api.said["delete"]
+    del api.responses["delete"]
     executor.clean_up(RUN)
     assert api.deleted == [JOB]
 

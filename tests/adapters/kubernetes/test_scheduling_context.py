@@ -1,18 +1,18 @@
-"""Claims, volumes, classes and namespaces of a cluster, as far as it tells of them."""
+"""Claims, volumes, classes and namespaces of a cluster, as far as they have been listed."""
 
 from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
 from fairlead.model.observations import JSON
 from tests.adapters.kubernetes.apis import ScriptedApi
 
 
-def make(name: str, uid: str, version: int, **more: JSON) -> JSON:
+def make(name: str, uid: str, version: int, **fields: JSON) -> JSON:
     """An object of a namespace."""
     meta = {"name": name, "namespace": "lab", "uid": uid, "resourceVersion": str(version)}
-    return {"metadata": meta, **more}
+    return {"metadata": meta, **fields}
 
 
-def watch(context: SchedulingContextWatcher) -> None:
-    """Let all kinds be seen once."""
+def mark_listed(context: SchedulingContextWatcher) -> None:
+    """Mark all kinds as listed."""
     for reflector in context.reflectors:
         reflector.ready.set()
 
@@ -22,13 +22,13 @@ def test_claims_are_known_after_all_storage_was_listed() -> None:
     claims, *_ = context.reflectors
     claims.put(make("data", "u1", 1, spec={"volumeName": "pv-1"}))
     assert context.current().claims is None
-    watch(context)
+    mark_listed(context)
     assert [claim.volume for claim in (context.current().claims or {}).values()] == ["pv-1"]
 
 
 def test_recreated_claim_survives_the_late_delete_event_of_the_old_one() -> None:
     context = SchedulingContextWatcher(ScriptedApi().api)
-    watch(context)
+    mark_listed(context)
     claims, *_ = context.reflectors
     for uid, version, volume in (("u1", 1, "pv-1"), ("u2", 2, "pv-2")):
         claims.put(make("data", uid, version, spec={"volumeName": volume}))

@@ -23,25 +23,25 @@ RUNNING: JSON = {"running": {"startedAt": "2026-11-15T08:30:00Z"}}
 
 
 class Watched:
-    """A view, and whom it tells of what."""
+    """A view, and its notifications."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
-        self.left: list[str] = []
-        self.view = ClusterView(self.told.append)
-        self.view.on_pod_deleting = lambda pod: self.left.append(pod.name)
+        self.notified: list[str] = []
+        self.deleting: list[str] = []
+        self.view = ClusterView(self.notified.append)
+        self.view.on_pod_deleting = lambda pod: self.deleting.append(pod.name)
         self.pods: dict[str, JSON] = {}
 
-    def pod(self, raw: JSON, *, gone: bool = False) -> None:
-        """A pod is new, changed or gone."""
+    def pod(self, raw: JSON, *, deleted: bool = False) -> None:
+        """Add, change or delete a pod."""
         before = self.pods.get(raw["metadata"]["uid"])
         self.pods[raw["metadata"]["uid"]] = raw
-        self.view.on_pod_change(None if before is None else read_pod(before), None if gone else read_pod(raw))
+        self.view.on_pod_change(None if before is None else read_pod(before), None if deleted else read_pod(raw))
 
-    def free(self, resource: str = "cpu", node: str = "box") -> float:
+    def free(self, resource: str = "cpu", node_name: str = "box") -> float:
         """The free amount of a resource on a node."""
-        (run_view,) = [each for each in self.view.nodes() if each.name == node]
-        return run_view.free(resource) / NANOS
+        (node,) = [candidate for candidate in self.view.nodes() if candidate.name == node_name]
+        return node.free(resource) / NANOS
 
 
 @pytest.fixture
@@ -55,16 +55,16 @@ def watched() -> Watched:
 def test_run_exists_as_long_as_any_of_its_objects(watched: Watched) -> None:
     main, pod = read_main(make_main()), make_pod(**RUNNING)
     assert watched.view.find_run(RUN) is None
-    watched.pod(pod)  # what tells of pods may be quicker
-    assert (watched.view.run_ids(), watched.told) == ([RUN], [RUN])
+    watched.pod(pod)  # the watch of pods may be faster
+    assert (watched.view.run_ids(), watched.notified) == ([RUN], [RUN])
     watched.view.on_main_change(None, main)
     run_view = watched.view.find_run(RUN)
     assert run_view is not None
-    assert (run_view.main, [each.name for each in run_view.pods.values()]) == (main, ["train-1-a"])
+    assert (run_view.main, [item.name for item in run_view.pods.values()]) == (main, ["train-1-a"])
     watched.view.on_main_change(main, None)
     assert watched.view.run_ids() == [RUN]
-    watched.pod(pod, gone=True)
-    assert (watched.view.run_ids(), watched.view.find_run(RUN), len(watched.told)) == ([], None, 4)
+    watched.pod(pod, deleted=True)
+    assert (watched.view.run_ids(), watched.view.find_run(RUN), len(watched.notified)) == ([], None, 4)
 
 
 def test_returned_run_view_is_a_snapshot(watched: Watched) -> None:
@@ -76,9 +76,9 @@ def test_returned_run_view_is_a_snapshot(watched: Watched) -> None:
 
 
 def test_free_capacity_excludes_unfinished_pods(watched: Watched) -> None:
-    ours, theirs = make_pod("a", limits={"cpu": "2"}, **RUNNING), make_pod("b", labels={}, limits={"cpu": "3"})
+    own, foreign = make_pod("a", limits={"cpu": "2"}, **RUNNING), make_pod("b", labels={}, limits={"cpu": "3"})
     watched.view.on_main_change(None, read_main(make_main()))
-    for raw in (ours, theirs, make_pod("c", node="", phase="Pending", limits={"cpu": "4"})):
+    for raw in (own, foreign, make_pod("c", node="", phase="Pending", limits={"cpu": "4"})):
         watched.pod(raw)
     assert (watched.free(), watched.free("pods")) == (3, 108)
     (node,) = watched.view.nodes()
@@ -88,9 +88,9 @@ def test_free_capacity_excludes_unfinished_pods(watched: Watched) -> None:
     ]
     watched.pod(make_pod("a", limits={"cpu": "2"}, phase="Succeeded"))
     assert watched.free() == 5
-    watched.pod(theirs, gone=True)
+    watched.pod(foreign, deleted=True)
     assert watched.free() == 8
-    assert "" not in watched.told  # no notification about objects of others
+    assert "" not in watched.notified  # no notification about objects of others
 
 
 def test_scheduled_pod_gets_the_name_of_its_run_from_the_main_object(watched: Watched) -> None:
@@ -103,7 +103,7 @@ def test_scheduled_pod_gets_the_name_of_its_run_from_the_main_object(watched: Wa
 def test_pods_count_once_their_node_is_known(watched: Watched) -> None:
     watched.pod(make_pod(node="late", limits={"cpu": "2"}, **RUNNING))
     watched.view.on_node_change(None, read_node(make_node("late")))
-    assert watched.free(node="late") == 6
+    assert watched.free(node_name="late") == 6
     watched.view.on_node_change(read_node(make_node("late")), None)
     assert [node.name for node in watched.view.nodes()] == ["box"]
     assert watched.view.node("late") is None
@@ -111,13 +111,13 @@ def test_pods_count_once_their_node_is_known(watched: Watched) -> None:
 
 def test_runs_are_notified_only_when_their_node_is_lost_or_back(watched: Watched) -> None:
     watched.pod(make_pod(**RUNNING))
-    watched.told.clear()
-    states = [make_node(), make_node(room={"cpu": "9"}), make_node(ready="Unknown"), make_node(ready="False")]
+    watched.notified.clear()
+    states = [make_node(), make_node(allocatable={"cpu": "9"}), make_node(ready="Unknown"), make_node(ready="False")]
     for before, after in zip(states, [*states[1:], make_node()], strict=True):
         watched.view.on_node_change(read_node(before), read_node(after))
-    assert len(watched.told) == 2
+    assert len(watched.notified) == 2
     watched.view.on_node_change(read_node(make_node()), None)
-    assert len(watched.told) == 3
+    assert len(watched.notified) == 3
 
 
 def test_disruption_is_known_until_another_pod_runs(watched: Watched) -> None:
@@ -126,7 +126,7 @@ def test_disruption_is_known_until_another_pod_runs(watched: Watched) -> None:
     watched.view.on_main_change(None, read_main(make_main()))
     for raw in (make_pod("old", **RUNNING), old):
         watched.pod(raw)
-    watched.pod(old, gone=True)
+    watched.pod(old, deleted=True)
     watched.pod(make_pod("new", phase="Pending", node=""))
     run_view = watched.view.find_run(RUN)
     assert run_view is not None
@@ -139,37 +139,37 @@ def test_disruption_is_known_until_another_pod_runs(watched: Watched) -> None:
 
 
 def test_terminating_pod_is_reported_once_and_only_while_it_runs(watched: Watched) -> None:
-    leaving = make_pod("a", **RUNNING)
-    leaving["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
+    terminating = make_pod("a", **RUNNING)
+    terminating["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
     watched.pod(make_pod("a", **RUNNING))
-    assert watched.left == []
+    assert watched.deleting == []
     for _ in range(2):
-        watched.pod(leaving)
-    assert watched.left == ["a"]
-    over = make_pod("b", phase="Succeeded")
-    over["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
-    watched.pod(over)
-    others = make_pod("c", labels={}, **RUNNING)
-    others["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
-    watched.pod(others)
-    assert watched.left == ["a"]
+        watched.pod(terminating)
+    assert watched.deleting == ["a"]
+    ended = make_pod("b", phase="Succeeded")
+    ended["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
+    watched.pod(ended)
+    foreign = make_pod("c", labels={}, **RUNNING)
+    foreign["metadata"]["deletionTimestamp"] = "2026-11-15T08:31:00Z"
+    watched.pod(foreign)
+    assert watched.deleting == ["a"]
 
 
 def test_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> None:
     main, pod = make_main(), make_pod(**RUNNING)
     watched.view.on_main_change(None, read_main(main))
     watched.pod(pod)
-    watched.told.clear()
+    watched.notified.clear()
     other = {"metadata": {"uid": "o", "name": "other", "namespace": "forest"}}
     for about, message in ((main, "first"), (pod, "second"), (main, "third"), (other, "none of ours")):
         watched.view.on_warning_change(None, read_warning(make_warning(about, "FailedCreate", message)))
     run_view = watched.view.find_run(RUN)
     assert run_view is not None
-    assert [warned.message for warned in watched.view.warnings_about(run_view)] == ["third", "second"]
-    assert watched.told == [RUN] * 3
+    assert [warning.message for warning in watched.view.warnings_about(run_view)] == ["third", "second"]
+    assert watched.notified == [RUN] * 3
     watched.view.on_warning_change(
         read_warning(make_warning(main, "FailedCreate", "third")), None
-    )  # it is old, not untrue
+    )  # an expired event does not revoke the warning
     assert len(watched.view.warnings_about(run_view)) == 2
 
 
@@ -182,9 +182,9 @@ def test_number_of_warnings_is_limited(watched: Watched, monkeypatch: pytest.Mon
 
 
 def test_recreated_node_survives_the_late_delete_event_of_the_old_one(watched: Watched) -> None:
-    old, new = make_node("late"), make_node("late", room={"cpu": "4"})
+    old, new = make_node("late"), make_node("late", allocatable={"cpu": "4"})
     new["metadata"]["uid"] = "another"
     watched.view.on_node_change(None, read_node(old))
     watched.view.on_node_change(None, read_node(new))
     watched.view.on_node_change(read_node(old), None)
-    assert watched.free(node="late") == 4
+    assert watched.free(node_name="late") == 4

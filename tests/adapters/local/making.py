@@ -1,4 +1,4 @@
-"""Machines, runs and what executes them, as short as tests want them."""
+"""Short factories for machines, allocations and launch specs."""
 
 import hashlib
 import os
@@ -26,12 +26,12 @@ from tests.making import PYTHON, make_cluster, make_policy, make_request, make_s
 
 BOOTSTRAP = (Path(fairlead.__file__).parent / "in_container" / "bootstrap.py").read_text("utf-8")
 ALLOWED = make_policy(switches={"existing_volumes": "allow", "allow_root": True})
-NOTHING = "def main():\n    pass\n"
+NO_OP = "def main():\n    pass\n"
 
 
 def make_machine(**fields: Any) -> Machine:
     """A machine with two cores."""
-    said: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "name": "box",
         "capacity": make_amounts(cpu=2, mem="8Gi", disk="100Gi", gpu=0, pods=16),
         "labels": {},
@@ -40,13 +40,13 @@ def make_machine(**fields: Any) -> Machine:
         "isolation_error": None,
         "boot_id": "b1",
     }
-    return Machine(**{**said, **fields})
+    return Machine(**{**defaults, **fields})
 
 
-def make_place(folder: Path, **fields: Any) -> Allocation:
-    """A place for a run below a folder."""
-    said: dict[str, Any] = {"volumes": folder / "volumes", "uid": 700_000, "cpus": (), "devices": ()}
-    return Allocation(folder=folder / "runs" / "r1", **{**said, **fields})
+def make_allocation(folder: Path, **fields: Any) -> Allocation:
+    """An allocation for a run in a folder."""
+    defaults: dict[str, Any] = {"volumes": folder / "volumes", "uid": 700_000, "cpus": (), "devices": ()}
+    return Allocation(folder=folder / "runs" / "r1", **{**defaults, **fields})
 
 
 @cache
@@ -67,26 +67,26 @@ def make_volume(volume_id: str, name: str) -> VolumeRecord:
     return VolumeRecord(id=volume_id, scope="project/forest", name=name, size="1Gi", **stamps)
 
 
-def make_work(
+def make_launch_spec(
     run_id: str = "r1",
-    source: str = NOTHING,
+    source: str = NO_OP,
     *,
     secrets: Mapping[str, str] | None = None,
     shared: Mapping[str, str] | None = None,
     project: str = "forest",
     cluster: Cluster | None = None,
-    **asked: Any,
+    **fields: Any,
 ) -> LaunchSpec:
     """A run of a file with a function main, planned as the server plans it."""
     code = packing.pack([ArchiveEntry("train.py", source.encode())])
-    said = {"function": PYTHON, "secrets": list(secrets or {}), **asked}
+    request = {"function": PYTHON, "secrets": list(secrets or {}), **fields}
     snapshot = make_snapshot(
         cluster or make_cluster(name="here", executor="local"),
         ALLOWED,
         code=replace(load_program(), digest=f"sha256:{hashlib.sha256(code).hexdigest()}"),
         project=project,
     )
-    planned = plan_run(make_request(**said), snapshot, run_id)
+    planned = plan_run(make_request(**request), snapshot, run_id)
     assert not planned.violations, "; ".join(map(str, planned.violations))
     return LaunchSpec(
         run_id=run_id,

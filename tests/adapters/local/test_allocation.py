@@ -1,4 +1,4 @@
-"""Folders of runs: who can pass through them, and who can list them."""
+"""Folders of runs: other users can traverse them, but not list them."""
 
 import os
 import stat
@@ -16,9 +16,9 @@ def test_other_users_can_traverse_but_not_list_the_runs_folder(tmp_path: Path, m
     if before is not None:
         folder.mkdir(parents=True)
         folder.chmod(before)
-    old = os.umask(mask)
+    old_mask = os.umask(mask)
     try:
         make_traversable(folder)
     finally:
-        os.umask(old)
+        os.umask(old_mask)
     assert stat.filemode(folder.stat().st_mode) == "drwx--x--x"

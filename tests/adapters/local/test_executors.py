@@ -1,4 +1,4 @@
-"""This machine as an executor: what is only true of real processes and folders."""
+"""The local executor, with real processes and folders."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_js
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
 from fairlead.model.quantities import Quantity
-from tests.adapters.local.making import make_work, runtime, this_machine
+from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, RETURNS, WAITS, LocalBench, is_over, read_all
 from tests.core.nodes import make_amounts
 from tests.databases import wait_until
@@ -45,13 +45,13 @@ def main():
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[LocalBench]:
     """An executor without any runs."""
-    made = LocalBench(tmp_path, this_machine())
-    yield made
-    made.close()
+    created = LocalBench(tmp_path, this_machine())
+    yield created
+    created.close()
 
 
 def kill_supervisor(bench: LocalBench, run_id: str) -> None:
-    """End what looks after a run, as the kernel would."""
+    """Kill the supervisor of a run, like the kernel would."""
     os.kill(read_json(bench.data / "runs" / run_id / STATE)["pid"], signal.SIGKILL)
 
 
@@ -62,11 +62,11 @@ def test_run_with_a_killed_supervisor_fails_and_its_processes_end(bench: LocalBe
     kill_supervisor(bench, "r-lost")
     select.select([pidfd], [], [])
     os.close(pidfd)
-    seen = bench.executor.observe("r-lost")  # immediately: there is no second notification
-    assert seen is not None
-    assert (seen.phase, seen.reason, seen.stopped) == (Phase.FAILED, "SupervisorLost", False)
-    assert seen.started_at is not None
-    assert seen.finished_at is not None
+    observation = bench.executor.observe("r-lost")  # immediately: there is no second notification
+    assert observation is not None
+    assert (observation.phase, observation.reason, observation.stopped) == (Phase.FAILED, "SupervisorLost", False)
+    assert observation.started_at is not None
+    assert observation.finished_at is not None
     wait_until(lambda: orphans.list_processes_of(b"FAIRLEAD_RUN=r-lost") == [])
     assert bench.executor.nodes().nodes[0].pods == ()
 
@@ -77,10 +77,10 @@ def test_run_is_lost_after_a_reboot(bench: LocalBench) -> None:
     kill_supervisor(bench, "r1")
     after = LocalExecutor(bench.data, replace(bench.machine, boot_id="another"), runtime())
     wait_until(lambda: is_over(after, "r1"))
-    seen = after.observe("r1")
+    observation = after.observe("r1")
     after.close()
-    assert seen is not None
-    assert (seen.phase, seen.reason) == (Phase.FAILED, "NodeLost")
+    assert observation is not None
+    assert (observation.phase, observation.reason) == (Phase.FAILED, "NodeLost")
 
 
 def test_subscriber_is_notified_of_changes(bench: LocalBench) -> None:
@@ -102,42 +102,42 @@ def test_new_executor_is_notified_when_a_run_ends(bench: LocalBench) -> None:
 
 
 def test_interrupted_start_is_repeated(bench: LocalBench) -> None:
-    """The server was killed after it made the folder, before it started anything."""
-    work = bench.start("r0", RETURNS)
+    """The server was killed after it had created the folder, before it started a process."""
+    launch = bench.start("r0", RETURNS)
     bench.until("r0", *ENDED)
     folder = bench.data / "runs" / "r1"
     folder.mkdir()
     (bench.data / "runs" / "r0" / SPEC).rename(folder / SPEC)
     (folder / "home").mkdir()
     assert bench.executor.observe("r1") is None
-    bench.executor.start(replace(work, run_id="r1"))
+    bench.executor.start(replace(launch, run_id="r1"))
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
 
 
 def test_run_that_ignores_sigterm_is_killed_after_the_grace_period(
     bench: LocalBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Spec, "save", lambda self, folder: _save_impatient(self, folder))
+    monkeypatch.setattr(Spec, "save", lambda self, folder: _save_with_short_grace(self, folder))
     bench.start("r1", IGNORES)
     bench.until("r1", Phase.RUNNING)
     wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"])
     bench.executor.stop("r1")
-    seen = bench.until("r1", *ENDED)
-    assert (seen.stopped, seen.exit_code) == (True, 137)
+    observation = bench.until("r1", *ENDED)
+    assert (observation.stopped, observation.exit_code) == (True, 137)
 
 
-def _save_impatient(spec: Spec, folder: Path) -> None:
-    said = json.loads(json.dumps(spec, default=lambda part: part.__dict__))
-    write_json(folder / SPEC, {**said, "grace": 0.3})
+def _save_with_short_grace(spec: Spec, folder: Path) -> None:
+    data = json.loads(json.dumps(spec, default=lambda part: part.__dict__))
+    write_json(folder / SPEC, {**data, "grace": 0.3})
 
 
 def test_secrets_are_written_to_no_file(bench: LocalBench) -> None:
     body = "import os\ndef main():\n    print(os.environ['TOKEN'])\n    raise ValueError(os.environ['TOKEN'])\n"
     bench.start("r1", body, secrets={"TOKEN": "hunter2"})
-    seen = bench.until("r1", *ENDED)
-    assert "hunter2" not in repr(seen)
+    observation = bench.until("r1", *ENDED)
+    assert "hunter2" not in repr(observation)
     for file in bench.data.rglob("*"):
-        if file.is_file() and file.name != "error.json":  # what the run itself leaves at its home
+        if file.is_file() and file.name != "error.json":  # the run itself writes this file to its home
             assert b"hunter2" not in file.read_bytes(), file
 
 
@@ -171,31 +171,31 @@ def test_gpus_are_exclusive_and_are_released(tmp_path: Path) -> None:
     try:
         for run_id in ("r1", "r2"):
             bench.start(run_id, WAITS, resources={"gpu": 1})
-        given = [Spec.load(tmp_path / "runs" / run_id).devices for run_id in ("r1", "r2")]
-        assert sorted(given) == [["GPU-a"], ["GPU-b"]]
+        devices = [Spec.load(tmp_path / "runs" / run_id).devices for run_id in ("r1", "r2")]
+        assert sorted(devices) == [["GPU-a"], ["GPU-b"]]
         bench.until("r1", Phase.RUNNING)
         bench.executor.stop("r1")
         bench.until("r1", *ENDED)
         bench.start("r3", RETURNS, resources={"gpu": 1})
-        assert Spec.load(tmp_path / "runs" / "r3").devices == given[0]
+        assert Spec.load(tmp_path / "runs" / "r3").devices == devices[0]
         bench.until("r3", *ENDED)
     finally:
         bench.close()
 
 
-@pytest.mark.parametrize("at", [(allocation, "prepare_run"), (subprocess, "Popen")], ids=["files", "processes"])
+@pytest.mark.parametrize("target", [(allocation, "prepare_run"), (subprocess, "Popen")], ids=["files", "processes"])
 def test_full_disk_is_a_temporary_error(
-    bench: LocalBench, monkeypatch: pytest.MonkeyPatch, at: tuple[ModuleType, str]
+    bench: LocalBench, monkeypatch: pytest.MonkeyPatch, target: tuple[ModuleType, str]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(*at, fail)
+        full.setattr(*target, fail)
         with pytest.raises(Unavailable):
-            bench.executor.start(make_work("r1", RETURNS))
+            bench.executor.start(make_launch_spec("r1", RETURNS))
     assert bench.executor.nodes().nodes[0].pods == ()
-    bench.executor.start(make_work("r1", RETURNS))
+    bench.executor.start(make_launch_spec("r1", RETURNS))
     assert bench.until("r1", *ENDED).phase is Phase.SUCCEEDED
 
 
@@ -205,9 +205,9 @@ def test_detected_capacity_can_be_overridden_by_settings(tmp_path: Path) -> None
     assert machine.capacity["memory"] == find_memory() * 10**9
     assert machine.labels["kubernetes.io/os"] == "linux"
     assert machine.boot_id == read_boot_id()
-    said = {"mem": "64Gi", "gpu": "2", "runs": "3", "example.com/x": "1"}
-    more = find_machine(tmp_path, {name: Quantity.parse(amount) for name, amount in said.items()})
-    wanted = make_amounts(mem="64Gi", gpu=2, pods=3) | {"example.com/x": 10**9}
-    assert {name: more.capacity[name] for name in wanted} == wanted
-    assert len(more.gpus) == 2
-    assert more.capacity["cpu"] == machine.capacity["cpu"]
+    settings = {"mem": "64Gi", "gpu": "2", "runs": "3", "example.com/x": "1"}
+    overridden = find_machine(tmp_path, {name: Quantity.parse(amount) for name, amount in settings.items()})
+    expected = make_amounts(mem="64Gi", gpu=2, pods=3) | {"example.com/x": 10**9}
+    assert {name: overridden.capacity[name] for name in expected} == expected
+    assert len(overridden.gpus) == 2
+    assert overridden.capacity["cpu"] == machine.capacity["cpu"]

@@ -11,30 +11,30 @@ from fairlead.adapters.local.specs import USAGE
 from fairlead.model.observations import Observation, Phase
 
 STATE: dict[str, Any] = {"pid": 1, "boot_id": "b1", "started_at": 0.0}
-BEGAN = datetime.fromtimestamp(0, UTC)
+STARTED = datetime.fromtimestamp(0, UTC)
 
 
 @pytest.mark.parametrize(
-    ("state", "seen"),
+    ("state", "expected"),
     [
         ({"phase": "starting"}, Observation(Phase.STARTING)),
-        ({"phase": "running"}, Observation(Phase.RUNNING, started_at=BEGAN)),
+        ({"phase": "running"}, Observation(Phase.RUNNING, started_at=STARTED)),
         (
             {"phase": "starting", "reason": "", "message": "nothing listens yet"},
             Observation(Phase.STARTING, message="nothing listens yet"),
         ),
         (
             {"phase": "running", "reason": "Ready", "message": "answers", "address": "serve.sock", "ends": 0},
-            Observation(Phase.RUNNING, "Ready", "answers", started_at=BEGAN),
+            Observation(Phase.RUNNING, "Ready", "answers", started_at=STARTED),
         ),
         (
             {"phase": "degraded", "reason": "OOMKilled", "message": "too much", "address": None, "ends": 2},
-            Observation(Phase.DEGRADED, "OOMKilled", "too much", started_at=BEGAN),
+            Observation(Phase.DEGRADED, "OOMKilled", "too much", started_at=STARTED),
         ),
     ],
 )
-def test_active_run_is_observed_from_the_supervisor_state(state: dict[str, Any], seen: Observation) -> None:
-    assert observe_active({**STATE, **state}) == seen
+def test_active_run_is_observed_from_the_supervisor_state(state: dict[str, Any], expected: Observation) -> None:
+    assert observe_active({**STATE, **state}) == expected
 
 
 def test_truncated_usage_sample_does_not_hide_others(tmp_path: Path) -> None:

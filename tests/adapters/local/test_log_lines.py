@@ -21,17 +21,17 @@ class Clock:
         self.now = 100.0
 
     def monotonic(self) -> float:
-        """Seconds since whenever."""
+        """Seconds since an arbitrary start."""
         return self.now
 
     def time_ns(self) -> int:
-        """The moment."""
+        """The current time in nanoseconds."""
         return int(self.now * 1e9)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that the stream looks at."""
+    """A clock that the line buffer uses."""
     clock = Clock()
     monkeypatch.setattr(log_lines, "time", clock)
     return clock
@@ -47,13 +47,13 @@ def open_lines(folder: Path, *secrets: str) -> Iterator[LineBuffer]:
 
 def stored_lines(folder: Path) -> list[bytes]:
     """The records of the log."""
-    return [piece.data for piece in read_records(folder / "log", 0, 1 << 40)]
+    return [record.data for record in read_records(folder / "log", 0, 1 << 40)]
 
 
 def test_line_in_several_chunks_is_stored_as_one_record(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path) as stream:
-        for piece in (b"loss", b" ", b"0.3", b"\nacc"):
-            stream.feed(piece)
+        for chunk in (b"loss", b" ", b"0.3", b"\nacc"):
+            stream.feed(chunk)
         assert stored_lines(tmp_path) == [b"loss 0.3\n"]
         stream.finish()
         assert stored_lines(tmp_path) == [b"loss 0.3\n", b"acc"]
@@ -99,8 +99,8 @@ def test_secret_split_at_the_maximum_line_length_is_masked(tmp_path: Path, clock
 
 def test_secret_that_arrives_slowly_is_masked(tmp_path: Path, clock: Clock) -> None:
     with open_lines(tmp_path, "hunter2") as stream:
-        for letter in b"hunter2":
-            stream.feed(bytes([letter]))
+        for byte in b"hunter2":
+            stream.feed(bytes([byte]))
             clock.now += 1
             stream.flush_stale()
         stream.finish()

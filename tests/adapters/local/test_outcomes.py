@@ -1,4 +1,4 @@
-"""How a run ended, in words, whatever it left behind."""
+"""Outcomes of runs: exit codes, messages and results, for any files that a run leaves."""
 
 import json
 import os
@@ -27,14 +27,14 @@ def home(tmp_path: Path) -> Path:
 
 
 def describe(
-    home: Path, ending: ProcessExit, *secrets: str, log: list[tuple[str, bytes]] | None = None
+    home: Path, process_exit: ProcessExit, *secrets: str, log: list[tuple[str, bytes]] | None = None
 ) -> dict[str, Any]:
     """The outcome of a run with a home folder and a log."""
     writer = LogWriter(home.parent / "log")
     for stream, data in log or []:
         writer.write(stream, data, 1)
     writer.close()
-    outcome = build_outcome(ending, home, home.parent / "log", Masker(secrets))
+    outcome = build_outcome(process_exit, home, home.parent / "log", Masker(secrets))
     json.dumps(outcome)  # stored as JSON
     return outcome
 
@@ -53,7 +53,7 @@ def test_unknown_exit_status_has_an_exit_code_only_if_the_run_was_killed() -> No
 
 
 @pytest.mark.parametrize(
-    ("ending", "killed"),
+    ("process_exit", "killed"),
     [
         (ProcessExit(status=signal.SIGKILL), True),
         (ProcessExit(status=signal.SIGKILL, reason="OOMKilled"), False),
@@ -61,8 +61,8 @@ def test_unknown_exit_status_has_an_exit_code_only_if_the_run_was_killed() -> No
         (ProcessExit(), False),
     ],
 )
-def test_killed_is_set_only_for_signals_from_outside(ending: ProcessExit, killed: bool) -> None:
-    assert ending.killed is killed
+def test_killed_is_set_only_for_signals_from_outside(process_exit: ProcessExit, killed: bool) -> None:
+    assert process_exit.killed is killed
 
 
 def test_exit_code_0_means_success_with_the_result(home: Path) -> None:
@@ -185,8 +185,8 @@ def test_symlink_pipe_and_folder_are_not_read_as_result_files(home: Path) -> Non
 def test_any_text_in_an_error_can_be_stored(home: Path, text: str) -> None:
     (home / "error.json").write_text(json.dumps({"type": "Error", "message": text, "traceback": text}))
     outcome = describe(home, ProcessExit(status=exited(1)))
-    outcome["message"].encode("utf-8")  # a database takes no lone surrogates
-    assert "\0" not in outcome["message"]  # nor does PostgreSQL take NUL
+    outcome["message"].encode("utf-8")  # databases reject lone surrogates
+    assert "\0" not in outcome["message"]  # PostgreSQL rejects NUL
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"\\ud800"', '"\\u0000"', "1e999", "123456789" * 50])

@@ -1,4 +1,4 @@
-"""Files that a run left: plain ones are listed and opened, and nothing outside its folder is ever read."""
+"""Output files of a run: regular files are listed and opened, and no file outside the folder is ever read."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from fairlead.adapters.local.outputs import list_outputs, open_output
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """An output folder with whatever a run may put there, next to something private."""
+    """An output folder with files of every kind, next to a private file."""
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("private")
     folder = tmp_path / "output"
@@ -32,8 +32,8 @@ def output(tmp_path: Path) -> Path:
 
 
 def test_regular_files_are_listed_by_name_with_their_sizes(output: Path) -> None:
-    found = [(file.path, file.size) for file in list_outputs(output)]
-    assert found == [("model.bin", 3), ("models/best/weights", 1000), ("räume & 50%.txt", 4)]
+    listed = [(file.path, file.size) for file in list_outputs(output)]
+    assert listed == [("model.bin", 3), ("models/best/weights", 1000), ("räume & 50%.txt", 4)]
     assert all(file.modified_at.tzinfo is not None for file in list_outputs(output))
 
 
@@ -107,17 +107,17 @@ def test_number_of_listed_files_is_limited(tmp_path: Path, monkeypatch: pytest.M
 def test_very_deep_folders_do_not_break_the_listing(tmp_path: Path) -> None:
     """A run can create any number of files; listing them must not exhaust resources."""
     (tmp_path / "model.bin").touch()
-    here = os.open(tmp_path, os.O_RDONLY)
+    folder_fd = os.open(tmp_path, os.O_RDONLY)
     try:
         for _ in range(1200):
-            os.mkdir("d", dir_fd=here)
-            below = os.open("d", os.O_RDONLY, dir_fd=here)
-            os.close(here)
-            here = below
+            os.mkdir("d", dir_fd=folder_fd)
+            child_fd = os.open("d", os.O_RDONLY, dir_fd=folder_fd)
+            os.close(folder_fd)
+            folder_fd = child_fd
         assert "model.bin" in [file.path for file in list_outputs(tmp_path)]
     finally:
-        os.close(here)
-        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # too deep for pytest, too
+        os.close(folder_fd)
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # also too deep for the cleanup of pytest
 
 
 def test_file_name_that_is_not_utf_8_is_not_listed(tmp_path: Path) -> None:

@@ -16,32 +16,39 @@ from fairlead.adapters.local import pod_to_spec
 from fairlead.adapters.local.pod_to_spec import Runtime, build_spec, find_runtime, map_gid, write_code
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
-from tests.adapters.local.making import make_machine, make_place, make_work
+from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
 from tests.core.nodes import make_amounts
 
 FOLDER = Path("/srv/fairlead")
-HERE = FOLDER / "runs" / "r1"
+RUN_FOLDER = FOLDER / "runs" / "r1"
 RUNTIME = Runtime(Path("/opt/py/bin/python3"), ("/opt/py",), {"PATH": "/usr/bin:/bin", "TZ": "UTC", "OTHER": "x"})
 
 
-def make_spec(*, place: dict[str, Any] | None = None, machine: dict[str, Any] | None = None, **asked: Any) -> Spec:
+def make_spec(
+    *, allocation: dict[str, Any] | None = None, machine: dict[str, Any] | None = None, **fields: Any
+) -> Spec:
     """The spec of a run."""
-    return build_spec(make_work(**asked), make_place(FOLDER, **(place or {})), make_machine(**(machine or {})), RUNTIME)
+    return build_spec(
+        make_launch_spec(**fields),
+        make_allocation(FOLDER, **(allocation or {})),
+        make_machine(**(machine or {})),
+        RUNTIME,
+    )
 
 
 def mounted(**volume: Any) -> Mount:
-    """How one volume is mounted."""
+    """The mount of one volume."""
     shared = volume.pop("shared", {})
     spec = make_spec(volumes=[{"name": "data", "mount_path": "/data", **volume}], shared=shared)
-    (found,) = [mount for mount in spec.mounts if mount.target == "/data"]
-    return found
+    (match,) = [mount for mount in spec.mounts if mount.target == "/data"]
+    return match
 
 
 def test_command_comes_from_the_pod() -> None:
     spec = make_spec(function={"name": "train", "source": "train.py", "args": ["--lr", "0.1"]})
     assert spec.command == ["/opt/py/bin/python3", "-u", "/etc/fairlead/bootstrap.py", "--lr", "0.1"]
     assert (spec.run_id, spec.project, spec.name, spec.boot_id) == ("r1", "forest", "train-r1", "b1")
-    assert (spec.cwd, spec.home, spec.isolated) == ("/fairlead", str(HERE / "home"), True)
+    assert (spec.cwd, spec.home, spec.isolated) == ("/fairlead", str(RUN_FOLDER / "home"), True)
 
 
 def test_path_in_envs_selects_the_python() -> None:
@@ -64,7 +71,7 @@ def test_only_location_variables_of_the_server_environment_are_inherited() -> No
 
 def test_path_has_a_default() -> None:
     runtime = replace(RUNTIME, environment={})
-    spec = build_spec(make_work(), make_place(FOLDER), make_machine(), runtime)
+    spec = build_spec(make_launch_spec(), make_allocation(FOLDER), make_machine(), runtime)
     assert spec.env["PATH"] == f"/opt/py/bin:{os.defpath}"
 
 
@@ -75,7 +82,7 @@ def test_requested_envs_override_the_server_environment() -> None:
 
 @pytest.mark.parametrize(
     ("machine", "home"),
-    [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(HERE / "home"))],
+    [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(RUN_FOLDER / "home"))],
     ids=["own", "shared"],
 )
 def test_run_has_a_home_with_an_output_folder(machine: dict[str, Any], home: str) -> None:
@@ -91,10 +98,12 @@ def test_run_id_and_project_are_in_the_environment() -> None:
     assert make_spec(envs={"FAIRLEAD_RUN": "other"}).env["FAIRLEAD_RUN"] == "r1"
 
 
-@pytest.mark.parametrize(("devices", "seen"), [((), ""), (("GPU-1",), "GPU-1"), (("GPU-1", "GPU-7"), "GPU-1,GPU-7")])
-def test_only_assigned_gpus_are_visible(devices: tuple[str, ...], seen: str) -> None:
-    spec = make_spec(place={"devices": devices}, envs={"CUDA_VISIBLE_DEVICES": "0,1,2"})
-    assert spec.env["CUDA_VISIBLE_DEVICES"] == seen
+@pytest.mark.parametrize(
+    ("devices", "expected"), [((), ""), (("GPU-1",), "GPU-1"), (("GPU-1", "GPU-7"), "GPU-1,GPU-7")]
+)
+def test_only_assigned_gpus_are_visible(devices: tuple[str, ...], expected: str) -> None:
+    spec = make_spec(allocation={"devices": devices}, envs={"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    assert spec.env["CUDA_VISIBLE_DEVICES"] == expected
     assert spec.devices == list(devices)
 
 
@@ -103,16 +112,16 @@ def test_spec_contains_names_but_not_values_of_secrets() -> None:
     assert spec.secret_envs == ["TOKEN"]
     assert "TOKEN" not in spec.env
     assert "hunter2" not in repr(spec)
-    assert "hunter2" not in repr(make_work(secrets={"TOKEN": "hunter2"}))
+    assert "hunter2" not in repr(make_launch_spec(secrets={"TOKEN": "hunter2"}))
 
 
 def test_limits_come_from_the_pod() -> None:
     resources = {"cpu": 1, "mem": {"requests": "1Gi", "limits": "2Gi"}, "disk": {"limits": "1.5Gi"}}
-    spec = make_spec(resources=resources, deadline=90, place={"cpus": (1,)})
+    spec = make_spec(resources=resources, deadline=90, allocation={"cpus": (1,)})
     assert (spec.memory, spec.disk, spec.deadline, spec.cpus) == (2 << 30, 3 << 29, 90, [1])
     assert spec.amounts == make_amounts(cpu=1, mem="1Gi", disk="1.5Gi", pods=1)
-    free = make_spec()
-    assert (free.memory, free.disk, free.deadline, free.cpus) == (None, None, None, [])
+    unlimited = make_spec()
+    assert (unlimited.memory, unlimited.disk, unlimited.deadline, unlimited.cpus) == (None, None, None, [])
 
 
 def test_fractional_byte_limit_is_rounded_up() -> None:
@@ -123,15 +132,15 @@ def test_run_has_its_own_ids_if_the_server_is_root() -> None:
     spec = make_spec(run_as_user=5, run_as_group=6, fs_group=7)
     assert spec.identity == UserMapping(5, 6, [7], 700_000, map_gid("forest", 6), [map_gid("forest", 7)])
     assert make_spec(fs_group=1000).identity.groups == []
-    assert make_spec(place={"uid": None}).identity == UserMapping(1000, 1000)
+    assert make_spec(allocation={"uid": None}).identity == UserMapping(1000, 1000)
 
 
 def test_group_id_is_stable_per_project_and_differs_between_projects() -> None:
     assert map_gid("forest", 1000) == map_gid("forest", 1000)
     assert len({map_gid("forest", 1000), map_gid("forest", 1001), map_gid("meadow", 1000)}) == 3
     assert map_gid("forest", 0) > 100_000
-    theirs = map_gid("meadow", 1000)
-    assert all(map_gid("forest", gid) != theirs for gid in (*range(300_000), *range(2**31 - 300_000, 2**31)))
+    other = map_gid("meadow", 1000)
+    assert all(map_gid("forest", gid) != other for gid in (*range(300_000), *range(2**31 - 300_000, 2**31)))
 
 
 SIZED = {"spec": {"size": "1Gi"}}
@@ -140,9 +149,9 @@ SIZED = {"spec": {"size": "1Gi"}}
 @pytest.mark.parametrize(
     ("volume", "expected"),
     [
-        ({"volume_type": "persistent_volume_claim", **SIZED}, Mount("/data", f"{HERE}/volumes/data")),
-        ({"volume_type": "ephemeral", **SIZED}, Mount("/data", f"{HERE}/volumes/data")),
-        ({"volume_type": "empty_dir"}, Mount("/data", f"{HERE}/volumes/data")),
+        ({"volume_type": "persistent_volume_claim", **SIZED}, Mount("/data", f"{RUN_FOLDER}/volumes/data")),
+        ({"volume_type": "ephemeral", **SIZED}, Mount("/data", f"{RUN_FOLDER}/volumes/data")),
+        ({"volume_type": "empty_dir"}, Mount("/data", f"{RUN_FOLDER}/volumes/data")),
         ({"volume_type": "empty_dir", "spec": {"medium": "Memory"}}, Mount("/data")),
         ({"volume_type": "empty_dir", "spec": {"medium": "Memory", "size": "1Gi"}}, Mount("/data", size=1 << 30)),
         (
@@ -152,27 +161,27 @@ SIZED = {"spec": {"size": "1Gi"}}
         ({"volume_type": "secret", "spec": {"name": "TOKEN"}}, Mount("/data", secrets={"TOKEN": "TOKEN"})),
         (
             {"volume_type": "persistent_volume_claim", "sub_path": "a/b", "read_only": True, **SIZED},
-            Mount("/data", f"{HERE}/volumes/data/a/b", read_only=True),
+            Mount("/data", f"{RUN_FOLDER}/volumes/data/a/b", read_only=True),
         ),
     ],
     ids=lambda value: value["volume_type"] if isinstance(value, dict) else "",
 )
 def test_each_volume_type_is_mounted(volume: dict[str, Any], expected: Mount) -> None:
-    found = mounted(**volume)
-    assert (found.target, found.read_only, found.size) == (expected.target, expected.read_only, expected.size)
-    assert found.secrets == expected.secrets
+    mount = mounted(**volume)
+    assert (mount.target, mount.read_only, mount.size) == (expected.target, expected.read_only, expected.size)
+    assert mount.secrets == expected.secrets
     if "sub_path" not in volume:
-        assert found.source == expected.source
+        assert mount.source == expected.source
     else:
-        assert str(found.source).startswith(f"{HERE}/volumes/data")
+        assert str(mount.source).startswith(f"{RUN_FOLDER}/volumes/data")
 
 
 def test_home_code_and_shared_memory_are_mounted() -> None:
     spec = make_spec(resources={"mem": {"limits": "1Gi"}, "shm": True})
-    found = {mount.target: mount for mount in spec.mounts}
-    assert found["/fairlead"] == Mount("/fairlead", str(HERE / "home"))
-    assert found["/etc/fairlead"] == Mount("/etc/fairlead", str(HERE / "code"), read_only=True)
-    assert found["/dev/shm"] == Mount("/dev/shm", size=1 << 30)
+    mounts = {mount.target: mount for mount in spec.mounts}
+    assert mounts["/fairlead"] == Mount("/fairlead", str(RUN_FOLDER / "home"))
+    assert mounts["/etc/fairlead"] == Mount("/etc/fairlead", str(RUN_FOLDER / "code"), read_only=True)
+    assert mounts["/dev/shm"] == Mount("/dev/shm", size=1 << 30)
 
 
 def test_server_data_is_hidden_and_its_python_is_visible() -> None:
@@ -182,14 +191,14 @@ def test_server_data_is_hidden_and_its_python_is_visible() -> None:
 
 
 @pytest.mark.parametrize(
-    ("volume", "said"),
+    ("volume", "message"),
     [
         ({"volume_type": "config_map", "spec": {"name": "settings"}}, "settings"),
         ({"volume_type": "shared_volume", "spec": {"claim_name": "gone"}}, "gone"),
     ],
 )
-def test_missing_volume_fails_the_start_with_a_hint(volume: dict[str, Any], said: str) -> None:
-    with pytest.raises(StartFailed, match=said) as caught:
+def test_missing_volume_fails_the_start_with_a_hint(volume: dict[str, Any], message: str) -> None:
+    with pytest.raises(StartFailed, match=message) as caught:
         mounted(**volume)
     assert caught.value.hint
 
@@ -197,7 +206,7 @@ def test_missing_volume_fails_the_start_with_a_hint(volume: dict[str, Any], said
 def test_code_is_run_in_place_without_isolation() -> None:
     spec = make_spec(machine={"isolation_error": "unshare: operation not permitted"})
     assert (spec.isolated, spec.mounts) == (False, [])
-    assert spec.command[-1] == f"{HERE}/code/bootstrap.py"
+    assert spec.command[-1] == f"{RUN_FOLDER}/code/bootstrap.py"
 
 
 def test_volumes_are_rejected_with_the_reason_without_isolation() -> None:
@@ -207,11 +216,11 @@ def test_volumes_are_rejected_with_the_reason_without_isolation() -> None:
 
 
 def test_code_is_written_for_the_bootstrap(tmp_path: Path) -> None:
-    work = make_work()
-    for _ in range(2):  # again after a crash
-        write_code(work, tmp_path / "code")
+    launch = make_launch_spec()
+    for _ in range(2):  # repeated after a crash
+        write_code(launch, tmp_path / "code")
     assert sorted(os.listdir(tmp_path / "code")) == ["bootstrap.py", "call.json", "code.tar.gz"]
-    assert (tmp_path / "code" / "code.tar.gz").read_bytes() == work.code
+    assert (tmp_path / "code" / "code.tar.gz").read_bytes() == launch.code
     for file in (tmp_path / "code").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o644
     assert stat.S_IMODE((tmp_path / "code").stat().st_mode) == 0o755
@@ -219,16 +228,16 @@ def test_code_is_written_for_the_bootstrap(tmp_path: Path) -> None:
 
 def test_code_of_the_config_map_is_written(tmp_path: Path) -> None:
     code = {"kind": "ConfigMap", "data": {"a": "text"}, "binaryData": {"b": base64.b64encode(b"\xff").decode()}}
-    work = replace(make_work(), manifests=(*make_work().manifests[:1], code), code=b"")
-    write_code(work, tmp_path / "code")
+    launch = replace(make_launch_spec(), manifests=(*make_launch_spec().manifests[:1], code), code=b"")
+    write_code(launch, tmp_path / "code")
     assert {file.name: file.read_bytes() for file in (tmp_path / "code").iterdir()} == {"a": b"text", "b": b"\xff"}
 
 
 def test_interpreter_reports_the_paths_it_needs() -> None:
-    found = find_runtime(Path(sys.executable), {"A": "1"})
-    assert sys.prefix in found.paths
-    assert found.environment == {"A": "1"}
-    assert all(os.path.exists(part) for part in found.paths)
+    runtime = find_runtime(Path(sys.executable), {"A": "1"})
+    assert sys.prefix in runtime.paths
+    assert runtime.environment == {"A": "1"}
+    assert all(os.path.exists(path) for path in runtime.paths)
 
 
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/echo", "/nowhere/python", "/etc/passwd"])
@@ -239,20 +248,20 @@ def test_invalid_interpreter_is_rejected(python: str) -> None:
 
 def test_nvml_is_none_without_the_gpu_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_to_spec, "find_spec", lambda _name: None)
-    assert make_spec(place={"devices": ("GPU-1",)}).nvml is None
+    assert make_spec(allocation={"devices": ("GPU-1",)}).nvml is None
 
 
 @pytest.mark.parametrize("action", ["serve", "workspace"])
 def test_command_that_serves_gets_its_port_in_the_environment(action: str) -> None:
     function = {"name": "web", "command": ["serve"]}
-    spec = make_spec(place={"port": 20_001}, action=action, function=function)
+    spec = make_spec(allocation={"port": 20_001}, action=action, function=function)
     assert (spec.serves, spec.port, spec.env["PORT"]) == (True, 20_001, "20001")
     assert "FAIRLEAD_SOCKET" not in spec.env
 
 
 @pytest.mark.parametrize(
     ("machine", "home"),
-    [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(HERE / "home"))],
+    [({}, "/fairlead"), ({"isolation_error": "no namespaces"}, str(RUN_FOLDER / "home"))],
     ids=["own", "shared"],
 )
 def test_handler_that_serves_gets_its_socket_in_the_environment(machine: dict[str, Any], home: str) -> None:
@@ -268,11 +277,13 @@ def test_job_has_no_port_and_no_socket() -> None:
 
 
 def test_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None:
-    work, place = make_work(action="workspace"), make_place(FOLDER)
+    launch, allocation = make_launch_spec(action="workspace"), make_allocation(FOLDER)
     with pytest.raises(StartFailed, match="JupyterLab is not installed for /opt/py/bin/python3"):
-        build_spec(work, place, make_machine(), RUNTIME)
+        build_spec(launch, allocation, make_machine(), RUNTIME)
     (tmp_path / "jupyterlab").mkdir()
-    there = replace(RUNTIME, paths=("/opt/py", str(tmp_path)))
-    assert build_spec(work, place, make_machine(), there).serves
-    mine = make_work(action="workspace", envs={"PATH": "/mine/bin"})  # the Python of the image is unknown here
-    assert build_spec(mine, place, make_machine(), RUNTIME).serves
+    with_jupyterlab = replace(RUNTIME, paths=("/opt/py", str(tmp_path)))
+    assert build_spec(launch, allocation, make_machine(), with_jupyterlab).serves
+    own_python = make_launch_spec(
+        action="workspace", envs={"PATH": "/mine/bin"}
+    )  # the Python of the run is unknown here
+    assert build_spec(own_python, allocation, make_machine(), RUNTIME).serves

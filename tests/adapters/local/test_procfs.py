@@ -11,12 +11,12 @@ import pytest
 from fairlead.adapters.local import orphans, procfs
 from fairlead.adapters.local.procfs import CLOCK_TICKS, PAGE_SIZE, Process
 
-RUN = f"measured-{os.getpid()}"  # of this worker alone: others run the same tests at the same time
+RUN = f"measured-{os.getpid()}"  # unique per test worker, because others run the same tests concurrently
 
 
 @pytest.fixture
 def child() -> Iterator[int]:
-    """A process below this one, with one below it, which waits to be ended."""
+    """A process with a child of its own; both wait until they are killed."""
     nested = f"import subprocess, sys; subprocess.run([{sys.executable!r}, '-c', 'input()'])"
     environment = {**os.environ, "FAIRLEAD_RUN": RUN}
     with subprocess.Popen(
@@ -54,10 +54,10 @@ def test_memory_and_cpu_time_are_measured(child: int) -> None:
 
 def test_shared_memory_is_counted_once_if_the_limit_would_be_exceeded(child: int) -> None:
     tree = procfs.list_tree("/proc", child)
-    together = procfs.measure_memory("/proc", tree)
-    assert procfs.measure_memory("/proc", tree, limit=together) == together
-    shared = procfs.measure_memory("/proc", tree, limit=together - 1)
-    assert 0 < shared < together
+    total = procfs.measure_memory("/proc", tree)
+    assert procfs.measure_memory("/proc", tree, limit=total) == total
+    proportional = procfs.measure_memory("/proc", tree, limit=total - 1)
+    assert 0 < proportional < total
 
 
 def test_processes_are_found_by_the_run_id_in_their_environment(child: int) -> None:
@@ -69,12 +69,12 @@ def test_processes_are_found_by_the_run_id_in_their_environment(child: int) -> N
 
 
 def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
-    """A /proc with processes, each with its parent and what it is called."""
+    """A fake /proc with processes, each given by pid, parent and name."""
     for pid, parent, name in processes:
         (folder / str(pid)).mkdir()
-        rest = ["0"] * 30
-        rest[0], rest[9], rest[10], rest[19] = "0", str(CLOCK_TICKS), str(2 * CLOCK_TICKS), "5"
-        (folder / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {' '.join(rest)}\n")
+        fields = ["0"] * 30
+        fields[0], fields[9], fields[10], fields[19] = "0", str(CLOCK_TICKS), str(2 * CLOCK_TICKS), "5"
+        (folder / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {' '.join(fields)}\n")
     (folder / "self").mkdir()
     (folder / "meminfo").touch()
     return str(folder)
@@ -118,6 +118,6 @@ def test_number_of_measured_files_is_limited(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"d{number}").mkdir()
         (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)
-    some, all_of_them = procfs.measure_disk(str(tmp_path), 12), procfs.measure_disk(str(tmp_path))
-    assert 0 < some < all_of_them
+    limited, complete = procfs.measure_disk(str(tmp_path), 12), procfs.measure_disk(str(tmp_path))
+    assert 0 < limited < complete
     assert procfs.count_oom_kills() >= 0

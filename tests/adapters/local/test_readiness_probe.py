@@ -1,4 +1,4 @@
-"""Whether a run takes connections: only what is its own counts, whatever it puts in the way."""
+"""Readiness probe of served runs: only sockets and ports of the run itself count."""
 
 import contextlib
 import os
@@ -12,49 +12,49 @@ import pytest
 from fairlead.adapters.local import readiness_probe, tcp_ports
 from fairlead.adapters.local.specs import SOCKET, Spec, UserMapping
 from fairlead.errors import Unavailable
-from tests.adapters.local.making import make_work
+from tests.adapters.local.making import make_launch_spec
 
-OTHERS = 54_321
+OTHER_UID = 54_321
 HOSTS = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "[::1]", "::": "127.0.0.1"}
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be another user")
 
 
-def make_spec(home: Path, port: int | None = None, uid: int | None = None, **more: Any) -> Spec:
-    """The probe state of a served run."""
+def make_spec(home: Path, port: int | None = None, uid: int | None = None, **fields: Any) -> Spec:
+    """The spec of a served run."""
     identity = UserMapping(1000, 1000, outer_uid=uid)
-    return Spec("r1", "forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **more)
+    return Spec("r1", "forest", "t-r1", "b1", [], {}, "/", str(home), identity, serves=True, port=port, **fields)
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The home of a run, in its folder; longer than the address of a socket may be."""
-    made = tmp_path / ("long" * 30) / "home"
-    made.mkdir(parents=True)
-    return made
+    """The home of a run. Its path is longer than a socket address may be."""
+    folder = tmp_path / ("long" * 30) / "home"
+    folder.mkdir(parents=True)
+    return folder
 
 
 @contextlib.contextmanager
 def opened(folder: Path, *, listens: bool = True) -> Iterator[None]:
     """A socket in a folder."""
-    here = os.open(folder, os.O_PATH)
+    folder_fd = os.open(folder, os.O_PATH)
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"/proc/self/fd/{here}/{SOCKET}")
+        server.bind(f"/proc/self/fd/{folder_fd}/{SOCKET}")
         if listens:
             server.listen()
         yield
-    os.close(here)
+    os.close(folder_fd)
 
 
-def find(home: Path, **more: Any) -> str | None:
-    return readiness_probe.find_address(make_spec(home, **more), home.parent)
+def find(home: Path, **fields: Any) -> str | None:
+    return readiness_probe.find_address(make_spec(home, **fields), home.parent)
 
 
 def test_listening_socket_is_moved_out_of_reach_of_the_run(home: Path) -> None:
     with opened(home):
         assert find(home) == SOCKET
         assert os.listdir(home) == []
-        assert find(home) == SOCKET, "as often as is looked"
-    assert find(home) is None, "its process is gone"
+        assert find(home) == SOCKET, "each probe finds it"
+    assert find(home) is None, "its process has ended"
 
 
 def test_socket_that_does_not_listen_yet_is_left_in_place(home: Path) -> None:
@@ -86,15 +86,15 @@ def test_symlink_to_another_socket_is_not_followed(home: Path, tmp_path: Path) -
 @needs_root
 def test_socket_of_another_user_is_ignored(home: Path) -> None:
     with opened(home):
-        assert find(home, uid=OTHERS) is None
-        os.chown(home / SOCKET, OTHERS, OTHERS)
-        assert find(home, uid=OTHERS) == SOCKET
+        assert find(home, uid=OTHER_UID) is None
+        os.chown(home / SOCKET, OTHER_UID, OTHER_UID)
+        assert find(home, uid=OTHER_UID) == SOCKET
         assert find(home) is None
 
 
-@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, os.mkfifo], ids=["file", "folder", "pipe"])
-def test_file_that_is_not_a_socket_is_ignored(home: Path, make: Callable[[Path], None]) -> None:
-    make(home / SOCKET)
+@pytest.mark.parametrize("create", [Path.touch, Path.mkdir, os.mkfifo], ids=["file", "folder", "pipe"])
+def test_file_that_is_not_a_socket_is_ignored(home: Path, create: Callable[[Path], None]) -> None:
+    create(home / SOCKET)
     assert find(home) is None
 
 
@@ -110,29 +110,29 @@ def test_port_is_found_on_any_local_address(home: Path, host: str) -> None:
 @needs_root
 def test_port_of_another_user_is_ignored(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert find(home, port=server.getsockname()[1], uid=OTHERS) is None
+        assert find(home, port=server.getsockname()[1], uid=OTHER_UID) is None
 
 
-# Ports for runs that say none, and for those that do
+# Ports, chosen by the server or requested
 
 
 def test_run_without_a_port_gets_a_free_port(tmp_path: Path) -> None:
-    first = tcp_ports.choose_port(make_work("r1"), None, [])
+    first = tcp_ports.choose_port(make_launch_spec("r1"), None, [])
     assert tcp_ports.FIRST_PORT <= first < tcp_ports.FIRST_PORT + tcp_ports.PORTS
     taken = make_spec(tmp_path, port=first)
-    second = tcp_ports.choose_port(make_work("r1"), None, [taken])
+    second = tcp_ports.choose_port(make_launch_spec("r1"), None, [taken])
     assert second != first
     with socket.create_server(("127.0.0.1", second)):
-        assert tcp_ports.choose_port(make_work("r1"), None, [taken]) not in (first, second)
+        assert tcp_ports.choose_port(make_launch_spec("r1"), None, [taken]) not in (first, second)
 
 
 def test_requested_port_is_assigned_or_reported_as_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(Unavailable, match=f"^port {port} of this machine is in use by another program$"):
-            tcp_ports.choose_port(make_work("r2"), port, [])
-    assert tcp_ports.choose_port(make_work("r2"), port, []) == port
+            tcp_ports.choose_port(make_launch_spec("r2"), port, [])
+    assert tcp_ports.choose_port(make_launch_spec("r2"), port, []) == port
     with pytest.raises(Unavailable, match=r"is in use by run r1$"):
-        tcp_ports.choose_port(make_work("r2"), port, [make_spec(tmp_path, port=port)])
-    with pytest.raises(Unavailable, match=r"is in use by another run$"):  # of people whom it does not know
-        tcp_ports.choose_port(make_work("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])
+        tcp_ports.choose_port(make_launch_spec("r2"), port, [make_spec(tmp_path, port=port)])
+    with pytest.raises(Unavailable, match=r"is in use by another run$"):  # of another project
+        tcp_ports.choose_port(make_launch_spec("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

@@ -13,8 +13,8 @@ from fairlead.adapters.local.specs import Spec, UserMapping
 LIMIT = 100
 
 
-def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple[str, str] | None:
-    """The result of one sample with the given memory."""
+def check_memory(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple[str, str] | None:
+    """The result of a check with the given measurements of memory."""
     identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)
@@ -23,13 +23,13 @@ def look(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple
 
 
 def test_run_over_its_memory_limit_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert look(tmp_path, monkeypatch, LIMIT) is None
-    found = look(tmp_path, monkeypatch, LIMIT + 1, LIMIT + 9)
-    assert found is not None
-    assert found[0] == "OOMKilled"
+    assert check_memory(tmp_path, monkeypatch, LIMIT) is None
+    result = check_memory(tmp_path, monkeypatch, LIMIT + 1, LIMIT + 9)
+    assert result is not None
+    assert result[0] == "OOMKilled"
 
 
 def test_single_measurement_over_the_limit_does_not_kill_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert look(tmp_path, monkeypatch, 3 * LIMIT, LIMIT // 2) is None
+    assert check_memory(tmp_path, monkeypatch, 3 * LIMIT, LIMIT // 2) is None

@@ -1,4 +1,4 @@
-"""Runs that serve on this machine, as real processes: reached by the server alone, started again when they end."""
+"""Served runs as real processes: reachable only by the server, and restarted when they exit."""
 
 import json
 import os
@@ -19,11 +19,11 @@ from fairlead.adapters.local.pod_to_spec import find_runtime
 from fairlead.adapters.local.specs import SOCKET, STATE, Spec, read_json
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import Endpoint, Observation, Phase
-from tests.adapters.local.making import make_work, runtime, this_machine
+from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, SERVES, WAITS, LocalBench, read_all
 from tests.databases import wait_until
 
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 COMMAND = {"name": "web", "source": "train.py", "command": ["python3", "train.py"]}
 WEB = """
 import http.server, os
@@ -34,22 +34,22 @@ class Pages(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(os.environ["PORT"].encode())
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Pages).serve_forever()
 """
-NEVER = """
+FAILS_AT_START = """
 def init():
     raise RuntimeError("no weights")
 def main():
     pass
 """
-HUNGRY = """
+USES_MEMORY = """
 import time
 def main(size=0):
-    kept = bytearray(size * 2**20)
+    data = bytearray(size * 2**20)
     time.sleep(5 if size else 0)
-    return len(kept)
+    return len(data)
 """
 LINK = """
 import os, time
-os.symlink("{there}", os.environ["FAIRLEAD_SOCKET"])
+os.symlink("{target}", os.environ["FAIRLEAD_SOCKET"])
 print("linked", flush=True)
 time.sleep(600)
 def main():
@@ -68,27 +68,27 @@ def main():
 
 @pytest.fixture
 def bench() -> Iterator[LocalBench]:
-    """An executor without any runs, in a folder that is longer than the address of a socket may be."""
-    above = Path(tempfile.mkdtemp(prefix="fairlead-test-"))
-    above.chmod(0o755)
-    data = above / ("long" * 25)
-    made = LocalBench(data, this_machine())
-    yield made
-    made.close()
-    shutil.rmtree(above)
+    """An executor in a folder whose path is longer than a socket address may be."""
+    parent = Path(tempfile.mkdtemp(prefix="fairlead-test-"))
+    parent.chmod(0o755)
+    data = parent / ("long" * 25)
+    created = LocalBench(data, this_machine())
+    yield created
+    created.close()
+    shutil.rmtree(parent)
 
 
-def ask(executor: LocalExecutor, run_id: str, body: Any = None) -> Any:
+def send(executor: LocalExecutor, run_id: str, body: Any = None) -> Any:
     """Send a request to a run."""
     return call(executor.find_endpoint(run_id), body)
 
 
 def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
     """The response to a call, or the readiness without one."""
-    connection = HTTPConnection(endpoint.url.removeprefix("http://"), timeout=PATIENCE)
+    connection = HTTPConnection(endpoint.url.removeprefix("http://"), timeout=TIMEOUT_SECONDS)
     if endpoint.socket is not None:
         connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(PATIENCE)
+        connection.sock.settimeout(TIMEOUT_SECONDS)
         connection.sock.connect(endpoint.socket)
     try:
         connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
@@ -97,24 +97,26 @@ def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
         connection.close()
 
 
-def until(bench: LocalBench, run_id: str, *notified: str) -> Observation:
+def until(bench: LocalBench, run_id: str, *expected: str) -> Observation:
     """Wait until a run has a phase or reason, and return its observation."""
-    found: list[Observation] = []
+    last: list[Observation] = []
 
-    def look() -> bool:
-        seen = bench.executor.observe(run_id)
-        found[:] = [seen] if seen is not None else []
-        return seen is not None and bool({str(seen.phase), seen.reason} & {*notified, *map(str, ENDED)})
+    def check() -> bool:
+        observation = bench.executor.observe(run_id)
+        last[:] = [observation] if observation is not None else []
+        return observation is not None and bool(
+            {str(observation.phase), observation.reason} & {*expected, *map(str, ENDED)}
+        )
 
-    wait_until(look, seconds=PATIENCE)
-    assert {str(found[0].phase), found[0].reason} & set(notified), found[0]
-    return found[0]
+    wait_until(check, seconds=TIMEOUT_SECONDS)
+    assert {str(last[0].phase), last[0].reason} & set(expected), last[0]
+    return last[0]
 
 
-def break_off(bench: LocalBench, run_id: str, **inputs: Any) -> None:
-    """Call a run that ends without an answer."""
+def call_and_crash(bench: LocalBench, run_id: str, **inputs: Any) -> None:
+    """Call a run that exits without a response."""
     with pytest.raises((HTTPException, OSError)):
-        ask(bench.executor, run_id, inputs)
+        send(bench.executor, run_id, inputs)
 
 
 def test_served_function_answers_on_a_socket_that_only_the_server_can_reach(bench: LocalBench) -> None:
@@ -128,20 +130,20 @@ def test_served_function_answers_on_a_socket_that_only_the_server_can_reach(benc
     assert isinstance(call(endpoint, {}), int)
     folder = bench.data / "runs" / "r1"
     assert stat.S_IMODE((folder / SOCKET).stat().st_mode) == 0o600
-    assert not (folder / "home" / SOCKET).exists(), "what the run cannot reach it cannot exchange"
+    assert not (folder / "home" / SOCKET).exists(), "the run cannot replace the socket"
 
 
 def test_exited_process_is_restarted_and_the_cause_is_logged(bench: LocalBench) -> None:
     bench.start("r1", SERVES, action="serve")
     started_at = until(bench, "r1", "Ready").started_at
-    break_off(bench, "r1", code=3)
-    seen = until(bench, "r1", "degraded")
-    assert (seen.reason, seen.started_at) == ("CrashLoopBackOff", started_at)
-    assert seen.message.startswith("exited with code 3; it has exited once and ")
+    call_and_crash(bench, "r1", code=3)
+    observation = until(bench, "r1", "degraded")
+    assert (observation.reason, observation.started_at) == ("CrashLoopBackOff", started_at)
+    assert observation.message.startswith("exited with code 3; it has exited once and ")
     with pytest.raises(Unavailable):
         bench.executor.find_endpoint("r1")
     until(bench, "r1", "Ready")
-    assert isinstance(ask(bench.executor, "r1", {}), int)
+    assert isinstance(send(bench.executor, "r1", {}), int)
     log = read_all(bench.executor, "r1")["platform"].decode().splitlines()
     assert log == [
         "started",
@@ -151,44 +153,44 @@ def test_exited_process_is_restarted_and_the_cause_is_logged(bench: LocalBench) 
 
 
 def test_process_that_fails_at_start_is_degraded_and_restarted(bench: LocalBench) -> None:
-    bench.start("r1", NEVER, action="serve")
-    wait_until(lambda: "exited twice" in (until(bench, "r1", "degraded").message), seconds=PATIENCE)
-    seen = until(bench, "r1", "CrashLoopBackOff")
-    assert seen.message.startswith("RuntimeError: no weights; it has exited ")
+    bench.start("r1", FAILS_AT_START, action="serve")
+    wait_until(lambda: "exited twice" in (until(bench, "r1", "degraded").message), seconds=TIMEOUT_SECONDS)
+    observation = until(bench, "r1", "CrashLoopBackOff")
+    assert observation.message.startswith("RuntimeError: no weights; it has exited ")
     bench.executor.stop("r1")
     ended = until(bench, "r1", "failed")
     assert (ended.reason, ended.stopped) == ("Stopped", True)
 
 
 def test_process_over_its_memory_limit_is_killed_and_restarted(bench: LocalBench) -> None:
-    bench.start("r1", HUNGRY, action="serve", resources={"mem": {"requests": "16Mi", "limits": "150Mi"}})
+    bench.start("r1", USES_MEMORY, action="serve", resources={"mem": {"requests": "16Mi", "limits": "150Mi"}})
     until(bench, "r1", "Ready")
-    break_off(bench, "r1", size=500)
-    seen = until(bench, "r1", "degraded")
-    assert seen.reason == "OOMKilled"
-    assert "exceeded the limit of 150 MiB; it has exited once" in seen.message
+    call_and_crash(bench, "r1", size=500)
+    observation = until(bench, "r1", "degraded")
+    assert observation.reason == "OOMKilled"
+    assert "exceeded the limit of 150 MiB; it has exited once" in observation.message
     until(bench, "r1", "Ready")
-    assert ask(bench.executor, "r1", {"size": 1}) == 2**20
-    assert len(bench.executor.read_usage("r1")) >= 2, "what it uses is looked at all the time"
+    assert send(bench.executor, "r1", {"size": 1}) == 2**20
+    assert len(bench.executor.read_usage("r1")) >= 2, "usage is sampled all the time"
 
 
 def test_no_process_of_the_previous_start_is_left_after_a_restart(bench: LocalBench) -> None:
     bench.start("r1", LEAVES, action="serve")
     until(bench, "r1", "Ready")
-    break_off(bench, "r1")
+    call_and_crash(bench, "r1")
     until(bench, "r1", "degraded")
     until(bench, "r1", "Ready")
-    assert ask(bench.executor, "r1") == {"status": "ready"}
+    assert send(bench.executor, "r1") == {"status": "ready"}
     bench.executor.stop("r1")
     assert until(bench, "r1", "failed").stopped
 
 
 def test_run_in_restart_backoff_can_be_stopped_immediately(bench: LocalBench) -> None:
-    bench.start("r1", NEVER, action="serve")
-    wait_until(lambda: "in 4 s" in until(bench, "r1", "degraded", "starting").message, seconds=PATIENCE)
+    bench.start("r1", FAILS_AT_START, action="serve")
+    wait_until(lambda: "in 4 s" in until(bench, "r1", "degraded", "starting").message, seconds=TIMEOUT_SECONDS)
     bench.executor.stop("r1")
-    seen = until(bench, "r1", "failed")
-    assert (seen.stopped, seen.exit_code) == (True, 1)
+    observation = until(bench, "r1", "failed")
+    assert (observation.stopped, observation.exit_code) == (True, 1)
     with pytest.raises(NotFound):
         bench.executor.find_endpoint("r1")
 
@@ -199,14 +201,14 @@ def test_another_server_takes_over_a_served_run_and_its_notifications(bench: Loc
     notified: list[str] = []
     other = bench.another_executor()
     other.subscribe(notified.append)
-    seen = other.observe("r1")
-    assert seen is not None
-    assert (seen.phase, seen.reason) == (Phase.RUNNING, "Ready")
-    before = ask(other, "r1", {})
-    break_off(bench, "r1", code=3)
-    wait_until(lambda: len(notified) >= 3, seconds=PATIENCE)  # that it ended, was started again, and answers
+    observation = other.observe("r1")
+    assert observation is not None
+    assert (observation.phase, observation.reason) == (Phase.RUNNING, "Ready")
+    before = send(other, "r1", {})
+    call_and_crash(bench, "r1", code=3)
+    wait_until(lambda: len(notified) >= 3, seconds=TIMEOUT_SECONDS)  # it exited, was restarted, and is ready
     until(bench, "r1", "Ready")
-    assert ask(other, "r1", {}) != before
+    assert send(other, "r1", {}) != before
     assert set(notified) == {"r1"}
 
 
@@ -214,21 +216,24 @@ def test_subscriber_is_notified_of_every_change(bench: LocalBench) -> None:
     notified: list[str] = []
     bench.executor.subscribe(notified.append)
     bench.start("r1", SERVES, action="serve")
-    wait_until(lambda: (seen := bench.executor.observe("r1")) is not None and seen.reason == "Ready", seconds=PATIENCE)
-    wait_until(lambda: "r1" in notified, seconds=PATIENCE)
+    wait_until(
+        lambda: (observation := bench.executor.observe("r1")) is not None and observation.reason == "Ready",
+        seconds=TIMEOUT_SECONDS,
+    )
+    wait_until(lambda: "r1" in notified, seconds=TIMEOUT_SECONDS)
     notified.clear()
-    break_off(bench, "r1", code=3)
-    wait_until(lambda: len(notified) >= 3, seconds=PATIENCE)
+    call_and_crash(bench, "r1", code=3)
+    wait_until(lambda: len(notified) >= 3, seconds=TIMEOUT_SECONDS)
 
 
 def test_symlink_to_another_socket_is_not_followed(bench: LocalBench) -> None:
-    """The server can get to sockets that a run cannot."""
+    """The server can reach sockets that a run cannot."""
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
-    bench.start("r2", LINK.format(there=bench.data / "runs" / "r1" / SOCKET), action="serve")
-    wait_until(lambda: b"linked" in read_all(bench.executor, "r2")["stdout"], seconds=PATIENCE)
-    looks = read_json(bench.data / "runs" / "r2" / STATE)
-    assert (looks["phase"], looks["address"]) == ("starting", None)
+    bench.start("r2", LINK.format(target=bench.data / "runs" / "r1" / SOCKET), action="serve")
+    wait_until(lambda: b"linked" in read_all(bench.executor, "r2")["stdout"], seconds=TIMEOUT_SECONDS)
+    state = read_json(bench.data / "runs" / "r2" / STATE)
+    assert (state["phase"], state["address"]) == ("starting", None)
     with pytest.raises(Unavailable):
         bench.executor.find_endpoint("r2")
 
@@ -246,10 +251,10 @@ def test_command_gets_a_free_port_and_listens_there(bench: LocalBench, action: s
 
 def test_command_that_does_not_listen_on_its_port_stays_starting(bench: LocalBench) -> None:
     bench.start("r1", WAITS.replace("def main():", "if True:"), action="serve", function=COMMAND)
-    wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"], seconds=PATIENCE)
-    seen = until(bench, "r1", "starting")
+    wait_until(lambda: b"up" in read_all(bench.executor, "r1")["stdout"], seconds=TIMEOUT_SECONDS)
+    observation = until(bench, "r1", "starting")
     port = Spec.load(bench.data / "runs" / "r1").port
-    assert seen.message == f"starting: not accepting connections on port {port} ($PORT) yet"
+    assert observation.message == f"starting: not accepting connections on port {port} ($PORT) yet"
 
 
 def test_requested_port_is_waited_for_while_another_run_uses_it(bench: LocalBench) -> None:
@@ -277,7 +282,7 @@ def test_runs_without_isolation_can_serve(bench: LocalBench) -> None:
     bench.opened.append(bench.executor)
     bench.start("r1", SERVES, action="serve")
     until(bench, "r1", "Ready")
-    break_off(bench, "r1", code=3)
+    call_and_crash(bench, "r1", code=3)
     until(bench, "r1", "degraded")
     until(bench, "r1", "Ready")
     bench.executor.stop("r1")
@@ -287,13 +292,13 @@ def test_runs_without_isolation_can_serve(bench: LocalBench) -> None:
 def test_missing_jupyterlab_fails_the_run_with_a_hint(bench: LocalBench) -> None:
     bare = replace(runtime(), paths=())
     executor = LocalExecutor(bench.data / "bare", this_machine(), bare)
-    executor.start(make_work("r1", action="workspace"))
-    seen = executor.observe("r1")
+    executor.start(make_launch_spec("r1", action="workspace"))
+    observation = executor.observe("r1")
     executor.close()
-    assert seen is not None
-    assert (seen.phase, seen.reason) == (Phase.FAILED, "StartFailed")
+    assert observation is not None
+    assert (observation.phase, observation.reason) == (Phase.FAILED, "StartFailed")
     hint = "install it with pip install jupyterlab, or set the function's command"
-    assert seen.message == f"JupyterLab is not installed for {bare.python}: {hint}"
+    assert observation.message == f"JupyterLab is not installed for {bare.python}: {hint}"
 
 
 def test_notebook_answers_on_its_socket(bench: LocalBench) -> None:
@@ -303,7 +308,7 @@ def test_notebook_answers_on_its_socket(bench: LocalBench) -> None:
     until(bench, "r1", "Ready")
     endpoint = replace(
         bench.executor.find_endpoint("r1"), url="http://r1.localhost:8000"
-    )  # a host that it does not know
+    )  # a host name that Jupyter does not know
     assert "version" in call(endpoint, path="/api")
-    listed = call(endpoint, path="/api/contents/fairlead/code")["content"]
-    assert [file["name"] for file in listed] == ["train.py"]
+    entries = call(endpoint, path="/api/contents/fairlead/code")["content"]
+    assert [file["name"] for file in entries] == ["train.py"]

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.adapters.local.specs import SPEC, Mount, Spec, UserMapping, read_json, write_json
 
-WHOLE = Spec(
+FULL = Spec(
     run_id="r1",
     project="forest",
     name="train-r1",
@@ -34,10 +34,10 @@ WHOLE = Spec(
     nvml="/site",
     amounts={"cpu": 10**9},
 )
-LEAST = Spec("r1", "forest", "train-r1", "b1", ["x"], {}, "/", "/home", UserMapping(0, 0))
+MINIMAL = Spec("r1", "forest", "train-r1", "b1", ["x"], {}, "/", "/home", UserMapping(0, 0))
 
 
-@pytest.mark.parametrize("spec", [WHOLE, LEAST])
+@pytest.mark.parametrize("spec", [FULL, MINIMAL])
 def test_saved_spec_is_loaded_unchanged(tmp_path: Path, spec: Spec) -> None:
     spec.save(tmp_path)
     assert Spec.load(tmp_path) == spec
@@ -45,7 +45,7 @@ def test_saved_spec_is_loaded_unchanged(tmp_path: Path, spec: Spec) -> None:
 
 def test_every_field_is_tested() -> None:
     for field in fields(Spec):
-        assert getattr(WHOLE, field.name) != getattr(LEAST, field.name) or field.name in (
+        assert getattr(FULL, field.name) != getattr(MINIMAL, field.name) or field.name in (
             "run_id",
             "project",
             "name",
@@ -54,8 +54,8 @@ def test_every_field_is_tested() -> None:
 
 
 def test_spec_file_contains_no_secret_value(tmp_path: Path) -> None:
-    """Only the names of secrets are: a spec has no field for their values."""
-    WHOLE.save(tmp_path)
+    """A spec contains the names of secrets, and has no field for their values."""
+    FULL.save(tmp_path)
     content = json.loads((tmp_path / SPEC).read_text())
     assert content["secret_envs"] == ["TOKEN"]
     assert "secrets" not in content
