@@ -82,7 +82,7 @@ def test_the_checks_on_the_page_equal_the_output(capsys: pytest.CaptureFixture[s
     address = "https://fairlead.example.org"
     devices = [make_node(name, {"nvidia.com/gpu.product": "H100"}, nvidia_gpu="8") for name in "ab"]
     api = OnePod("fairlead-system", make_pod("Succeeded", terminated={"message": "reached"}))
-    api.said |= {
+    api.responses |= {
         "/apis": {"groups": []},
         "list /api/v1/nodes": [*devices, *map(make_node, "cde")],
         "list /apis/storage.k8s.io/v1/storageclasses": [

@@ -67,7 +67,7 @@ def test_only_public_routes_need_no_token(site: Site) -> None:
     names = fill(site, "beta")
     wrong = []
     for route in operations_of(site.document):
-        status = site.ask(route.method, address_of(route, names), body_of(route), token=None).status_code
+        status = site.request(route.method, address_of(route, names), body_of(route), token=None).status_code
         # Sign-in is public, and responds with 401 because the link does not exist.
         if (status == 401) != (DOCUMENTED[route.key] != "`anyone`" or route.key == "POST /sessions"):
             wrong.append(f"{route.key}: {status}")
@@ -88,4 +88,4 @@ def _role_of(route: Operation) -> str:
 
 
 def _status_of(site: Site, route: Operation, names: dict[str, str], token: str) -> int:
-    return site.ask(route.method, address_of(route, names), body_of(route), token=token).status_code
+    return site.request(route.method, address_of(route, names), body_of(route), token=token).status_code

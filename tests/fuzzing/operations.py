@@ -64,7 +64,7 @@ def fuzz_operations(fuzzed: FuzzedServer, seed: int, operations: int = OPERATION
     before = log.stat().st_size
     for item in chance.choices(fuzzed.operations, k=operations):
         for mode in GenerationMode:
-            if mode is GenerationMode.POSITIVE or item.body is not None or item.said.get("parameters"):
+            if mode is GenerationMode.POSITIVE or item.body is not None or item.spec.get("parameters"):
                 sent += _fuzz_operation(fuzzed, item, mode, chance.randrange(1 << 30), examples)
     check_server(fuzzed, before)
     return sent

@@ -89,7 +89,7 @@ def check_request(requested: Any, snapshot: Snapshot) -> None:
 
 def check_preview(site: Site, requested: Any) -> None:
     """Raise AssertionError unless a server responds with a plan or a valid error."""
-    answer = site.ask("POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON)
+    answer = site.request("POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON)
     assert answer.status_code in (200, 400, 413, 422), f"{answer.status_code}: {answer.text}"
     assert "Traceback" not in answer.text
     data = answer.json()

@@ -19,18 +19,18 @@ SECONDS = 5.0  # of the processor: what takes longer is without end
 @pytest.fixture(scope="module")
 def project(common_site: Site) -> Site:
     """A server with a project to send code to."""
-    common_site.make("/projects", {"name": "forest"})
+    common_site.post("/projects", {"name": "forest"})
     return common_site
 
 
 def show(site: Site, archive: bytes) -> Any:
     """List the files of an uploaded archive. The upload itself always succeeds."""
     digest = digest_of(archive)
-    assert site.ask("PUT", f"/projects/forest/code/{digest}", archive).status_code == 200
+    assert site.request("PUT", f"/projects/forest/code/{digest}", archive).status_code == 200
     written = {"source": "main.py", "handler": "main", "code": digest}
     site.put("/projects/forest/functions/odd", written, headers={"If-Match": "*"})
     with within(SECONDS):
-        return site.ask("GET", "/projects/forest/functions/odd/code")
+        return site.request("GET", "/projects/forest/functions/odd/code")
 
 
 @pytest.mark.parametrize("name", ODDITIES)

@@ -60,7 +60,7 @@ def test_run_token_allows_only_requests_of_its_own_run(
 ) -> None:
     token, allowed = token_of(runs["own"]), set()
     for item, method, path in list_requests(operations, runs[whose]):
-        answer = common_site.ask(method, path, body_of(item), token=token)
+        answer = common_site.request(method, path, body_of(item), token=token)
         if item.is_public:
             assert answer.status_code < 500, item.key
         elif answer.status_code < 300:
@@ -75,13 +75,13 @@ def test_run_token_cannot_sign_in_or_create_tokens(common_site: Site, runs: dict
     token, run = token_of(runs["own"]), runs["own"]["run"]
     cookie = {"Cookie": f"{COOKIE}={token}", "Origin": "http://fairlead.test"}
     for method, path in (("GET", "/me"), ("GET", f"/runs/{run}"), ("POST", f"/runs/{run}/stop"), ("GET", "/tokens")):
-        problem_of(common_site.ask(method, path, token=None, headers=cookie), 401)
-    problem_of(common_site.ask("POST", "/sessions", {"token": token}, token=None), 401)
-    problem_of(common_site.ask("POST", "/sessions/link", {}, token=token), 401)
-    problem_of(common_site.ask("GET", f"/login?code={token}", token=None), 401, 404, 410)
-    problem_of(common_site.ask("POST", "/tokens", {"name": "mine"}, token=token), 401)
+        problem_of(common_site.request(method, path, token=None, headers=cookie), 401)
+    problem_of(common_site.request("POST", "/sessions", {"token": token}, token=None), 401)
+    problem_of(common_site.request("POST", "/sessions/link", {}, token=token), 401)
+    problem_of(common_site.request("GET", f"/login?code={token}", token=None), 401, 404, 410)
+    problem_of(common_site.request("POST", "/tokens", {"name": "mine"}, token=token), 401)
     for spelled in (token.upper(), f" {token}x", token.removeprefix("fl_run."), token.replace("fl_run.", "fl_")):
-        problem_of(common_site.ask("GET", f"/runs/{run}/code", token=spelled), 401)
+        problem_of(common_site.request("GET", f"/runs/{run}/code", token=spelled), 401)
 
 
 ENDS: dict[str, dict[str, Any]] = {
@@ -101,7 +101,7 @@ def test_run_token_expires_with_the_run(
     mark(common_site, things["run"], **ENDS[ended])
     for item, method, path in list_requests(operations, things):
         if not item.is_public:
-            refuse(common_site.ask(method, path, body_of(item), token=token), 401)
+            refuse(common_site.request(method, path, body_of(item), token=token), 401)
 
 
 def test_run_token_is_invalid_after_the_run_is_deleted(
@@ -110,7 +110,7 @@ def test_run_token_is_invalid_after_the_run_is_deleted(
     things = runs["own"] | _one(start(common_site, "alpha")[0])
     token = token_of(things)
     mark(common_site, things["run"], **ENDS["completed"])
-    assert common_site.ask("DELETE", f"/runs/{things['run']}").status_code == 204
+    assert common_site.request("DELETE", f"/runs/{things['run']}").status_code == 204
     for item, method, path in list_requests(operations, things):
         if not item.is_public:
-            refuse(common_site.ask(method, path, body_of(item), token=token), 404 if item.id in OWN else 401)
+            refuse(common_site.request(method, path, body_of(item), token=token), 404 if item.id in OWN else 401)

@@ -182,12 +182,12 @@ def test_uploaded_file_is_stored_under_its_exact_name(site: Site) -> None:
     run_id, token = start(site)
     names = ["a", "a\n", "two\nlines", "\\..\\..", "...", "é"]
     for name in names:
-        answer = site.ask("PUT", f"/runs/{run_id}/uploads/output/{quote(name)}", name.encode(), token=token)
+        answer = site.request("PUT", f"/runs/{run_id}/uploads/output/{quote(name)}", name.encode(), token=token)
         assert answer.status_code == 200, f"{name!r}: {answer.text}"
         assert answer.json()["path"] == f"output/{name}"
     for name in ("..", "../result.json", "./a", "a/../../b", "/a", "a//b", ""):
         path = f"/runs/{run_id}/uploads/output/{quote(name, safe='').replace('.', '%2e')}"
-        problem_of(site.ask("PUT", path, b"x", token=token), 422)
+        problem_of(site.request("PUT", path, b"x", token=token), 422)
     with site.store.reading() as tx:
         stored = {file.path: run_files.load_file(tx, run_id, file.path) for file in run_files.list_files(tx, run_id)}
     assert stored == {f"output/{name}": name.encode() for name in names}

@@ -1,4 +1,4 @@
-"""Servers to ask: one for each test, or one for all tests of a file that only read or only fail."""
+"""Servers for tests: one per test, or one per file whose tests only read or only fail."""
 
 import shutil
 from collections.abc import Iterator, MutableMapping
@@ -15,7 +15,7 @@ from fairlead.server.proxy.http import ProxyConfig
 from tests.server.samples import fill
 from tests.server.sites import Operation, Site, open_site, operations_of
 from tests.server.stages import Stage, open_stage
-from tests.server.upstreams import Program, serving
+from tests.server.upstreams import Program, run_server
 
 Lines = list[MutableMapping[str, Any]]
 
@@ -52,14 +52,14 @@ def common_site(common_store: DatabaseStore) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def things(common_site: Site) -> dict[str, str]:
+def objects(common_site: Site) -> dict[str, str]:
     """Objects of the project alpha of the common server, by kind."""
     return fill(common_site, "alpha")
 
 
 @pytest.fixture(scope="module")
 def operations(common_site: Site) -> list[Operation]:
-    """Everything that can be asked of a server."""
+    """Every operation of the API."""
     return operations_of(common_site.document)
 
 
@@ -72,13 +72,13 @@ def filled_site(site: Site) -> Site:
 
 @pytest.fixture
 def stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
-    """A server on a port of this machine, with runs that serve something."""
+    """A server on a local port, with served runs."""
     with open_stage(sqlite_store) as opened:
         yield opened
 
 
 @pytest.fixture
-def hasty_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
+def short_timeout_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
     """A stage with a timeout of one second, access checks every 100 ms, and two connections per run."""
     with open_stage(
         sqlite_store, ProxyConfig(ConnectionPool(2), response_timeout_seconds=1, renewal_interval_seconds=0.1)
@@ -94,14 +94,14 @@ def program() -> Program:
 
 @pytest.fixture
 def endpoint(program: Program) -> Iterator[Endpoint]:
-    """How that is reached, by a port."""
-    with serving(program) as reached:
-        yield reached
+    """The endpoint of that program on a local port."""
+    with run_server(program) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def common_stage(common_store: DatabaseStore) -> Iterator[Stage]:
-    """A server that all tests of a file share: each has runs of its own."""
+    """A server that all tests of a file share. Each test has its own runs."""
     with open_stage(common_store) as opened:
         yield opened
 
@@ -114,7 +114,7 @@ def common_program() -> Program:
 
 @pytest.fixture(scope="module")
 def endpoints(common_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Endpoint]]:
-    """How it is reached: by a Unix socket, and by a port."""
+    """The endpoints of that program: a Unix socket and a local port."""
     path = tmp_path_factory.mktemp("run") / "run.sock"
-    with serving(common_program, path=path) as by_socket, serving(common_program) as by_port:
+    with run_server(common_program, path=path) as by_socket, run_server(common_program) as by_port:
         yield {"socket": by_socket, "port": by_port}

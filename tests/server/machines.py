@@ -1,4 +1,4 @@
-"""An executor that executes nothing: each run that it hears of holds something of its one node, and left a file."""
+"""An executor that executes nothing. Each active run uses one pod of its node, and has one log line and one file."""
 
 import io
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ FILE = "models/best model.bin"
 CONTENT = b"\x00\xff"
 LINE = b"epoch 1\n"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "pods")
-PLENTY = dict.fromkeys(RESOURCES, 2**50 * NANOS)
+LARGE_CAPACITY = dict.fromkeys(RESOURCES, 2**50 * NANOS)
 
 
 class Machine:
@@ -28,21 +28,23 @@ class Machine:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.held: dict[str, ScheduledPod] = {}
+        self.scheduled: dict[str, ScheduledPod] = {}
         self.endpoints: dict[str, Endpoint] = {}
 
-    def hear_of(self, run_id: str) -> None:
-        """Note what has become of a run."""
+    def update_run(self, run_id: str) -> None:
+        """Update the scheduled pods after a change of a run."""
         with self.store.reading() as tx:
             run = tx.get(RunRecord, id=run_id)
         if run is None or not run.active:
-            self.held.pop(run_id, None)
+            self.scheduled.pop(run_id, None)
         else:
-            self.held[run_id] = ScheduledPod(run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/"))
+            self.scheduled[run_id] = ScheduledPod(
+                run_id, run.function, {"pods": NANOS}, run.scope.removeprefix("project/")
+            )
 
     def nodes(self) -> NodeTable:
         """The node with its allocations."""
-        return NodeTable([Node("machine", PLENTY, {}, tuple(self.held.values()))])
+        return NodeTable([Node("machine", LARGE_CAPACITY, {}, tuple(self.scheduled.values()))])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
         """One line."""
@@ -61,7 +63,7 @@ class Machine:
         return [OutputFile(FILE, len(CONTENT), AT)]
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
-        """That file."""
+        """The content of that file."""
         if path != FILE:
             raise NotFound(f"run {run_id} left no such file")
         return io.BytesIO(CONTENT)
@@ -73,26 +75,26 @@ class Machine:
         return self.endpoints[run_id]
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """All is well, and something is missing."""
+        """One check that passes, and one problem."""
         del projects
         return [Check("machine", "ok", "there is one"), Check("gpus", "problem", "there is none", "buy one")]
 
-    def start(self, work: LaunchSpec) -> None:
-        """Never asked for."""
-        raise AssertionError(work)
+    def start(self, launch: LaunchSpec) -> None:
+        """Must not be called."""
+        raise AssertionError(launch)
 
     def stop(self, run_id: str) -> None:
-        """Never asked for."""
+        """Must not be called."""
         raise AssertionError(run_id)
 
     def observe(self, run_id: str) -> Observation | None:
-        """Never asked for."""
+        """Must not be called."""
         raise AssertionError(run_id)
 
     clean_up = delete_run = remove_volume = stop
 
     def list_runs(self) -> list[str]:
-        """Never asked for."""
+        """Must not be called."""
         raise AssertionError
 
     list_volumes = list_runs

@@ -1,4 +1,4 @@
-"""A body that is right for every operation that takes one. A new operation has to be added here."""
+"""A valid body for every operation that takes one. Each new operation must be added here."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ CONTAINER: Data = {"name": "train", "kind": "container", "image": "registry.exam
 CODE = b"\x1f\x8b\x00 an archive"
 DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 SCRIPT: Data = {"name": "train", "source": "train.py"}
-KUBECONFIG = json.dumps(make_kubeconfig())  # which is YAML, too
+KUBECONFIG = json.dumps(make_kubeconfig())  # JSON is also YAML
 REQUIREMENTS: Data = {"resources": {"cpu": "1", "mem": {"requests": "2Gi", "limits": "4Gi"}, "gpu": 1}}
 BODIES: Mapping[str, Data | bytes] = {
     "POST /clusters": {"name": "new-cluster", "gpu_sharing": "kai", "gpu_types": {"big": ["A100", "H100"]}},
@@ -71,7 +71,7 @@ BODIES: Mapping[str, Data | bytes] = {
     "POST /sessions/link": {"next": "/policies"},
 }
 # Invalid redirect targets: URLs that browsers resolve to other sites, and invalid paths.
-ELSEWHERE = (
+INVALID_REDIRECTS = (
     "//evil.example",
     "///evil.example",
     "https://evil.example",
@@ -97,57 +97,66 @@ def body_of(operation: Operation) -> Any:
     """A valid body for an operation: data or bytes; None if it takes none."""
     if not operation.bodies:
         return None
-    assert operation.key in BODIES, f"say in tests/server/samples.py which body is right for {operation.key}"
+    assert operation.key in BODIES, f"add a valid body for {operation.key} to tests/server/samples.py"
     return BODIES[operation.key]
 
 
 def fill(site: Site, name: str) -> dict[str, str]:
-    """One thing of every kind, all with a name in their names; what to write into the address of each."""
+    """Create an object of every kind, with `name` in each of their names, and return the values of path parameters."""
     cluster, department = f"{name}-cluster", f"{name}-department"
     resource, template, volume, secret = f"{name}-resource", f"{name}-template", f"{name}-volume", f"{name.upper()}_KEY"
-    site.make("/clusters", {"name": cluster, "gpu_sharing": "kai"})
+    site.post("/clusters", {"name": cluster, "gpu_sharing": "kai"})
     site.put(f"/clusters/{cluster}/kubeconfig", {"kubeconfig": KUBECONFIG})
-    site.make("/departments", {"name": department, "parent": f"cluster/{cluster}"})
-    site.make("/projects", {"name": name, "parent": f"department/{department}"})
+    site.post("/departments", {"name": department, "parent": f"cluster/{cluster}"})
+    site.post("/projects", {"name": name, "parent": f"department/{department}"})
     scope = f"project/{name}"
-    formerly = site.make("/compute-resources", {"name": f"{name}-former", "scope": scope, "requirements": REQUIREMENTS})
-    told = site.ask("PATCH", f"/compute-resources/{name}-former", {"name": resource, "description": f"of {name}"})
-    assert told.status_code == 200, told.text
-    made = site.make("/templates", {"name": template, "scope": scope, "requirements": {"profile": resource}})
-    for kind, place in (("cluster", cluster), ("department", department), ("project", name)):
+    renamed = site.post("/compute-resources", {"name": f"{name}-former", "scope": scope, "requirements": REQUIREMENTS})
+    response = site.request(
+        "PATCH", f"/compute-resources/{name}-former", {"name": resource, "description": f"of {name}"}
+    )
+    assert response.status_code == 200, response.text
+    created_template = site.post(
+        "/templates", {"name": template, "scope": scope, "requirements": {"profile": resource}}
+    )
+    for kind, scope_name in (("cluster", cluster), ("department", department), ("project", name)):
         rules = {f"envs.{name.upper()}": {"options": [name]}}
-        site.put(f"/policies/{kind}/{place}", {"rules": rules, "switches": {"existing_volumes": "allow"}})
+        site.put(f"/policies/{kind}/{scope_name}", {"rules": rules, "switches": {"existing_volumes": "allow"}})
     site.put(f"/projects/{name}/secrets/{secret}", {"value": f"the secret of {name}"})
-    site.make(f"/projects/{name}/volumes", {"name": volume, "size": "1Gi", "description": f"of {name}"})
-    mounted = {"volume_type": "shared_volume", "name": "data", "mount_path": "/data", "spec": {"claim_name": volume}}
-    asked = {"function": CONTAINER | {"name": f"{name}-function"}, "template": template, "secrets": [secret]}
+    site.post(f"/projects/{name}/volumes", {"name": volume, "size": "1Gi", "description": f"of {name}"})
+    volume_mount = {
+        "volume_type": "shared_volume",
+        "name": "data",
+        "mount_path": "/data",
+        "spec": {"claim_name": volume},
+    }
+    run_request = {"function": CONTAINER | {"name": f"{name}-function"}, "template": template, "secrets": [secret]}
     site.put(f"/projects/{name}/functions/{name}-written", {"text": f"print('of {name}')"})
     site.put(f"/projects/{name}/code/{DIGEST}", CODE)
-    ended = site.make(f"/projects/{name}/runs", {"function": SCRIPT | {"name": f"{name}-ended", "code": DIGEST}})
-    site.make(f"/runs/{ended['id']}/stop", None)
-    served = {"function": CONTAINER | {"name": f"{name}-served", "port": 8000}, "action": "serve"}
-    serves = site.make(f"/projects/{name}/runs", served)
-    run = site.make(f"/projects/{name}/runs", {**asked, "volumes": [mounted]})
-    daily = {"function": CONTAINER | {"name": f"{name}-daily"}, "schedule": "0 6 * * *"}
-    schedule = site.make(f"/projects/{name}/schedules", daily)
-    role = site.make("/roles", {"subject": f"user:{name}-user", "role": "admin", "scope": scope})
-    token = site.make("/tokens", {"name": f"{name} laptop", "user": f"{name}-user"})
+    ended_run = site.post(f"/projects/{name}/runs", {"function": SCRIPT | {"name": f"{name}-ended", "code": DIGEST}})
+    site.post(f"/runs/{ended_run['id']}/stop", None)
+    serve_request = {"function": CONTAINER | {"name": f"{name}-served", "port": 8000}, "action": "serve"}
+    served_run = site.post(f"/projects/{name}/runs", serve_request)
+    run = site.post(f"/projects/{name}/runs", {**run_request, "volumes": [volume_mount]})
+    schedule_request = {"function": CONTAINER | {"name": f"{name}-daily"}, "schedule": "0 6 * * *"}
+    schedule = site.post(f"/projects/{name}/schedules", schedule_request)
+    role = site.post("/roles", {"subject": f"user:{name}-user", "role": "admin", "scope": scope})
+    token = site.post("/tokens", {"name": f"{name} laptop", "user": f"{name}-user"})
     return {
         "cluster": cluster,
         "department": department,
         "project": name,
         "compute_resource": resource,
-        "compute_resource_id": formerly["id"],
+        "compute_resource_id": renamed["id"],
         "former": f"{name}-former",
         "template": template,
-        "template_id": made["id"],
+        "template_id": created_template["id"],
         "secret": secret,
         "volume": volume,
         "function": f"{name}-written",
         "schedule": schedule["name"],
         "run": run["id"],
-        "ended": ended["id"],
-        "served": serves["id"],
+        "ended": ended_run["id"],
+        "served": served_run["id"],
         "role": role["id"],
         "token": token["id"],
         "token_text": token["token"],
@@ -155,49 +164,51 @@ def fill(site: Site, name: str) -> dict[str, str]:
 
 
 # Operations that need an ended run, or that stream while a run is active.
-OF_ENDED_RUNS = ("/result", "/code", "/logs")
-OF_SERVED_RUNS = ("/url", "/open")
+ENDED_RUN_PATHS = ("/result", "/code", "/logs")
+SERVED_RUN_PATHS = ("/url", "/open")
 
 
 def _run_of(operation: Operation) -> str:
-    """Which of the runs an operation is about."""
-    if operation.path.endswith(OF_SERVED_RUNS):
+    """The run that an operation needs."""
+    if operation.path.endswith(SERVED_RUN_PATHS):
         return "served"
-    return "ended" if operation.path.endswith(OF_ENDED_RUNS) else "run"
+    return "ended" if operation.path.endswith(ENDED_RUN_PATHS) else "run"
 
 
-def names_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> dict[str, str]:
+def names_of(operation: Operation, objects: Mapping[str, str], kind: str = "project") -> dict[str, str]:
     """The path parameters of an operation for existing objects."""
     first = operation.path.split("/")[3]
     nouns = {"compute-resources": "compute_resource", "policies": kind}
     name = nouns.get(first, first.rstrip("s"))
-    held = next((noun for noun in ("secret", "volume", "function", "schedule") if f"/{noun}s/" in operation.path), None)
-    name = held or name
+    child = next(
+        (noun for noun in ("secret", "volume", "function", "schedule") if f"/{noun}s/" in operation.path), None
+    )
+    name = child or name
     known = {
-        "name": things.get(name, ""),
+        "name": objects.get(name, ""),
         "kind": kind,
-        "project": things["project"],
-        "run_id": things[_run_of(operation)],
+        "project": objects["project"],
+        "run_id": objects[_run_of(operation)],
         "path": FILE,
         "digest": DIGEST,
-        "role_id": things["role"],
-        "token_id": things["token"],
+        "role_id": objects["role"],
+        "token_id": objects["token"],
     }
     names = [parameter["name"] for parameter in operation.parameters("path")]
-    for said in names:
-        assert known.get(said), f"say in tests/server/samples.py what {said} is in {operation.key}"
-    return {said: known[said] for said in names}
+    for parameter_name in names:
+        assert known.get(parameter_name), f"add {parameter_name} of {operation.key} to tests/server/samples.py"
+    return {parameter_name: known[parameter_name] for parameter_name in names}
 
 
-def address_of(operation: Operation, things: Mapping[str, str], kind: str = "project") -> str:
-    """The address of an operation on one of the things."""
+def address_of(operation: Operation, objects: Mapping[str, str], kind: str = "project") -> str:
+    """The path of an operation on one of the objects."""
     path = operation.path
-    for said, name in names_of(operation, things, kind).items():
-        path = path.replace(f"{{{said}}}", quote(name))
+    for parameter_name, name in names_of(operation, objects, kind).items():
+        path = path.replace(f"{{{parameter_name}}}", quote(name))
     return path + ("?old=1&new=2" if path.endswith("/diff") else "")
 
 
-def some(table: Sequence[Any], turn: int, most: int) -> Sequence[Any]:
-    """A few entries of a table, others at each turn; twice as many in the complete suite."""
-    count = min(examples(fast=most, all=2 * most), len(table))
-    return [table[(turn * count + index) % len(table)] for index in range(count)]
+def some(table: Sequence[Any], round_number: int, max_count: int) -> Sequence[Any]:
+    """A few entries of a table, different ones in each round; twice as many in the complete suite."""
+    count = min(examples(fast=max_count, all=2 * max_count), len(table))
+    return [table[(round_number * count + index) % len(table)] for index in range(count)]

@@ -1,4 +1,4 @@
-"""A server in the process of the test, and how it is asked."""
+"""A server in the test process, and a client for it."""
 
 import base64
 import contextlib
@@ -47,16 +47,16 @@ Headers = Mapping[str, str | bytes]
 
 @dataclass(frozen=True)
 class Site:
-    """An application with a store and an administrator."""
+    """An application with a client, a store and an administrator."""
 
     app: FastAPI
     client: Client
     services: Services
-    founding: FirstRun
+    first_run: FirstRun
     store: Store
     token: str
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -67,70 +67,72 @@ class Site:
         content: Any = None,
     ) -> Response:
         """Send a request, by default with the token of the administrator."""
-        sent: dict[str, str | bytes] = dict(headers or {})
+        sent_headers: dict[str, str | bytes] = dict(headers or {})
         if token is not None:
-            sent.setdefault("Authorization", f"Bearer {token or self.token}")
+            sent_headers.setdefault("Authorization", f"Bearer {token or self.token}")
         if isinstance(body, bytes):
             content = body
-            sent.setdefault("Content-Type", "application/octet-stream")
+            sent_headers.setdefault("Content-Type", "application/octet-stream")
         elif body is not None:
             content = json.dumps(body).encode()
-            sent.setdefault("Content-Type", "application/json")
+            sent_headers.setdefault("Content-Type", "application/json")
         url = path if path.startswith(("/login", API)) or path == "/" else API + path
-        encoded = {name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in sent.items()}
-        self.client.cookies.clear()  # only what a test sends is sent
+        encoded = {
+            name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in sent_headers.items()
+        }
+        self.client.cookies.clear()  # send only the cookies of the test
         return self.client.request(method, url, headers=encoded, content=content)
 
     def get(self, path: str, **options: Any) -> Any:
         """GET, and return the decoded body."""
-        return told(self.ask("GET", path, **options))
+        return decode(self.request("GET", path, **options))
 
-    def make(self, path: str, body: Any, **options: Any) -> Any:
+    def post(self, path: str, body: Any, **options: Any) -> Any:
         """POST, and return the created object."""
-        return told(self.ask("POST", path, body, **options))
+        return decode(self.request("POST", path, body, **options))
 
     def put(self, path: str, body: Any, **options: Any) -> Any:
         """PUT, and return the object."""
-        return told(self.ask("PUT", path, body, **options))
+        return decode(self.request("PUT", path, body, **options))
 
     def token_of(self, user: str, **roles: str) -> str:
         """A token of a user with roles: `viewer="project/alpha"`."""
         for role, scope in roles.items():
-            self.make("/roles", {"subject": f"user:{user}", "role": role, "scope": scope})
-        token: str = self.make("/tokens", {"name": f"token of {user}", "user": user})["token"]
+            self.post("/roles", {"subject": f"user:{user}", "role": role, "scope": scope})
+        token: str = self.post("/tokens", {"name": f"token of {user}", "user": user})["token"]
         return token
 
-    def invite(self) -> str:
-        """The word of a new sign-in link for the administrator."""
-        return self.founding.issue_local_token(ADMIN, MACHINE, self.token)[1]
+    def create_login_code(self) -> str:
+        """The one-time code of a new sign-in link for the administrator."""
+        return self.first_run.issue_local_token(ADMIN, MACHINE, self.token)[1]
 
     @property
     def document(self) -> dict[str, Any]:
-        """How the server describes itself."""
+        """The OpenAPI document of the server."""
         return self.app.openapi()
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path, as it is described."""
+    """An operation of the OpenAPI document."""
 
     method: str
     path: str
-    said: dict[str, Any]
+    spec: dict[str, Any]
 
     @property
     def key(self) -> str:
-        """How tables name it."""
+        """The method and the path, as in tables of operations."""
         return f"{self.method} {self.path.removeprefix(API)}"
 
     @property
     def id(self) -> str:
-        """How programs name it."""
-        return str(self.said["operationId"])
+        """The operation id."""
+        return str(self.spec["operationId"])
 
-    def parameters(self, place: str) -> list[dict[str, Any]]:
-        """The parameters in path, query and headers."""
-        return [item for item in self.said.get("parameters", ()) if item["in"] == place]
+    def parameters(self, location: str) -> list[dict[str, Any]]:
+        """The parameters of a location: path, query or header."""
+        return [item for item in self.spec.get("parameters", ()) if item["in"] == location]
 
     @property
     def body(self) -> dict[str, Any] | None:
@@ -141,26 +143,26 @@ class Operation:
     @property
     def bodies(self) -> dict[str, Any]:
         """The request body by media type."""
-        content: dict[str, Any] = self.said.get("requestBody", {}).get("content", {})
+        content: dict[str, Any] = self.spec.get("requestBody", {}).get("content", {})
         return content
 
     @property
     def is_public(self) -> bool:
         """Whether it needs no authentication."""
-        return self.said.get("security") == []
+        return self.spec.get("security") == []
 
     @property
     def is_list(self) -> bool:
-        """Whether it answers in pages."""
+        """Whether the response is a page of a list."""
         return any(item["name"] == "limit" for item in self.parameters("query"))
 
 
 def operations_of(document: Mapping[str, Any]) -> list[Operation]:
     """Every operation that a document describes."""
     return [
-        Operation(method.upper(), path, said)
+        Operation(method.upper(), path, spec)
         for path, methods in document["paths"].items()
-        for method, said in methods.items()
+        for method, spec in methods.items()
         if method in METHODS
     ]
 
@@ -178,52 +180,54 @@ def open_site(
 def build_site(
     store: Store, url: str = URL, sign_in: SignInOptions | None = None, **options: Any
 ) -> tuple[Site, Machine]:
-    """A server over an empty store that was not started yet, and what pretends to execute its runs."""
+    """A server over an empty store that is not started yet, and its fake executor."""
     machine = Machine(store)
-    execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), machine.hear_of)
-    services, founding = build_services(
+    execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), machine.update_run)
+    services, first_run = build_services(
         store, keyrings.AesKeyring(keyrings.parse_keys(KEY)), sign_in, execution=execution
     )
-    founding.initialize([f"user:{ADMIN}"])
-    token, _ = founding.issue_local_token(ADMIN, MACHINE, None)
+    first_run.initialize([f"user:{ADMIN}"])
+    token, _ = first_run.issue_local_token(ADMIN, MACHINE, None)
     app = create_application(
         services, check_ready=lambda: None, make_id=make_id, url=url, stream_seconds=0.0, **options
     )
     client: Any = TestClient(app, base_url=url, raise_server_exceptions=False, follow_redirects=False)
-    return Site(app, client, services, founding, store, token), machine
+    return Site(app, client, services, first_run, store, token), machine
 
 
-def told(answer: Response) -> Any:
+def decode(response: Response) -> Any:
     """The body of a successful response."""
-    assert answer.status_code < 300, f"{answer.request.method} {answer.request.url}: {answer.text[:1000]}"
-    return answer.json() if answer.content else None
+    assert response.status_code < 300, f"{response.request.method} {response.request.url}: {response.text[:1000]}"
+    return response.json() if response.content else None
 
 
-def problem_of(answer: Response, *statuses: int) -> dict[str, Any]:
+def problem_of(response: Response, *statuses: int) -> dict[str, Any]:
     """The problem details of a client error."""
-    asked = f"{answer.request.method} {str(answer.request.url)[:300]}: {answer.status_code} {answer.text[:600]}"
-    assert 400 <= answer.status_code < 500, asked
-    assert answer.headers["content-type"] == PROBLEM, asked
-    said: dict[str, Any] = answer.json()
-    assert said.keys() >= REQUIRED, asked
-    assert said["status"] == answer.status_code, asked
-    assert said["request_id"] == answer.headers["x-request-id"], asked
-    assert all(isinstance(said[name], str) and said[name] for name in REQUIRED - {"status"}), asked
+    context = (
+        f"{response.request.method} {str(response.request.url)[:300]}: {response.status_code} {response.text[:600]}"
+    )
+    assert 400 <= response.status_code < 500, context
+    assert response.headers["content-type"] == PROBLEM, context
+    problem: dict[str, Any] = response.json()
+    assert problem.keys() >= REQUIRED, context
+    assert problem["status"] == response.status_code, context
+    assert problem["request_id"] == response.headers["x-request-id"], context
+    assert all(isinstance(problem[name], str) and problem[name] for name in REQUIRED - {"status"}), context
     if statuses:
-        assert answer.status_code in statuses, asked
-    return said
+        assert response.status_code in statuses, context
+    return problem
 
 
 def paths_of(problem: Mapping[str, Any]) -> list[str]:
-    """Where the violations of a problem are."""
-    return [found["path"] for found in problem.get("violations", ())]
+    """The paths of the violations of a problem."""
+    return [violation["path"] for violation in problem.get("violations", ())]
 
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail where something takes longer: of the processor, which others may keep busy as well.
+    """Fail if a block uses more than the given seconds of CPU time.
 
-    Without looking for what is garbage: that takes as long as there is much of other tests in memory.
+    Garbage collection is off, because its duration depends on the memory of other tests.
     """
     gc.disable()
     try:
@@ -232,10 +236,10 @@ def within(seconds: float) -> Iterator[None]:
         took = time.process_time() - started
     finally:
         gc.enable()
-    assert took < seconds, f"took {took:.2f} s of the processor"
+    assert took < seconds, f"used {took:.2f} s of CPU time"
 
 
-def cookie_in(answer: Response, name: str = COOKIE) -> Any:
-    """The session that an answer sets, or another cookie."""
-    jar: SimpleCookie = SimpleCookie(answer.headers["set-cookie"])
+def cookie_in(response: Response, name: str = COOKIE) -> Any:
+    """The session cookie that a response sets, or another cookie."""
+    jar: SimpleCookie = SimpleCookie(response.headers["set-cookie"])
     return jar[name]

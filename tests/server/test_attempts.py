@@ -14,25 +14,25 @@ from tests.server.machines import AT, FILE, LINE
 from tests.server.samples import fill
 from tests.server.sites import Site, open_site, paths_of, problem_of
 
-BETWEEN = "attempt 1 failed (NodeLost): its node went away; attempt 2 follows\n"
+SEPARATOR = "attempt 1 failed (NodeLost): its node went away; attempt 2 follows\n"
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """A server of this module alone."""
+    """A server for this module."""
     with open_site(MemoryStore()) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def run(site: Site) -> str:
-    """A run that has completed at its second try; its id."""
+    """The id of a run that completed on its second attempt."""
     run_id = fill(site, "alpha")["ended"]
     with site.store.recording() as tx:
-        kept = tx.get(RunRecord, id=run_id)
-        assert kept is not None
-        ended = replace(kept, state="completed", reason="Completed", server_id="s1", attempt=2)
-        tx.save(replace(ended, revision=kept.revision + 1))
+        record = tx.get(RunRecord, id=run_id)
+        assert record is not None
+        ended = replace(record, state="completed", reason="Completed", server_id="s1", attempt=2)
+        tx.save(replace(ended, revision=record.revision + 1))
         problem = {"reason": "NodeLost", "message": "its node went away", "finished_at": AT, "usage": {"mem": 7}}
         tx.add(make(AttemptRecord, run_id, run_id=run_id, number=1, server_id="s1", **problem))
     return run_id
@@ -45,11 +45,11 @@ def lines(page: dict[str, Any]) -> list[str]:
 
 def read_events(body: str) -> list[tuple[str, str]]:
     """The names and ids of server-sent events."""
-    found = []
-    for part in body.strip().split("\n\n"):
-        said = dict(line.split(": ", 1) for line in part.splitlines())
-        found.append((said["event"], said["id"]))
-    return found
+    events = []
+    for block in body.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        events.append((fields["event"], fields["id"]))
+    return events
 
 
 def test_attempts_are_listed_with_their_outcome(site: Site, run: str) -> None:
@@ -62,7 +62,7 @@ def test_attempts_are_listed_with_their_outcome(site: Site, run: str) -> None:
 def test_log_starts_with_the_last_attempt_or_at_cursor_zero_with_the_first(site: Site, run: str) -> None:
     last, first = site.get(f"/runs/{run}/logs"), site.get(f"/runs/{run}/logs?cursor=0")
     assert (lines(last), last["complete"], last["cursor"]) == ([LINE.decode()], True, cursors.join(2, len(LINE)))
-    assert (lines(first), first["complete"]) == ([LINE.decode(), BETWEEN], False)
+    assert (lines(first), first["complete"]) == ([LINE.decode(), SEPARATOR], False)
     assert first["entries"][-1]["stream"] == "platform"
     assert site.get(f"/runs/{run}/logs?cursor={first['cursor']}") == last
 
@@ -72,40 +72,40 @@ def test_attempt_parameter_selects_the_log_of_one_attempt(site: Site, run: str) 
         page = site.get(f"/runs/{run}/logs?attempt={number}")
         assert (lines(page), page["complete"]) == ([LINE.decode()], True)
         assert cursors.split(page["cursor"]) == (number, len(LINE))
-    raw = site.ask("GET", f"/runs/{run}/logs?attempt=1&format=raw")
+    raw = site.request("GET", f"/runs/{run}/logs?attempt=1&format=raw")
     assert raw.content == LINE
-    story = site.ask("GET", f"/runs/{run}/logs?cursor=0&format=raw")
-    assert story.content.decode() == f"{LINE.decode()}{BETWEEN}{LINE.decode()}"
+    full_log = site.request("GET", f"/runs/{run}/logs?cursor=0&format=raw")
+    assert full_log.content.decode() == f"{LINE.decode()}{SEPARATOR}{LINE.decode()}"
 
 
 def test_followed_log_covers_all_attempts_and_can_be_resumed_anywhere(site: Site, run: str) -> None:
-    whole = read_events(site.ask("GET", f"/runs/{run}/logs?follow=true&cursor=0").text)
-    assert [name for name, _ in whole] == ["log", "log", "log", "end"]
-    for place, (_, cursor) in enumerate(whole[:3], start=1):
+    events = read_events(site.request("GET", f"/runs/{run}/logs?follow=true&cursor=0").text)
+    assert [name for name, _ in events] == ["log", "log", "log", "end"]
+    for index, (_, cursor) in enumerate(events[:3], start=1):
         headers = {"Last-Event-ID": cursor}
-        rest = site.ask("GET", f"/runs/{run}/logs?follow=true&cursor=0", headers=headers)
-        assert read_events(rest.text) == whole[place:]
-    alone = site.ask("GET", f"/runs/{run}/logs?follow=true&attempt=1")
-    assert [name for name, _ in read_events(alone.text)] == ["log", "end"]
+        rest = site.request("GET", f"/runs/{run}/logs?follow=true&cursor=0", headers=headers)
+        assert read_events(rest.text) == events[index:]
+    single = site.request("GET", f"/runs/{run}/logs?follow=true&attempt=1")
+    assert [name for name, _ in read_events(single.text)] == ["log", "end"]
 
 
-@pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
-def test_unknown_attempt_is_not_found(site: Site, run: str, noun: str) -> None:
-    assert site.ask("GET", f"/runs/{run}/{noun}?attempt=1").status_code == 200
-    problem = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt=3"), 404)
+@pytest.mark.parametrize("resource", ["logs", "usage", "files", f"files/{FILE}"])
+def test_unknown_attempt_is_not_found(site: Site, run: str, resource: str) -> None:
+    assert site.request("GET", f"/runs/{run}/{resource}?attempt=1").status_code == 200
+    problem = problem_of(site.request("GET", f"/runs/{run}/{resource}?attempt=3"), 404)
     assert problem["detail"] == f"attempt 3 of run {run} does not exist"
     assert problem["hint"] == "use an attempt from 1 to 2"
 
 
 @pytest.mark.parametrize("attempt", ["0", "-1", "x", "1.5", "", "99999999999999999999"])
-@pytest.mark.parametrize("noun", ["logs", "usage", "files", f"files/{FILE}"])
-def test_invalid_attempt_number_is_rejected(site: Site, run: str, noun: str, attempt: str) -> None:
-    problem = problem_of(site.ask("GET", f"/runs/{run}/{noun}?attempt={attempt}"), 422)
+@pytest.mark.parametrize("resource", ["logs", "usage", "files", f"files/{FILE}"])
+def test_invalid_attempt_number_is_rejected(site: Site, run: str, resource: str, attempt: str) -> None:
+    problem = problem_of(site.request("GET", f"/runs/{run}/{resource}?attempt={attempt}"), 422)
     assert paths_of(problem) == ["attempt"]
 
 
 def test_cursor_of_another_attempt_is_rejected(site: Site, run: str) -> None:
-    problem = problem_of(site.ask("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
+    problem = problem_of(site.request("GET", f"/runs/{run}/logs?attempt=1&cursor={cursors.join(2, 1)}"), 422)
     assert paths_of(problem) == ["cursor"]
     assert "the cursor belongs to attempt 2, not to attempt 1" in problem["violations"][0]["message"]
 

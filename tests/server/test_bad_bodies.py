@@ -15,13 +15,13 @@ MEGABYTE = 1024 * 1024
 LONG = "n" * 10_000
 
 
-def pieces(size: int) -> Iterator[bytes]:
+def chunks(size: int) -> Iterator[bytes]:
     for _ in range(size // 65536):
         yield b" " * 65536
 
 
-def mapping(size: int, more: bytes = b"") -> bytes:
-    return b"{" + b",".join(b'"k%d":1' % number for number in range(size)) + more + b"}"
+def mapping(size: int, extra: bytes = b"") -> bytes:
+    return b"{" + b",".join(b'"k%d":1' % number for number in range(size)) + extra + b"}"
 
 
 TEXTS: dict[str, tuple[Any, int]] = {
@@ -77,9 +77,9 @@ TEXTS: dict[str, tuple[Any, int]] = {
 def test_invalid_body_is_rejected_quickly(common_site: Site, name: str) -> None:
     text, status = TEXTS[name]
     with within(3):
-        answer = common_site.ask("POST", "/compute-resources", content=text, headers=JSON)
-    problem = problem_of(answer, status)
-    assert len(answer.content) < 200_000, f"{len(answer.content):,} bytes of answer"
+        response = common_site.request("POST", "/compute-resources", content=text, headers=JSON)
+    problem = problem_of(response, status)
+    assert len(response.content) < 200_000, f"{len(response.content):,} bytes of response"
     assert len(problem["detail"]) < 1000
 
 
@@ -89,124 +89,128 @@ JSON = {"Content-Type": "application/json"}
 @pytest.mark.parametrize("length", [b"10485760", b"9" * 30, b"9" * 5000])
 def test_oversized_content_length_is_rejected_unread(common_site: Site, length: bytes) -> None:
     with within(3):
-        answer = common_site.ask(
+        response = common_site.request(
             "POST", "/compute-resources", content=b"{}", headers={"Content-Length": length, **JSON}
         )
-    problem_of(answer, 400, 413)
+    problem_of(response, 400, 413)
 
 
 def test_chunked_body_is_rejected_as_soon_as_it_is_too_large(common_site: Site) -> None:
     with within(3):
-        answer = common_site.ask("POST", "/compute-resources", content=pieces(10 * MEGABYTE), headers=JSON)
-    assert problem_of(answer, 413)["code"] == "too_large"
+        response = common_site.request("POST", "/compute-resources", content=chunks(10 * MEGABYTE), headers=JSON)
+    assert problem_of(response, 413)["code"] == "too_large"
 
 
 def test_config_files_can_be_larger_up_to_a_limit(common_site: Site) -> None:
-    for content in (b" " * 10 * MEGABYTE, pieces(10 * MEGABYTE)):
+    for content in (b" " * 10 * MEGABYTE, chunks(10 * MEGABYTE)):
         with within(3):
-            answer = common_site.ask("POST", "/apply", content=content, headers=JSON)
-        problem_of(answer, 413)
+            response = common_site.request("POST", "/apply", content=content, headers=JSON)
+        problem_of(response, 413)
     documents = [{"kind": "ComputeResource", "name": f"n{n}", "wrong": 1} for n in range(9_000)]
     with within(3):  # all invalid
-        answer = common_site.ask("POST", "/apply", {"documents": documents})
-    problem_of(answer, 422)
-    assert len(answer.content) < 200_000
+        response = common_site.request("POST", "/apply", {"documents": documents})
+    problem_of(response, 422)
+    assert len(response.content) < 200_000
 
 
 @pytest.mark.parametrize(
     "media", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "json", "", "ü"]
 )
 def test_only_json_is_accepted(common_site: Site, media: str) -> None:
-    answer = common_site.ask("POST", "/departments", content=b"{}", headers={"Content-Type": media.encode("latin-1")})
-    assert "Content-Type" in problem_of(answer, 415)["hint"]
+    response = common_site.request(
+        "POST", "/departments", content=b"{}", headers={"Content-Type": media.encode("latin-1")}
+    )
+    assert "Content-Type" in problem_of(response, 415)["hint"]
 
 
 @pytest.mark.parametrize("media", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
 def test_json_media_type_variants_are_accepted(common_site: Site, media: str) -> None:
-    answer = common_site.ask("POST", "/departments/check", content=b"{}", headers={"Content-Type": media})
-    problem_of(answer, 404, 405)
-    answer = common_site.ask("POST", "/departments", content=b"{}", headers={"Content-Type": media})
-    assert paths_of(problem_of(answer, 422)) == ["name"]
+    response = common_site.request("POST", "/departments/check", content=b"{}", headers={"Content-Type": media})
+    problem_of(response, 404, 405)
+    response = common_site.request("POST", "/departments", content=b"{}", headers={"Content-Type": media})
+    assert paths_of(problem_of(response, 422)) == ["name"]
 
 
 # Bodies as data
 
-WRONG_VALUES: tuple[Any, ...] = (
+INVALID_VALUES: tuple[Any, ...] = (
     None, True, -1, 1.5, 10**30, "", " ", "x y", "\u202e", "a" * 10_000, [], [1], [[]], {}, {"a": 1},
     "../..", "' OR 1=1",
 )  # fmt: skip
 
 
 def test_value_of_the_wrong_type_is_rejected_in_every_field(
-    common_site: Site, operations: list[Operation], things: dict[str, str]
+    common_site: Site, operations: list[Operation], objects: dict[str, str]
 ) -> None:
     """Every field of every body with values of every type: invalid ones are reported with their path."""
     schemas = common_site.document["components"]["schemas"]
-    turns = itertools.count()
+    rounds = itertools.count()
     for item in operations:
         if item.body is None:
             continue
-        right = body_of(item) or {}
+        valid = body_of(item) or {}
         for field in schemas[item.body["$ref"].rpartition("/")[2]]["properties"]:
-            for value in some(WRONG_VALUES, next(turns), 5):
-                body = {**right, field: value, **({"dry_run": True} if item.path.endswith("/apply") else {})}
+            for value in some(INVALID_VALUES, next(rounds), 5):
+                body = {**valid, field: value, **({"dry_run": True} if item.path.endswith("/apply") else {})}
                 with within(3):
-                    answer = common_site.ask(item.method, address_of(item, things), body, headers={"If-Match": "999"})
-                if answer.status_code >= 300:
-                    problem = problem_of(answer)
-                    if answer.status_code == 422:
+                    response = common_site.request(
+                        item.method, address_of(item, objects), body, headers={"If-Match": "999"}
+                    )
+                if response.status_code >= 300:
+                    problem = problem_of(response)
+                    if response.status_code == 422:
                         assert paths_of(problem), f"{item.key} {field}={value!r}"
-                        assert len(answer.content) < 20_000, f"{item.key} {field}: {answer.text[:2000]}"
-                _undo(common_site, item, answer)
+                        assert len(response.content) < 20_000, f"{item.key} {field}: {response.text[:2000]}"
+                _undo(common_site, item, response)
 
 
 # Errors about these do not contain the value, which may be a secret.
-SECRETIVE = {"PUT /projects/{project}/secrets/{name}", "POST /sessions", "PUT /clusters/{name}/kubeconfig"}
+SECRET_BODIES = {"PUT /projects/{project}/secrets/{name}", "POST /sessions", "PUT /clusters/{name}/kubeconfig"}
 
 
-def test_body_with_a_secret_is_not_repeated(common_site: Site, things: dict[str, str]) -> None:
+def test_body_with_a_secret_is_not_repeated(common_site: Site, objects: dict[str, str]) -> None:
     for method, path, field in (
         ("PUT", "/projects/alpha/secrets/S", "value"),
         ("PUT", "/clusters/alpha-cluster/kubeconfig", "kubeconfig"),
         ("POST", "/sessions", "token"),
     ):
         for body in ({"planted": "planted"}, {field: ["planted"]}, "planted", ["planted"]):
-            answer = common_site.ask(method, path, body)
-            assert field in problem_of(answer, 422)["violations"][0]["hint"]
-            assert "planted" not in answer.text
+            response = common_site.request(method, path, body)
+            assert field in problem_of(response, 422)["violations"][0]["hint"]
+            assert "planted" not in response.text
 
 
 def test_unknown_field_is_rejected_with_the_nearest_field(
-    common_site: Site, operations: list[Operation], things: dict[str, str]
+    common_site: Site, operations: list[Operation], objects: dict[str, str]
 ) -> None:
     schemas = common_site.document["components"]["schemas"]
     for item in operations:
-        if item.body is None or item.key in SECRETIVE:
+        if item.body is None or item.key in SECRET_BODIES:
             continue
         for field in schemas[item.body["$ref"].rpartition("/")[2]]["properties"]:
             if len(field) < 5:
                 continue
             typo = field[:2] + field[3:]
-            answer = common_site.ask(item.method, address_of(item, things), {**(body_of(item) or {}), typo: 1})
-            problem = problem_of(answer, 422)
+            response = common_site.request(item.method, address_of(item, objects), {**(body_of(item) or {}), typo: 1})
+            problem = problem_of(response, 422)
             assert paths_of(problem) == [typo], f"{item.key}: {problem}"
-            (found,) = problem["violations"]
-            assert field in found["hint"], f"{item.key}: {found}"
+            (violation,) = problem["violations"]
+            assert field in violation["hint"], f"{item.key}: {violation}"
 
 
 def test_all_errors_of_a_body_are_reported_together(common_site: Site) -> None:
     body = {"name": "-", "scope": "nowhere", "requirements": {"resources": {"cpu": "x", "gpu": 1.5}}, "color": "red"}
-    problem = problem_of(common_site.ask("POST", "/compute-resources", body), 422)
+    problem = problem_of(common_site.request("POST", "/compute-resources", body), 422)
     expected = {"name", "scope", "requirements.resources.cpu.requests", "requirements.resources.gpu.devices", "color"}
     assert set(paths_of(problem)) == expected
 
 
 def test_invalid_token_name_is_not_reported_as_a_user_name(common_site: Site) -> None:
     for name, message in (("", "invalid token name ''"), ("a\nb", "invalid token name 'a\\nb'")):
-        (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": name}), 422)["violations"]
-        assert (found["path"], found["message"]) == ("name", message)
-    (found,) = problem_of(common_site.ask("POST", "/tokens", {"name": "a", "user": ""}), 422)["violations"]
-    assert (found["path"], found["message"]) == ("user", "invalid user name ''")
+        (violation,) = problem_of(common_site.request("POST", "/tokens", {"name": name}), 422)["violations"]
+        assert (violation["path"], violation["message"]) == ("name", message)
+    (violation,) = problem_of(common_site.request("POST", "/tokens", {"name": "a", "user": ""}), 422)["violations"]
+    assert (violation["path"], violation["message"]) == ("user", "invalid user name ''")
 
 
 @pytest.mark.parametrize("name", [LONG, "", " ", ".", "..", "a/b", "a\nb", "ä", "a b", "-a", "%00", "a'b", 'a"b'])
@@ -216,21 +220,21 @@ def test_name_that_cannot_be_used_in_a_url_is_rejected(common_site: Site, name: 
         ("/templates", {"name": name}),
         ("/projects/default/volumes", {"name": name, "size": "1Gi"}),
     ):
-        problem = problem_of(common_site.ask("POST", path, body), 422)
+        problem = problem_of(common_site.request("POST", path, body), 422)
         assert paths_of(problem) == ["name"]
         assert len(problem["violations"][0]["message"]) < 300
     for path in ("/clusters", "/departments", "/projects"):
-        assert "name" in paths_of(problem_of(common_site.ask("POST", path, {"name": name}), 422))
+        assert "name" in paths_of(problem_of(common_site.request("POST", path, {"name": name}), 422))
 
 
-def _undo(site: Site, item: Operation, answer: Response) -> None:
-    """Take away what a value made that was not wrong after all."""
-    if answer.status_code == 201:
-        made = msgspec.json.decode(answer.content)
-        called = made.get("name", made.get("id"))
+def _undo(site: Site, item: Operation, response: Response) -> None:
+    """Delete the object that a valid value has created."""
+    if response.status_code == 201:
+        created = msgspec.json.decode(response.content)
+        name = created.get("name", created.get("id"))
         if "/copy" in item.path:
-            site.ask("DELETE", f"{item.path.partition('/{')[0]}/{called}")
+            site.request("DELETE", f"{item.path.partition('/{')[0]}/{name}")
         elif item.path.endswith(("/roles", "/tokens")):
-            site.ask("DELETE", f"{item.path}/{made['id']}")
+            site.request("DELETE", f"{item.path}/{created['id']}")
         elif not item.path.endswith("/runs"):
-            site.ask("DELETE", f"{item.path.replace('{project}', 'alpha')}/{called}")
+            site.request("DELETE", f"{item.path.replace('{project}', 'alpha')}/{name}")

@@ -1,4 +1,4 @@
-"""Cursors that were made up, and values that no database keeps: refused, never 5xx."""
+"""Forged cursors, and values that the database cannot store: rejected, never 5xx."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ CURSORS = (
     cursor_of("name", "a\x00b", "x"), cursor_of("name", "a", "x\x00"), cursor_of("name", "\ud800", "x"),
     base64.urlsafe_b64encode(b"[" * 500).decode(), base64.urlsafe_b64encode(b"\xff\xfe").decode(),
 )  # fmt: skip
-TYPED = (
+CURSOR_VALUES = (
     ("revision", 10**30), ("revision", 2**63), ("revision", -(2**70)), ("revision", 1.5), ("revision", True),
     ("revision", "1"), ("mem_request", 2**65), ("workloads", 2**65),
     ("created_at", "2026-01-01"), ("created_at", "2026-01-01T00:00:00"), ("created_at", "9999-12-31T23:59:59-23:00"),
@@ -35,43 +35,45 @@ TYPED = (
 
 def test_forged_cursor_is_rejected(filled_site: Site) -> None:
     for cursor in CURSORS:
-        answer = filled_site.ask("GET", f"/compute-resources?cursor={cursor}")
-        assert paths_of(problem_of(answer, 422)) == ["cursor"], cursor
+        response = filled_site.request("GET", f"/compute-resources?cursor={cursor}")
+        assert paths_of(problem_of(response, 422)) == ["cursor"], cursor
 
 
 @pytest.mark.every_store
 def test_forged_value_in_a_cursor_does_no_harm(filled_site: Site) -> None:
-    for column, value in TYPED:
+    for column, value in CURSOR_VALUES:
         for direction in ("", "-"):
             sort = f"{direction}{column}"
-            answer = filled_site.ask("GET", f"/compute-resources?sort={sort}&cursor={cursor_of(sort, value, 'x')}")
-            assert answer.status_code == 200 or paths_of(problem_of(answer, 422)) == ["cursor"], f"{sort} {value}"
+            response = filled_site.request(
+                "GET", f"/compute-resources?sort={sort}&cursor={cursor_of(sort, value, 'x')}"
+            )
+            assert response.status_code == 200 or paths_of(problem_of(response, 422)) == ["cursor"], f"{sort} {value}"
 
 
 def test_cursor_of_another_list_is_rejected(filled_site: Site) -> None:
     for path in ("/clusters", "/tokens", "/scopes", "/functions"):
         cursor = filled_site.get(f"{path}?limit=1")["next_cursor"]
         assert cursor, f"{path} has only one page"
-        answer = filled_site.ask("GET", f"/compute-resources?cursor={cursor}")
-        assert paths_of(problem_of(answer, 422)) == ["cursor"], path
+        response = filled_site.request("GET", f"/compute-resources?cursor={cursor}")
+        assert paths_of(problem_of(response, 422)) == ["cursor"], path
 
 
 # Values that only databases reject
 
 
-UNKEPT = ("a\x00b", "\ud800", "\udc00x", "a\udfff")
+UNSTORABLE_TEXTS = ("a\x00b", "\ud800", "\udc00x", "a\udfff")
 
 
 @pytest.mark.every_store
 def test_text_that_the_database_cannot_store_is_rejected(filled_site: Site) -> None:
-    for text in UNKEPT:
-        for method, path, body in written_with(text):
-            answer = filled_site.ask(method, path, body, headers={"If-Match": "*"})
-            problem_of(answer, 400, 401, 422)
+    for text in UNSTORABLE_TEXTS:
+        for method, path, body in requests_with(text):
+            response = filled_site.request(method, path, body, headers={"If-Match": "*"})
+            problem_of(response, 400, 401, 422)
 
 
-def written_with(text: str) -> list[tuple[str, str, Any]]:
-    """Every place where free text is written."""
+def requests_with(text: str) -> list[tuple[str, str, Any]]:
+    """Requests with the text in every field for free text."""
     return [
         ("POST", "/compute-resources", {"name": "n", "description": text}),
         ("POST", "/compute-resources", {"name": "n", "requirements": {"envs": {"A": text}}}),
@@ -103,14 +105,14 @@ def test_numbers_that_the_database_cannot_store_are_rejected(filled_site: Site) 
             f"/compute-resources?mem_request={number}",
             f"/compute-resources?gpu_devices={number}",
         ):
-            answer = filled_site.ask("GET", path)
-            assert answer.status_code == 200 or problem_of(answer, 404, 422), path
+            response = filled_site.request("GET", path)
+            assert response.status_code == 200 or problem_of(response, 404, 422), path
 
 
 @pytest.mark.every_store
 def test_large_amounts_are_stored_and_found(filled_site: Site) -> None:
     for number, amount in enumerate(("9007199254740993", "8E", "7Ei", "9223372036854775807")):
         body = {"name": f"large{number}", "requirements": {"resources": {"mem": amount}}}
-        assert filled_site.ask("POST", "/compute-resources", body).status_code == 201, amount
-    found = filled_site.get("/compute-resources?sort=mem_request&search=large&mem_request=%3E1Gi")["items"]
-    assert [item["name"] for item in found] == ["large0", "large1", "large2", "large3"]
+        assert filled_site.request("POST", "/compute-resources", body).status_code == 201, amount
+    items = filled_site.get("/compute-resources?sort=mem_request&search=large&mem_request=%3E1Gi")["items"]
+    assert [item["name"] for item in items] == ["large0", "large1", "large2", "large3"]

@@ -11,7 +11,7 @@ from tests.server.sites import Site, open_site, problem_of
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """A server with two clusters on which runs are executed, and one on which none are."""
+    """A server with two clusters that execute runs, and one that does not."""
     with open_site(MemoryStore()) as opened:
         fill(opened, "alpha")
         fill(opened, "bravo")
@@ -33,7 +33,9 @@ def test_capacity_shows_free_amounts_and_compute_resources_that_fit(site: Site) 
     (entry,) = site.get("/capacity?project=alpha")
     assert (entry["reachable"], entry["total"]["nodes"], entry["groups"]) == (True, 1, [])
     assert entry["total"]["largest"]["cpu"]["node"] == "machine"
-    assert [(offer["name"], offer["more"]) for offer in entry["compute_resources"]] == [("alpha-resource", True)]
+    assert [(resource["name"], resource["more"]) for resource in entry["compute_resources"]] == [
+        ("alpha-resource", True)
+    ]
     (local,) = site.get("/capacity?cluster=local")
     assert (local["reachable"], local["total"], local["gpu_types"]) == (False, None, [])
 
@@ -48,5 +50,5 @@ def test_user_with_a_project_role_sees_only_its_cluster(site: Site) -> None:
 @pytest.mark.parametrize("path", ["/capacity?cluster={}-cluster", "/capacity?project={}", "/nodes?cluster={}-cluster"])
 def test_invisible_objects_are_reported_like_missing_ones(site: Site, path: str) -> None:
     viewer = site.token_of(f"val of {path}", viewer="project/alpha")
-    told = [problem_of(site.ask("GET", path.format(name), token=viewer), 404) for name in ("bravo", "nobody")]
-    assert [problem["detail"].replace("bravo", "nobody") for problem in told] == [told[1]["detail"]] * 2
+    problems = [problem_of(site.request("GET", path.format(name), token=viewer), 404) for name in ("bravo", "nobody")]
+    assert [problem["detail"].replace("bravo", "nobody") for problem in problems] == [problems[1]["detail"]] * 2

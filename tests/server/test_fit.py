@@ -1,4 +1,4 @@
-"""`POST /fit`: the answer that is described, and what is wrong with a question told all at once."""
+"""`POST /fit`: the documented response, and all errors of a request at once."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from tests.server.sites import Site, paths_of, problem_of
 
 @pytest.fixture
 def project(site: Site) -> str:
-    """A project on a cluster with one node, on which there is room for everything."""
-    site.make("/clusters", {"name": "main"})
-    site.make("/projects", {"name": "alpha", "parent": "cluster/main"})
+    """A project on a cluster with one very large node."""
+    site.post("/clusters", {"name": "main"})
+    site.post("/projects", {"name": "alpha", "parent": "cluster/main"})
     return "alpha"
 
 
-def ask(site: Site, project: str, **said: Any) -> Any:
-    return site.make("/fit", {"project": project, "request": {"function": CONTAINER}, **said})
+def check_fit(site: Site, project: str, **fields: Any) -> Any:
+    return site.post("/fit", {"project": project, "request": {"function": CONTAINER}, **fields})
 
 
 def test_response_has_all_its_parts(site: Site, project: str) -> None:
-    report = ask(site, project)
+    report = check_fit(site, project)
     nodes = [{"name": "machine", "fits": True, "reasons": []}]
     assert report == {
         "verdict": "now",
@@ -36,7 +36,7 @@ def test_response_has_all_its_parts(site: Site, project: str) -> None:
 
 
 def test_nodes_can_be_added_and_removed(site: Site, project: str) -> None:
-    report = ask(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
+    report = check_fit(site, project, add_nodes=["2xmachine"], without=["machine"], all_nodes=True)
     assert [node["name"] for node in report["nodes"]] == ["machine+1", "machine+2"]
     assert report["what_if"]["added_nodes"] == [{"like": "machine", "names": ["machine+1", "machine+2"]}]
     assert report["what_if"]["sentences"] == [
@@ -46,9 +46,9 @@ def test_nodes_can_be_added_and_removed(site: Site, project: str) -> None:
 
 
 def test_request_that_violates_rules_gets_a_response(site: Site, project: str) -> None:
-    report = ask(site, project, request={"function": CONTAINER, "run_as_user": 0})
+    report = check_fit(site, project, request={"function": CONTAINER, "run_as_user": 0})
     assert (report["verdict"], report["room"]) == ("unknown", None)
-    assert [found["path"] for found in report["violations"]] == ["run_as_user"]
+    assert [violation["path"] for violation in report["violations"]] == ["run_as_user"]
 
 
 def test_all_errors_of_a_request_are_reported_together(site: Site, project: str) -> None:
@@ -58,24 +58,24 @@ def test_all_errors_of_a_request_are_reported_together(site: Site, project: str)
         "add_nodes": [1],
         "no": 1,
     }
-    problem = problem_of(site.ask("POST", "/fit", body), 422)
+    problem = problem_of(site.request("POST", "/fit", body), 422)
     assert {"project", "add_nodes.0", "no"} <= set(paths_of(problem))
     assert any(path.startswith("request.resources") for path in paths_of(problem))
     many = {"project": project, "request": {"function": CONTAINER}, "without": ["machine"] * 101}
-    assert paths_of(problem_of(site.ask("POST", "/fit", many), 422)) == ["without"]
+    assert paths_of(problem_of(site.request("POST", "/fit", many), 422)) == ["without"]
 
 
 def test_unknown_node_is_reported_with_the_nearest_name(site: Site, project: str) -> None:
     body = {"project": project, "request": {"function": CONTAINER}, "add_nodes": ["3xmachin"]}
-    problem = problem_of(site.ask("POST", "/fit", body), 422)
-    assert [(found["path"], found["hint"]) for found in problem["violations"]] == [
+    problem = problem_of(site.request("POST", "/fit", body), 422)
+    assert [(violation["path"], violation["hint"]) for violation in problem["violations"]] == [
         ("add_nodes.0", "did you mean machine?")
     ]
 
 
 def test_invisible_project_is_not_found(site: Site, project: str) -> None:
-    site.make("/projects", {"name": "other"})
+    site.post("/projects", {"name": "other"})
     token = site.token_of("sam", admin="project/other")
     body = {"project": project, "request": {"function": CONTAINER}}
-    problem_of(site.ask("POST", "/fit", body, token=token), 404)
-    problem_of(site.ask("POST", "/fit", {**body, "project": "none"}), 404)
+    problem_of(site.request("POST", "/fit", body, token=token), 404)
+    problem_of(site.request("POST", "/fit", {**body, "project": "none"}), 404)

@@ -15,7 +15,7 @@ from tests.server.sites import Operation, Site, operations_of, paths_of, problem
 from tests.suites import SUITE
 
 KIND_OF = {name: column.kind for columns in COLUMNS.values() for name, column in columns.items()}
-GPUS: Sequence[dict[str, Any]] = [
+REQUIREMENTS: Sequence[dict[str, Any]] = [
     {"resources": {"cpu": "500m", "mem": "1Gi"}},
     {"resources": {"cpu": {"requests": "2", "limits": "4"}, "mem": {"requests": "8Gi", "limits": "16Gi"}, "gpu": 1}},
     {"resources": {"cpu": {"requests": "8", "limits": "unlimited"}, "mem": {"requests": "64G"}, "gpu": 4}},
@@ -24,13 +24,13 @@ GPUS: Sequence[dict[str, Any]] = [
 
 
 @pytest.fixture
-def offered(site: Site) -> Site:
+def filled(site: Site) -> Site:
     """A server with four compute resources, one of them archived."""
-    site.ask("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
-    for number, requirements in enumerate(GPUS):
+    site.request("PATCH", "/clusters/local", {"gpu_sharing": "kai"})
+    for number, requirements in enumerate(REQUIREMENTS):
         body = {"name": f"r{number}", "description": f"Number {number}", "requirements": requirements}
-        site.make("/compute-resources", body)
-    site.make("/compute-resources/r0/archive", {"successor": "r1"})
+        site.post("/compute-resources", body)
+    site.post("/compute-resources/r0/archive", {"successor": "r1"})
     return site
 
 
@@ -91,23 +91,23 @@ FILTERS = [
 
 
 @pytest.mark.every_store
-def test_filters_select_the_expected_items(offered: Site) -> None:
-    wrong = {}
+def test_filters_select_the_expected_items(filled: Site) -> None:
+    failures = {}
     for query, expected in FILTERS:
-        found = offered.get(f"/compute-resources?{query}")["items"]
-        names = " ".join(item["name"] for item in found)
+        items = filled.get(f"/compute-resources?{query}")["items"]
+        names = " ".join(item["name"] for item in items)
         if names != expected:
-            wrong[query] = f"{names!r}, not {expected!r}"
-    assert wrong == {}
+            failures[query] = f"{names!r}, not {expected!r}"
+    assert failures == {}
 
 
-def test_every_column_has_a_filter_in_the_table_above(offered: Site) -> None:
-    columns = {name for name in _queries_of(offered, "GET /compute-resources") if name not in WORDS}
-    assert columns == {query.partition("=")[0] for query, _ in FILTERS} - {*WORDS, ""}
+def test_every_column_has_a_filter_in_the_table_above(filled: Site) -> None:
+    columns = {name for name in _queries_of(filled, "GET /compute-resources") if name not in LIST_PARAMETERS}
+    assert columns == {query.partition("=")[0] for query, _ in FILTERS} - {*LIST_PARAMETERS, ""}
 
 
-WORDS = {"search", "sort", "cursor", "limit", "total"}
-WRONG = [
+LIST_PARAMETERS = {"search", "sort", "cursor", "limit", "total"}
+INVALID = [
     ("gpu_devices=many", "gpu_devices"),
     ("gpu_devices=-1", "gpu_devices"),
     ("gpu_devices=1.5", "gpu_devices"),
@@ -147,33 +147,33 @@ WRONG = [
 ]
 
 
-def test_invalid_list_parameter_is_rejected_with_a_hint(offered: Site) -> None:
-    for query, path in WRONG:
-        problem = problem_of(offered.ask("GET", f"/compute-resources?{query}"), 422)
+def test_invalid_list_parameter_is_rejected_with_a_hint(filled: Site) -> None:
+    for query, path in INVALID:
+        problem = problem_of(filled.request("GET", f"/compute-resources?{query}"), 422)
         assert paths_of(problem) == [path], f"{query}: {problem}"
         assert problem["violations"][0]["hint"], f"{query}: {problem}"
 
 
-def test_all_errors_of_a_query_are_reported_together(offered: Site) -> None:
+def test_all_errors_of_a_query_are_reported_together(filled: Site) -> None:
     problem = problem_of(
-        offered.ask("GET", "/compute-resources?limit=0&total=maybe&archived=2&sort=x&cpu_limit=y"), 422
+        filled.request("GET", "/compute-resources?limit=0&total=maybe&archived=2&sort=x&cpu_limit=y"), 422
     )
     assert set(paths_of(problem)) == {"limit", "total", "archived", "sort", "cpu_limit"}
 
 
-def test_nearest_parameter_and_column_are_suggested(offered: Site) -> None:
-    problem = problem_of(offered.ask("GET", "/compute-resources?serach=x"), 422)
+def test_nearest_parameter_and_column_are_suggested(filled: Site) -> None:
+    problem = problem_of(filled.request("GET", "/compute-resources?serach=x"), 422)
     assert problem["violations"][0]["hint"] == "did you mean search?"
-    problem = problem_of(offered.ask("GET", "/compute-resources?sort=descripton"), 422)
+    problem = problem_of(filled.request("GET", "/compute-resources?sort=descripton"), 422)
     assert problem["violations"][0]["hint"] == "did you mean description?"
 
 
 @pytest.mark.every_store
-def test_total_counts_all_matches_not_only_the_page(offered: Site) -> None:
-    assert offered.get("/compute-resources?limit=1&total=true")["total"] == 3
-    assert offered.get("/compute-resources?limit=1&total=true&gpu_devices=1")["total"] == 2
-    assert offered.get("/compute-resources?total=true&search=nothing")["total"] == 0
-    assert offered.get("/compute-resources?total=false")["total"] is None
+def test_total_counts_all_matches_not_only_the_page(filled: Site) -> None:
+    assert filled.get("/compute-resources?limit=1&total=true")["total"] == 3
+    assert filled.get("/compute-resources?limit=1&total=true&gpu_devices=1")["total"] == 2
+    assert filled.get("/compute-resources?total=true&search=nothing")["total"] == 0
+    assert filled.get("/compute-resources?total=false")["total"] is None
 
 
 @pytest.mark.every_store
@@ -182,47 +182,47 @@ def test_pages_of_every_list_make_up_the_complete_list(site: Site) -> None:
 
     Most records have the same value in most columns, so that the id decides about the order.
     """
-    things = _fill_twice(site)
+    objects = _fill_twice(site)
     lists = [item for item in operations_of(site.document) if item.is_list and "export" not in item.path]
-    wrong = []
+    failures = []
     for item in lists:
-        path = _path(item, things)
+        path = _path(item, objects)
         for column, direction in zip(_columns_of(site, item), itertools.cycle(("", "-"))):
-            whole = site.get(f"{path}?sort={direction}{column}&limit=500")["items"]
-            assert len(whole) > 1, f"{path} has too few records for two pages"
-            if _walk(site, f"{path}?sort={direction}{column}&limit={math.ceil(len(whole) / 3)}") != whole:
-                wrong.append(f"{path} by {direction}{column}")
+            expected = site.get(f"{path}?sort={direction}{column}&limit=500")["items"]
+            assert len(expected) > 1, f"{path} has too few records for two pages"
+            if _read_pages(site, f"{path}?sort={direction}{column}&limit={math.ceil(len(expected) / 3)}") != expected:
+                failures.append(f"{path} by {direction}{column}")
     assert len(lists) > 15
-    assert not wrong, "\n".join(wrong)
+    assert not failures, "\n".join(failures)
 
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("sort", ["name", "-name", "created_at", "-created_at", "gpu_devices", "-updated_at"])
 def test_pages_include_every_item_that_existed_throughout(site: Site, sort: str) -> None:
-    """120 of them, while others are added, changed and removed between the pages."""
+    """120 items, while others are added and deleted between the pages."""
     _add_many(site, [f"kept-{number:03}" for number in range(120)])
-    found: list[str] = []
-    cursor, page = "", 0
+    names: list[str] = []
+    cursor, page_number = "", 0
     while True:
-        told = site.get(f"/compute-resources?sort={sort}&limit=13{cursor}")
-        found += [item["name"] for item in told["items"]]
-        if told["next_cursor"] is None:
+        page = site.get(f"/compute-resources?sort={sort}&limit=13{cursor}")
+        names += [item["name"] for item in page["items"]]
+        if page["next_cursor"] is None:
             break
-        cursor, page = f"&cursor={told['next_cursor']}", page + 1
-        for name in (f"aaa-{page}", f"kept-050-{page}", f"zzz-{page}"):
-            site.make("/compute-resources", {"name": name})
-        site.ask("DELETE", f"/compute-resources/aaa-{page}")
-    kept = [name for name in found if name.startswith("kept-") and len(name) == 8]
-    assert sorted(kept) == [f"kept-{number:03}" for number in range(120)]
-    assert len(found) == len(set(found))
+        cursor, page_number = f"&cursor={page['next_cursor']}", page_number + 1
+        for name in (f"aaa-{page_number}", f"kept-050-{page_number}", f"zzz-{page_number}"):
+            site.post("/compute-resources", {"name": name})
+        site.request("DELETE", f"/compute-resources/aaa-{page_number}")
+    remaining = [name for name in names if name.startswith("kept-") and len(name) == 8]
+    assert sorted(remaining) == [f"kept-{number:03}" for number in range(120)]
+    assert len(names) == len(set(names))
 
 
 def test_cursor_is_valid_only_for_its_sort_order(site: Site) -> None:
     _add_many(site, ["a", "b", "c"])
     cursor = site.get("/compute-resources?sort=name&limit=1")["next_cursor"]
-    problem = problem_of(site.ask("GET", f"/compute-resources?sort=-name&cursor={cursor}"), 422)
+    problem = problem_of(site.request("GET", f"/compute-resources?sort=-name&cursor={cursor}"), 422)
     assert paths_of(problem) == ["cursor"]
-    problem = problem_of(site.ask("GET", f"/compute-resources?sort=created_at&cursor={cursor}"), 422)
+    problem = problem_of(site.request("GET", f"/compute-resources?sort=created_at&cursor={cursor}"), 422)
     assert problem["violations"][0]["message"] == "belongs to another list or sort order"
 
 
@@ -235,8 +235,8 @@ def test_default_page_size_is_fifty(site: Site) -> None:
 @pytest.mark.every_store
 def test_search_ignores_case_and_matches_special_characters_literally(site: Site) -> None:
     for name, description in (("plain", "100% of a_b"), ("Big.One", "Über GROSS"), ("other", "back\\slash 'quoted'")):
-        site.make("/compute-resources", {"name": name, "description": description})
-    for word, expected in (
+        site.post("/compute-resources", {"name": name, "description": description})
+    for search, expected in (
         ("BIG", "Big.One"),
         ("big.", "Big.One"),
         ("100%25", "plain"),
@@ -247,38 +247,38 @@ def test_search_ignores_case_and_matches_special_characters_literally(site: Site
         ("back\\slash", "other"),
         ("'quoted'", "other"),
     ):
-        names = " ".join(item["name"] for item in site.get(f"/compute-resources?search={word}")["items"])
-        assert names == expected, word
+        names = " ".join(item["name"] for item in site.get(f"/compute-resources?search={search}")["items"])
+        assert names == expected, search
 
 
 def _fill_twice(site: Site) -> dict[str, str]:
-    """A project in which every list has two or more records; the names of one of each."""
-    things = fill(site, "alpha")
-    project = f"/projects/{things['project']}"
-    site.make("/departments", {"name": "second", "parent": "cluster/local"})
-    site.make("/compute-resources", {"name": "second", "scope": "project/alpha"})
-    site.make("/templates", {"name": "second", "scope": "project/alpha"})
+    """Create a project in which every list has at least two records, and return the names of one of each."""
+    objects = fill(site, "alpha")
+    project = f"/projects/{objects['project']}"
+    site.post("/departments", {"name": "second", "parent": "cluster/local"})
+    site.post("/compute-resources", {"name": "second", "scope": "project/alpha"})
+    site.post("/templates", {"name": "second", "scope": "project/alpha"})
     site.put(f"{project}/secrets/SECOND", {"value": "x"})
-    site.make(f"{project}/volumes", {"name": "second", "size": "1Gi"})
+    site.post(f"{project}/volumes", {"name": "second", "size": "1Gi"})
     function = CONTAINER | {"name": "second"}
-    site.make(f"{project}/schedules", {"function": function, "schedule": "0 6 * * *"})
-    site.make(f"{project}/runs", {"function": function, "template": things["template"]})
-    return things
+    site.post(f"{project}/schedules", {"function": function, "schedule": "0 6 * * *"})
+    site.post(f"{project}/runs", {"function": function, "template": objects["template"]})
+    return objects
 
 
 def _columns_of(site: Site, item: Operation) -> list[str]:
     """The columns by which a list can be sorted, or one of each type in the fast suite."""
-    columns = [name for name in _queries_of(site, item.key) if name not in WORDS]
+    columns = [name for name in _queries_of(site, item.key) if name not in LIST_PARAMETERS]
     if SUITE == "all":
         return columns
     first = {KIND_OF[name]: name for name in reversed(columns)}
     return list(first.values())
 
 
-def _path(item: Operation, things: dict[str, str]) -> str:
-    names = {"{project}": things["project"], "{name}": things["compute_resource"]}
+def _path(item: Operation, objects: dict[str, str]) -> str:
+    names = {"{project}": objects["project"], "{name}": objects["compute_resource"]}
     if item.path.startswith("/api/v1/templates/"):
-        names["{name}"] = things["template"]
+        names["{name}"] = objects["template"]
     path = item.path
     for name, value in names.items():
         path = path.replace(name, value)
@@ -286,28 +286,37 @@ def _path(item: Operation, things: dict[str, str]) -> str:
 
 
 def _queries_of(site: Site, key: str) -> list[str]:
-    (found,) = (item for item in operations_of(site.document) if item.key == key)
-    return [parameter["name"] for parameter in found.parameters("query")]
+    (operation,) = (item for item in operations_of(site.document) if item.key == key)
+    return [parameter["name"] for parameter in operation.parameters("query")]
 
 
-def _walk(site: Site, path: str) -> list[Any]:
-    found: list[Any] = []
+def _read_pages(site: Site, path: str) -> list[Any]:
+    items: list[Any] = []
     cursor = ""
     for _ in range(500):
-        told = site.get(path + cursor)
-        found += told["items"]
-        if told["next_cursor"] is None:
-            return found
-        cursor = f"&cursor={told['next_cursor']}"
+        page = site.get(path + cursor)
+        items += page["items"]
+        if page["next_cursor"] is None:
+            return items
+        cursor = f"&cursor={page['next_cursor']}"
     raise AssertionError(f"{path} has no last page")
 
 
 def _add_many(site: Site, names: Sequence[str]) -> None:
-    """Straight into the store: one transaction in place of one for each."""
-    stamps = site.get("/clusters/local")
-    at = datetime.fromisoformat(stamps["created_at"])
+    """Add records directly to the store, in one transaction."""
+    cluster = site.get("/clusters/local")
+    at = datetime.fromisoformat(cluster["created_at"])
     with site.store.changing("assets") as tx:
         for number, name in enumerate(names):
             gpus = {"resources": {"gpu": {"devices": number % 3}}}
-            made: dict[str, Any] = {"created_by": "ann", "created_at": at, "updated_by": "ann", "updated_at": at}
-            tx.add(ComputeResourceRecord(id=f"id-{number:04}", name=name, scope="platform", requirements=gpus, **made))
+            audit_fields: dict[str, Any] = {
+                "created_by": "ann",
+                "created_at": at,
+                "updated_by": "ann",
+                "updated_at": at,
+            }
+            tx.add(
+                ComputeResourceRecord(
+                    id=f"id-{number:04}", name=name, scope="platform", requirements=gpus, **audit_fields
+                )
+            )

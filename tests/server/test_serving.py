@@ -12,77 +12,79 @@ from tests.server.conftest import Lines
 from tests.server.sites import COOKIE, PROBLEM, cookie_in, problem_of
 from tests.server.stages import Stage
 from tests.server.test_sessions import sign_in
-from tests.server.upstreams import MEBIBYTE, PATIENCE, Program, headers_of, read_all, wait_until
+from tests.server.upstreams import MEBIBYTE, TIMEOUT_SECONDS, Program, headers_of, read_all, wait_until
 
 
 @pytest.fixture
 def stage(common_stage: Stage) -> Stage:
-    """A server that all tests of this file share: each has runs of its own."""
+    """A server that all tests of a file share. Each test has its own runs."""
     return common_stage
 
 
 @pytest.fixture
 def program(common_program: Program) -> Program:
     """The shared program, without recorded requests."""
-    common_program.asked.clear()
-    common_program.left.clear()
-    common_program.go_on.clear()
+    common_program.requests.clear()
+    common_program.disconnected.clear()
+    common_program.proceed.clear()
     return common_program
 
 
 @pytest.fixture(params=["socket", "port"])
-def each_reach(request: pytest.FixtureRequest, endpoints: dict[str, Endpoint]) -> Endpoint:
-    """How that is reached, by each way."""
+def each_endpoint(request: pytest.FixtureRequest, endpoints: dict[str, Endpoint]) -> Endpoint:
+    """Each of the endpoints of the program."""
     return endpoints[request.param]
 
 
 @pytest.fixture
 def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
-    """How that is reached."""
+    """The endpoint of the program."""
     return endpoints["port"]
 
 
 # Forwarding
 
 
-def test_authorized_request_is_forwarded_to_the_run(stage: Stage, each_reach: Endpoint) -> None:
-    run_id = stage.serve(each_reach)
-    answer = stage.ask("POST", run_id, "/predict/a%2Fb?x=1&y=%20", content=b"data", headers={"X-Of-Mine": "yes"})
-    assert answer.status_code == 200
-    asked = answer.json()
-    assert (asked["method"], asked["path"], asked["query"]) == ("POST", "/predict/a%2Fb", "x=1&y=%20")
-    headers = headers_of(asked)
+def test_authorized_request_is_forwarded_to_the_run(stage: Stage, each_endpoint: Endpoint) -> None:
+    run_id = stage.serve(each_endpoint)
+    response = stage.request("POST", run_id, "/predict/a%2Fb?x=1&y=%20", content=b"data", headers={"X-Of-Mine": "yes"})
+    assert response.status_code == 200
+    request = response.json()
+    assert (request["method"], request["path"], request["query"]) == ("POST", "/predict/a%2Fb", "x=1&y=%20")
+    headers = headers_of(request)
     assert headers["x-of-mine"] == "yes"
     assert headers["content-length"] == "4"
     assert headers["x-forwarded-prefix"] == f"/served/{run_id}"
     assert headers["x-forwarded-for"] == "127.0.0.1"
     assert headers["x-forwarded-host"] == headers["host"] == f"127.0.0.1:{stage.port}"
     assert headers["x-forwarded-proto"] == "http"
-    assert headers["x-request-id"] == answer.headers["x-request-id"]
+    assert headers["x-request-id"] == response.headers["x-request-id"]
     assert "authorization" not in headers
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"])
 def test_every_method_is_forwarded(stage: Stage, program: Program, endpoint: Endpoint, method: str) -> None:
-    answer = stage.ask(method, stage.serve(endpoint), "/anything")
-    assert answer.status_code == 200
-    assert [asked["method"] for asked in program.asked] == [method]
-    assert (answer.content == b"") == (method == "HEAD")
-    assert int(answer.headers["content-length"]) > 100
+    response = stage.request(method, stage.serve(endpoint), "/anything")
+    assert response.status_code == 200
+    assert [request["method"] for request in program.requests] == [method]
+    assert (response.content == b"") == (method == "HEAD")
+    assert int(response.headers["content-length"]) > 100
 
 
-@pytest.mark.parametrize(("path", "found"), [("", "/"), ("/", "/"), ("//a//b/", "//a//b/"), ("/%2fa;b=c", "/%2fa;b=c")])
-def test_path_is_forwarded_unchanged(stage: Stage, endpoint: Endpoint, path: str, found: str) -> None:
-    assert stage.ask("GET", stage.serve(endpoint), path).json()["path"] == found
+@pytest.mark.parametrize(
+    ("path", "expected"), [("", "/"), ("/", "/"), ("//a//b/", "//a//b/"), ("/%2fa;b=c", "/%2fa;b=c")]
+)
+def test_path_is_forwarded_unchanged(stage: Stage, endpoint: Endpoint, path: str, expected: str) -> None:
+    assert stage.request("GET", stage.serve(endpoint), path).json()["path"] == expected
 
 
-def test_bodies_of_any_size_are_forwarded(stage: Stage, each_reach: Endpoint) -> None:
-    run_id = stage.serve(each_reach)
-    piece = bytes(range(256)) * 4096
-    told = stage.ask("POST", run_id, "/count", content=(piece for _ in range(40))).json()
-    assert told == {"size": 40 * MEBIBYTE, "digest": hashlib.sha256(piece * 40).hexdigest()}
-    assert stage.ask("PUT", run_id, "/count", content=piece * 20).json()["size"] == 20 * MEBIBYTE
-    assert len(stage.ask("GET", run_id, "/big?50").content) == 50 * MEBIBYTE
+def test_bodies_of_any_size_are_forwarded(stage: Stage, each_endpoint: Endpoint) -> None:
+    run_id = stage.serve(each_endpoint)
+    chunk = bytes(range(256)) * 4096
+    result = stage.request("POST", run_id, "/count", content=(chunk for _ in range(40))).json()
+    assert result == {"size": 40 * MEBIBYTE, "digest": hashlib.sha256(chunk * 40).hexdigest()}
+    assert stage.request("PUT", run_id, "/count", content=chunk * 20).json()["size"] == 20 * MEBIBYTE
+    assert len(stage.request("GET", run_id, "/big?50").content) == 50 * MEBIBYTE
 
 
 def test_response_can_start_while_the_request_is_still_sent(stage: Stage, endpoint: Endpoint) -> None:
@@ -92,41 +94,41 @@ def test_response_can_start_while_the_request_is_still_sent(stage: Stage, endpoi
         f"POST /served/{stage.serve(endpoint)}/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
     )
     head += f"Authorization: Bearer {stage.site.token}\r\nContent-Length: {size}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
-        sending = threading.Thread(target=lambda: connection.sendall(head.encode() + b"e" * size), daemon=True)
-        sending.start()
-        answer = read_all(connection)
-        sending.join(PATIENCE)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert answer.count(b"e" * 100) > size / 101
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=TIMEOUT_SECONDS) as connection:
+        sender = threading.Thread(target=lambda: connection.sendall(head.encode() + b"e" * size), daemon=True)
+        sender.start()
+        response = read_all(connection)
+        sender.join(TIMEOUT_SECONDS)
+    assert response.startswith(b"HTTP/1.1 200")
+    assert response.count(b"e" * 100) > size / 101
 
 
 def test_events_are_streamed_and_a_disconnect_ends_the_request(
-    stage: Stage, program: Program, each_reach: Endpoint
+    stage: Stage, program: Program, each_endpoint: Endpoint
 ) -> None:
-    run_id = stage.serve(each_reach)
+    run_id = stage.serve(each_endpoint)
     headers = {"Authorization": f"Bearer {stage.site.token}"}
-    with stage.client.stream("GET", f"/served/{run_id}/events", headers=headers) as answer:
-        assert answer.headers["content-type"] == "text/event-stream"
-        assert answer.headers["x-accel-buffering"] == "no"
-        lines = answer.iter_lines()
+    with stage.client.stream("GET", f"/served/{run_id}/events", headers=headers) as response:
+        assert response.headers["content-type"] == "text/event-stream"
+        assert response.headers["x-accel-buffering"] == "no"
+        lines = response.iter_lines()
         assert next(lines) == "data: 1"
-        program.go_on.set()
+        program.proceed.set()
         assert [next(lines), next(lines)] == ["", "data: 2"]
-        assert not program.left.is_set()
+        assert not program.disconnected.is_set()
         assert stage.site.app.state.metrics.idle_seconds == 0.0
-    assert program.left.wait(PATIENCE)
+    assert program.disconnected.wait(TIMEOUT_SECONDS)
     wait_until(lambda: stage.site.app.state.metrics.in_flight == 0)
 
 
 @pytest.mark.parametrize("status", [204, 205, 301, 304, 404, 418, 500])
 def test_status_is_forwarded(stage: Stage, endpoint: Endpoint, status: int) -> None:
     length = "&content-length=0" if status != 304 else "&etag=x"
-    answer = stage.ask("GET", stage.serve(endpoint), f"/say?status={status}&x-of-the-run=yes{length}")
-    assert (answer.status_code, answer.headers["x-of-the-run"], answer.content) == (status, "yes", b"")
+    response = stage.request("GET", stage.serve(endpoint), f"/say?status={status}&x-of-the-run=yes{length}")
+    assert (response.status_code, response.headers["x-of-the-run"], response.content) == (status, "yes", b"")
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize(("action", "role", "status"), [
@@ -141,18 +143,18 @@ def test_viewers_can_call_a_served_run_and_only_members_can_use_a_workspace(
     stage: Stage, endpoint: Endpoint, action: str, role: str, status: int
 ) -> None:
     run_id, token = stage.serve(endpoint, action), stage.site.token_of(f"{action}-{role}", **{role: "project/alpha"})
-    answer = stage.ask("GET", run_id, token=token)
-    assert answer.status_code == status
+    response = stage.request("GET", run_id, token=token)
+    assert response.status_code == status
     if status == 403:
-        assert "may not run workloads in project/alpha" in problem_of(answer)["detail"]
+        assert "may not run workloads in project/alpha" in problem_of(response)["detail"]
 
 
 def test_invisible_run_is_not_found(stage: Stage, program: Program, endpoint: Endpoint) -> None:
-    stage.site.make("/projects", {"name": "beta", "parent": "cluster/far"})
+    stage.site.post("/projects", {"name": "beta", "parent": "cluster/far"})
     token = stage.site.token_of("eve", admin="project/beta")
     for run_id in (stage.serve(endpoint), "0" * 32):
-        assert problem_of(stage.ask("GET", run_id, token=token), 404)["detail"] == f"run '{run_id}' does not exist"
-    assert program.asked == []
+        assert problem_of(stage.request("GET", run_id, token=token), 404)["detail"] == f"run '{run_id}' does not exist"
+    assert program.requests == []
 
 
 def test_request_without_a_token_is_rejected_and_cookies_are_ignored(
@@ -160,25 +162,25 @@ def test_request_without_a_token_is_rejected_and_cookies_are_ignored(
 ) -> None:
     run_id = stage.serve(endpoint)
     session = cookie_in(sign_in(stage.site)).value
-    said: tuple[dict[str, str], ...] = (
+    header_sets: tuple[dict[str, str], ...] = (
         {},
         {"Authorization": "Bearer"},
         {"Authorization": "Bearer fl_wrong"},
         {"Authorization": f"Basic {stage.site.token}"},
         {"Cookie": f"{COOKIE}={session}"},
-        {"Cookie": f"fairlead_run_session={stage.enter(run_id)}"},
+        {"Cookie": f"fairlead_run_session={stage.sign_in(run_id)}"},
     )
-    for headers in said:
-        answer = stage.ask("GET", run_id, token=None, headers=headers)
-        problem_of(answer, 401)
-        assert answer.headers["www-authenticate"] == "Bearer"
-    assert program.asked == []
+    for headers in header_sets:
+        response = stage.request("GET", run_id, token=None, headers=headers)
+        problem_of(response, 401)
+        assert response.headers["www-authenticate"] == "Bearer"
+    assert program.requests == []
 
 
 def test_invalid_served_path_is_not_found(stage: Stage) -> None:
     for path in ("/served", "/served/", "/served/x/", f"/served/{'0' * 31}/", f"/served/{'A' * 32}/"):
-        answer = stage.client.get(path, headers={"Accept": "text/html"})
-        problem_of(answer, 404)
+        response = stage.client.get(path, headers={"Accept": "text/html"})
+        problem_of(response, 404)
 
 
 # Last use
@@ -188,24 +190,24 @@ def test_request_is_logged_without_its_query_and_counted_under_one_route(
     stage: Stage, endpoint: Endpoint, log: Lines
 ) -> None:
     run_id = stage.serve(endpoint)
-    counted = 'fairlead_requests_total{method="DELETE",route="/served/{run_id}/{path}",status="200"}'
-    assert counted not in stage.client.get("/metrics").text
-    stage.ask("DELETE", run_id, "/secret-free?token=hush")
+    metric = 'fairlead_requests_total{method="DELETE",route="/served/{run_id}/{path}",status="200"}'
+    assert metric not in stage.client.get("/metrics").text
+    stage.request("DELETE", run_id, "/secret-free?token=hush")
     wait_until(lambda: any(line.get("run") == run_id for line in log))
     line = next(line for line in log if line.get("run") == run_id)
     assert (line["event"], line["path"], line["status"]) == ("request", f"/served/{run_id}/secret-free", 200)
     assert "hush" not in json.dumps(log, default=str)
-    assert f"{counted} 1.0" in stage.client.get("/metrics").text
+    assert f"{metric} 1.0" in stage.client.get("/metrics").text
 
 
 def test_usage_is_recorded_once_a_minute(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     assert stage.run(run_id).last_used_at is None
-    stage.ask("GET", run_id)
+    stage.request("GET", run_id)
     first = stage.run(run_id)
     assert first.last_used_at is not None
     for _ in range(3):
-        stage.ask("GET", run_id)
+        stage.request("GET", run_id)
     assert stage.run(run_id) == first
 
 
@@ -221,23 +223,25 @@ def test_run_url_is_returned(stage: Stage, endpoint: Endpoint) -> None:
         "message": "answers",
     }
     waiting = stage.serve(endpoint, state="starting", reason="Starting", message="loads a model")
-    told = stage.site.get(f"/runs/{waiting}/url")
-    assert (told["ready"], told["message"]) == (False, f"run {waiting} is starting (Starting): loads a model")
+    url_info = stage.site.get(f"/runs/{waiting}/url")
+    assert (url_info["ready"], url_info["message"]) == (False, f"run {waiting} is starting (Starting): loads a model")
 
 
 @pytest.mark.parametrize("route", ["GET /url", "POST /open"])
 def test_run_that_serves_nothing_has_no_url(stage: Stage, endpoint: Endpoint, route: str) -> None:
     method, path = route.split()
-    job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
-    assert "is a job and has no URL" in problem_of(stage.site.ask(method, f"/runs/{job['id']}{path}"), 409)["detail"]
+    job = stage.site.post("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
+    assert (
+        "is a job and has no URL" in problem_of(stage.site.request(method, f"/runs/{job['id']}{path}"), 409)["detail"]
+    )
     ended = stage.serve(endpoint, state="stopped", active=False, message="stopped by ann")
-    assert "is stopped: stopped by ann" in problem_of(stage.site.ask(method, f"/runs/{ended}{path}"), 409)["detail"]
+    assert "is stopped: stopped by ann" in problem_of(stage.site.request(method, f"/runs/{ended}{path}"), 409)["detail"]
     workspace, viewer = stage.serve(endpoint, "workspace"), stage.site.token_of(method, viewer="project/alpha")
-    problem_of(stage.site.ask(method, f"/runs/{workspace}{path}", token=viewer), 403)
+    problem_of(stage.site.request(method, f"/runs/{workspace}{path}", token=viewer), 403)
 
 
 def test_error_is_a_problem_response(stage: Stage, endpoint: Endpoint) -> None:
-    job = stage.site.make("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
-    answer = stage.ask("GET", job["id"], headers={"Accept": "text/html"})
-    assert (answer.status_code, answer.headers["content-type"]) == (409, PROBLEM)
-    assert answer.headers["x-frame-options"] == "DENY"
+    job = stage.site.post("/projects/alpha/runs", {"function": {"name": "a", "kind": "container", "image": "a/b:1"}})
+    response = stage.request("GET", job["id"], headers={"Accept": "text/html"})
+    assert (response.status_code, response.headers["content-type"]) == (409, PROBLEM)
+    assert response.headers["x-frame-options"] == "DENY"

@@ -18,21 +18,21 @@ from tests.server.conftest import Lines
 from tests.server.sites import cookie_in, problem_of
 from tests.server.stages import COOKIE, Stage, open_stage
 from tests.server.test_sessions import sign_in
-from tests.server.upstreams import PATIENCE, Program
+from tests.server.upstreams import TIMEOUT_SECONDS, Program
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
 RUN, OTHER = "0" * 32, "f" * 32
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets time pass for a server that is made afterwards."""
+def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Advances the clock of servers that are created afterwards."""
     passed, now = [timedelta()], composition.now
     monkeypatch.setattr(composition, "now", lambda: now() + passed[0])
     return lambda **time: passed.append(passed.pop() + timedelta(**time))
 
 
-# Where
+# Hosts
 
 
 @pytest.mark.parametrize(("url", "served_host", "origin"), [
@@ -85,45 +85,45 @@ def test_other_hosts_belong_to_no_run(host: str) -> None:
 
 def test_unknown_hosts_are_served_by_the_server_itself(stage: Stage) -> None:
     for host in ("rebound.example", f"x.{RUN}.localhost", f"{RUN}.evil.example"):
-        answer = stage.client.get("/api/v1/sessions", headers={"Host": host})
-        assert answer.json()["token"] is True
+        response = stage.client.get("/api/v1/sessions", headers={"Host": host})
+        assert response.json()["token"] is True
 
 
 def test_missing_served_host_is_reported_with_a_hint(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, url="https://fairlead.example.com") as stage:
         run_id = stage.serve(endpoint)
-        told = stage.site.get(f"/runs/{run_id}/url")
-        assert (told["browser"], told["ready"]) == (False, True)
-        assert told["message"] == "answers; browsers cannot open it: served_host is not set on this server"
-        problem = problem_of(stage.site.ask("POST", f"/runs/{run_id}/open"), 409)
+        url_info = stage.site.get(f"/runs/{run_id}/url")
+        assert (url_info["browser"], url_info["ready"]) == (False, True)
+        assert url_info["message"] == "answers; browsers cannot open it: served_host is not set on this server"
+        problem = problem_of(stage.site.request("POST", f"/runs/{run_id}/open"), 409)
         assert "set served_host" in problem["hint"]
-        answer = stage.client.get("/", headers={"Host": f"{run_id}.localhost"})
-        assert answer.status_code == 200
-        assert "Fairlead" in answer.text
+        response = stage.client.get("/", headers={"Host": f"{run_id}.localhost"})
+        assert response.status_code == 200
+        assert "Fairlead" in response.text
 
 
-# Entering
+# Sign-in
 
 
-def test_browser_enters_with_a_code_and_then_uses_a_cookie(stage: Stage, endpoint: Endpoint) -> None:
+def test_browser_signs_in_with_a_code_and_then_uses_a_cookie(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
-    answer = stage.browse(run_id, stage.open(run_id))
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert answer.headers["referrer-policy"] == "no-referrer"
-    assert answer.headers["cache-control"] == "no-store"
-    morsel = cookie_in(answer, COOKIE)
+    response = stage.browse(run_id, stage.open(run_id))
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    assert response.headers["referrer-policy"] == "no-referrer"
+    assert response.headers["cache-control"] == "no-store"
+    morsel = cookie_in(response, COOKIE)
     assert (morsel["httponly"], morsel["samesite"], morsel["path"], morsel["domain"]) == (True, "lax", "/", "")
     assert int(morsel["max-age"]) == 12 * 3600
-    answer = stage.browse(
-        run_id, "/a%2Fb?c=d", ticket=morsel.value, headers={"Cookie": f"own=1; {COOKIE}={morsel.value}"}
+    response = stage.browse(
+        run_id, "/a%2Fb?c=d", cookie=morsel.value, headers={"Cookie": f"own=1; {COOKIE}={morsel.value}"}
     )
-    asked = answer.json()
-    assert (asked["path"], asked["query"]) == ("/a%2Fb", "c=d")
-    headers = dict(asked["headers"])
+    request = response.json()
+    assert (request["path"], request["query"]) == ("/a%2Fb", "c=d")
+    headers = dict(request["headers"])
     assert headers["host"] == headers["x-forwarded-host"] == stage.host(run_id)
     assert headers["cookie"] == "own=1"
     assert "x-forwarded-prefix" not in headers
-    assert "content-security-policy" not in answer.headers
+    assert "content-security-policy" not in response.headers
     with stage.site.store.reading() as tx:
         opened = [entry for entry in tx.find(AuditRecord) if entry.action == "run.open"]
     assert [(entry.user, entry.object_id) for entry in opened] == [("ann", run_id)]
@@ -132,15 +132,15 @@ def test_browser_enters_with_a_code_and_then_uses_a_cookie(stage: Stage, endpoin
 def test_cookie_is_bound_to_the_host_with_tls(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, url="https://fairlead.test", served_host="apps.test") as stage:
         run_id = stage.serve(endpoint)
-        url = stage.site.make(f"/runs/{run_id}/open", None)["url"]
+        url = stage.site.post(f"/runs/{run_id}/open", None)["url"]
         path = url.removeprefix(f"https://{run_id}.apps.test")
-        answer = stage.browse(run_id, path, headers={"Host": f"{run_id}.apps.test"})
-        morsel = cookie_in(answer, f"__Host-{COOKIE}")
+        response = stage.browse(run_id, path, headers={"Host": f"{run_id}.apps.test"})
+        morsel = cookie_in(response, f"__Host-{COOKIE}")
         assert (morsel["secure"], morsel["path"], morsel["domain"]) == (True, "/", "")
-        sent = {"Host": f"{run_id}.Apps.Test", "Cookie": f"__Host-{COOKIE}={morsel.value}"}
-        assert stage.browse(run_id, headers=sent).status_code == 200
-        tossed = {"Host": f"{run_id}.apps.test", "Cookie": f"{COOKIE}={morsel.value}"}
-        assert stage.browse(run_id, headers=tossed).status_code == 401
+        headers = {"Host": f"{run_id}.Apps.Test", "Cookie": f"__Host-{COOKIE}={morsel.value}"}
+        assert stage.browse(run_id, headers=headers).status_code == 200
+        unprefixed = {"Host": f"{run_id}.apps.test", "Cookie": f"{COOKIE}={morsel.value}"}
+        assert stage.browse(run_id, headers=unprefixed).status_code == 401
 
 
 def test_code_works_once_in_any_spelling(stage: Stage, endpoint: Endpoint) -> None:
@@ -148,10 +148,10 @@ def test_code_works_once_in_any_spelling(stage: Stage, endpoint: Endpoint) -> No
     path = stage.open(run_id)
     assert stage.browse(run_id, path, method="HEAD").status_code == 204  # a link preview does not consume the code
     assert stage.browse(run_id, path).status_code == 303
-    for again in (path, f"{path}=", f"{path}%3D%3D", _rewrite(path)):
-        answer = stage.browse(run_id, again)
-        problem_of(answer, 401)
-        assert "set-cookie" not in answer.headers
+    for variant in (path, f"{path}=", f"{path}%3D%3D", _rewrite(path)):
+        response = stage.browse(run_id, variant)
+        problem_of(response, 401)
+        assert "set-cookie" not in response.headers
 
 
 def test_code_used_on_one_server_is_rejected_by_another(stage: Stage, endpoint: Endpoint) -> None:
@@ -165,33 +165,33 @@ def test_code_used_on_one_server_is_rejected_by_another(stage: Stage, endpoint: 
     assert stage.browse(run_id, path).status_code == 401
 
 
-def test_code_is_valid_for_a_minute_and_a_ticket_for_twelve_hours(
-    later: Any, sqlite_store: DatabaseStore, endpoint: Endpoint
+def test_code_is_valid_for_a_minute_and_a_cookie_for_twelve_hours(
+    advance_clock: Any, sqlite_store: DatabaseStore, endpoint: Endpoint
 ) -> None:
     with open_stage(sqlite_store) as stage:
         run_id = stage.serve(endpoint)
         path = stage.open(run_id)
-        later(seconds=61)
+        advance_clock(seconds=61)
         assert "has expired" in problem_of(stage.browse(run_id, path), 401)["detail"]
-        ticket = stage.enter(run_id)
-        later(hours=11, minutes=59)
-        assert stage.browse(run_id, ticket=ticket).status_code == 200
-        later(minutes=2)
-        assert "has expired" in problem_of(stage.browse(run_id, ticket=ticket), 401)["detail"]
+        cookie = stage.sign_in(run_id)
+        advance_clock(hours=11, minutes=59)
+        assert stage.browse(run_id, cookie=cookie).status_code == 200
+        advance_clock(minutes=2)
+        assert "has expired" in problem_of(stage.browse(run_id, cookie=cookie), 401)["detail"]
 
 
-def test_codes_and_tickets_are_not_interchangeable(stage: Stage, endpoint: Endpoint) -> None:
+def test_codes_and_cookies_are_not_interchangeable(stage: Stage, endpoint: Endpoint) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)
-    word = stage.open(run_id).partition("code=")[2]
-    ticket = stage.enter(run_id)
-    for wrong in (word, "", "x", "x.y", stage.site.token, ticket[:-2], "é"):
-        assert stage.browse(run_id, headers={"Cookie": f"{COOKIE}={wrong}".encode()}).status_code == 401
-    for wrong in (ticket, "", "x.y", stage.site.token, stage.open(other).partition("code=")[2]):
-        assert stage.browse(run_id, f"/.fairlead/sign-in?code={wrong}").status_code == 401
-    problem_of(stage.site.ask("GET", "/me", token=ticket), 401)
-    problem_of(stage.site.ask("GET", "/me", token=word), 401)
-    assert stage.browse(other, ticket=ticket).status_code == 401
-    assert stage.browse(run_id, f"/.fairlead/sign-in?code={word}").status_code == 303
+    code = stage.open(run_id).partition("code=")[2]
+    cookie = stage.sign_in(run_id)
+    for invalid in (code, "", "x", "x.y", stage.site.token, cookie[:-2], "é"):
+        assert stage.browse(run_id, headers={"Cookie": f"{COOKIE}={invalid}".encode()}).status_code == 401
+    for invalid in (cookie, "", "x.y", stage.site.token, stage.open(other).partition("code=")[2]):
+        assert stage.browse(run_id, f"/.fairlead/sign-in?code={invalid}").status_code == 401
+    problem_of(stage.site.request("GET", "/me", token=cookie), 401)
+    problem_of(stage.site.request("GET", "/me", token=code), 401)
+    assert stage.browse(other, cookie=cookie).status_code == 401
+    assert stage.browse(run_id, f"/.fairlead/sign-in?code={code}").status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/.fairlead/", "/.fairlead/x", "/%2efairlead/sign-in/", "/.fairlead/sign-in/.."])
@@ -199,16 +199,16 @@ def test_reserved_paths_are_never_forwarded_to_the_run(
     stage: Stage, program: Program, endpoint: Endpoint, path: str
 ) -> None:
     run_id = stage.serve(endpoint)
-    assert stage.browse(run_id, path, ticket=stage.enter(run_id)).status_code == 404
+    assert stage.browse(run_id, path, cookie=stage.sign_in(run_id)).status_code == 404
     assert stage.browse(run_id, "/.fairlead/sign-in", method="POST").status_code == 405
-    assert program.asked == []
+    assert program.requests == []
 
 
 @pytest.mark.parametrize("landing", ["//evil.example", "https://evil.example", "/\\evil.example"])
-def test_enter_redirects_only_to_the_root(stage: Stage, endpoint: Endpoint, landing: str) -> None:
+def test_sign_in_redirects_only_to_the_root(stage: Stage, endpoint: Endpoint, landing: str) -> None:
     run_id = stage.serve(endpoint)
-    answer = stage.browse(run_id, f"{stage.open(run_id)}&next={landing}&location={landing}")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    response = stage.browse(run_id, f"{stage.open(run_id)}&next={landing}&location={landing}")
+    assert (response.status_code, response.headers["location"]) == (303, "/")
 
 
 def test_code_is_never_logged(stage: Stage, endpoint: Endpoint, log: Lines) -> None:
@@ -219,10 +219,10 @@ def test_code_is_never_logged(stage: Stage, endpoint: Endpoint, log: Lines) -> N
     assert path.partition("code=")[2] not in str(log)
 
 
-# Who may
+# Permissions
 
 
-def test_ticket_is_required(stage: Stage, program: Program, endpoint: Endpoint) -> None:
+def test_session_cookie_is_required(stage: Stage, program: Program, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
     session = cookie_in(sign_in(stage.site)).value
     for headers in (
@@ -231,63 +231,65 @@ def test_ticket_is_required(stage: Stage, program: Program, endpoint: Endpoint) 
         {"Cookie": f"fairlead_session={session}"},
     ):
         problem_of(stage.browse(run_id, headers=headers), 401)
-    assert program.asked == []
+    assert program.requests == []
 
 
 def test_sign_in_page_does_not_reveal_whether_the_run_exists(stage: Stage, endpoint: Endpoint) -> None:
-    answers = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(endpoint), OTHER)]
-    for answer in answers:
-        assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
-        assert "This browser is not signed in to the run" in answer.text
-        assert f'<a href="{stage.url}/runs/' in answer.text
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    responses = [stage.browse(run_id, headers=HTML) for run_id in (stage.serve(endpoint), OTHER)]
+    for response in responses:
+        assert (response.status_code, response.headers["content-type"]) == (401, "text/html; charset=utf-8")
+        assert "This browser is not signed in to the run" in response.text
+        assert f'<a href="{stage.url}/runs/' in response.text
+        assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
 def test_page_of_a_starting_run_refreshes_until_it_is_ready(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint, state="starting", message="<b>loads</b>")
-    answer = stage.browse(run_id, ticket=stage.enter(run_id), headers=HTML)
-    assert (answer.status_code, answer.headers["refresh"]) == (503, "2")
-    assert "&lt;b&gt;loads&lt;/b&gt;" in answer.text
+    response = stage.browse(run_id, cookie=stage.sign_in(run_id), headers=HTML)
+    assert (response.status_code, response.headers["refresh"]) == (503, "2")
+    assert "&lt;b&gt;loads&lt;/b&gt;" in response.text
 
 
 def end_session(stage: Stage, session: str) -> None:
     headers = {"Cookie": f"fairlead_session={session}", "Sec-Fetch-Site": "same-origin"}
-    assert stage.site.ask("DELETE", "/sessions", token=None, headers=headers).status_code == 204
+    assert stage.site.request("DELETE", "/sessions", token=None, headers=headers).status_code == 204
 
 
 @pytest.mark.parametrize("end", ["role", "token", "session", "run"])
-def test_ticket_ends_with_its_session_token_role_or_run(stage: Stage, endpoint: Endpoint, end: str) -> None:
+def test_session_cookie_ends_with_its_session_token_role_or_run(stage: Stage, endpoint: Endpoint, end: str) -> None:
     run_id, site = stage.serve(endpoint, "workspace"), stage.site
-    role = site.make("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
-    token = site.make("/tokens", {"name": "one", "user": "bob"})
-    session = cookie_in(site.ask("POST", "/sessions", {"token": token["token"]}, token=None)).value
-    ticket = stage.enter(run_id, token=session if end == "session" else token["token"])
-    assert stage.browse(run_id, ticket=ticket).status_code == 200
+    role = site.post("/roles", {"subject": "user:bob", "role": "member", "scope": "project/alpha"})
+    token = site.post("/tokens", {"name": "one", "user": "bob"})
+    session = cookie_in(site.request("POST", "/sessions", {"token": token["token"]}, token=None)).value
+    cookie = stage.sign_in(run_id, token=session if end == "session" else token["token"])
+    assert stage.browse(run_id, cookie=cookie).status_code == 200
     status = {"role": 404, "token": 401, "session": 401, "run": 409}[end]
     if end == "session":
         end_session(stage, session)
     elif end == "run":
-        site.make(f"/runs/{run_id}/stop", None)
+        site.post(f"/runs/{run_id}/stop", None)
     else:
-        site.ask("DELETE", f"/roles/{role['id']}" if end == "role" else f"/tokens/{token['id']}")
-    problem_of(stage.browse(run_id, ticket=ticket), status)
+        site.request("DELETE", f"/roles/{role['id']}" if end == "role" else f"/tokens/{token['id']}")
+    problem_of(stage.browse(run_id, cookie=cookie), status)
 
 
-def test_oidc_user_enters_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
+def test_oidc_user_signs_in_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
     with open_stage(sqlite_store, sign_in=composition.SignInOptions(Issuer().identity())) as stage:
         run_id = stage.serve(endpoint, "workspace")
-        stage.site.make("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
-        soon = {"exp": int(time.time()) + 600}
-        bearer = make_token(make_claims(sub="grace", groups=["ml"], **soon))
-        assert stage.browse(run_id, ticket=stage.enter(run_id, token=bearer)).status_code == 200
-        many = make_token(make_claims(sub="grace", groups=["ml", *(f"group-{number}" * 9 for number in range(50))]))
-        problem = problem_of(stage.site.ask("POST", f"/runs/{run_id}/open", token=many), 409)
+        stage.site.post("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
+        expiry = {"exp": int(time.time()) + 600}
+        bearer = make_token(make_claims(sub="grace", groups=["ml"], **expiry))
+        assert stage.browse(run_id, cookie=stage.sign_in(run_id, token=bearer)).status_code == 200
+        large_token = make_token(
+            make_claims(sub="grace", groups=["ml", *(f"group-{number}" * 9 for number in range(50))])
+        )
+        problem = problem_of(stage.site.request("POST", f"/runs/{run_id}/open", token=large_token), 409)
         assert problem["detail"] == "grace is in 51 groups, more than a cookie can hold"
 
 
-# Pages of others
+# Requests from other sites
 
-FOREIGN: tuple[tuple[str, dict[str, str]], ...] = (
+CROSS_SITE: tuple[tuple[str, dict[str, str]], ...] = (
     ("GET", {"Origin": "https://evil.example"}),
     ("GET", {"Origin": "null"}),
     ("POST", {}),
@@ -297,7 +299,7 @@ FOREIGN: tuple[tuple[str, dict[str, str]], ...] = (
     ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}),
     ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}),
 )
-OWN: tuple[tuple[str, dict[str, str]], ...] = (
+ALLOWED: tuple[tuple[str, dict[str, str]], ...] = (
     ("GET", {}),
     ("GET", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}),
     ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}),
@@ -308,19 +310,19 @@ OWN: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 @pytest.mark.parametrize(("method", "headers", "status"), [
-    *((method, headers, 403) for method, headers in FOREIGN),
-    *((method, headers, 200) for method, headers in OWN),
+    *((method, headers, 403) for method, headers in CROSS_SITE),
+    *((method, headers, 200) for method, headers in ALLOWED),
 ])  # fmt: skip
 def test_cross_site_request_does_not_use_the_cookie(
     stage: Stage, program: Program, endpoint: Endpoint, method: str, headers: dict[str, str], status: int
 ) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)
-    ticket = stage.enter(run_id)
+    cookie = stage.sign_in(run_id)
     names = {"own": stage.host(run_id), "other": stage.host(other)}
-    sent = {name: value.format(**names) for name, value in headers.items()}
-    answer = stage.browse(run_id, method=method, ticket=ticket, headers=sent)
-    assert answer.status_code == status
-    assert len(program.asked) == (1 if status == 200 else 0)
+    sent_headers = {name: value.format(**names) for name, value in headers.items()}
+    response = stage.browse(run_id, method=method, cookie=cookie, headers=sent_headers)
+    assert response.status_code == status
+    assert len(program.requests) == (1 if status == 200 else 0)
 
 
 @pytest.mark.parametrize(("origin", "status"), [("http://{own}", None), (None, None), ("http://{other}", 403)])
@@ -328,42 +330,44 @@ def test_websocket_is_opened_only_from_pages_of_the_run(
     stage: Stage, endpoint: Endpoint, origin: str | None, status: int | None
 ) -> None:
     run_id, other = stage.serve(endpoint), stage.serve(endpoint)
-    headers = {"Cookie": f"{COOKIE}={stage.enter(run_id)}"}
+    headers = {"Cookie": f"{COOKIE}={stage.sign_in(run_id)}"}
     if origin is not None:
         headers["Origin"] = origin.format(own=stage.host(run_id), other=stage.host(other))
     if status is None:
-        with stage.converse(run_id, "/echo", host=stage.host(run_id), headers=headers) as opened:
-            opened.send_text("hello")
-            assert opened.receive_text(PATIENCE) == "hello"
+        with stage.open_websocket(run_id, "/echo", host=stage.host(run_id), headers=headers) as websocket:
+            websocket.send_text("hello")
+            assert websocket.receive_text(TIMEOUT_SECONDS) == "hello"
     else:
         with (
-            pytest.raises(WebSocketUpgradeError) as found,
-            stage.converse(run_id, "/echo", host=stage.host(run_id), headers=headers),
+            pytest.raises(WebSocketUpgradeError) as caught,
+            stage.open_websocket(run_id, "/echo", host=stage.host(run_id), headers=headers),
         ):
             pass
-        assert found.value.response.status_code == status
+        assert caught.value.response.status_code == status
 
 
-@pytest.mark.parametrize(("said", "found"), [
+@pytest.mark.parametrize(("set_cookie", "expected"), [
     ("a=1; Domain=localhost; Path=/", "a=1; Path=/"),
     ("a=1;domain=.localhost;Secure", "a=1;Secure"),
     (f"{COOKIE}=x; Path=/", None),
     (f"__Host-{COOKIE}=x", None),
     (f"={COOKIE}=x", None),
 ])  # fmt: skip
-def test_cookies_of_a_run_stay_at_its_host(stage: Stage, endpoint: Endpoint, said: str, found: str | None) -> None:
+def test_cookies_of_a_run_stay_at_its_host(
+    stage: Stage, endpoint: Endpoint, set_cookie: str, expected: str | None
+) -> None:
     run_id = stage.serve(endpoint)
-    query = {"set-cookie": said, "content-length": "0"}
-    answer = stage.browse(run_id, "/say", ticket=stage.enter(run_id), params=query)
-    assert answer.headers.get_list("set-cookie") == ([] if found is None else [found])
+    query = {"set-cookie": set_cookie, "content-length": "0"}
+    response = stage.browse(run_id, "/say", cookie=stage.sign_in(run_id), params=query)
+    assert response.headers.get_list("set-cookie") == ([] if expected is None else [expected])
 
 
 def _rewrite(path: str) -> str:
     """Another encoding of the one-time code: the last character has unused bits."""
     start, _, text = path.rpartition(".")
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    same = [text[:-1] + letter for letter in letters if _decode(text[:-1] + letter) == _decode(text)]
-    return f"{start}.{same[-1]}"
+    spellings = [text[:-1] + letter for letter in letters if _decode(text[:-1] + letter) == _decode(text)]
+    return f"{start}.{spellings[-1]}"
 
 
 def _decode(text: str) -> bytes:

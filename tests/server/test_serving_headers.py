@@ -10,33 +10,33 @@ from fairlead.server.proxy.headers import make_response_headers
 from fairlead.server.proxy.targets import Target
 from tests.server.sites import COOKIE
 from tests.server.stages import Stage
-from tests.server.upstreams import PATIENCE, Program, headers_of, read_all
+from tests.server.upstreams import TIMEOUT_SECONDS, Program, headers_of, read_all
 
 
 @pytest.fixture
 def stage(common_stage: Stage) -> Stage:
-    """A server that all tests of this file share: each has runs of its own."""
+    """A server that all tests of a file share. Each test has its own runs."""
     return common_stage
 
 
 @pytest.fixture
 def program(common_program: Program) -> Program:
     """The shared program, without recorded requests."""
-    common_program.asked.clear()
-    common_program.left.clear()
-    common_program.go_on.clear()
+    common_program.requests.clear()
+    common_program.disconnected.clear()
+    common_program.proceed.clear()
     return common_program
 
 
 @pytest.fixture
 def endpoint(endpoints: dict[str, Endpoint]) -> Endpoint:
-    """How that is reached."""
+    """The endpoint of the program."""
     return endpoints["port"]
 
 
 def send_raw(stage: Stage, text: bytes) -> bytes:
     """The response to raw bytes, until the server closes the connection."""
-    with socket.create_connection(("127.0.0.1", stage.port), timeout=PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(text)
         return read_all(connection)
 
@@ -52,11 +52,11 @@ def test_tokens_and_cookies_of_fairlead_are_not_forwarded(stage: Stage, endpoint
         ("Cookie", f"three=3;{COOKIE}=e"),
         ("Proxy-Authorization", "Basic f"),
     ]
-    answer = stage.client.get(f"/served/{stage.serve(endpoint)}/", headers=headers)
-    asked = headers_of(answer.json())
-    assert asked["cookie"] == "own=1; two=2; three=3"
-    assert not asked.keys() & {"authorization", "proxy-authorization"}
-    assert stage.site.token not in answer.text
+    response = stage.client.get(f"/served/{stage.serve(endpoint)}/", headers=headers)
+    forwarded = headers_of(response.json())
+    assert forwarded["cookie"] == "own=1; two=2; three=3"
+    assert not forwarded.keys() & {"authorization", "proxy-authorization"}
+    assert stage.site.token not in response.text
 
 
 def test_forged_forwarding_headers_are_removed(stage: Stage, endpoint: Endpoint) -> None:
@@ -69,23 +69,23 @@ def test_forged_forwarding_headers_are_removed(stage: Stage, endpoint: Endpoint)
         "Forwarded": "for=evil",
         "X-Real-IP": "6.6.6.6",
     }
-    asked = headers_of(stage.ask("GET", stage.serve(endpoint), headers=forged).json())
-    assert "evil" not in json.dumps(asked)
-    assert not asked.keys() & {"forwarded", "x-real-ip", "x-forwarded-user"}
+    forwarded = headers_of(stage.request("GET", stage.serve(endpoint), headers=forged).json())
+    assert "evil" not in json.dumps(forwarded)
+    assert not forwarded.keys() & {"forwarded", "x-real-ip", "x-forwarded-user"}
 
 
 def test_hop_by_hop_headers_are_removed(stage: Stage, endpoint: Endpoint) -> None:
     run_id = stage.serve(endpoint)
-    sent = (
+    request = (
         f"GET /served/{run_id}/ HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
         "Connection: close, X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nTrailer: X-End\r\n"
         "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nProxy-Connection: keep-alive\r\nX-Kept: 2\r\n\r\n"
     )
-    head, _, body = send_raw(stage, sent.encode()).partition(b"\r\n\r\n")
-    asked = headers_of(json.loads(body))
-    assert asked["x-kept"] == "2"
+    head, _, body = send_raw(stage, request.encode()).partition(b"\r\n\r\n")
+    forwarded = headers_of(json.loads(body))
+    assert forwarded["x-kept"] == "2"
     hidden = {"connection", "x-secret", "keep-alive", "te", "trailer", "upgrade", "http2-settings", "proxy-connection"}
-    assert not asked.keys() & hidden
+    assert not forwarded.keys() & hidden
     assert b"connection: close" in head
 
 
@@ -98,40 +98,40 @@ def test_hop_by_hop_headers_are_removed(stage: Stage, endpoint: Endpoint) -> Non
 def test_request_smuggling_is_prevented(stage: Stage, program: Program, endpoint: Endpoint, framing: str) -> None:
     run_id = stage.serve(endpoint)
     smuggled = f"GET /smuggled HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n\r\n"
-    sent = (
+    request = (
         f"POST /served/{run_id}/count HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         f"Authorization: Bearer {stage.site.token}\r\n{framing}\r\n\r\n0\r\n\r\n{smuggled}"
     )
-    send_raw(stage, sent.encode())
-    assert [asked["path"] for asked in program.asked if asked["path"] != "/count"] == []
+    send_raw(stage, request.encode())
+    assert [recorded["path"] for recorded in program.requests if recorded["path"] != "/count"] == []
 
 
 @pytest.mark.parametrize("path", ["/../x", "/a/%2e%2e/b", "/a/..%2fb", "/.", "/a\\..\\b", "/%2E%2e"])
 def test_path_that_leaves_the_run_is_rejected(stage: Stage, program: Program, endpoint: Endpoint, path: str) -> None:
     run_id = stage.serve(endpoint)
-    sent = f"GET /served/{run_id}{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
-    answer = send_raw(stage, f"{sent}Connection: close\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert program.asked == []
+    request = f"GET /served/{run_id}{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {stage.site.token}\r\n"
+    response = send_raw(stage, f"{request}Connection: close\r\n\r\n".encode())
+    assert response.startswith(b"HTTP/1.1 400")
+    assert program.requests == []
 
 
 # Response headers
 
 
 def test_pages_below_the_server_url_are_sandboxed(stage: Stage, endpoint: Endpoint) -> None:
-    said = (
+    query = (
         "content-security-policy=default-src%20*&clear-site-data=%22cookies%22&strict-transport-security=max-age%3D1"
         "&service-worker-allowed=/&alt-svc=h3&x-kept=1&content-length=0"
     )
-    headers = stage.ask("GET", stage.serve(endpoint), f"/say?{said}").headers
+    headers = stage.request("GET", stage.serve(endpoint), f"/say?{query}").headers
     assert headers.get_list("content-security-policy") == ["default-src *", "sandbox"]
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-kept"] == "1"
-    gone = {"clear-site-data", "strict-transport-security", "service-worker-allowed", "alt-svc"}
-    assert not set(headers) & gone
+    removed = {"clear-site-data", "strict-transport-security", "service-worker-allowed", "alt-svc"}
+    assert not set(headers) & removed
 
 
-@pytest.mark.parametrize(("said", "found"), [
+@pytest.mark.parametrize(("set_cookie", "expected_cookie"), [
     ("a=1", "a=1"),
     ("a=1; Path=/", "a=1; Path={prefix}/"),
     ("a=1; path = /deep ;HttpOnly", "a=1; Path={prefix}/deep;HttpOnly"),
@@ -145,17 +145,17 @@ def test_pages_below_the_server_url_are_sandboxed(stage: Stage, endpoint: Endpoi
     ("fairlead_session", None),
 ])  # fmt: skip
 def test_cookies_are_restricted_to_the_path_of_the_run(
-    stage: Stage, endpoint: Endpoint, said: str, found: str | None
+    stage: Stage, endpoint: Endpoint, set_cookie: str, expected_cookie: str | None
 ) -> None:
     run_id = stage.serve(endpoint)
     prefix = f"/served/{run_id}"
-    query = {"set-cookie": said.format(prefix=prefix), "content-length": "0"}
-    answer = stage.ask("GET", run_id, "/say", params=query)
-    expected = [] if found is None else [found.format(prefix=prefix)]
-    assert answer.headers.get_list("set-cookie") == expected
+    query = {"set-cookie": set_cookie.format(prefix=prefix), "content-length": "0"}
+    response = stage.request("GET", run_id, "/say", params=query)
+    expected = [] if expected_cookie is None else [expected_cookie.format(prefix=prefix)]
+    assert response.headers.get_list("set-cookie") == expected
 
 
-@pytest.mark.parametrize(("said", "found"), [
+@pytest.mark.parametrize(("location", "expected"), [
     ("/login?next=/", "{prefix}/login?next=/"),
     ("{prefix}/x", "{prefix}/x"),
     ("relative#part", "{prefix}/relative#part"),
@@ -172,28 +172,28 @@ def test_cookies_are_restricted_to_the_path_of_the_run(
     ("{prefix}//elsewhere.example/a", "{prefix}/elsewhere.example/a"),
     ("http://{host}", "{prefix}/"),
     ("https://u:p@elsewhere.example:8443/a?b#c", "https://elsewhere.example:8443/a?b#c"),
-    ("{reach}", "{prefix}/"),
+    ("{upstream}", "{prefix}/"),
     ("https://elsewhere.example/a", "https://elsewhere.example/a"),
     ("//elsewhere.example/a", "//elsewhere.example/a"),
 ])  # fmt: skip
 def test_redirects_are_rewritten_to_the_path_of_the_run(
-    stage: Stage, endpoint: Endpoint, said: str, found: str
+    stage: Stage, endpoint: Endpoint, location: str, expected: str
 ) -> None:
     run_id = stage.serve(endpoint)
-    words = {"prefix": f"/served/{run_id}", "host": f"127.0.0.1:{stage.port}", "reach": endpoint.url}
-    query = {"status": "302", "location": said.format(**words), "content-length": "0"}
-    assert stage.ask("GET", run_id, "/say", params=query).headers["location"] == found.format(**words)
+    values = {"prefix": f"/served/{run_id}", "host": f"127.0.0.1:{stage.port}", "upstream": endpoint.url}
+    query = {"status": "302", "location": location.format(**values), "content-length": "0"}
+    assert stage.request("GET", run_id, "/say", params=query).headers["location"] == expected.format(**values)
 
 
-@pytest.mark.parametrize(("host", "said"), [
+@pytest.mark.parametrize(("host", "location"), [
     ("fairlead.example", "http://fairlead.example:80/api"),
     ("fairlead.example", "https://fairlead.example:443/api"),
     ("fairlead.example", "//FAIRLEAD.example./api"),
     ("fairlead.example:443", "https://fairlead.example/api"),
 ])  # fmt: skip
-def test_hosts_in_redirects_are_compared_normalized(host: str, said: str) -> None:
+def test_hosts_in_redirects_are_compared_normalized(host: str, location: str) -> None:
     target = Target("r", b"/deep/say", b"", host, "/served/r")
-    headers = make_response_headers([(b"Location", said.encode())], target, Endpoint("http://localhost"))
+    headers = make_response_headers([(b"Location", location.encode())], target, Endpoint("http://localhost"))
     assert dict(headers)[b"location"] == b"/served/r/api"
 
 
