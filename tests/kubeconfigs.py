@@ -1,4 +1,4 @@
-"""Kubeconfigs for tests: right ones, and how parts of them are replaced."""
+"""Valid kubeconfigs for tests, with replaceable parts."""
 
 import base64
 from typing import Any
@@ -11,7 +11,7 @@ TOKEN = "planted-token-of-fairlead"
 
 
 def encode(text: str) -> str:
-    """A text as kubeconfigs hold it."""
+    """A text in base64, as in kubeconfigs."""
     return base64.b64encode(text.encode()).decode()
 
 
@@ -19,7 +19,9 @@ def make_kubeconfig(
     *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **parts: Any
 ) -> dict[str, Any]:
     """A kubeconfig with two contexts; `main` is the current one. Arguments replace parts."""
-    said = cluster if cluster is not None else {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
+    cluster_fields = (
+        cluster if cluster is not None else {"server": SERVER, "certificate-authority-data": encode(CERTIFICATE)}
+    )
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -31,7 +33,7 @@ def make_kubeconfig(
         ],
         "clusters": [
             {"name": "other", "cluster": {"server": "https://elsewhere.example:6443"}},
-            {"name": "one", "cluster": said},
+            {"name": "one", "cluster": cluster_fields},
         ],
         "users": [
             {"name": "other", "user": {"exec": {"command": "aws", "apiVersion": "v1"}}},

@@ -109,9 +109,9 @@ def _undocumented(name: str) -> Iterator[str]:
             yield node.name
 
 
-# A function of one simple statement says everything in its name and that statement. A `with`, a loop or a `match` is
-# one statement, too, but not a simple one. An override has the contract of the method that it overrides, an overload
-# that of the implementation, and `main` is described by its module.
+# A function of one simple statement needs no docstring. A `with`, a loop or a `match` is one statement, but not a
+# simple one. An override has the contract of the overridden method, an overload that of the implementation, and `main`
+# is described by its module.
 def _needs_docstring(function: Function) -> bool:
     simple = len(function.body) == 1 and not isinstance(
         function.body[0], ast.With | ast.AsyncWith | ast.For | ast.AsyncFor | ast.While | ast.If | ast.Try | ast.Match
@@ -139,7 +139,7 @@ def _documented_errors() -> dict[str, str]:
 
 
 def _errors(parent: type[FairleadError]) -> Iterator[tuple[type[FairleadError], type[FairleadError]]]:
-    """Every error of Fairlead that derives from one, with its parent. Tests may define others: they are left out."""
+    """Every error of Fairlead that derives from the parent, with its own parent. Errors of tests are ignored."""
     for child in parent.__subclasses__():
         if child.__module__.partition(".")[0] == "fairlead":
             yield child, parent

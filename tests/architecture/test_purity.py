@@ -36,7 +36,7 @@ def test_the_core_imports_nothing_impure() -> None:
 
 
 def test_no_module_of_the_core_or_the_model_has_global_state() -> None:
-    """No `global` statement, and no empty container at the top of a module, which would only be there to be filled.
+    """No `global` statement, and no empty container at the top of a module, which could only be filled later.
 
     This does not find caches: those of instances (`cached_property`) and of functions (`lru_cache`) are allowed.
     """
@@ -45,7 +45,7 @@ def test_no_module_of_the_core_or_the_model_has_global_state() -> None:
 
 
 def _calls(name: str) -> Iterator[str]:
-    """The functions that a module calls, as it writes them, without `re.compile`."""
+    """The functions that a module calls, as written in its source, without `re.compile`."""
     for node in ast.walk(tree_of(MODULES[name])):
         if isinstance(node, ast.Call) and (call := ast.unparse(node.func)) != "re.compile":
             yield call

@@ -74,8 +74,8 @@ def test_the_lock_contains_all_dependencies() -> None:
 def _repository_files() -> list[Path]:
     """Files that are in the repository, or would be with the next commit."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode != 0:
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if process.returncode != 0:
         pytest.skip("not a git checkout")
-    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    files = [ROOT / name for name in process.stdout.decode().split("\0") if name]
     return [file for file in files if file.is_file()]

@@ -30,8 +30,8 @@ def mount(folder: Path, archive: bytes, **call: Any) -> Path:
     """Mount code that is already packed."""
     mounted = folder / MOUNTED
     mounted.mkdir()
-    for part in (BOOTSTRAP, FUNCTION_SERVER):
-        shutil.copy(part, mounted / part.name)
+    for file in (BOOTSTRAP, FUNCTION_SERVER):
+        shutil.copy(file, mounted / file.name)
     (mounted / "code.tar.gz").write_bytes(archive)
     complete_call: dict[str, Any] = {"action": "job", "source": None, "handler": None, "command": [], "inputs": {}}
     complete_call |= {"port": None, "digest": f"sha256:{hashlib.sha256(archive).hexdigest()}", **call}
@@ -40,21 +40,21 @@ def mount(folder: Path, archive: bytes, **call: Any) -> Path:
 
 
 def start(
-    folder: Path, bootstrap: Path, *words: str, python: str = sys.executable, **envs: str
+    folder: Path, bootstrap: Path, *args: str, python: str = sys.executable, **envs: str
 ) -> subprocess.Popen[str]:
     """Start the process of a container."""
     environment = {**os.environ, "FAIRLEAD_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1", **envs}
-    command = [python, "-u", str(bootstrap), *words]
+    command = [python, "-u", str(bootstrap), *args]
     return subprocess.Popen(
         command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
 def execute(
-    folder: Path, bootstrap: Path, *words: str, python: str = sys.executable, **envs: str
+    folder: Path, bootstrap: Path, *args: str, python: str = sys.executable, **envs: str
 ) -> tuple[int, str, str]:
     """Run the process of a container, and return exit code, stdout and stderr."""
-    process = start(folder, bootstrap, *words, python=python, **envs)
+    process = start(folder, bootstrap, *args, python=python, **envs)
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
 

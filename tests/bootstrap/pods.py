@@ -31,9 +31,9 @@ class Server:
     tokens: set[str] = field(default_factory=set)
     uploads: dict[str, bytes] = field(default_factory=dict)
     statuses: list[int] = field(default_factory=list)  # of the first responses; all others are 200
-    problems: dict[str, dict[str, Any]] = field(default_factory=dict)  # problems, by path
+    problems: dict[str, dict[str, Any]] = field(default_factory=dict)  # responses with problem details, by path
 
-    def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    def respond(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         """The response to one request."""
         self.requests.append((method, path))
         status = self.statuses.pop(0) if self.statuses else 200
@@ -46,11 +46,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(prefix: str = "") -> Iterator[Server]:
+def run_server(prefix: str = "") -> Iterator[Server]:
     """A running server."""
     server = Server()
 
-    class Requests(BaseHTTPRequestHandler):
+    class RequestHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -58,7 +58,7 @@ def serving(prefix: str = "") -> Iterator[Server]:
             assert self.path.startswith(f"{prefix}/api/v1/runs/{RUN}/"), self.path
             server.tokens.add(self.headers["Authorization"])
             path = unquote(self.path.removeprefix(f"{prefix}/api/v1/runs/{RUN}/").removeprefix("uploads/"))
-            status, body = server.answer(self.command, path, self.rfile.read(length))
+            status, body = server.respond(self.command, path, self.rfile.read(length))
             if status == 0:
                 self.close_connection = True
                 return
@@ -74,7 +74,7 @@ def serving(prefix: str = "") -> Iterator[Server]:
         def log_message(self, format: str, *args: Any) -> None:
             """Log nothing."""
 
-    http_server = ThreadingHTTPServer(("127.0.0.1", 0), Requests)
+    http_server = ThreadingHTTPServer(("127.0.0.1", 0), RequestHandler)
     server.url = f"http://127.0.0.1:{http_server.server_address[1]}{prefix}"
     thread = threading.Thread(target=http_server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -86,8 +86,8 @@ def serving(prefix: str = "") -> Iterator[Server]:
         http_server.server_close()
 
 
-def silent_url() -> str:
-    """An address with a closed port."""
+def closed_url() -> str:
+    """The URL of a closed port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -126,5 +126,5 @@ def envs_of(folder: Path, server: Server | str | None = None) -> dict[str, str]:
 def message_of(folder: Path) -> Any:
     """The termination message, or None."""
     text = (folder / "message").read_bytes()
-    assert len(text) <= 4096, "Kubernetes keeps no more"
+    assert len(text) <= 4096, "Kubernetes truncates longer messages"
     return json.loads(text) if text else None

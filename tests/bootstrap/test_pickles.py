@@ -24,8 +24,8 @@ import json, pathlib
 from fairlead.sdk.packing import pack_function
 packed = pack_function(main)
 pathlib.Path("packed.tar.gz").write_bytes(packed.archive)
-told = {"source": packed.source, "handler": packed.handler, "digest": packed.digest}
-print(json.dumps(told))
+fields = {"source": packed.source, "handler": packed.handler, "digest": packed.digest}
+print(json.dumps(fields))
 """
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.bootstrap.containers import execute, start
-from tests.bootstrap.pods import RUN, TOKEN, envs_of, limit, make_pod, message_of, serving, silent_url
+from tests.bootstrap.pods import RUN, TOKEN, closed_url, envs_of, limit, make_pod, message_of, run_server
 from tests.bootstrap.test_bootstrap import PYTHONS
 
 MAIN = "def main():\n    return 'ran'\n"
 EXPECTED_MESSAGE = {"result": {"kind": "json", "value": "ran"}}
-WAITING = "import os, signal, sys, time\nprint('begun')\n"
+WAITING = "import os, signal, sys, time\nprint('started')\n"
 
 
 def make_downloading(folder: Path, files: dict[str, str], source: str = "a.py", **call: Any) -> tuple[Path, bytes]:
@@ -26,11 +26,11 @@ def make_downloading(folder: Path, files: dict[str, str], source: str = "a.py", 
     return bootstrap, (folder / "code.tar.gz").read_bytes()
 
 
-def start_and_wait(folder: Path, bootstrap: Path, *words: str, **envs: str) -> subprocess.Popen[str]:
+def start_and_wait(folder: Path, bootstrap: Path, *args: str, **envs: str) -> subprocess.Popen[str]:
     """Start a pod, and wait until its function has started."""
-    process = start(folder, bootstrap, *words, **envs)
+    process = start(folder, bootstrap, *args, **envs)
     assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
+    assert process.stdout.readline() == "started\n"
     return process
 
 
@@ -41,7 +41,7 @@ def start_and_wait(folder: Path, bootstrap: Path, *words: str, **envs: str) -> s
 def test_code_that_is_not_in_the_pod_is_downloaded(tmp_path: Path, length: int) -> None:
     noise = os.urandom(length).hex()
     bootstrap, code = make_downloading(tmp_path, {"src/a.py": MAIN, "src/b.txt": noise}, "src", handler="a:main")
-    with serving() as server:
+    with run_server() as server:
         server.code = code
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server)) == (0, "", "")
     assert len(code) > length
@@ -51,14 +51,14 @@ def test_code_that_is_not_in_the_pod_is_downloaded(tmp_path: Path, length: int) 
 
 def test_code_in_the_pod_is_not_downloaded(tmp_path: Path) -> None:
     bootstrap = make_pod(tmp_path, {"a.py": MAIN}, "a.py", handler="main")
-    with serving() as server:
+    with run_server() as server:
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server)) == (0, "", "")
     assert server.requests == []
 
 
 def test_downloads_are_retried(tmp_path: Path) -> None:
     bootstrap, code = make_downloading(tmp_path, {"a.py": MAIN})
-    with serving() as server:
+    with run_server() as server:
         server.code, server.statuses = code, [500, 0, 429]
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server)) == (0, "", "")
     assert server.requests == [("GET", "code")] * 4
@@ -67,7 +67,7 @@ def test_downloads_are_retried(tmp_path: Path) -> None:
 
 def test_downloaded_code_with_a_wrong_digest_does_not_run(tmp_path: Path) -> None:
     bootstrap, _ = make_downloading(tmp_path, {"a.py": "print('ran')"})
-    with serving() as server:
+    with run_server() as server:
         server.code = b"something else"
         code, out, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, server))
     assert (code, out) == (1, "")
@@ -78,7 +78,7 @@ def test_downloaded_code_with_a_wrong_digest_does_not_run(tmp_path: Path) -> Non
 def test_a_download_without_response_reports_url_and_error(tmp_path: Path) -> None:
     bootstrap, _ = make_downloading(tmp_path, {"a.py": MAIN})
     limit(bootstrap, GIVE_UP_SECONDS=1)
-    url = silent_url()
+    url = closed_url()
     code, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, url))
     message = f"cannot download the code from {url}/api/v1/runs/{RUN}/code: no response from {url} for 1 seconds: "
     assert (code, err) == (1, f"{message}Connection refused\n")
@@ -87,7 +87,7 @@ def test_a_download_without_response_reports_url_and_error(tmp_path: Path) -> No
 
 def test_rejected_downloads_are_not_retried(tmp_path: Path) -> None:
     bootstrap, _ = make_downloading(tmp_path, {"a.py": MAIN})
-    with serving() as server:
+    with run_server() as server:
         server.problems["code"] = {"status": 401, "detail": "run r1 is stopped"}
         _, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, server))
     assert err.endswith(f"{server.url} responded with 401: run r1 is stopped\n")
@@ -107,15 +107,15 @@ def test_large_code_without_a_server_is_reported(tmp_path: Path) -> None:
 def test_the_function_has_no_token(tmp_path: Path) -> None:
     show = f"import os\ndef main():\n    return [key for key in os.environ if {TOKEN!r} in os.environ[key]]\n"
     bootstrap = make_pod(tmp_path, {"a.py": show}, "a.py", handler="main")
-    assert execute(tmp_path, bootstrap, **envs_of(tmp_path, silent_url())) == (0, "", "")
+    assert execute(tmp_path, bootstrap, **envs_of(tmp_path, closed_url())) == (0, "", "")
     assert message_of(tmp_path)["result"]["value"] == []
 
 
 def test_a_command_has_no_token_and_its_files_are_uploaded(tmp_path: Path) -> None:
-    script = "import os, sys\nseen = os.environ.get('FAIRLEAD_RUN_TOKEN', '-')\n"
-    script += "open(os.environ['FAIRLEAD_OUTPUT'] + '/a', 'w').write(seen)\nsys.exit(7)\n"
+    script = "import os, sys\ntoken = os.environ.get('FAIRLEAD_RUN_TOKEN', '-')\n"
+    script += "open(os.environ['FAIRLEAD_OUTPUT'] + '/a', 'w').write(token)\nsys.exit(7)\n"
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py", command=[sys.executable, "a.py"])
-    with serving() as server:
+    with run_server() as server:
         assert execute(tmp_path, bootstrap, "--x", **envs_of(tmp_path, server)) == (7, "", "")
     assert server.uploads == {"output/a": b"-"}
     assert message_of(tmp_path) is None
@@ -141,7 +141,7 @@ def test_a_missing_command_is_reported(tmp_path: Path) -> None:
 def test_exit_code_and_files_are_kept_however_the_function_ends(tmp_path: Path, end: str, code: int) -> None:
     script = f"import os, signal, sys\nopen(os.environ['FAIRLEAD_OUTPUT'] + '/a', 'w').write('A')\n{end}\n"
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py")
-    with serving() as server:
+    with run_server() as server:
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server))[0] == code
     assert server.uploads == {"output/a": b"A"}
 
@@ -156,7 +156,7 @@ atexit.register(leave, 'atexit', 0)
 threading.Thread(target=leave, args=('thread', 0.3)).start()
 """
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py")
-    with serving() as server:
+    with run_server() as server:
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server)) == (0, "", "")
     assert set(server.uploads) == {"output/atexit", "output/thread"}
 
@@ -167,7 +167,7 @@ def test_modules_of_the_function_may_have_names_of_the_sidecar(tmp_path: Path) -
     bootstrap = make_pod(
         tmp_path, {f"src/{name}": text for name, text in {**files, "a.py": code}.items()}, "src", handler="a:main"
     )
-    with serving() as server:
+    with run_server() as server:
         assert execute(tmp_path, bootstrap, **envs_of(tmp_path, server)) == (0, "", "")
     assert message_of(tmp_path)["result"]["value"] == "sidecarhttp"
 
@@ -190,7 +190,7 @@ def test_signals_are_forwarded_to_a_command(tmp_path: Path, number: signal.Signa
 def test_a_signal_gives_the_exit_code_of_a_shell(tmp_path: Path) -> None:
     script = f"{WAITING}open(os.environ['FAIRLEAD_OUTPUT'] + '/a', 'w').write('A')\nprint('ready')\ntime.sleep(30)\n"
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py")
-    with serving() as server:
+    with run_server() as server:
         process = start_and_wait(tmp_path, bootstrap, **envs_of(tmp_path, server))
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -219,7 +219,7 @@ def test_signals_before_the_handler_is_installed_are_forwarded(tmp_path: Path) -
 
 def test_a_pod_stopped_during_the_download_ends_immediately(tmp_path: Path) -> None:
     bootstrap, code = make_downloading(tmp_path, {"a.py": "print('ran')"})
-    with serving() as server:
+    with run_server() as server:
         server.code, server.statuses = code, [503] * 1000
         process = start(tmp_path, bootstrap, **envs_of(tmp_path, server))
         deadline = time.monotonic() + 10
@@ -234,10 +234,10 @@ def test_a_pod_stopped_during_the_download_ends_immediately(tmp_path: Path) -> N
 
 
 def test_a_served_function_downloads_its_code_and_is_one_process(tmp_path: Path) -> None:
-    code = "import os\ndef init():\n    print('begun')\n    print(os.getpid(), 'FAIRLEAD_RUN_TOKEN' in os.environ)\n"
+    code = "import os\ndef init():\n    print('started')\n    print(os.getpid(), 'FAIRLEAD_RUN_TOKEN' in os.environ)\n"
     code += "def predict():\n    pass\n"
     bootstrap, archive = make_downloading(tmp_path, {"a.py": code}, action="serve", handler="predict", port=0)
-    with serving() as server:
+    with run_server() as server:
         server.code = archive
         process = start_and_wait(tmp_path, bootstrap, **envs_of(tmp_path, server))
         assert process.stdout is not None
@@ -251,7 +251,7 @@ def test_a_served_function_downloads_its_code_and_is_one_process(tmp_path: Path)
 def test_a_failed_served_function_reports_its_error(tmp_path: Path) -> None:
     code = "def init():\n    raise RuntimeError('no weights')\ndef predict():\n    pass\n"
     bootstrap = make_pod(tmp_path, {"a.py": code}, "a.py", action="serve", handler="predict", port=1)
-    assert execute(tmp_path, bootstrap, **envs_of(tmp_path, silent_url()))[0] == 1
+    assert execute(tmp_path, bootstrap, **envs_of(tmp_path, closed_url()))[0] == 1
     error = message_of(tmp_path)["error"]
     assert (error["type"], error["message"]) == ("RuntimeError", "no weights")
 
@@ -264,7 +264,7 @@ def test_pods_work_with_every_installed_python(tmp_path: Path, python: str) -> N
     script = "import os\ndef main():\n    open(os.environ['FAIRLEAD_OUTPUT'] + '/é', 'w').write('A')\n"
     script += "    return 'x' * 5000\n"
     bootstrap, code = make_downloading(tmp_path, {"a.py": script})
-    with serving() as server:
+    with run_server() as server:
         server.code, server.statuses = code, [503]
         assert execute(tmp_path, bootstrap, python=python, **envs_of(tmp_path, server)) == (0, "", "")
     assert server.uploads.keys() == {"output/é", "result.json"}

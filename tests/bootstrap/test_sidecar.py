@@ -10,7 +10,7 @@ from fairlead.core import outcomes
 from fairlead.in_container import sidecar
 from fairlead.services import run_uploads
 from tests.bootstrap.containers import execute, make_container, value_of
-from tests.bootstrap.pods import TOKEN, Server, envs_of, limit, make_pod, message_of, serving, silent_url
+from tests.bootstrap.pods import TOKEN, Server, closed_url, envs_of, limit, make_pod, message_of, run_server
 
 LOADED = "import sys\nloaded = list(sys.modules)\ndef main():\n    return [len(loaded), 'http.client' in loaded]\n"
 WRITE_FILES = """
@@ -22,22 +22,22 @@ def leave(**files):
 """
 
 
-def run(folder: Path, code: str, server: Server | str | None = None, **more: str) -> tuple[int, str, str]:
+def run(folder: Path, code: str, server: Server | str | None = None, **envs: str) -> tuple[int, str, str]:
     """Call `main` of a file with this code, in a pod."""
     bootstrap = make_pod(folder, {"a.py": code}, "a.py", handler="main")
     if isinstance(server, str):
         limit(bootstrap, GIVE_UP_SECONDS=1)
-    return execute(folder, bootstrap, **envs_of(folder, server), **more)
+    return execute(folder, bootstrap, **envs_of(folder, server), **envs)
 
 
 def test_a_small_result_is_in_the_termination_message(tmp_path: Path) -> None:
-    assert run(tmp_path, "def main():\n    return {'é': 1}\n", silent_url()) == (0, "", "")
+    assert run(tmp_path, "def main():\n    return {'é': 1}\n", closed_url()) == (0, "", "")
     assert message_of(tmp_path) == {"result": {"kind": "json", "value": {"é": 1}}}
 
 
 @pytest.mark.parametrize("size", [3_900, 3_970])
 def test_results_up_to_the_size_limit_are_in_the_message(tmp_path: Path, size: int) -> None:
-    with serving() as server:
+    with run_server() as server:
         assert run(tmp_path, f"def main():\n    return 'x' * {size}\n", server) == (0, "", "")
     message = message_of(tmp_path)
     assert ("result" in message) == (size == 3_900)
@@ -45,7 +45,7 @@ def test_results_up_to_the_size_limit_are_in_the_message(tmp_path: Path, size: i
 
 
 def test_a_large_result_is_uploaded(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         assert run(tmp_path, "def main():\n    return 'é' * 9000\n", server) == (0, "", "")
     assert json.loads(server.uploads["result.json"]) == {"kind": "json", "value": "é" * 9000}
     assert message_of(tmp_path) == {"handed": "result.json"}
@@ -68,14 +68,14 @@ def test_a_result_that_cannot_be_uploaded_fails_the_run(tmp_path: Path, returned
 
 
 def test_bytes_are_uploaded_as_a_file(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         assert run(tmp_path, "def main():\n    return bytes(range(256)) * 4\n", server) == (0, "", "")
     assert server.uploads == {"output/result.bin": bytes(range(256)) * 4}
     assert message_of(tmp_path)["result"] == {"kind": "file", "path": "result.bin", "type": "bytes", "size": 1024}
 
 
 def test_a_result_rejected_by_the_server_fails_the_run(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         server.problems["result.json"] = {"status": 422, "detail": "too odd", "hint": "be plain"}
         code, _, err = run(tmp_path, "def main():\n    return 'x' * 9000\n", server)
     error = message_of(tmp_path)["error"]
@@ -90,7 +90,7 @@ def test_files_are_uploaded_before_the_result(tmp_path: Path) -> None:
     code = f"{WRITE_FILES}\ndef main():\n    (out / 'sub' / 'é b').mkdir(parents=True)\n"
     code += "    leave(**{'b.txt': 'B', 'a%2F?.txt': 'A', 'sub/é b/c': '', 'sub/d#': 'D'})\n"
     code += "    os.symlink('/etc/passwd', out / 'link')\n    os.mkfifo(out / 'pipe')\n    return 'x' * 5000\n"
-    with serving() as server:
+    with run_server() as server:
         assert run(tmp_path, code, server) == (0, "", "")
     files = {"output/a%2F?.txt": b"A", "output/b.txt": b"B", "output/sub/d#": b"D", "output/sub/é b/c": b""}
     assert {path: body for path, body in server.uploads.items() if path != "result.json"} == files
@@ -99,7 +99,7 @@ def test_files_are_uploaded_before_the_result(tmp_path: Path) -> None:
 
 
 def test_files_of_a_failed_function_are_uploaded(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         code, _, err = run(
             tmp_path, f"{WRITE_FILES}\ndef main():\n    leave(a='A')\n    raise ValueError('too hot')\n", server
         )
@@ -109,17 +109,17 @@ def test_files_of_a_failed_function_are_uploaded(tmp_path: Path) -> None:
     assert error["traceback"] in err
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_long_error_is_truncated_in_the_message_and_uploaded_completely(tmp_path: Path, known: bool) -> None:
-    deep = "def f(n):\n    return f(n - 1) if n else g()\ndef g():\n    raise ValueError('é' * 3000)\n"
-    deep += "def main():\n    exec('\\n' * 5 + 'f(3)' + '  # ' + 'x' * 9000)\n"
-    with serving() as server:
-        assert run(tmp_path, deep, server if known else None)[0] == 1
+@pytest.mark.parametrize("has_server", [True, False])
+def test_a_long_error_is_truncated_in_the_message_and_uploaded_completely(tmp_path: Path, has_server: bool) -> None:
+    code = "def f(n):\n    return f(n - 1) if n else g()\ndef g():\n    raise ValueError('é' * 3000)\n"
+    code += "def main():\n    exec('\\n' * 5 + 'f(3)' + '  # ' + 'x' * 9000)\n"
+    with run_server() as server:
+        assert run(tmp_path, code, server if has_server else None)[0] == 1
     message = message_of(tmp_path)
     assert message["error"]["type"] == "ValueError"
     assert message["error"]["message"].startswith("é" * 1900)
-    assert message.get("handed") == ("error.json" if known else None)
-    if known:
+    assert message.get("handed") == ("error.json" if has_server else None)
+    if has_server:
         complete = json.loads(server.uploads["error.json"])
         assert complete["message"] == "é" * 3000
         assert complete["traceback"].endswith(message["error"]["traceback"])
@@ -162,10 +162,10 @@ def test_invalid_result_files_are_ignored(tmp_path: Path, content: str) -> None:
     assert message_of(tmp_path) is None
 
 
-ODD = ['{"kind": "file", "path": ["a"], "size": "x"}', '{"kind": "file"}', '{"kind": ["json"], "value": NaN}']
+FORGED = ['{"kind": "file", "path": ["a"], "size": "x"}', '{"kind": "file"}', '{"kind": ["json"], "value": NaN}']
 
 
-@pytest.mark.parametrize("content", ODD)
+@pytest.mark.parametrize("content", FORGED)
 def test_forged_result_files_do_no_harm(tmp_path: Path, content: str) -> None:
     code = f"import os\nopen(os.environ['FAIRLEAD_HOME'] + '/result.json', 'w').write({content!r})\n"
     assert execute(tmp_path, make_pod(tmp_path, {"a.py": code}, "a.py"), **envs_of(tmp_path)) == (0, "", "")
@@ -174,7 +174,7 @@ def test_forged_result_files_do_no_harm(tmp_path: Path, content: str) -> None:
 
 def test_deeply_nested_files_are_uploaded(tmp_path: Path) -> None:
     code = f"{WRITE_FILES}\nfor _ in range(300):\n    os.chdir(out)\n    out = pathlib.Path('a')\n    out.mkdir()\n"
-    with serving() as server:
+    with run_server() as server:
         result = run(tmp_path, f"{code}(out / 'b').write_text('B')\ndef main():\n    pass\n", server)
     assert result == (0, "", "")
     assert server.uploads == {"output/" + "a/" * 300 + "b": b"B"}
@@ -204,7 +204,7 @@ def test_files_beyond_the_limits_are_not_sent(tmp_path: Path, limits: dict[str, 
     code = f"{WRITE_FILES}\ndef main():\n    leave(a='A' * 10, b='B' * 30, c='C' * 10)\n"
     bootstrap = make_pod(tmp_path, {"a.py": code}, "a.py", handler="main")
     limit(bootstrap, **limits)
-    with serving() as server:
+    with run_server() as server:
         exit_code, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path, server))
     assert (exit_code, len(server.requests)) == (0, 3 - lost)
     assert reason in err
@@ -214,7 +214,7 @@ def test_files_beyond_the_limits_are_not_sent(tmp_path: Path, limits: dict[str, 
 
 def test_a_rejected_file_does_not_affect_others(tmp_path: Path) -> None:
     violation = {"path": "body", "message": "has handed over too much", "hint": "write it to a volume"}
-    with serving() as server:
+    with run_server() as server:
         server.problems["output/a"] = {"status": 422, "detail": "1 rule is broken", "violations": [violation]}
         assert run(tmp_path, f"{WRITE_FILES}\ndef main():\n    leave(a='A', b='B')\n", server)[0] == 0
     assert server.uploads == {"output/b": b"B"}
@@ -226,7 +226,7 @@ def test_a_file_with_an_invalid_name_does_not_affect_others(tmp_path: Path) -> N
     code = (
         f"{WRITE_FILES}\nimport sys\ndef main():\n    leave(a='A')\n    (out / os.fsdecode(b'\\xff')).write_text('B')\n"
     )
-    with serving() as server:
+    with run_server() as server:
         exit_code, _, err = run(tmp_path, code, server)
     assert (exit_code, server.uploads) == (0, {"output/a": b"A"})
     assert err == "1 output file was not uploaded: the file name 'output/\\udcff' is not valid UTF-8\n"
@@ -234,7 +234,7 @@ def test_a_file_with_an_invalid_name_does_not_affect_others(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("status", [401, 404])
 def test_an_invalid_token_ends_the_upload_immediately(tmp_path: Path, status: int) -> None:
-    with serving() as server:
+    with run_server() as server:
         server.statuses = [status] * 10
         assert run(tmp_path, f"{WRITE_FILES}\ndef main():\n    leave(a='A', b='B', c='C')\n", server)[0] == 0
     assert len(server.requests) == 1
@@ -242,7 +242,7 @@ def test_an_invalid_token_ends_the_upload_immediately(tmp_path: Path, status: in
 
 
 def test_uploads_survive_a_short_outage(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         server.statuses = [503, 0, 200, 409]
         assert run(
             tmp_path, f"{WRITE_FILES}\ndef main():\n    leave(a='A' * 10**6, b='B')\n    return 'x' * 5000\n", server
@@ -256,7 +256,7 @@ def test_uploads_survive_a_short_outage(tmp_path: Path) -> None:
 
 def test_an_unreachable_server_is_waited_for_once(tmp_path: Path) -> None:
     code = f"{WRITE_FILES}\ndef main():\n    leave(a='A', b='B', c='C')\n    return 1\n"
-    url = silent_url()
+    url = closed_url()
     exit_code, _, err = run(tmp_path, code, url)
     assert (exit_code, err) == (
         0,
@@ -266,14 +266,14 @@ def test_an_unreachable_server_is_waited_for_once(tmp_path: Path) -> None:
 
 
 def test_redirects_are_reported(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         server.statuses = [308]
         _, _, err = run(tmp_path, f"{WRITE_FILES}\ndef main():\n    leave(a='A')\n", server)
     assert err == f"1 output file was not uploaded: {server.url} redirects to https://elsewhere.test/\n"
 
 
 def test_the_server_url_may_have_a_path(tmp_path: Path) -> None:
-    with serving("/fairlead") as server:
+    with run_server("/fairlead") as server:
         assert run(tmp_path, f"{WRITE_FILES}\ndef main():\n    leave(a='A')\n", f"{server.url}/") == (0, "", "")
     assert server.uploads == {"output/a": b"A"}
 
@@ -294,13 +294,13 @@ def test_a_container_without_the_sidecar_uploads_nothing(tmp_path: Path) -> None
         tmp_path, {"a.py": "import os\ndef main():\n    return os.getppid()\n"}, "a.py", handler="main"
     )
     (tmp_path / "message").touch()
-    assert execute(tmp_path, bootstrap, **envs_of(tmp_path, silent_url())) == (0, "", "")
+    assert execute(tmp_path, bootstrap, **envs_of(tmp_path, closed_url())) == (0, "", "")
     assert value_of(tmp_path) == os.getpid()
     assert message_of(tmp_path) is None
 
 
 def test_the_function_process_does_not_load_the_http_client(tmp_path: Path) -> None:
-    with serving() as server:
+    with run_server() as server:
         run(tmp_path, LOADED, server)
     assert message_of(tmp_path)["result"]["value"][1] is False
 

@@ -12,7 +12,7 @@ import fairlead.cli
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """The exit code and output of a command."""
 
     code: int
@@ -26,46 +26,46 @@ class Terminal:
 
     folder: Path
 
-    def __call__(self, *words: str) -> Answer:
+    def __call__(self, *args: str) -> CommandResult:
         """Run a command, and return exit code and output."""
-        return run(self.folder, *words)
+        return run(self.folder, *args)
 
-    def succeed(self, *words: str) -> str:
+    def succeed(self, *args: str) -> str:
         """Run a command that must succeed without output to stderr, and return stdout."""
-        answer = self(*words)
-        assert (answer.code, answer.err) == (0, ""), answer
-        return answer.out
+        result = self(*args)
+        assert (result.code, result.err) == (0, ""), result
+        return result.out
 
-    def read(self, *words: str) -> Any:
+    def read(self, *args: str) -> Any:
         """Run a command with --json, and return the data."""
-        return json.loads(self.succeed(*words, "--json"))
+        return json.loads(self.succeed(*args, "--json"))
 
-    def fail(self, *words: str) -> str:
+    def fail(self, *args: str) -> str:
         """Run a command that must fail without output to stdout, and return stderr."""
-        answer = self(*words)
-        assert (answer.code, answer.out) == (1, ""), answer
-        return answer.err
+        result = self(*args)
+        assert (result.code, result.out) == (1, ""), result
+        return result.err
 
 
-def run(folder: Path, *words: str) -> Answer:
+def run(folder: Path, *args: str) -> CommandResult:
     """Run `fairlead` with arguments in a folder."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = fairlead.cli.run(words)
+            code = fairlead.cli.run(args)
         except SystemExit as error:
             code = int(error.code or 0)
-    return Answer(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
-def preview(folder: Path, request: str, *options: str, files: Mapping[str, str] | None = None) -> Answer:
+def preview(folder: Path, request: str, *options: str, files: Mapping[str, str] | None = None) -> CommandResult:
     """Run `fairlead preview` on a request, with other files in the folder."""
     write(folder, {"request.yaml": request, **(files or {})})
     return run(folder, "preview", "request.yaml", *options)
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
-    """Put files into a folder."""
+    """Write files to a folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,10 +9,10 @@ from tests.cli.terminal import Terminal, write
 PROGRAMS = {
     "grow.py": "import os, time\nnumber = os.environ['FAIRLEAD_ATTEMPT']\nprint('try', number, flush=True)\n"
     "open(os.environ['FAIRLEAD_OUTPUT'] + '/number', 'w').write(number)\n"
-    "kept = bytearray((100 + 100 * int(number)) << 20)\ntime.sleep(1)\n",
-    "ask.yaml": "retries: 1\non_oom: {grow: 3, max: 1Gi}\n",
+    "data = bytearray((100 + 100 * int(number)) << 20)\ntime.sleep(1)\n",
+    "retries.yaml": "retries: 1\non_oom: {grow: 3, max: 1Gi}\n",
 }
-GROWING = ("--mem", "48Mi", "--mem-limit", "96Mi", "--on-oom-grow", "4", "--on-oom-max", "1Gi")
+OOM_OPTIONS = ("--mem", "48Mi", "--mem-limit", "96Mi", "--on-oom-grow", "4", "--on-oom-max", "1Gi")
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,9 @@ def programs(tmp_path: Path, terminal: Terminal) -> None:
 
 
 def test_attempts_are_listed_and_read_by_their_numbers(terminal: Terminal, tmp_path: Path) -> None:
-    answer = terminal("run", "grow.py", *GROWING)
-    assert (answer.code, answer.out) == (0, "try 1\ntry 2\n"), answer
-    assert "attempt 1 failed (OOMKilled): " in answer.err
+    result = terminal("run", "grow.py", *OOM_OPTIONS)
+    assert (result.code, result.out) == (0, "try 1\ntry 2\n"), result
+    assert "attempt 1 failed (OOMKilled): " in result.err
     run = terminal.read("runs", "ls", "--filter", "function=grow", "--limit", "1")[0]["id"]
     first, second = terminal.read("runs", "attempts", run)
     assert (first["number"], first["reason"], second["number"], second["state"]) == (1, "OOMKilled", 2, "completed")
@@ -49,10 +49,12 @@ def test_attempts_are_listed_and_read_by_their_numbers(terminal: Terminal, tmp_p
 
 
 def test_options_override_the_file(terminal: Terminal) -> None:
-    plan = terminal("run", "grow.py", "--file", "ask.yaml", "--preview", "--mem", "48Mi", "--json")
+    plan = terminal("run", "grow.py", "--file", "retries.yaml", "--preview", "--mem", "48Mi", "--json")
     assert '"retries"' in plan.out
-    output = terminal("run", "grow.py", "--file", "ask.yaml", "--preview", "--mem", "48Mi", "--on-oom-max", "2Gi").out
-    values = {words[0]: words[1] for line in output.splitlines() if len(words := line.split()) > 1}
+    output = terminal(
+        "run", "grow.py", "--file", "retries.yaml", "--preview", "--mem", "48Mi", "--on-oom-max", "2Gi"
+    ).out
+    values = {columns[0]: columns[1] for line in output.splitlines() if len(columns := line.split()) > 1}
     assert (values["retries"], values["on_oom.grow"], values["on_oom.max"]) == ("1", "3", "2Gi")
 
 

@@ -23,17 +23,17 @@ def kubeconfig(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_cluster_is_added_with_the_default_kubeconfig_and_checked(terminal: Terminal, kubeconfig: Path) -> None:
-    answer = terminal(
+    result = terminal(
         "clusters", "add", "one", "--namespace", "ai-{project}", "--autoscaled", "--storage-class", "fast"
     )
-    assert (answer.code, answer.err) == (1, "")
-    first, second, check, hint = answer.out.splitlines()
+    assert (result.code, result.err) == (1, "")
+    first, second, check, hint = result.out.splitlines()
     assert first == f"using context main of {kubeconfig}: http://127.0.0.1:1"
     assert second == "added cluster one in platform"
     assert check.startswith("problem  connection  the cluster is unreachable")
     assert hint.strip().startswith("-> ")
-    shown = terminal.read("clusters", "show", "one")
-    assert shown["details"] == {"namespace": "ai-{project}", "autoscaled": True, "storage_classes": ["fast"]}
+    cluster = terminal.read("clusters", "show", "one")
+    assert cluster["details"] == {"namespace": "ai-{project}", "autoscaled": True, "storage_classes": ["fast"]}
     assert terminal.succeed("clusters", "rm", "one") == "deleted cluster one\n"
 
 
@@ -43,8 +43,8 @@ def test_a_variable_or_an_option_selects_another_kubeconfig(
     files = {"mine.yaml": yaml.safe_dump(make_kubeconfig(cluster={"server": "http://localhost:1"}))}
     write(terminal.folder, files)
     monkeypatch.setenv("KUBECONFIG", "gone.yaml:mine.yaml")
-    for words in ((), ("--kubeconfig", "mine.yaml", "--context", "main")):
-        assert "using context main of mine.yaml: http://localhost:1\n" in terminal("clusters", "add", "two", *words).out
+    for args in ((), ("--kubeconfig", "mine.yaml", "--context", "main")):
+        assert "using context main of mine.yaml: http://localhost:1\n" in terminal("clusters", "add", "two", *args).out
         terminal.succeed("clusters", "rm", "two")
 
 
@@ -72,7 +72,7 @@ def test_files_referenced_by_a_kubeconfig_are_sent(terminal: Terminal, kubeconfi
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("--context", "mian"), "did you mean main?"),
         (("--context", "other"), "kubeconfig.users[0].user.exec: gets credentials from a program"),
@@ -84,11 +84,11 @@ def test_files_referenced_by_a_kubeconfig_are_sent(terminal: Terminal, kubeconfi
     ],
 )
 def test_invalid_clusters_are_rejected_and_not_created(
-    terminal: Terminal, kubeconfig: Path, words: tuple[str, ...], message: str
+    terminal: Terminal, kubeconfig: Path, args: tuple[str, ...], message: str
 ) -> None:
-    answer = terminal("clusters", "add", "five", *words)
-    assert answer.code == 1
-    assert message in answer.err
+    result = terminal("clusters", "add", "five", *args)
+    assert result.code == 1
+    assert message in result.err
     assert "cluster/five does not exist" in terminal.fail("clusters", "show", "five")
 
 
@@ -118,9 +118,9 @@ def test_a_cluster_is_edited(terminal: Terminal, kubeconfig: Path) -> None:
 
 
 def test_the_local_cluster_is_checked(terminal: Terminal) -> None:
-    answer = terminal("clusters", "check", "local")
-    assert answer.code == 0
-    assert [line.split()[1] for line in answer.out.splitlines() if "->" not in line] == [
+    result = terminal("clusters", "check", "local")
+    assert result.code == 0
+    assert [line.split()[1] for line in result.out.splitlines() if "->" not in line] == [
         *("machine", "users", "isolation", "gpus")
     ]
     assert "executes runs locally and needs no permissions" in terminal.fail("clusters", "rbac", "local")
@@ -129,11 +129,11 @@ def test_the_local_cluster_is_checked(terminal: Terminal) -> None:
 def test_rbac_manifests_are_printed_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLEAD_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("FAIRLEAD_TOKEN", "fl_none")
-    answer = run(tmp_path, "clusters", "rbac")
-    assert (answer.code, answer.err) == (0, "")
-    kinds = [manifest["kind"] for manifest in yaml.safe_load_all(answer.out)]
+    result = run(tmp_path, "clusters", "rbac")
+    assert (result.code, result.err) == (0, "")
+    kinds = [manifest["kind"] for manifest in yaml.safe_load_all(result.out)]
     assert kinds == ["Namespace", "ServiceAccount", *["ClusterRole", "ClusterRoleBinding"] * 2]
-    assert "kubectl create token fairlead --namespace fairlead-system" in answer.out
+    assert "kubectl create token fairlead --namespace fairlead-system" in result.out
     output = run(tmp_path, "clusters", "rbac", "--namespace-of", "forest", "--namespace-of", "lake").out
     roles = [manifest for manifest in yaml.safe_load_all(output) if manifest["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["forest", "lake"]
@@ -145,11 +145,11 @@ def test_rbac_manifests_are_those_of_the_cluster(terminal: Terminal, kubeconfig:
     assert "The cluster has no project yet" in terminal.succeed("clusters", "rbac", "nine")
     terminal.succeed("departments", "create", "nines", "--parent", "cluster/nine")
     terminal.succeed("projects", "create", "ninth", "--parent", "department/nines")
-    printed = terminal.succeed("clusters", "rbac", "nine")
-    (role,) = (item for item in yaml.safe_load_all(printed) if item["kind"] == "Role")
+    output = terminal.succeed("clusters", "rbac", "nine")
+    (role,) = (item for item in yaml.safe_load_all(output) if item["kind"] == "Role")
     assert role["metadata"]["namespace"] == "x-ninth"
-    assert "localqueues" in printed
-    assert "fairlead clusters rbac nine | kubectl apply -f -" in printed
+    assert "localqueues" in output
+    assert "fairlead clusters rbac nine | kubectl apply -f -" in output
     terminal.succeed("projects", "rm", "ninth")
     terminal.succeed("departments", "rm", "nines")
     terminal.succeed("clusters", "rm", "nine")

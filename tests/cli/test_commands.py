@@ -12,12 +12,12 @@ from tests.cli.terminal import run
 FAIRLEAD = str(Path(sys.executable).parent / "fairlead")
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
-def test_help_lists_the_commands(tmp_path: Path, words: tuple[str, ...]) -> None:
-    answer = run(tmp_path, *words)
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("Usage: fairlead ")
-    assert all(command in answer.out for command in ("preview", "compute"))
+@pytest.mark.parametrize("args", [(), ("--help",), ("-h",)])
+def test_help_lists_the_commands(tmp_path: Path, args: tuple[str, ...]) -> None:
+    result = run(tmp_path, *args)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("Usage: fairlead ")
+    assert all(command in result.out for command in ("preview", "compute"))
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
@@ -25,11 +25,11 @@ def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
 
 
 def test_help_of_preview_lists_every_option_without_internals(tmp_path: Path) -> None:
-    answer = run(tmp_path, "preview", "--help")
+    result = run(tmp_path, "preview", "--help")
     options = ("--compute", "--templates", "--policy", "--defaults", "--secrets", "--project", "--output", "-o")
-    assert answer.code == 0
-    assert [option for option in options if option not in answer.out] == []
-    assert [word for word in ("--empty", "[default: ()]", "--no-", "None") if word in answer.out] == []
+    assert result.code == 0
+    assert [option for option in options if option not in result.out] == []
+    assert [word for word in ("--empty", "[default: ()]", "--no-", "None") if word in result.out] == []
 
 
 def test_help_of_compute_lists_lint(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_help_of_compute_lists_lint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("previw",), "previw"),
         (("preview",), "REQUEST"),
@@ -51,10 +51,10 @@ def test_help_of_compute_lists_lint(tmp_path: Path) -> None:
         (("compute", "list"), "list"),
     ],
 )
-def test_invalid_arguments_are_named_on_stderr(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    answer = run(tmp_path, *words)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
+def test_invalid_arguments_are_named_on_stderr(tmp_path: Path, args: tuple[str, ...], message: str) -> None:
+    result = run(tmp_path, *args)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
 
 
 def test_the_installed_command_works(tmp_path: Path) -> None:

@@ -22,14 +22,14 @@ def resources_of(terminal: Terminal, name: str) -> object:
 def test_a_compute_resource_is_created_from_options(terminal: Terminal) -> None:
     options = ["--scope", "cluster/local", "--cpu", "8", "--mem", "32Gi", "--gpu", "1", "--description", "One GPU."]
     assert terminal.succeed("compute", "create", "made", *options) == "created compute resource made at cluster/local\n"
-    listed = terminal.succeed("compute", "ls", "--filter", "name==made").splitlines()
-    assert [line.split()[:5] for line in listed] == [
+    lines = terminal.succeed("compute", "ls", "--filter", "name==made").splitlines()
+    assert [line.split()[:5] for line in lines] == [
         ["NAME", "SCOPE", "CPU", "MEM", "GPU"],
         ["made", "cluster/local", "8", "32Gi", "1"],
     ]
-    shown = terminal.succeed("compute", "show", "made")
-    assert shown.startswith("name: made\ndescription: One GPU.\nscope: cluster/local\n")
-    assert "revision: 1\n" in shown
+    output = terminal.succeed("compute", "show", "made")
+    assert output.startswith("name: made\ndescription: One GPU.\nscope: cluster/local\n")
+    assert "revision: 1\n" in output
 
 
 def test_options_override_the_file(terminal: Terminal) -> None:
@@ -62,7 +62,7 @@ def test_an_edit_changes_only_the_given_values(terminal: Terminal) -> None:
     assert "1Gi" in str(terminal.read("compute", "revisions", "edited")[-1]["content"])
 
 
-def test_what_a_pod_gets_is_explained(terminal: Terminal) -> None:
+def test_explain_describes_what_a_pod_gets(terminal: Terminal) -> None:
     terminal.succeed("compute", "create", "explained", "--mem", "4Gi", "--gpu", "2")
     lines = terminal.succeed("compute", "explain", "explained").splitlines()
     assert lines[0] == "  2 whole GPUs per pod."
@@ -123,7 +123,7 @@ def test_the_runs_that_use_a_compute_resource_are_listed(terminal: Terminal, ser
 def test_templates_have_the_same_commands_as_compute_resources(terminal: Terminal) -> None:
     terminal.succeed("compute", "create", "under", "--cpu", "1")
     apply_template(terminal, "start", "under")
-    assert "force" in terminal.fail("templates", "rm", "start"), "files say what it is"
+    assert "force" in terminal.fail("templates", "rm", "start"), "it is managed by files"
     [line] = terminal.succeed("templates", "ls", "--filter", "name==start").splitlines()[1:]
     assert line.split()[:4] == ["start", "platform", "under", "0"]
     assert terminal.succeed("templates", "copy", "start", "again") == "copied template start to again\n"
@@ -158,7 +158,7 @@ def test_all_violations_are_reported_together(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("create", "nofile", "-f", "nowhere.yaml"), "nowhere.yaml: cannot be read"),
         (("create",), "name: is missing"),
@@ -174,8 +174,8 @@ def test_all_violations_are_reported_together(terminal: Terminal) -> None:
         (("create", "half", "--description", "\udcff"), "not valid UTF-8"),
     ],
 )
-def test_missing_objects_are_reported(terminal: Terminal, words: tuple[str, ...], message: str) -> None:
-    assert message in terminal.fail("compute", *words)
+def test_missing_objects_are_reported(terminal: Terminal, args: tuple[str, ...], message: str) -> None:
+    assert message in terminal.fail("compute", *args)
 
 
 def test_an_existing_name_is_rejected(terminal: Terminal, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import Answer, run, write
+from tests.cli.terminal import CommandResult, run, write
 
 VALID = "kind: ComputeResource\nname: {}\nrequirements: {{resources: {{gpu: 1, mem: 64Gi}}}}\n"
 NOT_ZONE_A = (
@@ -13,19 +13,19 @@ NOT_ZONE_A = (
 )
 
 
-def lint(folder: Path, files: dict[str, str]) -> Answer:
+def lint(folder: Path, files: dict[str, str]) -> CommandResult:
     write(folder, {f"compute/{name}": text for name, text in files.items()})
     return run(folder, "compute", "lint", "compute")
 
 
 def test_a_valid_folder_has_no_findings(tmp_path: Path) -> None:
-    answer = lint(tmp_path, {"a.yaml": VALID.format("a"), "b.yml": VALID.format("b"), "deep/c.json": '{"name": "c"}'})
-    assert answer == Answer(0, "3 compute resources: no warnings, no violations\n", "")
+    result = lint(tmp_path, {"a.yaml": VALID.format("a"), "b.yml": VALID.format("b"), "deep/c.json": '{"name": "c"}'})
+    assert result == CommandResult(0, "3 compute resources: no warnings, no violations\n", "")
 
 
 def test_a_single_file_can_be_checked(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": VALID.format("a")})
-    assert run(tmp_path, "compute", "lint", "a.yaml") == Answer(
+    assert run(tmp_path, "compute", "lint", "a.yaml") == CommandResult(
         0, "1 compute resource: no warnings, no violations\n", ""
     )
 
@@ -60,16 +60,16 @@ def test_a_single_file_can_be_checked(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_compute_resources_are_reported(tmp_path: Path, text: str, message: str) -> None:
-    answer = lint(tmp_path, {"x.yaml": text})
-    assert (answer.code, answer.out) == (1, "")
-    assert message in answer.err
+    result = lint(tmp_path, {"x.yaml": text})
+    assert (result.code, result.out) == (1, "")
+    assert message in result.err
 
 
 def test_duplicate_names_are_reported(tmp_path: Path) -> None:
-    answer = lint(tmp_path, {"a.yaml": VALID.format("a"), "b.yaml": VALID.format("a")})
-    assert answer.code == 1
-    assert "compute/b.yaml: name: " in answer.err
-    assert "compute/a.yaml" in answer.err
+    result = lint(tmp_path, {"a.yaml": VALID.format("a"), "b.yaml": VALID.format("a")})
+    assert result.code == 1
+    assert "compute/b.yaml: name: " in result.err
+    assert "compute/a.yaml" in result.err
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_duplicate_names_are_reported(tmp_path: Path) -> None:
 def test_policies_in_the_folder_are_taken_into_account(tmp_path: Path, policy: str, message: str) -> None:
     volumes = "[{volume_type: shared_volume, name: v, mount_path: /v}]"
     text = f"name: a\nrequirements: {{resources: {{gpu: 4}}, volumes: {volumes}}}"
-    answer = lint(tmp_path, {"a.yaml": text, "policy.yaml": f"kind: Policy\n{policy}"})
-    assert answer.code == 1
-    assert message in answer.err
+    result = lint(tmp_path, {"a.yaml": text, "policy.yaml": f"kind: Policy\n{policy}"})
+    assert result.code == 1
+    assert message in result.err
 
 
 def test_values_required_by_a_policy_are_a_warning(tmp_path: Path) -> None:
     files = {"a.yaml": "name: a", "policy.yaml": "kind: Policy\nrules: {resources.cpu: {required: true}}"}
-    answer = lint(tmp_path, files)
-    assert answer.code == 0
-    assert "resources.cpu: is required by the platform policy" in answer.err
+    result = lint(tmp_path, files)
+    assert result.code == 0
+    assert "resources.cpu: is required by the platform policy" in result.err
 
 
 def test_policies_of_other_scopes_do_not_apply(tmp_path: Path) -> None:
@@ -108,11 +108,11 @@ def test_policies_of_other_scopes_do_not_apply(tmp_path: Path) -> None:
 
 def test_warnings_go_to_stderr_and_do_not_change_the_exit_code(tmp_path: Path) -> None:
     volumes = "[{volume_type: shared_volume, name: v, mount_path: /v}]"
-    answer = lint(tmp_path, {"a.yaml": f"name: a\nrequirements: {{resources: {{mem: 64}}, volumes: {volumes}}}"})
-    assert answer.code == 0
-    assert "resources.mem.requests: 64 bytes is very little" in answer.err
-    assert "compute/a.yaml: a: volumes.v.volume_type: " in answer.err
-    assert "no warnings" not in answer.out
+    result = lint(tmp_path, {"a.yaml": f"name: a\nrequirements: {{resources: {{mem: 64}}, volumes: {volumes}}}"})
+    assert result.code == 0
+    assert "resources.mem.requests: 64 bytes is very little" in result.err
+    assert "compute/a.yaml: a: volumes.v.volume_type: " in result.err
+    assert "no warnings" not in result.out
 
 
 def test_gpu_shares_are_checked_against_the_clusters_in_scope(tmp_path: Path) -> None:
@@ -123,16 +123,16 @@ def test_gpu_shares_are_checked_against_the_clusters_in_scope(tmp_path: Path) ->
 
 
 def test_gpu_shares_are_not_checked_without_clusters(tmp_path: Path) -> None:
-    answer = lint(tmp_path, {"a.yaml": "name: a\nrequirements: {resources: {gpu: {memory: 50%}}}"})
-    assert answer == Answer(0, "1 compute resource: no warnings, no violations\n", "")
+    result = lint(tmp_path, {"a.yaml": "name: a\nrequirements: {resources: {gpu: {memory: 50%}}}"})
+    assert result == CommandResult(0, "1 compute resource: no warnings, no violations\n", "")
 
 
 def test_explain_describes_what_a_pod_gets(tmp_path: Path) -> None:
     policy = "kind: Policy\nlimit_factor: {mem: 2}\nrules: {resources.gpu: {max: 0}}"
     write(tmp_path, {"compute/a.yaml": VALID.format("a"), "compute/p.yaml": policy})
-    answer = run(tmp_path, "compute", "lint", "compute", "--explain")
-    assert answer.code == 1
-    lines = answer.out.splitlines()
+    result = run(tmp_path, "compute", "lint", "compute", "--explain")
+    assert result.code == 1
+    lines = result.out.splitlines()
     assert lines[:2] == ["a", "  1 whole GPU per pod."]
     assert "! Killed above 128 GiB (out of memory)." in lines
     assert "  Default limit: 2x request (platform policy)." in lines
@@ -144,18 +144,18 @@ def test_all_violations_are_reported_with_file_and_compute_resource(tmp_path: Pa
         "b.yaml": "name: b\nrequirements: {envs: {A: x}, secrets: [A]}",
         "c.yaml": "[",
     }
-    answer = lint(tmp_path, files)
-    assert answer.err.startswith("3 violations\n")
+    result = lint(tmp_path, files)
+    assert result.err.startswith("3 violations\n")
     assert [
         part
         for part in ("compute/a.yaml: foo", "compute/b.yaml: b: envs.A", "compute/c.yaml: ")
-        if part not in answer.err
+        if part not in result.err
     ] == []
 
 
 @pytest.mark.parametrize(("folder", "message"), [("nowhere", "cannot be read"), ("empty", "has no YAML files")])
 def test_an_empty_or_missing_folder_is_a_violation(tmp_path: Path, folder: str, message: str) -> None:
     (tmp_path / "empty").mkdir()
-    answer = run(tmp_path, "compute", "lint", folder)
-    assert answer.code == 1
-    assert message in answer.err
+    result = run(tmp_path, "compute", "lint", folder)
+    assert result.code == 1
+    assert message in result.err

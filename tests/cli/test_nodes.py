@@ -20,7 +20,7 @@ from fairlead.model.quantities import NANOS
 from fairlead.model.scopes import Cluster, Project
 from fairlead.sdk import projects
 from fairlead.sdk.api_client import ApiClient
-from tests.cli.terminal import Answer, Terminal, run
+from tests.cli.terminal import CommandResult, Terminal, run
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
 from tests.core.nodes import make_node, make_scheduled_pod
@@ -68,10 +68,10 @@ def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: An
     return world
 
 
-def table(answer: Answer) -> list[str]:
-    """The printed lines."""
-    assert (answer.code, answer.err) == (0, "")
-    return answer.out.splitlines()
+def lines_of(result: CommandResult) -> list[str]:
+    """The lines that a command printed."""
+    assert (result.code, result.err) == (0, "")
+    return result.out.splitlines()
 
 
 def with_mig(node: Node) -> Node:
@@ -80,7 +80,13 @@ def with_mig(node: Node) -> Node:
 
 def test_nodes_are_listed_with_free_resources_and_runs(terminal: Terminal) -> None:
     lines = terminal.succeed("nodes", "ls").splitlines()
-    assert [word for word in lines[0].split() if word not in ("GPU", "TYPE")] == ["NAME", "CPU", "MEM", "DISK", "RUNS"]
+    assert [heading for heading in lines[0].split() if heading not in ("GPU", "TYPE")] == [
+        "NAME",
+        "CPU",
+        "MEM",
+        "DISK",
+        "RUNS",
+    ]
     assert len(lines) == 2
     (node,) = terminal.read("nodes", "ls")
     assert (node["cluster"], node["runs"], node["taints"]) == ("local", [], [])
@@ -104,15 +110,15 @@ def test_compute_resources_are_listed_with_the_number_that_fits_now(terminal: Te
     terminal.succeed("compute", "create", "counted", "--cpu", "9000")
     terminal.succeed("projects", "create", "elsewhere", "--parent", "cluster/local")
     terminal.succeed("compute", "create", "counted-elsewhere", "--cpu", "9000", "--scope", "project/elsewhere")
-    words = ("compute", "ls", "--filter", "name=counted")
-    assert [line.split()[3:5] for line in terminal.succeed(*words).splitlines()[1:]] == [["-", "-"], ["-", "-"]]
-    assert {item["name"]: item["fits_now"] for item in terminal.read(*words)} == {
+    command_line = ("compute", "ls", "--filter", "name=counted")
+    assert [line.split()[3:5] for line in terminal.succeed(*command_line).splitlines()[1:]] == [["-", "-"], ["-", "-"]]
+    assert {item["name"]: item["fits_now"] for item in terminal.read(*command_line)} == {
         "counted": 0,
         "counted-elsewhere": None,
     }
     for scope in (("--project", "elsewhere"), ("--cluster", "local")):
-        assert [item["fits_now"] for item in terminal.read(*words, *scope)] == [0, 0]
-    assert terminal.fail(*words, "--project", "none") == "error: project/none does not exist\n"
+        assert [item["fits_now"] for item in terminal.read(*command_line, *scope)] == [0, 0]
+    assert terminal.fail(*command_line, "--project", "none") == "error: project/none does not exist\n"
 
 
 def test_the_sdk_returns_the_same_capacity(terminal: Terminal) -> None:
@@ -139,7 +145,7 @@ def test_groups_gpu_types_and_taints_are_shown_if_present(tmp_path: Path, monkey
         ),
         make_node(name="b", gpu=0, cordoned=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"]),
     )
-    assert table(run(tmp_path, "nodes", "ls")) == [
+    assert lines_of(run(tmp_path, "nodes", "ls")) == [
         "NAME  GROUP  GPU TYPE  CPU     MEM           DISK            GPU     RUNS           TAINTS",
         "a     train  A100      8 of 8  32Gi of 32Gi  100Gi of 100Gi  1 of 2  1 and 1 other  team=x:NoSchedule",
         "b     -      -         8 of 8  32Gi of 32Gi  100Gi of 100Gi  -       0              cordoned",
@@ -149,15 +155,15 @@ def test_groups_gpu_types_and_taints_are_shown_if_present(tmp_path: Path, monkey
 def test_gpus_of_two_vendors_and_slices_have_separate_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(make_node(name="b"), capacity={"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS})
     make_fake_server(monkeypatch, with_mig(make_node(name="a")), other)
-    lines = [line.split("  ") for line in table(run(tmp_path, "nodes", "ls"))]
-    assert [word.strip() for word in lines[0] if word.strip()][5:] == ["nvidia.com/gpu", MIG, "amd.com/gpu", "RUNS"]
-    assert [word.strip() for word in lines[2] if word.strip()][5:] == ["-", "-", "4 of 4", "0"]
+    lines = [line.split("  ") for line in lines_of(run(tmp_path, "nodes", "ls"))]
+    assert [cell.strip() for cell in lines[0] if cell.strip()][5:] == ["nvidia.com/gpu", MIG, "amd.com/gpu", "RUNS"]
+    assert [cell.strip() for cell in lines[2] if cell.strip()][5:] == ["-", "-", "4 of 4", "0"]
 
 
 def test_a_single_gpu_vendor_has_the_column_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     capacity = {"cpu": 8 * NANOS, "amd.com/gpu": 4 * NANOS}
     make_fake_server(monkeypatch, replace(make_node(name="b", labels={AMD: "MI300X"}), capacity=capacity))
-    assert table(run(tmp_path, "nodes", "ls")) == [
+    assert lines_of(run(tmp_path, "nodes", "ls")) == [
         "NAME  GPU TYPE  CPU     MEM  DISK  GPU     RUNS",
         "b     MI300X    8 of 8  -    -     4 of 4  0",
     ]
@@ -174,7 +180,7 @@ def test_capacity_is_shown_in_total_by_group_and_by_gpu_type(tmp_path: Path, mon
     world.add_compute_resource("gpu", resources={"gpu": 1})
     world.add_compute_resource("gpus", resources={"gpu": 4}, scope="project/forest")
     world.add_compute_resource("tiny", resources={"cpu": "1m"})
-    assert table(run(tmp_path, "nodes", "capacity", "--project", "forest")) == [
+    assert lines_of(run(tmp_path, "nodes", "capacity", "--project", "forest")) == [
         "cluster main: 3 nodes, 1 unavailable, autoscaled",
         "NODES        COUNT  UNAVAILABLE  RESOURCE  FREE            LARGEST FREE",
         "all          3      1            CPU       22 of 24        8 on c",
@@ -200,7 +206,7 @@ def test_capacity_is_shown_in_total_by_group_and_by_gpu_type(tmp_path: Path, mon
 
 def test_a_cluster_without_an_executor_shows_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fake_server(monkeypatch, make_node(name="a", gpu=0))
-    lines = table(run(tmp_path, "nodes", "capacity"))
+    lines = lines_of(run(tmp_path, "nodes", "capacity"))
     assert lines[0] == "cluster local: no server executes the runs of cluster/local yet"
     assert lines[1:4] == ["", "cluster main: 1 node", "NODES  COUNT  RESOURCE  FREE            LARGEST FREE"]
     assert lines[-1].startswith("all    1      PODS ")
@@ -209,9 +215,9 @@ def test_a_cluster_without_an_executor_shows_the_reason(tmp_path: Path, monkeypa
 def test_missing_clusters_are_reported_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = make_fake_server(monkeypatch)
     world.services.scopes.create(world.root, Project(name="lost"))
-    assert run(tmp_path, "nodes", "capacity", "--project", "lost") == Answer(0, "", "no clusters\n")
-    assert run(tmp_path, "nodes", "capacity", "--project", "lost", "--json") == Answer(0, "[]\n", "")
-    assert run(tmp_path, "nodes", "ls") == Answer(0, "", "no nodes\n")
+    assert run(tmp_path, "nodes", "capacity", "--project", "lost") == CommandResult(0, "", "no clusters\n")
+    assert run(tmp_path, "nodes", "capacity", "--project", "lost", "--json") == CommandResult(0, "[]\n", "")
+    assert run(tmp_path, "nodes", "ls") == CommandResult(0, "", "no nodes\n")
 
 
 def test_incomplete_counts_are_marked() -> None:

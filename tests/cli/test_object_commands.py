@@ -96,9 +96,9 @@ def test_a_secret_is_read_from_stdin(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, content: bytes, code: int
 ) -> None:
     set_stdin(monkeypatch, content)
-    answer = terminal("secrets", "set", "PIPED")
-    assert answer.code == code
-    assert "Traceback" not in answer.err
+    result = terminal("secrets", "set", "PIPED")
+    assert result.code == code
+    assert "Traceback" not in result.err
 
 
 def test_a_volume_is_created_listed_and_deleted(terminal: Terminal) -> None:
@@ -136,7 +136,7 @@ def test_a_list_is_searched_sorted_filtered_and_limited(terminal: Terminal) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("--filter", "name"), "invalid filter 'name'"),
         (("--filter", "=x"), "invalid filter '=x'"),
@@ -145,12 +145,12 @@ def test_a_list_is_searched_sorted_filtered_and_limited(terminal: Terminal) -> N
         (("--filter", "created_at=yesterday"), "invalid time"),
     ],
 )
-def test_invalid_list_options_are_rejected(terminal: Terminal, words: tuple[str, ...], message: str) -> None:
-    assert message in terminal.fail("volumes", "ls", *words)
+def test_invalid_list_options_are_rejected(terminal: Terminal, args: tuple[str, ...], message: str) -> None:
+    assert message in terminal.fail("volumes", "ls", *args)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("volumes", "ls", "--limit", "0"), "--limit"),
         (("volumes", "create", "x"), "--size"),
@@ -163,10 +163,10 @@ def test_invalid_list_options_are_rejected(terminal: Terminal, words: tuple[str,
         (("clusters", "rename", "local", "other"), "rename"),
     ],
 )
-def test_invalid_arguments_are_named(terminal: Terminal, words: tuple[str, ...], message: str) -> None:
-    answer = terminal(*words)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
+def test_invalid_arguments_are_named(terminal: Terminal, args: tuple[str, ...], message: str) -> None:
+    result = terminal(*args)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
 
 
 def test_missing_permissions_are_reported(terminal: Terminal, server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,5 +178,5 @@ def test_missing_permissions_are_reported(terminal: Terminal, server: Running, m
     assert "eve may not" in terminal.fail("secrets", "set", "S", "--value", "v")
 
 
-def _names(terminal: Terminal, *words: str) -> list[str]:
-    return [item["name"] for item in terminal.read(*words)]
+def _names(terminal: Terminal, *args: str) -> list[str]:
+    return [item["name"] for item in terminal.read(*args)]

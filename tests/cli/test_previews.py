@@ -34,7 +34,7 @@ defaults: {resources: {cpu: 1, mem: 2Gi}}
 limit_factor: {cpu: 1.5}
 rules: {resources.gpu: {max: 2}}
 """
-EVERYTHING = """
+FULL_REQUEST = """
 function: {name: train, source: train.py, handler: main}
 template: finetune
 inputs: {epochs: 3}
@@ -49,9 +49,9 @@ OPTIONS = ("--compute", "platform", "--secrets", "HF_TOKEN", "--project", "fores
 
 
 def plan_of(folder: Path, request: str, *options: str, files: dict[str, str] | None = None) -> dict[str, Any]:
-    answer = preview(folder, request, *options, "-o", "json", files=files)
-    assert answer.code == (1 if answer.err else 0)
-    plan: dict[str, Any] = json.loads(answer.out)
+    result = preview(folder, request, *options, "-o", "json", files=files)
+    assert result.code == (1 if result.err else 0)
+    plan: dict[str, Any] = json.loads(result.out)
     return plan
 
 
@@ -60,9 +60,9 @@ def value_of(plan: dict[str, Any], path: str) -> Any:
 
 
 def test_the_explanation_contains_sources_and_overridden_values(tmp_path: Path) -> None:
-    answer = preview(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
-    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
-    assert (answer.code, answer.err) == (0, "")
+    result = preview(tmp_path, FULL_REQUEST, *OPTIONS, files=FILES)
+    lines = [" ".join(line.split()) for line in result.out.splitlines()]
+    assert (result.code, result.err) == (0, "")
     assert lines[0] == "job train in project forest"
     assert "resources.mem.requests 64Gi compute resource 1xa100" in lines
     assert "overrides 6Gi (request)" in lines
@@ -78,7 +78,7 @@ def test_the_explanation_is_the_default_output(tmp_path: Path) -> None:
 
 
 def test_the_plan_as_json_has_the_shape_of_the_design(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
+    plan = plan_of(tmp_path, FULL_REQUEST, *OPTIONS, files=FILES)
     assert list(plan) == ["settings", "warnings", "violations", "manifests", "fit"]
     assert plan["fit"] == {"verdict": "unknown", "nodes": [], "reasons": [], "suggestions": [], "counts": {}}
     for setting in plan["settings"]:
@@ -100,7 +100,7 @@ def test_the_plan_as_json_has_the_shape_of_the_design(tmp_path: Path) -> None:
 
 
 def test_a_setting_in_json_has_its_source_and_overridden_values(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
+    plan = plan_of(tmp_path, FULL_REQUEST, *OPTIONS, files=FILES)
     (memory,) = [setting for setting in plan["settings"] if setting["path"] == "resources.mem.requests"]
     assert memory == {
         "path": "resources.mem.requests",
@@ -114,31 +114,31 @@ def test_a_setting_in_json_has_its_source_and_overridden_values(tmp_path: Path) 
 
 
 def test_the_manifests_as_yaml_equal_those_in_json(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, EVERYTHING, *OPTIONS, files=FILES)
-    printed = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", "yaml", files=FILES)
-    assert printed.code == 0
-    assert yamls.parse_documents(printed.out.encode()) == plan["manifests"]
+    plan = plan_of(tmp_path, FULL_REQUEST, *OPTIONS, files=FILES)
+    result = preview(tmp_path, FULL_REQUEST, *OPTIONS, "-o", "yaml", files=FILES)
+    assert result.code == 0
+    assert yamls.parse_documents(result.out.encode()) == plan["manifests"]
 
 
 @pytest.mark.parametrize("output", ["explain", "yaml", "json"])
 def test_the_output_is_deterministic(tmp_path: Path, output: str) -> None:
-    first = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", output, files=FILES)
-    again = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", output, files=FILES)
-    assert first == again
+    first = preview(tmp_path, FULL_REQUEST, *OPTIONS, "-o", output, files=FILES)
+    second = preview(tmp_path, FULL_REQUEST, *OPTIONS, "-o", output, files=FILES)
+    assert first == second
 
 
 def test_violations_go_to_stderr_and_the_exit_code_is_1(tmp_path: Path) -> None:
-    answer = preview(tmp_path, "function: a\nrun_as_user: 0")
-    assert answer.code == 1
-    assert answer.out.startswith("job a in project default\n")
-    assert "violation" not in answer.out
-    assert answer.err.startswith("1 violation\n  run_as_user: 0 is root")
+    result = preview(tmp_path, "function: a\nrun_as_user: 0")
+    assert result.code == 1
+    assert result.out.startswith("job a in project default\n")
+    assert "violation" not in result.out
+    assert result.err.startswith("1 violation\n  run_as_user: 0 is root")
 
 
 def test_a_plan_with_violations_has_no_manifests(tmp_path: Path) -> None:
-    printed = preview(tmp_path, "function: a\nrun_as_user: 0", "-o", "yaml")
+    result = preview(tmp_path, "function: a\nrun_as_user: 0", "-o", "yaml")
     plan = plan_of(tmp_path, "function: a\nrun_as_user: 0")
-    assert (printed.code, printed.out) == (1, "")
+    assert (result.code, result.out) == (1, "")
     assert plan["manifests"] == []
     (violation,) = plan["violations"]
     assert (violation["path"], violation["rule"]) == ("run_as_user", "allow_root")
@@ -154,8 +154,8 @@ def test_an_invalid_request_as_json_has_violations_and_no_settings(tmp_path: Pat
 
 @pytest.mark.parametrize("output", ["explain", "yaml"])
 def test_an_invalid_request_leaves_stdout_empty(tmp_path: Path, output: str) -> None:
-    answer = preview(tmp_path, "functio: a", "-o", output)
-    assert (answer.code, answer.out) == (1, "")
+    result = preview(tmp_path, "functio: a", "-o", output)
+    assert (result.code, result.out) == (1, "")
 
 
 def test_warnings_are_shown_with_every_output(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_warnings_change_the_exit_code_only_if_the_request_is_strict(tmp_path: P
 
 def test_options_may_be_repeated_before_and_after_the_request(tmp_path: Path) -> None:
     write(tmp_path, {"r.yaml": "function: a\nprofile: y", "one/a.yaml": "name: x", "two.yaml": "name: y"})
-    answer = run(tmp_path, "preview", "--compute", "one", "r.yaml", "--compute", "two.yaml", "-o", "json")
-    assert (answer.code, value_of(json.loads(answer.out), "profile")) == (0, "y")
+    result = run(tmp_path, "preview", "--compute", "one", "r.yaml", "--compute", "two.yaml", "-o", "json")
+    assert (result.code, value_of(json.loads(result.out), "profile")) == (0, "y")
 
 
 def test_templates_are_loaded_with_their_option(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_a_project_sees_the_compute_resources_of_its_department_only(tmp_path: P
     files = {"c.yaml": "\n---\n".join(["kind: Project\nname: p\nparent: department/a", *texts])}
     options = ("--compute", "c.yaml", "--project", "p")
     assert preview(tmp_path, "function: a\nprofile: ours", *options, files=files).code == 0
-    answer = preview(tmp_path, "function: a\nprofile: theirs", *options, files=files)
-    assert (answer.code, answer.err.splitlines()[1].split(":")[0].strip()) == (1, "profile")
+    result = preview(tmp_path, "function: a\nprofile: theirs", *options, files=files)
+    assert (result.code, result.err.splitlines()[1].split(":")[0].strip()) == (1, "profile")
 
 
 def test_a_request_without_a_function_is_named_after_its_file(tmp_path: Path) -> None:
@@ -236,11 +236,11 @@ def test_a_request_without_a_function_is_named_after_its_file(tmp_path: Path) ->
 def test_the_source_next_to_the_request_is_packed(tmp_path: Path, source: str) -> None:
     files = {"work/train.py": "print(1)", "work/src/train.py": "print(2)", "work/src/lib.py": ""}
     write(tmp_path, {**files, "work/r.yaml": f"function: {{name: a, source: {source}, handler: train:main}}"})
-    answer = run(tmp_path, "preview", "work/r.yaml", "-o", "json")
-    (code,) = [manifest for manifest in json.loads(answer.out)["manifests"] if manifest["kind"] == "ConfigMap"]
+    result = run(tmp_path, "preview", "work/r.yaml", "-o", "json")
+    (code,) = [manifest for manifest in json.loads(result.out)["manifests"] if manifest["kind"] == "ConfigMap"]
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(code["binaryData"]["code.tar.gz"]))) as packed:
         names = packed.getnames()
-    assert (answer.code, answer.err) == (0, "")
+    assert (result.code, result.err) == (0, "")
     assert names == (["src/lib.py", "src/train.py"] if source == "src" else [source])
 
 
@@ -251,8 +251,8 @@ def test_a_missing_source_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_python_function_without_a_source_is_reported(tmp_path: Path) -> None:
-    answer = preview(tmp_path, "function: {name: a, kind: python}")
-    assert "function.source" in answer.out + answer.err
+    result = preview(tmp_path, "function: {name: a, kind: python}")
+    assert "function.source" in result.out + result.err
 
 
 @pytest.mark.parametrize(
@@ -260,27 +260,27 @@ def test_a_python_function_without_a_source_is_reported(tmp_path: Path) -> None:
     ["action: serve\nfunction: {name: a, source: a.py}", "function: {name: a, source: folder}"],
 )
 def test_code_without_a_handler_is_rejected(tmp_path: Path, request_text: str) -> None:
-    answer = preview(tmp_path, request_text, files={"a.py": "", "folder/b.py": ""})
-    assert answer.code == 1
-    assert "function.handler: " in answer.err
+    result = preview(tmp_path, request_text, files={"a.py": "", "folder/b.py": ""})
+    assert result.code == 1
+    assert "function.handler: " in result.err
 
 
 @pytest.mark.parametrize("source", ["/etc/passwd", "../train.py", "a/../../b.py", "", "~/train.py/.."])
 def test_a_source_outside_the_folder_of_the_request_is_rejected(tmp_path: Path, source: str) -> None:
-    answer = preview(tmp_path, f"function: {{name: a, source: '{source}'}}")
-    assert answer.code == 1
-    assert "request.yaml: function.source: " in answer.err
+    result = preview(tmp_path, f"function: {{name: a, source: '{source}'}}")
+    assert result.code == 1
+    assert "request.yaml: function.source: " in result.err
 
 
 @pytest.mark.parametrize("action", ["job", "serve", "workspace"])
 def test_every_action_can_be_previewed(tmp_path: Path, action: str) -> None:
     request = f"action: {action}\nfunction: {{name: a, source: train.py, handler: main}}"
-    answer = preview(tmp_path, request, files=FILES)
-    assert (answer.code, answer.out.splitlines()[0]) == (0, f"{action} a in project default")
+    result = preview(tmp_path, request, files=FILES)
+    assert (result.code, result.out.splitlines()[0]) == (0, f"{action} a in project default")
 
 
 def test_the_installed_command_gives_the_same_output(tmp_path: Path) -> None:
-    expected = preview(tmp_path, EVERYTHING, *OPTIONS, "-o", "json", files=FILES)
-    words = [FAIRLEAD, "preview", "request.yaml", *OPTIONS, "-o", "json"]
-    process = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    expected = preview(tmp_path, FULL_REQUEST, *OPTIONS, "-o", "json", files=FILES)
+    args = [FAIRLEAD, "preview", "request.yaml", *OPTIONS, "-o", "json"]
+    process = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stdout, process.stderr) == (expected.code, expected.out, expected.err)

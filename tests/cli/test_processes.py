@@ -85,9 +85,9 @@ def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None
 def test_a_closed_pipe_causes_no_traceback(server: Running, tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
-    words = [str(FAIRLEAD), "clusters", "ls"]
+    args = [str(FAIRLEAD), "clusters", "ls"]
     process = subprocess.run(
-        words, stdout=write, stderr=subprocess.PIPE, env=_environment_of(server, tmp_path), check=False
+        args, stdout=write, stderr=subprocess.PIPE, env=_environment_of(server, tmp_path), check=False
     )
     os.close(write)
     assert (process.returncode, process.stderr) == (1, b"")
@@ -97,20 +97,20 @@ def test_tables_are_truncated_on_terminals_but_not_in_pipes(
     terminal: Terminal, server: Running, tmp_path: Path
 ) -> None:
     terminal.succeed("volumes", "create", "wide", "--size", "1Gi", "--description", "word " * 20 + "end")
-    words = [str(FAIRLEAD), "volumes", "ls", "--search", "wide"]
+    args = [str(FAIRLEAD), "volumes", "ls", "--search", "wide"]
     variables = _environment_of(server, tmp_path) | {"COLUMNS": "60"}
-    complete = subprocess.run(words, stdout=subprocess.PIPE, env=variables, text=True, check=True).stdout
+    complete = subprocess.run(args, stdout=subprocess.PIPE, env=variables, text=True, check=True).stdout
     assert "word end" in complete
-    shown = _type(words, variables, "")
-    assert max(map(len, shown.splitlines())) == 60
-    assert "…" in shown
+    output = _type(args, variables, "")
+    assert max(map(len, output.splitlines())) == 60
+    assert "…" in output
 
 
 def test_a_secret_is_prompted_without_echo(terminal: Terminal, server: Running, tmp_path: Path) -> None:
-    shown = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _environment_of(server, tmp_path), "planted\n")
-    assert "value of TYPED: " in shown
-    assert "set secret TYPED of project default" in shown
-    assert "planted" not in shown
+    output = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _environment_of(server, tmp_path), "planted\n")
+    assert "value of TYPED: " in output
+    assert "set secret TYPED of project default" in output
+    assert "planted" not in output
     empty = _type([str(FAIRLEAD), "secrets", "set", "LEFT"], _environment_of(server, tmp_path), "\x04")
     assert "error: stdin contains no value" in empty
     assert {item["name"] for item in terminal.read("secrets", "ls")} & {"TYPED", "LEFT"} == {"TYPED"}
@@ -131,28 +131,28 @@ def test_completion_knows_every_noun(terminal: Terminal, shell: str) -> None:
     ],
 )
 def test_completion_completes_in_bash(terminal: Terminal, typed: tuple[str, ...], expected: set[str]) -> None:
-    words = " ".join(("fairlead", *typed))
-    query = f'COMP_WORDS=({words}); COMP_CWORD={len(typed)}; _fairlead; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    command_line = " ".join(("fairlead", *typed))
+    query = f'COMP_WORDS=({command_line}); COMP_CWORD={len(typed)}; _fairlead; printf "%s\\n" "${{COMPREPLY[@]}}"'
     script = f"{terminal.succeed('completion', 'bash')}\n{query}"
     process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert set(process.stdout.split()) == expected
 
 
 def test_completion_of_an_unknown_shell_is_rejected(terminal: Terminal) -> None:
-    answer = terminal("completion", "tcsh")
-    assert (answer.code, answer.out) == (2, "")
-    assert "tcsh" in answer.err
+    result = terminal("completion", "tcsh")
+    assert (result.code, result.out) == (2, "")
+    assert "tcsh" in result.err
 
 
 def _environment_of(server: Running, home: Path) -> dict[str, str]:
     return environment(home, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})
 
 
-def _type(words: list[str], variables: dict[str, str], typed: str) -> str:
+def _type(args: list[str], variables: dict[str, str], typed: str) -> str:
     """The output of a command in a terminal with typed input."""
     controller, terminal = pty.openpty()
     with subprocess.Popen(
-        words, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, start_new_session=True
+        args, stdin=terminal, stdout=terminal, stderr=terminal, env=variables, start_new_session=True
     ) as process:
         os.close(terminal)
         output = b""

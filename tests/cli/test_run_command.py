@@ -20,23 +20,23 @@ def programs(tmp_path: Path, terminal: Terminal) -> None:
 
 
 def test_a_function_is_called_with_its_inputs_and_its_result_shown(terminal: Terminal) -> None:
-    answer = terminal("run", "train.py:main", "--input", "n=3", "--mem", "64Mi", "--mem-limit", "256Mi")
-    assert answer.code == 0, answer
-    assert answer.out == "step 3\n"
-    assert 'result: {"n": 3}' in answer.err
+    result = terminal("run", "train.py:main", "--input", "n=3", "--mem", "64Mi", "--mem-limit", "256Mi")
+    assert result.code == 0, result
+    assert result.out == "step 3\n"
+    assert 'result: {"n": 3}' in result.err
 
 
 def test_the_exit_code_of_a_program_is_that_of_the_command(terminal: Terminal) -> None:
-    answer = terminal("run", "train.py", "--", "--lr", "7")
-    assert (answer.code, answer.out) == (7, "['--lr', '7']\n")
+    result = terminal("run", "train.py", "--", "--lr", "7")
+    assert (result.code, result.out) == (7, "['--lr', '7']\n")
 
 
 @pytest.mark.parametrize("option", ["--memory", "--profil", "--lr"])
 def test_misspelled_options_are_rejected_and_not_passed_to_the_program(terminal: Terminal, option: str) -> None:
     before = terminal.read("runs", "ls", "--filter", "function=train", "--limit", "1")
-    answer = terminal("run", "train.py", option, "1")
-    assert answer.code != 0
-    assert option in answer.out + answer.err
+    result = terminal("run", "train.py", option, "1")
+    assert result.code != 0
+    assert option in result.out + result.err
     after = terminal.read("runs", "ls", "--filter", "function=train", "--limit", "1")
     assert [run["id"] for run in before] == [run["id"] for run in after]
 
@@ -80,8 +80,8 @@ def test_invalid_request_files_are_rejected(terminal: Terminal, tmp_path: Path, 
 
 
 def test_a_run_can_be_repeated(terminal: Terminal) -> None:
-    answer = terminal("run", "train.py:main", "--input", "n=5", "--json")
-    run = json.loads(answer.out)
+    result = terminal("run", "train.py:main", "--input", "n=5", "--json")
+    run = json.loads(result.out)
     assert run["result"] == {"n": 5}
     assert terminal("runs", "again", run["id"]).out == "step 5\n"
     assert terminal.succeed("runs", "logs", run["id"]) == "step 5\n"
@@ -101,10 +101,10 @@ def test_pull_settings_are_options(terminal: Terminal) -> None:
 def test_a_stored_function_runs_again_by_its_name(terminal: Terminal) -> None:
     terminal("run", "train.py:main", "--name", "kept-one", "--input", "n=3")
     Path(terminal.folder, "train.py").unlink()
-    answer = terminal("run", "--function", "kept-one", "--input", "n=4")
-    assert (answer.code, answer.out) == (0, "step 4\n")
-    listed = {item["name"]: item["runs"] for item in terminal.read("functions", "ls")}
-    assert listed["kept-one"] == 2
+    result = terminal("run", "--function", "kept-one", "--input", "n=4")
+    assert (result.code, result.out) == (0, "step 4\n")
+    run_counts = {item["name"]: item["runs"] for item in terminal.read("functions", "ls")}
+    assert run_counts["kept-one"] == 2
     assert "did you mean kept-one?" in terminal.fail("run", "--function", "kept-on")
     assert "--image" in terminal.fail("run", "--function", "kept-one", "--image", "a:1")
     assert "--function" in terminal.fail("run")
@@ -113,8 +113,8 @@ def test_a_stored_function_runs_again_by_its_name(terminal: Terminal) -> None:
 
 def test_a_stored_script_receives_arguments(terminal: Terminal) -> None:
     terminal("run", "train.py", "--name", "kept-script", "--", "0")
-    answer = terminal("run", "--function", "kept-script", "--", "--lr", "7")
-    assert (answer.code, answer.out) == (7, "['--lr', '7']\n")
+    result = terminal("run", "--function", "kept-script", "--", "--lr", "7")
+    assert (result.code, result.out) == (7, "['--lr', '7']\n")
 
 
 REQUEST = """
@@ -125,15 +125,15 @@ resources: {mem: 64Mi}
 
 
 def test_a_request_file_is_run_with_the_code_next_to_it(terminal: Terminal, tmp_path: Path) -> None:
-    write(tmp_path, {"asked/by-eight.yaml": REQUEST, "asked/lib/train.py": PROGRAMS["train.py"]})
-    answer = terminal("run", "asked/by-eight.yaml", "--json")
-    run = json.loads(answer.out)
-    assert (answer.code, run["function"], run["result"]) == (0, "by-eight", {"n": 8})
+    write(tmp_path, {"requests/by-eight.yaml": REQUEST, "requests/lib/train.py": PROGRAMS["train.py"]})
+    result = terminal("run", "requests/by-eight.yaml", "--json")
+    run = json.loads(result.out)
+    assert (result.code, run["function"], run["result"]) == (0, "by-eight", {"n": 8})
     # Options override the file, and a name alone is a stored function.
-    assert terminal("run", "asked/by-eight.yaml", "-i", "n=9", "--name", "by-nine").out == "step 9\n"
+    assert terminal("run", "requests/by-eight.yaml", "-i", "n=9", "--name", "by-nine").out == "step 9\n"
     write(tmp_path, {"again.yml": "function: by-nine\ninputs: {n: 7}\n"})
     assert terminal("run", "again.yml").out == "step 7\n"
-    # The very code of another run.
+    # The code of another run, by its digest.
     code = terminal.read("runs", "show", run["id"])["code"]
     function = {"name": "by-digest", "source": "train.py", "handler": "main", "code": code}
     write(tmp_path, {"kept.json": json.dumps({"function": function})})
@@ -163,9 +163,9 @@ def test_violations_of_a_request_are_reported_with_its_file(
 
 def test_a_workspace_needs_no_program(terminal: Terminal, tmp_path: Path) -> None:
     write(tmp_path, {"notebooks/one.ipynb": "{}", "lab.yaml": "action: workspace\nfunction: {source: notebooks}\n"})
-    for words in ([], ["notebooks"], ["lab.yaml"], ["--name", "lab", "--image", "quay.io/jupyter/scipy-notebook"]):
-        plan = terminal.read("run", *words, "--action", "workspace", "--preview")
-        assert plan["violations"] == [], words
+    for args in ([], ["notebooks"], ["lab.yaml"], ["--name", "lab", "--image", "quay.io/jupyter/scipy-notebook"]):
+        plan = terminal.read("run", *args, "--action", "workspace", "--preview")
+        assert plan["violations"] == [], args
     write(tmp_path, {"image.yaml": "action: workspace\nfunction: {image: quay.io/jupyter/scipy-notebook}\n"})
     plan = terminal.read("run", "image.yaml", "--preview")
     assert {setting["path"]: setting["value"] for setting in plan["settings"]}["function.kind"] == "python"

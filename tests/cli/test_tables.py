@@ -39,7 +39,7 @@ def test_wide_characters_count_as_two_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         (None, "-"),
         ("", "-"),
@@ -55,8 +55,8 @@ def test_wide_characters_count_as_two_cells() -> None:
         ("back\u202ewards", "back\\u202ewards"),
     ],
 )
-def test_values_are_formatted_for_people(value: Any, shown: str) -> None:
-    assert format_cell(value, NOW) == shown
+def test_values_are_formatted_for_people(value: Any, expected: str) -> None:
+    assert format_cell(value, NOW) == expected
 
 
 @pytest.mark.parametrize(

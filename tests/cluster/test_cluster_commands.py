@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.terminal import Answer, Terminal
+from tests.cli.terminal import CommandResult, Terminal
 from tests.cluster.clients import Client, path_of, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
@@ -42,7 +42,7 @@ def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -
             admin.delete(path_of(manifest))
 
 
-def read_states(answer: Answer) -> dict[str, str]:
+def read_states(answer: CommandResult) -> dict[str, str]:
     """The state of each check by name."""
     return {
         name: state for state, name in re.findall(r"^(ok|warning|problem) +(\w+(?: \w+)?)  ", answer.out, re.MULTILINE)
@@ -109,7 +109,7 @@ def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, ku
     assert [role["metadata"]["namespace"] for role in roles] == ["ai-leg"]
 
 
-def _with(answer: Answer, text: str) -> Answer | None:
+def _with(answer: CommandResult, text: str) -> CommandResult | None:
     return answer if text in answer.out else None
 
 

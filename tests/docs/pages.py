@@ -15,7 +15,7 @@ import fairlead.cli
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
-WIDEST_JSON = 100
+MAX_JSON_WIDTH = 100
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,7 +35,7 @@ class Block:
 
     @property
     def meaning(self) -> str:
-        """The rest of the fence: what the block is, or which file it shows."""
+        """The rest of the fence: the type of the block, or the file that it shows."""
         return self.info.partition(" ")[2].strip()
 
     def __str__(self) -> str:
@@ -67,8 +67,8 @@ def render_block(block: Block) -> str:
 
 def preview(request: str) -> dict[str, Any]:
     """The plan of an example, as JSON."""
-    printed = run(f"fairlead preview {request} --compute examples/platform --project forest --output json")
-    plan: dict[str, Any] = json.loads(printed)
+    output = run(f"fairlead preview {request} --compute examples/platform --project forest --output json")
+    plan: dict[str, Any] = json.loads(output)
     return plan
 
 
@@ -85,12 +85,12 @@ def shorten_plan(shown: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
 def print_json(value: Any, indent: str = "") -> str:
     """Format JSON with short parts on one line."""
     line = json.dumps(value)
-    if len(indent + line) <= WIDEST_JSON or not isinstance(value, dict | list):
+    if len(indent + line) <= MAX_JSON_WIDTH or not isinstance(value, dict | list):
         return line
-    inner = indent + "  "
+    nested_indent = indent + "  "
     if isinstance(value, list):
-        return "[\n" + ",\n".join(inner + print_json(item, inner) for item in value) + f"\n{indent}]"
-    entries = (f"{inner}{json.dumps(key)}: {print_json(item, inner)}" for key, item in value.items())
+        return "[\n" + ",\n".join(nested_indent + print_json(item, nested_indent) for item in value) + f"\n{indent}]"
+    entries = (f"{nested_indent}{json.dumps(key)}: {print_json(item, nested_indent)}" for key, item in value.items())
     return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
 
 
@@ -103,10 +103,10 @@ def commands_of(block: Block) -> list[str]:
 
 def run(command: str) -> str:
     """The combined output of a `fairlead` command in the root of the repository."""
-    program, *words = shlex.split(command)
+    program, *args = shlex.split(command)
     assert program == "fairlead", f"only fairlead is executed, found: {command}"
-    printed = io.StringIO()
-    streams = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
+    output = io.StringIO()
+    streams = contextlib.redirect_stdout(output), contextlib.redirect_stderr(output)
     with contextlib.chdir(ROOT), streams[0], streams[1], contextlib.suppress(SystemExit):
-        fairlead.cli.run(words)
-    return printed.getvalue()
+        fairlead.cli.run(args)
+    return output.getvalue()

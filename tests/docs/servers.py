@@ -24,20 +24,20 @@ from typing import Any
 from tests.docs.pages import ROOT, Block, blocks_of, commands_of, print_json, render_block
 from tests.processes.execution import kill_left
 
-NEEDED = ("bash", "curl")
-PATIENCE = 60.0  # seconds: a busy machine takes several times as long as a quiet one
+REQUIRED_PROGRAMS = ("bash", "curl")
+TIMEOUT_SECONDS = 60.0  # seconds: a busy machine takes several times as long as a quiet one
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
 END = "--- end of an output ---"
 SHOWN_URL = "http://127.0.0.1:8470"
 DATA = ".local/share/fairlead"
 USER = "ada"
 HOST = "laptop"
-CAPACITY = "cpu=8,mem=32Gi,disk=200Gi,gpu=0,runs=16"  # of the machine that the pages are about
+CAPACITY = "cpu=8,mem=32Gi,disk=200Gi,gpu=0,runs=16"  # of the machine in the examples
 RUN_ID = "01a1dde4816c7a3b8f0c5d2e9b1a4c6e"
 # Variable output, and the placeholders on the pages.
 VOLATILE = (
     (r"\b[0-9a-f]{32}\.[0-9a-f]{64}\b", "01a1dde4816c.2a0c7d63"),
-    (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay in line
+    (r"(?m)^[0-9a-f]{32}(?=  )", RUN_ID),  # in a table, whose columns stay aligned
     (rf"\b(?!{RUN_ID})[0-9a-f]{{32}}\b", "01a1dde4816c"),
     (r"\bfl_[\w-]{43}(?![\w-])", "fl_4U8tnZO"),
     (r"\bcode=[0-9a-f]{16}\.[\w-]+", "code=5e318f8c.AbxDYNRi"),
@@ -52,49 +52,49 @@ VOLATILE = (
     (
         r"(?m)^[\w.-]+ [0-9a-f]{8}: (queued|pending|starting|running|stopping)\b.*\n",
         "",
-    ),  # how far a run is: often too quick to see
+    ),  # progress of a run, which is often too fast to be printed
     (r"(?m)^([\w.-]+ )[0-9a-f]{8}(?=: )", rf"\g<1>{RUN_ID[-8:]}"),
     (r"(?m)^(  runs     on this machine, ).*", r"\1each run as a separate user"),  # if the server runs as root
 )
 
 
-def is_of_server(block: Block) -> bool:
+def uses_server(block: Block) -> bool:
     """Whether a block is executed against a server, or shows the output of such a block."""
     return block.meaning.partition(" ")[0] in ("server", "output")
 
 
-def list_missing() -> list[str]:
+def missing_programs() -> list[str]:
     """Programs that the blocks need and that are not installed."""
-    return [name for name in NEEDED if shutil.which(name) is None]
+    return [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]
 
 
 def render(block: Block) -> str:
     """The expected content of a block."""
-    return render_page(block.page)[block.line] if is_of_server(block) else render_block(block)
+    return render_page(block.page)[block.line] if uses_server(block) else render_block(block)
 
 
 @cache
 def render_page(page: Path) -> dict[int, str]:
     """The expected contents of the blocks of a page, by line number."""
-    blocks = [block for block in blocks_of(page) if is_of_server(block)]
+    blocks = [block for block in blocks_of(page) if uses_server(block)]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         shutil.copytree(ROOT / "examples", home / "examples")
-        with _serving(home) as (url, greeting):
+        with _run_server(home) as (url, greeting):
             outputs = iter(_execute(blocks, home, url))
             outputs_by_line = {
-                block.line: [_settle(next(outputs), home, url) for _ in steps_of(block)] for block in blocks
+                block.line: [_normalize(next(outputs), home, url) for _ in steps_of(block)] for block in blocks
             }
-            settled_greeting = _settle(greeting, home, url)
-    shown = {block.line: _show(block, outputs_by_line[block.line], settled_greeting) for block in blocks}
-    for code, output in itertools.pairwise([*blocks, None]):
+            normalized_greeting = _normalize(greeting, home, url)
+    contents = {block.line: _show(block, outputs_by_line[block.line], normalized_greeting) for block in blocks}
+    for code, expected in itertools.pairwise([*blocks, None]):
         if code is not None and code.language == "python":
-            printed = "".join(outputs_by_line[code.line])
-            if output is not None and output.meaning == "output":
-                shown[output.line] = printed
+            output = "".join(outputs_by_line[code.line])
+            if expected is not None and expected.meaning == "output":
+                contents[expected.line] = output
             else:
-                assert not printed, f"{code}: prints output that is not on the page: {printed}"
-    return shown
+                assert not output, f"{code}: prints output that is not on the page: {output}"
+    return contents
 
 
 def steps_of(block: Block) -> list[str]:
@@ -103,31 +103,31 @@ def steps_of(block: Block) -> list[str]:
 
 
 @contextlib.contextmanager
-def _serving(home: Path) -> Iterator[tuple[str, str]]:
+def _run_server(home: Path) -> Iterator[tuple[str, str]]:
     """A server in an empty home folder, with its URL and output."""
     out = home / ".greeting"
-    words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(home / DATA)]
+    command = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(home / DATA)]
     with out.open("wb") as to_out, (home / ".log").open("wb") as to_log:
         environment = _environment(home) | {"FAIRLEAD_CAPACITY": CAPACITY}
-        process = subprocess.Popen(words, stdout=to_out, stderr=to_log, cwd=home, env=environment)
+        process = subprocess.Popen(command, stdout=to_out, stderr=to_log, cwd=home, env=environment)
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not _is_ready(out.read_text("utf-8")):
             assert process.poll() is None, (home / ".log").read_text("utf-8")
-            assert time.monotonic() < end, f"does not serve within {PATIENCE} s"
+            assert time.monotonic() < end, f"does not serve within {TIMEOUT_SECONDS} s"
             time.sleep(0.02)
         yield _address(out.read_text("utf-8")), out.read_text("utf-8")
     finally:
         process.terminate()
-        process.wait(PATIENCE)
-        for folder in (home / DATA / "runs").iterdir():  # they outlive the server
+        process.wait(TIMEOUT_SECONDS)
+        for folder in (home / DATA / "runs").iterdir():  # runs outlive the server
             kill_left(folder.name)
 
 
 def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
     """The output of each command. One shell runs all commands, so that variables persist."""
     script, cells = [], [block.text for block in blocks if block.language == "python"]
-    requests, responses, count = home / ".asked", home / ".answered", itertools.count()
+    requests, responses, count = home / ".requests", home / ".responses", itertools.count()
     for block in blocks:
         script += [block.text] if block.language == "sh" else []
         if block.language == "python":
@@ -143,7 +143,7 @@ def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE * len(script),
+            timeout=TIMEOUT_SECONDS * len(script),
             check=False,
         )
     *outputs, rest = process.stdout.split(f"{END}\n")
@@ -161,8 +161,8 @@ def _notebook(home: Path, cells: list[str], requests: Path, responses: Path) -> 
     os.mkfifo(responses)
     blocks = home / ".cells.json"
     blocks.write_text(json.dumps(cells), "utf-8")
-    words = [sys.executable, str(Path(__file__).with_name("cells.py")), str(blocks), str(requests), str(responses)]
-    process = subprocess.Popen(words, cwd=home, env=_environment(home))
+    command = [sys.executable, str(Path(__file__).with_name("cells.py")), str(blocks), str(requests), str(responses)]
+    process = subprocess.Popen(command, cwd=home, env=_environment(home))
     try:
         yield
     finally:
@@ -190,13 +190,13 @@ def _is_ready(greeting: str) -> bool:
         return False
 
 
-def _settle(printed: str, home: Path, url: str) -> str:
+def _normalize(output: str, home: Path, url: str) -> str:
     """An output with placeholders for variable parts."""
-    printed = printed.replace(str(home), f"/home/{USER}").replace(url, SHOWN_URL)
-    printed = re.sub(rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])", HOST, printed)
+    output = output.replace(str(home), f"/home/{USER}").replace(url, SHOWN_URL)
+    output = re.sub(rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])", HOST, output)
     for pattern, placeholder in VOLATILE:
-        printed = re.sub(pattern, placeholder, printed)
-    return printed
+        output = re.sub(pattern, placeholder, output)
+    return output
 
 
 def _show(block: Block, outputs: list[str], greeting: str) -> str:
@@ -206,28 +206,28 @@ def _show(block: Block, outputs: list[str], greeting: str) -> str:
     fields = block.meaning.split()[1:]
     pairs = zip(commands_of(block), outputs, strict=True)
     return "".join(
-        f"$ {command}\n{_lay_out(greeting if command == 'fairlead up' else output, fields)}"
+        f"$ {command}\n{_format_output(greeting if command == 'fairlead up' else output, fields)}"
         for command, output in pairs
     )
 
 
-def _lay_out(printed: str, fields: list[str]) -> str:
+def _format_output(output: str, fields: list[str]) -> str:
     """The output with formatted JSON and without empty lines."""
-    return "".join(f"{_lay_out_line(line, fields)}\n" for line in printed.splitlines() if line.strip())
+    return "".join(f"{_format_line(line, fields)}\n" for line in output.splitlines() if line.strip())
 
 
-def _lay_out_line(line: str, fields: list[str]) -> str:
+def _format_line(line: str, fields: list[str]) -> str:
     try:
         value = json.loads(line)
     except ValueError:
         return line
-    return print_json(_cut(value, fields)) if isinstance(value, dict | list) else line
+    return print_json(_select_fields(value, fields)) if isinstance(value, dict | list) else line
 
 
-def _cut(value: Any, fields: list[str]) -> Any:
+def _select_fields(value: Any, fields: list[str]) -> Any:
     """Each mapping reduced to the fields; a mapping without any of them is unchanged."""
     if isinstance(value, list):
-        return [_cut(item, fields) for item in value]
+        return [_select_fields(item, fields) for item in value]
     if not isinstance(value, dict) or not set(value) & set(fields):
         return value
-    return {name: _cut(item_value, fields) for name, item_value in value.items() if name in fields}
+    return {name: _select_fields(item_value, fields) for name, item_value in value.items() if name in fields}

@@ -14,19 +14,19 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.requirements import Requirements
 from fairlead.settings import Settings, find_problems
 from tests.docs.pages import ROOT, Block, commands_of, list_blocks, preview, render_block
-from tests.docs.servers import is_of_server, list_missing, render_page
+from tests.docs.servers import missing_programs, render_page, uses_server
 
-SHOWN = [block for block in list_blocks("console", "json", "python", "yaml") if not is_of_server(block)]
-ON_SERVERS = [block for block in list_blocks() if is_of_server(block)]
+STATIC_BLOCKS = [block for block in list_blocks("console", "json", "python", "yaml") if not uses_server(block)]
+SERVER_BLOCKS = [block for block in list_blocks() if uses_server(block)]
 LANGUAGES = {"console", "json", "python", "sh", "text", "toml", "yaml", ""}
 
 
-@pytest.mark.parametrize("block", SHOWN, ids=str)
+@pytest.mark.parametrize("block", STATIC_BLOCKS, ids=str)
 def test_blocks_equal_the_actual_output(block: Block) -> None:
     assert block.text == render_block(block), "try: .venv/bin/python -m tests.docs.update"
 
 
-@pytest.mark.skipif(bool(list_missing()), reason=f"there is no {' and no '.join(list_missing())}")
+@pytest.mark.skipif(bool(missing_programs()), reason=f"not installed: {', '.join(missing_programs())}")
 @pytest.mark.parametrize(
     "page",
     # Each page starts its own server. The fast suite runs the page that most people read first.
@@ -34,12 +34,12 @@ def test_blocks_equal_the_actual_output(block: Block) -> None:
         pytest.param(
             page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] if page != ROOT / "README.md" else []
         )
-        for page in sorted({block.page for block in ON_SERVERS})
+        for page in sorted({block.page for block in SERVER_BLOCKS})
     ],
 )
 def test_pages_show_the_responses_of_a_server(page: Path) -> None:
     rendered = render_page(page)
-    for block in ON_SERVERS:
+    for block in SERVER_BLOCKS:
         if block.page == page:
             assert block.text == rendered[block.line], f"{block}: try: .venv/bin/python -m tests.docs.update"
 
@@ -47,7 +47,7 @@ def test_pages_show_the_responses_of_a_server(page: Path) -> None:
 @pytest.mark.parametrize("block", list_blocks("console"), ids=str)
 def test_console_blocks_run_fairlead(block: Block) -> None:
     assert commands_of(block)
-    assert is_of_server(block) or all(command.startswith("fairlead ") for command in commands_of(block))
+    assert uses_server(block) or all(command.startswith("fairlead ") for command in commands_of(block))
 
 
 @pytest.mark.parametrize("block", list_blocks("toml"), ids=str)
@@ -78,7 +78,7 @@ def test_a_shortened_plan_shows_all_keys_of_its_entries(block: Block) -> None:
 def test_every_fence_has_a_known_language() -> None:
     assert {block.language for block in list_blocks()} <= LANGUAGES
     assert all(block.meaning.startswith("plan examples/requests/") for block in list_blocks("json"))
-    assert all(is_of_server(block) or (ROOT / block.meaning).is_file() for block in list_blocks("python"))
+    assert all(uses_server(block) or (ROOT / block.meaning).is_file() for block in list_blocks("python"))
     assert all(block.meaning == "output" for block in list_blocks("text"))
 
 
@@ -99,7 +99,7 @@ def _violations(block: Block, data: Any) -> list[Violation]:
                 _parse_document(data, block, violations)
         case other:
             pytest.fail(
-                f"{block}: say what the YAML is: request, requirements, documents, refused or a file: {other!r}"
+                f"{block}: state what the YAML is: request, requirements, documents, refused or a file: {other!r}"
             )
     return violations
 

@@ -10,8 +10,8 @@ from fairlead.cli.object_commands import ListOptions
 from fairlead.cli.project_objects import create, set_
 from tests.docs.pages import ROOT
 
-TERMINAL = (ROOT / "docs" / "users" / "cli.md").read_text("utf-8")
-TABLE = [line for line in TERMINAL.splitlines() if line.startswith("| ")]
+PAGE = (ROOT / "docs" / "users" / "cli.md").read_text("utf-8")
+TABLE = [line for line in PAGE.splitlines() if line.startswith("| ")]
 OPTIONS = {
     *(field.name for kind in (ListOptions, ComputeOptions) for field in fields(kind)),
     *(name for command in (create, set_) for name in inspect.signature(command).parameters if name != "name"),
@@ -27,11 +27,11 @@ def test_every_noun_is_in_the_table_with_its_verbs() -> None:
 
 def test_every_command_is_documented() -> None:
     commands = [name for name in app if not name.startswith("-")]
-    missing = [command for command in commands if f"`fairlead {command}" not in TERMINAL]
+    missing = [command for command in commands if f"`fairlead {command}" not in PAGE]
     assert not missing, "\n".join(missing)
 
 
 def test_every_option_is_documented() -> None:
     options = [f"--{name.removeprefix('as_').replace('_', '-')}" for name in sorted(OPTIONS)]
-    missing = [option for option in options if option not in TERMINAL]
+    missing = [option for option in options if option not in PAGE]
     assert not missing, "\n".join(missing)

@@ -45,22 +45,26 @@ MODELS: tuple[tuple[str, type[StrictModel]], ...] = (
 )
 DOCUMENTABLE = [
     *((page, field) for page, model in MODELS for field in model.model_fields),
-    *((REQUIREMENTS, word) for word in (*SPEC_FIELDS, *WORKLOAD_TYPES)),
-    *((POLICIES, word) for word in fields.KNOWN),
+    *((REQUIREMENTS, name) for name in (*SPEC_FIELDS, *WORKLOAD_TYPES)),
+    *((POLICIES, name) for name in fields.KNOWN),
     *((PAGES_OF_KINDS[kind], kind) for kind in KINDS),
-    *((COMPUTE_RESOURCES, word) for word in WORKLOAD_TYPES.values()),
+    *((COMPUTE_RESOURCES, name) for name in WORKLOAD_TYPES.values()),
     *((RESOLUTION, layer.value) for layer in Layer),
 ]
 
 
 def test_every_field_and_kind_is_documented() -> None:
-    missing = [f"{page}: {word}" for page, word in sorted(set(DOCUMENTABLE)) if word not in _words(page)]
+    missing = [f"{page}: {name}" for page, name in sorted(set(DOCUMENTABLE)) if name not in _documented_names(page)]
     assert not missing, "\n".join(missing)
 
 
 def test_every_option_of_preview_is_documented() -> None:
     options = inspect.signature(preview).parameters
-    missing = [name for name in options if (name.upper() if name == "request" else f"--{name}") not in _words(PREVIEW)]
+    missing = [
+        name
+        for name in options
+        if (name.upper() if name == "request" else f"--{name}") not in _documented_names(PREVIEW)
+    ]
     assert not missing, "\n".join(missing)
 
 
@@ -68,19 +72,19 @@ def test_the_table_of_switches_has_the_default_and_the_stricter_value() -> None:
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|", (ROOT / POLICIES).read_text("utf-8"), re.MULTILINE)
     documented = {name: (default.strip(" `"), stricter.strip(" `")) for name, default, stricter in rows}
     expected = {
-        name: (_word(merging.DEFAULT_SWITCHES[name], "any"), _word(merging.STRICTER.get(name), "fewer"))
+        name: (_format_value(merging.DEFAULT_SWITCHES[name], "any"), _format_value(merging.STRICTER.get(name), "fewer"))
         for name in Switches.model_fields
     }
     assert {name: documented.get(name) for name in expected} == expected
 
 
 @cache
-def _words(page: str) -> set[str]:
+def _documented_names(page: str) -> set[str]:
     """The code spans of a page, and the kinds in its YAML blocks."""
     text = (ROOT / page).read_text("utf-8")
     blocks = "\n".join(re.findall(r"^```yaml.*?^```$", text, re.MULTILINE | re.DOTALL))
     return {*re.findall(r"`([^`\n]+)`", text), *re.findall(r"kind: (\w+)", blocks)}
 
 
-def _word(value: object, empty: str) -> str:
+def _format_value(value: object, empty: str) -> str:
     return empty if value is None else str(value).lower()

@@ -70,7 +70,7 @@ def test_every_option_of_a_cluster_is_in_the_table() -> None:
 
 def test_every_forbidden_field_of_a_kubeconfig_is_documented() -> None:
     forbidden = [*FILES, *PLUGINS, *BASIC_AUTH, "proxy-url", "as"]
-    missing = [word for word in forbidden if f"`{word}`" not in _section("Kubeconfig")]
+    missing = [field for field in forbidden if f"`{field}`" not in _section("Kubeconfig")]
     assert not missing, "\n".join(missing)
 
 
@@ -79,18 +79,18 @@ def test_the_oldest_version_is_named() -> None:
 
 
 def test_the_checks_on_the_page_equal_the_output(capsys: pytest.CaptureFixture[str]) -> None:
-    address = "https://fairlead.example.org"
-    devices = [make_node(name, {"nvidia.com/gpu.product": "H100"}, nvidia_gpu="8") for name in "ab"]
+    url = "https://fairlead.example.org"
+    gpu_nodes = [make_node(name, {"nvidia.com/gpu.product": "H100"}, nvidia_gpu="8") for name in "ab"]
     api = OnePod("fairlead-system", make_pod("Succeeded", terminated={"message": "reached"}))
     api.responses |= {
         "/apis": {"groups": []},
-        "list /api/v1/nodes": [*devices, *map(make_node, "cde")],
+        "list /api/v1/nodes": [*gpu_nodes, *map(make_node, "cde")],
         "list /apis/storage.k8s.io/v1/storageclasses": [
             make_named("standard", **{DEFAULT_CLASS: "true"}),
             make_named("fast"),
         ],
     }
-    print_checks([asdict(check) for check in check_cluster(api.api, Cluster(name="main", server_url=address), [])])
+    print_checks([asdict(check) for check in check_cluster(api.api, Cluster(name="main", server_url=url), [])])
     shown = PAGE.partition("added cluster main in platform\n")[2].partition("```")[0]
     assert capsys.readouterr().out == shown
 

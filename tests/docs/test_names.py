@@ -68,8 +68,10 @@ VARIABLES: dict[str, Any] = {
 
 def test_every_command_exists_with_its_options() -> None:
     assert len(COMMANDS) > 80
-    wrong = [f"{_path_of(page)}: {text}: {reason}" for page, text in COMMANDS for reason in _problems_of_command(text)]
-    assert not wrong, "\n".join(wrong)
+    problems = [
+        f"{_path_of(page)}: {text}: {reason}" for page, text in COMMANDS for reason in _problems_of_command(text)
+    ]
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +111,11 @@ def test_every_route_exists() -> None:
     known = re.findall(r"^\| `([A-Z]+) (/[^`]*)` \|", ROUTES.read_text("utf-8"), re.MULTILINE)
     assert len(known) > 100
     routes = [(method, re.compile(re.sub(r"\{\w+\}", "[^/]+", path))) for method, path in known]
-    first = {path.split("/")[1] for _, path in known}
+    first_segments = {path.split("/")[1] for _, path in known}
     missing = []
     for page, span in SPANS:
         match = re.fullmatch(r"(?:([A-Z]+) )?(/[\w{}/.-]*)(\?\S*)?", span)
-        if match is None or match[2].split("/")[1] not in first:
+        if match is None or match[2].split("/")[1] not in first_segments:
             continue
         if not any(match[1] in (None, method) and path.fullmatch(match[2]) for method, path in routes):
             missing.append(f"{_path_of(page)}: {span}")
@@ -160,7 +162,7 @@ def test_every_reason_in_a_table_of_states_is_one_of_the_code() -> None:
 
 
 def test_every_label_on_the_page_of_the_web_ui_exists() -> None:
-    """Labels are bold there; the same goes for the tabs in the table of the page of a run."""
+    """Labels are bold on that page. The tabs of the page of a run are in a table."""
     page = (ROOT / "docs" / "users" / "web-ui.md").read_text("utf-8")
     tabs = page.partition("| tab | content |\n|---|---|\n")[2].partition("\n\n")[0]
     labels = {*re.findall(r"\*\*([^*.]+)\*\*", page), *re.findall(r"^\| ([A-Z]\w+) \|", tabs, re.MULTILINE)}

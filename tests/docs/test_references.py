@@ -23,34 +23,34 @@ LINKS = [
 ]
 URLS = [(page, target) for page, target in LINKS if re.match(r"\w+:|//", target)]
 CODE_SPANS = [
-    (page, word)
+    (page, span)
     for page in PAGES
-    for word in sorted(set(re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text("utf-8")))))
+    for span in sorted(set(re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text("utf-8")))))
 ]
 FILES = [
-    (page, word) for page, word in CODE_SPANS if re.fullmatch(r"[\w./-]+(\.py|/)", word) and not word.startswith("/")
+    (page, span) for page, span in CODE_SPANS if re.fullmatch(r"[\w./-]+(\.py|/)", span) and not span.startswith("/")
 ]
 # Pages for users and administrators name files and fields that look like modules.
 FUNCTIONS = [
-    (page, word)
-    for page, word in CODE_SPANS
+    (page, span)
+    for page, span in CODE_SPANS
     if page.parent.name not in ("docs", "users", "admins", "reference")
-    and re.fullmatch(rf"({LAYERS})(\.\w+)+", word)
-    and not word.endswith(".py")
+    and re.fullmatch(rf"({LAYERS})(\.\w+)+", span)
+    and not span.endswith(".py")
 ]
 
 
 def test_every_link_has_an_existing_target() -> None:
-    inner = [link for link in LINKS if link not in URLS]
-    assert len(inner) > 100
-    broken = [f"{_path_of(page)}: {target}" for page, target in inner if not _exists(page, target)]
+    internal = [link for link in LINKS if link not in URLS]
+    assert len(internal) > 100
+    broken = [f"{_path_of(page)}: {target}" for page, target in internal if not _exists(page, target)]
     assert not broken, "\n".join(broken)
 
 
 def test_every_url_is_well_formed_and_public() -> None:
     """No URL is requested, so this cannot tell whether the page at the other end exists."""
-    wrong = [f"{_path_of(page)}: {url}: {reason}" for page, url in URLS for reason in _problems_of_url(url)]
-    assert not wrong, "\n".join(wrong)
+    problems = [f"{_path_of(page)}: {url}: {reason}" for page, url in URLS for reason in _problems_of_url(url)]
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_bad_urls_are_detected(url: str, reason: str) -> None:
 
 def test_every_file_that_a_page_names_exists() -> None:
     assert len(FILES) > 50
-    missing = [f"{_path_of(page)}: {word}" for page, word in FILES if not _finds_file(page, word)]
+    missing = [f"{_path_of(page)}: {span}" for page, span in FILES if not _finds_file(page, span)]
     assert not missing, "\n".join(missing)
 
 
 def test_every_function_that_a_page_names_exists() -> None:
     assert len(FUNCTIONS) > 10
-    missing = [f"{_path_of(page)}: {word}" for page, word in FUNCTIONS if not _resolves(f"fairlead.{word}")]
+    missing = [f"{_path_of(page)}: {span}" for page, span in FUNCTIONS if not _resolves(f"fairlead.{span}")]
     assert not missing, "\n".join(missing)
 
 
@@ -103,8 +103,8 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 
 def test_every_decision_has_its_three_parts_and_is_short() -> None:
-    wrong = [f"{page.name}: {reason}" for page in DECISIONS for reason in _problems_of_decision(page)]
-    assert not wrong, "\n".join(wrong)
+    problems = [f"{page.name}: {reason}" for page in DECISIONS for reason in _problems_of_decision(page)]
+    assert not problems, "\n".join(problems)
 
 
 def test_the_readme_is_short() -> None:
@@ -134,9 +134,9 @@ def _problems_of_url(url: str) -> Iterator[str]:
         yield "escape spaces and characters that are not ASCII"
 
 
-def _finds_file(page: Path, word: str) -> bool:
+def _finds_file(page: Path, span: str) -> bool:
     folders = [ROOT, SOURCES, page.parent, *ROOT.glob("examples/*/")]
-    return any((folder / word).exists() for folder in folders)
+    return any((folder / span).exists() for folder in folders)
 
 
 def _resolves(name: str) -> bool:

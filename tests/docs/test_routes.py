@@ -12,9 +12,9 @@ from tests.docs.pages import ROOT
 from tests.server.samples import address_of, body_of, fill
 from tests.server.sites import Operation, Site, open_site, operations_of
 
-ROW = re.compile(r"^\| `(?P<route>[A-Z]+ /[^`]*)` \| (?P<does>[^|]+) \| (?P<who>[^|]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `(?P<route>[A-Z]+ /[^`]*)` \| (?P<description>[^|]+) \| (?P<role>[^|]+) \|$", re.MULTILINE)
 DOCUMENTED = {
-    match["route"]: match["who"]
+    match["route"]: match["role"]
     for match in ROW.finditer((ROOT / "docs" / "reference" / "routes.md").read_text("utf-8"))
 }
 ALLOWED = {
@@ -65,13 +65,13 @@ def test_routes_require_the_roles_on_the_page(site: Site) -> None:
 
 def test_only_public_routes_need_no_token(site: Site) -> None:
     names = fill(site, "beta")
-    wrong = []
+    failures = []
     for route in operations_of(site.document):
         status = site.request(route.method, address_of(route, names), body_of(route), token=None).status_code
         # Sign-in is public, and responds with 401 because the link does not exist.
         if (status == 401) != (DOCUMENTED[route.key] != "`anyone`" or route.key == "POST /sessions"):
-            wrong.append(f"{route.key}: {status}")
-    assert not wrong, "\n".join(wrong)
+            failures.append(f"{route.key}: {status}")
+    assert not failures, "\n".join(failures)
 
 
 def _with_role(site: Site) -> list[Operation]:

@@ -10,7 +10,7 @@ from tests.docs.pages import ROOT
 STATES = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
 LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
-REPORTING = (
+FILES_WITH_REASONS = (
     *("core/lifecycle.py", "core/queue_order.py", "core/fitting/admission.py"),
     *(f"controllers/{name}.py" for name in ("run_state", "runs", "launch_specs")),
     *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serve_state", "supervisor")),
@@ -18,7 +18,9 @@ REPORTING = (
     "core/idle_culling.py",
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
-REASONS = sorted({reason for file in REPORTING for reason in REASON.findall((SOURCES / file).read_text("utf-8"))})
+REASONS = sorted(
+    {reason for file in FILES_WITH_REASONS for reason in REASON.findall((SOURCES / file).read_text("utf-8"))}
+)
 ROWS = [line for line in STATES.splitlines() if line.startswith("| `")]
 
 

@@ -51,7 +51,7 @@ def test_every_role_is_in_the_table() -> None:
 
 
 def test_every_parameter_of_lists_is_in_the_table() -> None:
-    missing = [word for word in RESERVED if not _row(API, "Lists", word)]
+    missing = [name for name in RESERVED if not _row(API, "Lists", name)]
     assert not missing, "\n".join(missing)
 
 
@@ -104,15 +104,15 @@ def test_every_option_of_apply_is_documented() -> None:
     assert not missing, "\n".join(missing)
 
 
-def _row(page: str, title: str, word: str) -> list[str]:
-    """The cells of the row for a word, without backticks. Empty if the section has no such row."""
-    return [cell.strip("`") for cell in _cells(page, title, word)]
+def _row(page: str, title: str, name: str) -> list[str]:
+    """The cells of the row with a name, without backticks. Empty if the section has no such row."""
+    return [cell.strip("`") for cell in _cells(page, title, name)]
 
 
-def _cells(page: str, title: str, word: str) -> list[str]:
+def _cells(page: str, title: str, name: str) -> list[str]:
     for line in _section(page, title).splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| ") and f"`{word}`" in cells[0].split(", "):
+        if line.startswith("| ") and f"`{name}`" in cells[0].split(", "):
             return cells
     return []
 
@@ -125,8 +125,8 @@ def _errors(kind: type[errors.FairleadError]) -> Iterator[type[errors.FairleadEr
     """An error class and its subclasses; HTTP errors are distinguished by their codes."""
     if kind.__module__ == errors.__name__:
         yield kind
-    for inner in kind.__subclasses__():
-        yield from _errors(inner)
+    for subclass in kind.__subclasses__():
+        yield from _errors(subclass)
 
 
 def _server_codes() -> Iterator[tuple[str, str]]:

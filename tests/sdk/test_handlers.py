@@ -20,7 +20,7 @@ class Model: ...
 assigned = lambda: [inside_a_list for inside_a_list in ()]
 one, (two, *three) = 1, (2, 3)
 annotated: int = 1
-only_said: int
+only_annotated: int
 if True:
     def conditional(): ...
 else:
@@ -45,7 +45,7 @@ def test_top_level_names_are_accepted(tmp_path: Path, module: str, name: str) ->
     check_handler(tmp_path / "train.py", f"{module}{name}")
 
 
-@pytest.mark.parametrize("name", ["inner", "inside_a_list", "only_said", "other", "json", "helpers", "Main"])
+@pytest.mark.parametrize("name", ["inner", "inside_a_list", "only_annotated", "other", "json", "helpers", "Main"])
 def test_other_names_are_rejected(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"train.py": CODE})
     with pytest.raises(Unreadable, match=f"no function '{name}' in .*train.py"):
