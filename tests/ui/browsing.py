@@ -54,19 +54,19 @@ class BrowserErrors:
     def watch(self, context: BrowserContext, site: Site) -> None:
         """Record console errors (also of the Content-Security-Policy), script errors and requests to other hosts."""
 
-        def note_console(message: ConsoleMessage) -> None:
+        def record_console_error(message: ConsoleMessage) -> None:
             is_handled = HANDLED_STATUS.match(message.text) and f"{site.url}/api/" in message.location.get("url", "")
             if message.type == "error" and not is_handled:
                 self.messages.append(f"console: {message.text} ({message.location.get('url', '')})")
 
-        def note_request(request: Request) -> None:
+        def record_foreign_request(request: Request) -> None:
             url = urlsplit(request.url)
             if url.scheme not in ("data", "blob") and f"{url.scheme}://{url.netloc}" != site.url:
                 self.messages.append(f"request to another host: {request.method} {request.url[:500]}")
 
-        context.on("console", note_console)
+        context.on("console", record_console_error)
         context.on("weberror", lambda error: self.messages.append(f"script: {error.error}"))
-        context.on("request", note_request)
+        context.on("request", record_foreign_request)
 
 
 class Browsing:

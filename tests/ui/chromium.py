@@ -53,13 +53,13 @@ def main() -> int:
 def _install() -> str | None:
     """Install the packages. Returns the output of apt-get if it fails. Outdated package lists are updated first."""
     print("installing Chromium for the browser tests (takes about 30 s)", flush=True)
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     output = ""
     for command in (INSTALL, UPDATE, INSTALL):
-        ended = subprocess.run(command, env=quiet, capture_output=True, text=True, check=False)
-        if ended.returncode == 0 and command is INSTALL:
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if process.returncode == 0 and command is INSTALL:
             return None
-        output = ended.stdout + ended.stderr
+        output = process.stdout + process.stderr
     return output
 
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.ui.sites import Site
 
 # Console messages of Chromium if the server is unreachable or the response is lost.
-NO_ANSWER = r"net::ERR_(CONNECTION_\w+|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|FAILED|INCOMPLETE_CHUNKED)"
+CONNECTION_ERROR = r"net::ERR_(CONNECTION_\w+|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|FAILED|INCOMPLETE_CHUNKED)"
 WAIT_SECONDS = 50
 HIDE = """isHidden => {
     Object.defineProperty(document, 'hidden', {value: isHidden, configurable: true});
@@ -35,14 +35,14 @@ def wait(site: Site, run: Run, state: str) -> Run:
     """Wait until the run has a state and return it."""
     while run["state"] != state:
         assert run["active"], f"never {state}: {run['state']}, {run['message']}"
-        run = _look_again(site, run)
+        run = _wait_for_change(site, run)
     return run
 
 
 def wait_for_end(site: Site, run: Run) -> Run:
     """Wait until the run has ended and return it."""
     while run["active"]:
-        run = _look_again(site, run)
+        run = _wait_for_change(site, run)
     return run
 
 
@@ -78,7 +78,7 @@ def show(page: Page) -> None:
     page.evaluate(HIDE, False)
 
 
-def _look_again(site: Site, run: Run) -> Run:
+def _wait_for_change(site: Site, run: Run) -> Run:
     """Wait for the next change of the run and return it."""
     tag = f'"{run["revision"]}-{run["id"][-8:]}"'
     changed: Run | None = site.api("GET", f"/runs/{run['id']}?wait={WAIT_SECONDS}", If_None_Match=tag)

@@ -46,10 +46,10 @@ class Site:
 
     def api(self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str) -> Any:
         """Send a request such as `GET /compute-resources` as the administrator, or with another token."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
-        response = self._client.request(method, path, json=body, headers=sent)
+            sent_headers["Authorization"] = f"Bearer {token}"
+        response = self._client.request(method, path, json=body, headers=sent_headers)
         summary = f"{response.status_code} {response.text[:1000]}"
         assert response.status_code < 300 or response.status_code == NOT_MODIFIED, f"{method} {path}: {summary}"
         return response.json() if response.content else None
@@ -83,20 +83,29 @@ class Site:
             kinds = [_load(tx, resource_id) for resource_id in created]
             for number in range(KINDS + 1, count + 1):
                 kind, revision = kinds[number % KINDS]
-                own: dict[str, Any] = {"name": f"{prefix}-{number:04}", "description": f"number {number} of {count}"}
-                copy = replace(kind, id=uuid7().hex, **own)
+                copy_fields: dict[str, Any] = {
+                    "name": f"{prefix}-{number:04}",
+                    "description": f"number {number} of {count}",
+                }
+                copy = replace(kind, id=uuid7().hex, **copy_fields)
                 tx.add(copy)
-                changes: dict[str, Any] = {"object_id": copy.id, "name": copy.name, "content": revision.content | own}
+                changes: dict[str, Any] = {
+                    "object_id": copy.id,
+                    "name": copy.name,
+                    "content": revision.content | copy_fields,
+                }
                 tx.add(replace(revision, id=uuid7().hex, **changes))
 
-    def multiply(self, kind: type[Any], count: int, /, **own: Callable[[int], Any]) -> None:
-        """Copy the newest record of a kind many times in the database. `own` computes the fields of each copy."""
+    def multiply(self, kind: type[Any], count: int, /, **fields: Callable[[int], Any]) -> None:
+        """Copy the newest record of a kind many times in the database. `fields` compute the values of each copy."""
         with (
             contextlib.closing(DatabaseStore(f"sqlite:///{self._running.data / 'fairlead.db'}")) as store,
             store.changing("organization") as tx,
         ):
             original = tx.find(kind)[-1]
-            copies = (replace(original, id=uuid7().hex, **_own(own, number)) for number in range(1, count + 1))
+            copies = (
+                replace(original, id=uuid7().hex, **_compute_fields(fields, number)) for number in range(1, count + 1)
+            )
             # One statement for all copies is five times as fast.
             tx._connection.execute(sa.insert(TABLES[kind]), [_values(record) for record in copies])
 
@@ -134,8 +143,8 @@ class Site:
             kill_supervisor(folder)
 
 
-def _own(own: Mapping[str, Callable[[int], Any]], number: int) -> dict[str, Any]:
-    return {field: make(number) for field, make in own.items()}
+def _compute_fields(fields: Mapping[str, Callable[[int], Any]], number: int) -> dict[str, Any]:
+    return {field: compute(number) for field, compute in fields.items()}
 
 
 def _load(tx: Transaction, resource_id: str) -> tuple[ComputeResourceRecord, RevisionRecord]:

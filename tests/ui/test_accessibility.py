@@ -28,7 +28,7 @@ PAGES = {
 def site(module_site: Site) -> Site:
     """A server with one object of most kinds."""
     module_site.make_resource("shown", description="to be looked at")
-    module_site.api("POST", "/templates", {"name": "begun", "requirements": {"profile": "shown"}})
+    module_site.api("POST", "/templates", {"name": "starter", "requirements": {"profile": "shown"}})
     module_site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
     module_site.api("PUT", "/policies/platform/platform", {"rules": {"resources.gpu": {"max": 8}}, "quota": {"gpu": 8}})
     return module_site

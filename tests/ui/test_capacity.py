@@ -14,7 +14,7 @@ from tests.ui.sites import Site
 from tests.ui.tables import open_table, row
 
 MANY = 2000
-MOST_ELEMENTS = 12 * MANY  # a cell is a button with a text
+MAX_ELEMENTS = 12 * MANY  # a cell is a button with a text
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def card(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name, exact=True)
 
 
-def offer(page: Page, name: str) -> Locator:
+def resource_cells(page: Page, name: str) -> Locator:
     """The cells of a compute resource in the table."""
     return row(page, name).get_by_role("cell")
 
@@ -79,10 +79,10 @@ def fake_nodes(page: Page, nodes: list[dict[str, Any]]) -> None:
     """Replace the nodes in responses to the page."""
     body = json.dumps(nodes)
 
-    def answer(route: Route) -> None:
+    def respond(route: Route) -> None:
         route.fulfill(body=body, content_type="application/json")
 
-    page.route("**/api/v1/nodes*", answer)
+    page.route("**/api/v1/nodes*", respond)
 
 
 def test_allocations_link_to_the_node_and_the_run(page: Page, site: Site, node: dict[str, Any], run: Run) -> None:
@@ -110,20 +110,20 @@ def test_fewer_runs_fit_while_the_machine_is_busy_and_the_reason_is_shown(
     page = browsing.open(site)
     page.goto("/capacity")
     cores = node["capacity"]["cpu"]
-    expect(offer(page, "one-core").nth(1)).to_have_text(f"{cores} more")
-    expect(offer(page, "vast").nth(1)).to_have_text("none")
-    expect(offer(page, "vast").nth(2)).to_contain_text("Needs 4000 CPU cores; ")
-    expect(offer(page, "vast").nth(4)).to_have_text("Training")
+    expect(resource_cells(page, "one-core").nth(1)).to_have_text(f"{cores} more")
+    expect(resource_cells(page, "vast").nth(1)).to_have_text("none")
+    expect(resource_cells(page, "vast").nth(2)).to_contain_text("Needs 4000 CPU cores; ")
+    expect(resource_cells(page, "vast").nth(4)).to_have_text("Training")
     busy = submit(site, "hold", "sleep 300", resources={"cpu": cores, "mem": "64Mi"})
-    expect(offer(page, "one-core").nth(1)).to_have_text("none")
-    expect(offer(page, "one-core").nth(2)).to_contain_text(f"0 of {cores} free")
+    expect(resource_cells(page, "one-core").nth(1)).to_have_text("none")
+    expect(resource_cells(page, "one-core").nth(2)).to_contain_text(f"0 of {cores} free")
     open_table(page)
     cell = row(page, "one-core").get_by_text("none", exact=True)
     cell.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(f"0 of {cores} free")
     stop(site, busy)
     page.goto("/capacity")
-    expect(offer(page, "one-core").nth(1)).to_have_text(f"{cores} more")
+    expect(resource_cells(page, "one-core").nth(1)).to_have_text(f"{cores} more")
 
 
 def test_the_page_of_a_compute_resource_shows_the_fit_per_cluster(page: Page, site: Site) -> None:
@@ -145,9 +145,9 @@ def test_an_unreachable_cluster_shows_its_error(page: Page, site: Site) -> None:
     edge = card(page, "Clusters").get_by_role("button", name="edge")
     expect(edge).to_contain_text("not reachable")
     edge.click()
-    [capacity] = [each for each in site.api("GET", "/capacity") if each["cluster"] == "edge"]
+    [capacity] = [entry for entry in site.api("GET", "/capacity") if entry["cluster"] == "edge"]
     expect(page.get_by_role("alert")).to_contain_text(capacity["error"][1:])
-    expect(offer(page, "one-core").nth(1)).to_have_text("unknown")
+    expect(resource_cells(page, "one-core").nth(1)).to_have_text("unknown")
     expect(page.get_by_role("listbox", name="Nodes")).to_have_count(0)
     check_accessibility(page)
 
@@ -155,12 +155,12 @@ def test_an_unreachable_cluster_shows_its_error(page: Page, site: Site) -> None:
 def test_a_project_selects_its_cluster_and_its_compute_resources(page: Page, site: Site) -> None:
     site.make_resource("by-the-sea", scope="project/shore", requirements={"resources": {"cpu": 1}})
     page.goto("/capacity?cluster=local")
-    expect(offer(page, "one-core")).not_to_have_count(0)
+    expect(resource_cells(page, "one-core")).not_to_have_count(0)
     expect(row(page, "by-the-sea")).to_have_count(0)
     page.get_by_role("combobox", name="Project").click()
     page.get_by_role("option", name="shore").click()
     expect(card(page, "Cluster edge")).to_be_visible()
-    expect(offer(page, "by-the-sea").nth(1)).to_have_text("unknown")
+    expect(resource_cells(page, "by-the-sea").nth(1)).to_have_text("unknown")
     expect(page).to_have_url(re.compile(r"project=shore"))
 
 
@@ -190,7 +190,7 @@ def test_a_map_of_two_thousand_nodes_works_with_the_keyboard(page: Page, site: S
     cells = page.get_by_role("listbox", name="Nodes").locator("[data-name]")
     expect(cells).to_have_count(MANY)
     elements = page.evaluate("document.querySelectorAll('*').length")
-    assert elements < MOST_ELEMENTS, elements
+    assert elements < MAX_ELEMENTS, elements
     assert page.locator('[data-name][tabindex="0"]').count() == 1, "Tab reaches more than one cell"
     first = page.get_by_role("option", name="n-0001: 7/8 in use, 1 of 8 GPUs free, cordoned")
     first.focus()

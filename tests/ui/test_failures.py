@@ -6,7 +6,7 @@ from urllib.parse import quote
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.ui.browsing import BrowserErrors, Browsing
-from tests.ui.running import NO_ANSWER, finish, stop, submit
+from tests.ui.running import CONNECTION_ERROR, finish, stop, submit
 from tests.ui.sites import Site
 from tests.ui.tables import open_table, row
 
@@ -14,33 +14,33 @@ from tests.ui.tables import open_table, row
 def test_an_unreachable_server_is_reported_and_input_survives_its_restart(
     browsing: Browsing, own_site: Site, browser_errors: BrowserErrors
 ) -> None:
-    browser_errors.expect(NO_ANSWER)
+    browser_errors.expect(CONNECTION_ERROR)
     run = finish(own_site, "before")
-    table, form, again = (browsing.open(own_site) for _ in range(3))
+    table, form, run_form = (browsing.open(own_site) for _ in range(3))
     open_table(table)
     form.goto("/new/compute-resource")
     name = form.get_by_role("textbox", name="Name", exact=True)
     name.fill("patient")
-    again.goto(f"/new/run?from={run['id']}")
-    again.get_by_label("Deadline").fill("45m")
+    run_form.goto(f"/new/run?from={run['id']}")
+    run_form.get_by_label("Deadline").fill("45m")
     own_site.stop()
     table.get_by_role("textbox", name="Search").fill("after")
     create = form.get_by_role("button", name="Create compute resource")
     create.click()
-    again.get_by_label("Arguments").fill("--typed meanwhile")
-    for page in (table, form, again):
+    run_form.get_by_label("Arguments").fill("--typed meanwhile")
+    for page in (table, form, run_form):
         expect(disconnected(page).first).to_be_visible()
     own_site.start()
-    for page in (table, again):
+    for page in (table, run_form):
         expect(disconnected(page)).to_have_count(0)
     expect(table.get_by_text("No compute resources match")).to_be_visible()
     expect(name).to_have_value("patient")
     create.click()
     expect(row(form, "patient")).to_be_visible()
-    expect(again.get_by_label("Deadline")).to_have_value("45m")
-    again.get_by_role("button", name="Submit run").click()
-    again.wait_for_url("**/runs/*")
-    request = own_site.api("GET", f"/runs/{again.url.rpartition('/')[2]}/request")
+    expect(run_form.get_by_label("Deadline")).to_have_value("45m")
+    run_form.get_by_role("button", name="Submit run").click()
+    run_form.wait_for_url("**/runs/*")
+    request = own_site.api("GET", f"/runs/{run_form.url.rpartition('/')[2]}/request")
     assert (request["deadline"], request["args"]) == (45 * 60, ["--typed", "meanwhile"])
 
 
@@ -234,8 +234,8 @@ def test_invalid_filters_in_the_address_do_not_break_the_page(page: Page, site: 
     site.make_resource("odd")
     open_table(page, "?created_at=>2026-01-01&archived=!true")
     expect(row(page, "odd")).to_be_visible()
-    for odd in ("?archived=maybe", "?created_at=notadate", "?__proto__=1&columns=nonsense&sort=-"):
-        page.goto(f"/compute-resources{odd}")
+    for query in ("?archived=maybe", "?created_at=notadate", "?__proto__=1&columns=nonsense&sort=-"):
+        page.goto(f"/compute-resources{query}")
         expect(page.get_by_role("heading", name="Compute resources")).to_be_visible()
     page.evaluate("localStorage.setItem('fairlead.columns.compute resources', '5')")
     open_table(page)
@@ -263,7 +263,7 @@ def test_loading_the_current_user_can_be_retried(page: Page, site: Site, browser
 def test_a_double_click_and_a_lost_response_create_one_object(
     page: Page, site: Site, browser_errors: BrowserErrors
 ) -> None:
-    browser_errors.expect(NO_ANSWER)
+    browser_errors.expect(CONNECTION_ERROR)
     page.goto("/new/compute-resource")
     page.get_by_role("textbox", name="Name", exact=True).fill("only-once")
     sent: list[str] = []

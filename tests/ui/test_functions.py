@@ -74,8 +74,8 @@ def test_python_function_is_created_with_the_keyboard_and_runs(page: Page, site:
 
     page.get_by_role("link", name="Run", exact=True).click()
     expect(page).to_have_url(f"{site.url}/new/run?project=default&function=square")
-    done = run(site, "square", inputs={"x": 7})
-    assert site.api("GET", f"/runs/{done['id']}/result")["result"]["value"] == 49
+    finished = run(site, "square", inputs={"x": 7})
+    assert site.api("GET", f"/runs/{finished['id']}/result")["result"]["value"] == 49
 
 
 def test_table_shows_definitions_and_links_to_runs(page: Page, site: Site) -> None:
@@ -231,27 +231,27 @@ def test_second_save_shows_both_versions(page: Page, site: Site) -> None:
 def test_runs_of_a_function_are_listed_and_can_be_repeated(page: Page, site: Site) -> None:
     make_function(site, "repeated")
     make_function(site, "repeated-not", command="true")
-    done, _ = run(site, "repeated", inputs={"x": 2}), run(site, "repeated-not")
+    finished, _ = run(site, "repeated", inputs={"x": 2}), run(site, "repeated-not")
     page.goto("/functions/default/repeated")
     page.get_by_role("tab", name="Runs").click()
     expect(page).to_have_url(f"{site.url}/functions/default/repeated/runs")
     table = page.get_by_role("table", name="Runs of repeated")
     expect(table.get_by_role("row")).to_have_count(2)
-    short = f"repeated {done['id'][-8:]}"
-    expect(table.get_by_role("link", name=short, exact=True)).to_have_attribute("href", f"/runs/{done['id']}")
+    short = f"repeated {finished['id'][-8:]}"
+    expect(table.get_by_role("link", name=short, exact=True)).to_have_attribute("href", f"/runs/{finished['id']}")
     expect(page.get_by_role("status").filter(has_text=re.compile("^1 run$"))).to_be_visible()
-    again = run(site, "repeated", inputs={"x": 3})
+    second = run(site, "repeated", inputs={"x": 3})
     expect(page.get_by_role("status").filter(has_text="2 runs")).to_be_visible()
-    expect(table.get_by_role("link", name=f"repeated {again['id'][-8:]}", exact=True)).to_be_visible()
+    expect(table.get_by_role("link", name=f"repeated {second['id'][-8:]}", exact=True)).to_be_visible()
     check_accessibility(page)
     table.get_by_role("link", name=f"Run again: {short}").click()
-    expect(page).to_have_url(f"{site.url}/new/run?from={done['id']}")
+    expect(page).to_have_url(f"{site.url}/new/run?from={finished['id']}")
 
 
 def test_deleting_a_function_keeps_its_runs(page: Page, site: Site, browser_errors: BrowserErrors) -> None:
     browser_errors.expect("status of 404")
     make_function(site, "doomed", command="true")
-    done = run(site, "doomed")
+    finished = run(site, "doomed")
     page.goto("/functions/default/doomed")
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog", name="Delete doomed?")
@@ -260,7 +260,7 @@ def test_deleting_a_function_keeps_its_runs(page: Page, site: Site, browser_erro
     expect(page).to_have_url(f"{site.url}/functions")
     expect(page.get_by_text("Deleted function doomed")).to_be_visible()
     expect(row(page, "doomed")).to_have_count(0)
-    assert site.api("GET", f"/runs/{done['id']}")["function"] == "doomed"
+    assert site.api("GET", f"/runs/{finished['id']}")["function"] == "doomed"
     page.goto("/functions/default/doomed")
     expect(page.get_by_role("alert")).to_contain_text("doomed")
     expect(page.get_by_role("link", name="All functions")).to_be_visible()

@@ -16,7 +16,7 @@ from tests.ui.browsing import PHONE, Browsing, check_accessibility
 from tests.ui.sites import Site
 
 CODE = "def main(epochs=3):\n    print('epochs', epochs)\n    return epochs\n"
-NOTED = "def main(epochs=3, note=''):\n    return note\n"
+CODE_WITH_NOTE = "def main(epochs=3, note=''):\n    return note\n"
 SMALL = {"resources": {"mem": {"requests": "96Mi", "limits": "128Mi"}, "cpu": {"requests": "100m", "limits": "1"}}}
 TUNING = {"profile": "small", "envs": {"MODE": "tune"}}
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
@@ -160,9 +160,9 @@ def test_run_again_keeps_values_that_the_form_does_not_show(page: Page, site: Si
     expect(command).to_be_disabled()
     expect(command).to_contain_text("Only saved functions can run from the command line")
     page.keyboard.press("Escape")
-    again = submit(page, site)
+    second = submit(page, site)
     memory = {"requests": "128Mi", "limits": "128Mi"}
-    assert request_of(site, again) == {**request, "resources": {"mem": memory}}
+    assert request_of(site, second) == {**request, "resources": {"mem": memory}}
 
 
 def test_a_function_and_a_compute_resource_are_created_in_dialogs(page: Page, site: Site) -> None:
@@ -251,7 +251,7 @@ def fill_everything(page: Page) -> dict[str, Any]:
 
 
 def test_copied_snippets_submit_the_same_request(browsing: Browsing, site: Site, tmp_path: Path) -> None:
-    site.api("PUT", "/projects/meadow/functions/train", {"kind": "python", "text": NOTED, "handler": "main"})
+    site.api("PUT", "/projects/meadow/functions/train", {"kind": "python", "text": CODE_WITH_NOTE, "handler": "main"})
     page = browsing.open(site, permissions=CLIPBOARD)
     open_form(page, "?project=meadow&function=train")
     site.api("PUT", "/projects/meadow/secrets/HF_TOKEN", {"value": "secret"})

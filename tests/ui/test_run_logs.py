@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.processes.execution import open_folder
 from tests.ui.browsing import BrowserErrors, Browsing
-from tests.ui.running import NO_ANSWER, finish, hide, open_run, show, stop, submit, submit_like, wait
+from tests.ui.running import CONNECTION_ERROR, finish, hide, open_run, show, stop, submit, submit_like, wait
 from tests.ui.sites import Site
 
 LONG = 50_000
@@ -191,7 +191,7 @@ def test_the_log_of_a_waiting_run_explains_that_it_is_empty(page: Page, site: Si
 def test_following_resumes_after_a_server_restart_without_gaps_or_duplicates(
     browsing: Browsing, own_site: Site, browser_errors: BrowserErrors, gate: Path
 ) -> None:
-    browser_errors.expect(NO_ANSWER)
+    browser_errors.expect(CONNECTION_ERROR)
     run = submit(own_site, "survivor", COUNT.format(gate=gate))
     page = browsing.open(own_site)
     log = open_logs(page, run)

@@ -16,9 +16,9 @@ from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibilit
 from tests.ui.running import finish, name_of, open_run, stop, submit, wait
 from tests.ui.sites import Site
 
-PARTS = ["Overview", "Logs", "Usage", "Configuration", "Manifests", "Events", "Files"]
+TABS = ["Overview", "Logs", "Usage", "Configuration", "Manifests", "Events", "Files"]
 # Holds 150 MB for a second, in which the supervisor takes ten samples.
-HUNGRY = """
+USES_MEMORY = """
 import time
 
 
@@ -27,7 +27,7 @@ def main():
     time.sleep(1)
     return len(data)
 """
-BROKEN = """
+FAILS = """
 def main(path="data.csv"):
     print("reading", path)
     return load(path)
@@ -149,7 +149,7 @@ def test_a_run_is_stopped_from_its_page_with_the_keyboard(page: Page, site: Site
 
 
 def test_a_failure_shows_the_traceback_and_the_last_log_lines(page: Page, site: Site, tmp_path: Path) -> None:
-    run = wait(site, python(site, tmp_path, BROKEN, "main"), "failed")
+    run = wait(site, python(site, tmp_path, FAILS, "main"), "failed")
     open_run(page, run)
     failure = card(page, "Why it failed")
     expect(failure).to_contain_text("ExitCode")
@@ -168,13 +168,15 @@ def test_an_out_of_memory_run_is_retried_on_a_larger_compute_resource(page: Page
     for name, mem in (("tight", "64Mi"), ("roomy", "512Mi"), ("vast", "1Gi")):
         resources = {"mem": {"requests": "32Mi", "limits": mem}}
         site.make_resource(name, requirements={"resources": resources})
-    run = wait(site, python(site, tmp_path, HUNGRY, "main", profile="tight"), "failed")
-    again = f"/new/run?from={run['id']}"
+    run = wait(site, python(site, tmp_path, USES_MEMORY, "main", profile="tight"), "failed")
+    form_path = f"/new/run?from={run['id']}"
     page.goto("/runs?reason=OOMKilled")
     page.get_by_role("checkbox", name=f"Select {name_of(run)}").check()
     toolbar = page.get_by_role("toolbar", name=f"Actions for {name_of(run)}")
-    expect(toolbar.get_by_role("link", name="Run again")).to_have_attribute("href", again)
-    expect(toolbar.get_by_role("link", name="Retry with more memory")).to_have_attribute("href", f"{again}&mem=128Mi")
+    expect(toolbar.get_by_role("link", name="Run again")).to_have_attribute("href", form_path)
+    expect(toolbar.get_by_role("link", name="Retry with more memory")).to_have_attribute(
+        "href", f"{form_path}&mem=128Mi"
+    )
     check_accessibility(page)
     open_run(page, run)
     failure = card(page, "Why it failed")
@@ -241,7 +243,7 @@ def test_each_tab_has_an_address_and_works_with_the_keyboard(page: Page, site: S
     run = finish(site, "tabs")
     open_run(page, run)
     tabs = page.get_by_role("tab")
-    expect(tabs).to_have_text(PARTS)
+    expect(tabs).to_have_text(TABS)
     tabs.first.focus()
     page.keyboard.press("ArrowRight")
     expect(tabs.nth(1)).to_be_focused()
@@ -300,9 +302,9 @@ def test_the_page_fits_a_phone(browsing: Browsing, site: Site) -> None:
     run = finish(site, "narrow", "echo " + "wide " * 100)
     page = browsing.open(site, size=PHONE)
     open_run(page, run)
-    for part in PARTS:
+    for part in TABS:
         page.get_by_role("tab", name=part).click()
         expect(page.get_by_role("tabpanel", name=part)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
-        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, part
+        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert overflow <= 0, part

@@ -18,8 +18,8 @@ MANY = 10_000
 MANY_ACTIVE = 1100  # six pages
 PAGE_SIZE = 200
 MAX_ROWS = 100
-MAX_HEADS = 10  # the first page of the list, at most once per second
-LISTED = "/api/v1/runs?"
+MAX_FIRST_PAGES = 10  # the first page of the list, at most once per second
+LIST_PATH = "/api/v1/runs?"
 
 
 def open_runs(page: Page, query: str = "") -> None:
@@ -216,7 +216,7 @@ def test_ten_thousand_runs_can_be_scrolled_and_searched(long_site: Site, browsin
     expect(status(page)).to_have_text("10,000 runs")
     expect(page.get_by_role("link", name=re.compile("^active-09999 "))).to_be_visible()
     assert page.get_by_role("row").count() < MAX_ROWS
-    assert len(urls) < MANY / PAGE_SIZE + MAX_HEADS
+    assert len(urls) < MANY / PAGE_SIZE + MAX_FIRST_PAGES
 
     # New and deleted runs are updated without loading all pages again.
     urls.clear()
@@ -227,7 +227,7 @@ def test_ten_thousand_runs_can_be_scrolled_and_searched(long_site: Site, browsin
     long_site.api("DELETE", f"/runs/{run['id']}")
     expect(status(page)).to_have_text("10,000 runs")
     expect(row(page, run)).to_have_count(0)
-    assert len(urls) < MAX_HEADS, urls
+    assert len(urls) < MAX_FIRST_PAGES, urls
 
     page.get_by_role("textbox", name="Search").fill("ended-04711")
     expect(page.get_by_role("status").filter(has_text=re.compile("^1 run$"))).to_be_visible()
@@ -252,7 +252,7 @@ def test_a_long_list_of_active_runs_is_updated_without_reloading(long_site: Site
     # A tab that was hidden shows the changes, and loads only the first page again.
     urls.clear()
     hide(page)
-    with page.expect_response(re.compile(re.escape(LISTED))):
+    with page.expect_response(re.compile(re.escape(LIST_PATH))):
         show(page)
     stop_last(page, long_site)
     expect(page.get_by_role("link", name=re.compile("^active-09998 "))).to_have_count(0)
@@ -270,7 +270,7 @@ def test_a_phone_renders_only_visible_rows(long_site: Site, browsing: Browsing) 
 def record_lists(page: Page) -> list[str]:
     """Record the addresses of all lists of runs that a page loads from now on."""
     urls: list[str] = []
-    page.on("request", lambda request: urls.append(request.url) if LISTED in request.url else None)
+    page.on("request", lambda request: urls.append(request.url) if LIST_PATH in request.url else None)
     return urls
 
 

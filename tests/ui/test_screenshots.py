@@ -57,16 +57,16 @@ TRAINING = """\"\"\"A training with a memory leak.\"\"\"
 import sys
 import time
 
-seen = []
+batches = []
 
 
 def main(epochs=3, step=1):
     print(f"training for {epochs} epochs", flush=True)
     for epoch in range(1, epochs + 1):
-        seen.append(bytearray(step * 1024 * 1024))
+        batches.append(bytearray(step * 1024 * 1024))
         print(f"epoch {epoch:3}  loss {1 / epoch:.4f}", flush=True)
         if epoch % 5 == 0:
-            print(f"warning: {len(seen)} batches are still in memory", file=sys.stderr, flush=True)
+            print(f"warning: {len(batches)} batches are still in memory", file=sys.stderr, flush=True)
         time.sleep(0.1)
     return {"loss": round(1 / epochs, 4), "epochs": epochs}
 """
@@ -108,19 +108,19 @@ def fill_with_many(site: Site) -> None:
     """Create a thousand objects of each kind."""
     fill_with_one(site)
     site.make_resources(MANY)
-    named: Callable[[str], Callable[[int], str]] = lambda noun: lambda number: f"{noun}-{number:04}"  # noqa: E731
-    site.multiply(TemplateRecord, MANY, name=named("template"))
-    site.multiply(SecretRecord, MANY, name=named("SECRET"))
-    site.multiply(TokenRecord, MANY, name=named("token"), digest=named("digest"))
+    make_name: Callable[[str], Callable[[int], str]] = lambda noun: lambda number: f"{noun}-{number:04}"  # noqa: E731
+    site.multiply(TemplateRecord, MANY, name=make_name("template"))
+    site.multiply(SecretRecord, MANY, name=make_name("SECRET"))
+    site.multiply(TokenRecord, MANY, name=make_name("token"), digest=make_name("digest"))
     site.multiply(AuditRecord, MANY)
-    site.multiply(FunctionRecord, MANY, name=named("function"))
+    site.multiply(FunctionRecord, MANY, name=make_name("function"))
     for inputs in ({}, {"epochs": 30, "step": 10}):
         run_to_completion(site, inputs=inputs)
-        ago = datetime.now(UTC)
-        site.multiply(RunRecord, MANY // 2, created_at=lambda number, ago=ago: ago - timedelta(minutes=number))  # type: ignore[misc]
-    scoped = {"kind": lambda _: "project", "parent": lambda _: "department/vision", "details": lambda _: {}}
-    site.multiply(ScopeRecord, MANY, name=named("project"), scope=named("project/project"), **scoped)
-    site.multiply(PolicyRecord, MANY, scope=named("project/project"))
+        newest = datetime.now(UTC)
+        site.multiply(RunRecord, MANY // 2, created_at=lambda number, newest=newest: newest - timedelta(minutes=number))  # type: ignore[misc]
+    scope_fields = {"kind": lambda _: "project", "parent": lambda _: "department/vision", "details": lambda _: {}}
+    site.multiply(ScopeRecord, MANY, name=make_name("project"), scope=make_name("project/project"), **scope_fields)
+    site.multiply(PolicyRecord, MANY, scope=make_name("project/project"))
 
 
 def capture_all(page: Page, state: str, scheme: Scheme) -> None:
@@ -151,7 +151,7 @@ def capture_and_check(page: Page, name: str) -> None:
 def capture_runs(page: Page, site: Site) -> None:
     """Capture the pages of runs and the form for a new run."""
     good, bad = run_to_completion(site), run_to_completion(site, inputs={"epochs": 30, "step": 10})
-    shown = {
+    pages = {
         "run-completed": (f"/runs/{good}", "0.3333"),
         "run": (f"/runs/{bad}", "Retry with more memory"),
         "run-logs": (f"/runs/{bad}/logs", "batches are still in memory"),
@@ -162,7 +162,7 @@ def capture_runs(page: Page, site: Site) -> None:
         "function": ("/functions/forest/train", "A training with a memory leak"),
         "new-run-again": (f"/new/run?from={bad}", "Copied from run"),
     }
-    for name, (path, text) in shown.items():
+    for name, (path, text) in pages.items():
         capture_page(page, name, path, text)
     page.set_viewport_size({"width": LAPTOP[0], "height": 1180})  # tall enough for the whole form
     page.goto("/new/run?project=forest&function=train")
@@ -184,7 +184,7 @@ def capture_page(page: Page, name: str, path: str, text: str | None = None) -> N
     capture_and_check(page, name)
 
 
-MORE = {
+MORE_PAGES = {
     "compute-resource-form": ("/compute-resources/1xa100/edit", "64 GiB of memory"),
     "compute-resource": ("/compute-resources/1xa100", "1 whole GPU of type A100 per pod"),
     "new-compute-resource": ("/new/compute-resource", "GPUs are set in the request"),
@@ -200,7 +200,7 @@ def test_pages_with_one_object(browsing: Browsing, own_site: Site) -> None:
     page = browsing.open(own_site)
     for noun, path in PAGES.items():
         capture_page(page, f"{noun}-one", path)
-    for name, (path, text) in MORE.items():
+    for name, (path, text) in MORE_PAGES.items():
         capture_page(page, name, path, text)
 
 
@@ -239,13 +239,13 @@ def test_pages_that_fail_to_load(browsing: Browsing, own_site: Site, scheme: Sch
     page = browsing.open(own_site, scheme=scheme)
     problem = {"status": 503, "code": "unavailable", "detail": "the database is not responding", "hint": "try again"}
 
-    def refuse(route: Route) -> None:
+    def fail(route: Route) -> None:
         if route.request.url.endswith(("/me", "/sessions")):
             route.continue_()
         else:
             route.fulfill(status=503, json=problem, content_type="application/problem+json")
 
-    page.route("**/api/v1/**", refuse)
+    page.route("**/api/v1/**", fail)
     for noun, path in PAGES.items():
         page.goto(path)
         expect(page.get_by_role("alert").first).to_contain_text("The database is not responding")

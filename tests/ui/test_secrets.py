@@ -82,8 +82,8 @@ def test_delete_lists_what_uses_the_secret(page: Page, site: Site) -> None:
     for name in ("NAMED", "UNNAMED"):
         site.api("PUT", "/projects/default/secrets/" + name, {"value": "x"})
     site.api("POST", "/templates", {"name": "downloading", "requirements": {"secrets": ["NAMED"]}})
-    mounted = [{"volume_type": "secret", "name": "key", "mount_path": "/key", "spec": {"name": "NAMED"}}]
-    site.make_resource("with-key", scope="cluster/local", requirements={"volumes": mounted})
+    volumes = [{"volume_type": "secret", "name": "key", "mount_path": "/key", "spec": {"name": "NAMED"}}]
+    site.make_resource("with-key", scope="cluster/local", requirements={"volumes": volumes})
     open_secrets(page)
     dialog = open_action(page, "NAMED", "Delete")
     users = dialog.get_by_role("list", name="Used by").get_by_role("listitem")

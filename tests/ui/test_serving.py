@@ -14,11 +14,11 @@ PROGRAM = '''
 import os
 import uvicorn
 
-PAGE = b"""<!doctype html><title>Of the run</title><p id=fetched></p><p id=said></p><script>
-fetch("/data").then(answer => answer.text()).then(text => document.getElementById("fetched").textContent = text);
+PAGE = b"""<!doctype html><title>Of the run</title><p id=fetched></p><p id=received></p><script>
+fetch("/data").then(response => response.text()).then(text => document.getElementById("fetched").textContent = text);
 const socket = new WebSocket(`ws://${location.host}/socket`);
 socket.onopen = () => socket.send("hello");
-socket.onmessage = event => document.getElementById("said").textContent = event.data;
+socket.onmessage = event => document.getElementById("received").textContent = event.data;
 </script>"""
 
 async def app(scope, receive, send):
@@ -36,11 +36,11 @@ async def app(scope, receive, send):
 
 uvicorn.run(app, port=int(os.environ["PORT"]), ws="wsproto", lifespan="off")
 '''
-OPEN = "path => fetch(path, {method: 'POST'}).then(answer => answer.json()).then(told => told.url)"
+OPEN = "path => fetch(path, {method: 'POST'}).then(response => response.json()).then(data => data.url)"
 # Attacks of a served page on the session of its reader.
-TRY = """async ([server, other]) => {
-    const ask = (url, options) => fetch(url, {credentials: "include", ...options}).then(
-        answer => `${answer.type} ${answer.status}`, () => "refused");
+ATTACKS = """async ([server, other]) => {
+    const request = (url, options) => fetch(url, {credentials: "include", ...options}).then(
+        response => `${response.type} ${response.status}`, () => "refused");
     const connect = url => new Promise(done => {
         const socket = new WebSocket(url);
         socket.onopen = () => done("opened");
@@ -48,10 +48,10 @@ TRY = """async ([server, other]) => {
     });
     const write = {method: "POST", mode: "no-cors", body: JSON.stringify({name: "stolen"})};
     return {
-        read: await ask(`${server}/api/v1/me`),
-        write: await ask(`${server}/api/v1/projects`, write),
-        served: await ask(`${server}/served/${location.host.split(".")[0]}/`, {mode: "no-cors"}),
-        other: await ask(`http://${other}/data`),
+        read: await request(`${server}/api/v1/me`),
+        write: await request(`${server}/api/v1/projects`, write),
+        served: await request(`${server}/served/${location.host.split(".")[0]}/`, {mode: "no-cors"}),
+        other: await request(`http://${other}/data`),
         socket: await connect(`ws://${other}/socket`),
         cookies: document.cookie,
     };
@@ -63,13 +63,13 @@ def runs(site: Site) -> Iterator[list[Run]]:
     """Two runs that serve a page."""
     command = [sys.executable, "-c", PROGRAM]
     request = {"function": {"name": "page", "command": command}, "action": "serve", "resources": {"mem": "256Mi"}}
-    made = [submit_like(site, request) for _ in range(2)]
-    yield [wait(site, run, "running") for run in made]
-    stop(site, *made)
+    submitted = [submit_like(site, request) for _ in range(2)]
+    yield [wait(site, run, "running") for run in submitted]
+    stop(site, *submitted)
 
 
-def enter(page: Page, run: Run) -> None:
-    """Open what a run serves, from Fairlead's own page."""
+def open_served_page(page: Page, run: Run) -> None:
+    """Open the page of a served run from the web UI."""
     page.goto("/")
     page.goto(page.evaluate(OPEN, f"/api/v1/runs/{run['id']}/open"))
 
@@ -83,14 +83,14 @@ def test_a_run_is_opened_at_its_own_host_and_works_there(
 ) -> None:
     host = host_of(site, runs[0])
     browser_errors.expect(f"request to another host: GET http://{host}/")
-    enter(page, runs[0])
+    open_served_page(page, runs[0])
     expect(page).to_have_title("Of the run")
     expect(page).to_have_url(f"http://{host}/")
-    expect(page.locator("#said")).to_have_text("hello back")
+    expect(page.locator("#received")).to_have_text("hello back")
     expect(page.locator("#fetched")).to_contain_text("data, and cookies: ")
     expect(page.locator("#fetched")).not_to_contain_text("fairlead")
     page.reload()
-    expect(page.locator("#said")).to_have_text("hello back")
+    expect(page.locator("#received")).to_have_text("hello back")
     cookies = {cookie["name"]: cookie for cookie in page.context.cookies(f"http://{host}/")}
     assert sorted(cookies) == ["fairlead_run_session", "own"]
     assert cookies["fairlead_run_session"]["domain"] == cookies["own"]["domain"] == host.partition(":")[0]
@@ -101,13 +101,13 @@ def test_a_page_of_a_run_cannot_use_the_readers_session(
     page: Page, site: Site, runs: list[Run], browser_errors: BrowserErrors
 ) -> None:
     browser_errors.expect("request to another host")
-    enter(page, runs[1])
+    open_served_page(page, runs[1])
     expect(page).to_have_title("Of the run")
-    enter(page, runs[0])
-    expect(page.locator("#said")).to_have_text("hello back")
+    open_served_page(page, runs[0])
+    expect(page.locator("#received")).to_have_text("hello back")
     browser_errors.expect("console: .*(CORS policy|status of 40[13]|Failed to load|WebSocket connection)")
-    tried = page.evaluate(TRY, [site.url, host_of(site, runs[1])])
-    assert tried == {
+    results = page.evaluate(ATTACKS, [site.url, host_of(site, runs[1])])
+    assert results == {
         "read": "refused",
         "write": "opaque 0",
         "served": "opaque 0",
@@ -115,7 +115,7 @@ def test_a_page_of_a_run_cannot_use_the_readers_session(
         "socket": "refused",
         "cookies": "own=1",
     }
-    assert "stolen" not in [place["name"] for place in site.api("GET", "/projects")["items"]]
+    assert "stolen" not in [project["name"] for project in site.api("GET", "/projects")["items"]]
 
 
 def test_visitor_without_access_gets_a_link_to_the_run_page(

@@ -10,7 +10,7 @@ STYLED = re.compile(r"@mantine/core/styles/([\w-]+)\.css")
 
 
 def test_every_component_in_use_has_its_styles() -> None:
-    offered = {file.stem for file in (UI / "node_modules/@mantine/core/styles").glob("*.css")}
+    available = {file.stem for file in (UI / "node_modules/@mantine/core/styles").glob("*.css")}
     shipped = set(STYLED.findall((UI / "src/mantine.css").read_text("utf-8")))
     used = {
         name
@@ -18,5 +18,5 @@ def test_every_component_in_use_has_its_styles() -> None:
         for names in IMPORTED.findall(file.read_text("utf-8"))
         for name in re.findall(r"\w+", names)
     }
-    assert used & offered, "no components found, the paths of this test may be outdated"
-    assert sorted(used & offered - shipped) == []
+    assert used & available, "no components found, the paths of this test may be outdated"
+    assert sorted(used & available - shipped) == []
