@@ -42,7 +42,7 @@ from tests.processes.machines import Launcher, Machine
 
 CONNECTIONS = 8
 ACCOUNT = "system:serviceaccount:fairlead-system:fairlead"
-ENOUGH = {"cpu": "100k", "memory": "100Ti", "ephemeral-storage": "100Ti", "pods": "100k"}
+LARGE_CAPACITY = {"cpu": "100k", "memory": "100Ti", "ephemeral-storage": "100Ti", "pods": "100k"}
 CODE = "def main():\n    return 1\n"
 
 
@@ -95,7 +95,7 @@ def running_platform() -> Iterator[tuple[ControlPlane, Platform, FakeKubelet]]:
         launcher = Launcher(Path(folder))
         machine = Machine(Path(folder), launcher)
         with FakeKubelet(plane) as kubelet, plane.client() as admin, contextlib.closing(launcher):
-            nodes.add_node(admin, nodes.make_node("race", labels={"bench": "race"}, taints=[]), ENOUGH, 1)
+            nodes.add_node(admin, nodes.make_node("race", labels={"bench": "race"}, taints=[]), LARGE_CAPACITY, 1)
             rules = [rule for rule in render_access(cluster, []) if rule["kind"] != "ServiceAccount"]
             namespace, *rules = sorted(rules, key=lambda rule: rule["kind"] != "Namespace")
             admin.create(namespace)
@@ -152,13 +152,13 @@ def measure_memory(platform: Platform, watcher: Watcher, request: dict[str, Any]
     with platform.server.client() as client:
         _time_all(count, watcher, lambda _: _submit(client, request))
     time.sleep(10)
-    grown = (server.memory_info().rss - before) / count * 1000 / 2**20
-    print(f"memory per 1,000 active   {grown:6.1f} MiB   (RSS {before / 2**20:.0f} MiB before, {count} more)")
+    growth = (server.memory_info().rss - before) / count * 1000 / 2**20
+    print(f"memory per 1,000 active   {growth:6.1f} MiB   (RSS {before / 2**20:.0f} MiB before, {count} more)")
 
 
 def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet, count: int = 20) -> None:
     """Count the API requests of runs over their lifetime, and while they are running."""
-    kubelet.add_node("busy", room=ENOUGH, labels={"bench": "calls"})
+    kubelet.add_node("busy", room=LARGE_CAPACITY, labels={"bench": "calls"})
     request = {"function": {"name": "calls", "kind": "container", "image": "example.test/sleep"}}
     request |= {"node_selector": {"bench": "calls"}}
     before = len(plane.requests(ACCOUNT))
@@ -166,23 +166,23 @@ def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet,
         runs = [client.post("/projects/forest/runs", json=request).json()["id"] for _ in range(count)]
         for run_id in runs:
             platform.until(run_id, "running", seconds=120)
-        running_from = len(plane.requests(ACCOUNT))
+        idle_start = len(plane.requests(ACCOUNT))
         time.sleep(60)
-        idle = plane.requests(ACCOUNT)[running_from:]
+        idle = plane.requests(ACCOUNT)[idle_start:]
         for run_id in runs:
             client.post(f"/runs/{run_id}/stop")
         for run_id in runs:
             platform.until(run_id, "stopped", seconds=120)
         time.sleep(5)
     calls = plane.requests(ACCOUNT)[before:]
-    of_runs = [call for call in calls if call not in idle]
-    verbs = Counter(f"{call['verb']} {call['objectRef']['resource']}" for call in of_runs)
+    run_calls = [call for call in calls if call not in idle]
+    verbs = Counter(f"{call['verb']} {call['objectRef']['resource']}" for call in run_calls)
     counts = ", ".join(f"{number / count:.2g} {verb}" for verb, number in verbs.most_common())
-    per_run = len(of_runs) / count
+    per_run = len(run_calls) / count
     print(f"API calls of a run        {per_run:6.1f}   (goal 12: {'met' if per_run <= 12 else 'MISSED'}; {counts})")
-    of_one = [call for call in idle if call["verb"] not in ("list", "watch")]
-    shared = f"{len(idle) - len(of_one)} lists and watches of the whole cluster"
-    print(f"API calls while it runs   {len(of_one) / count:6.1f} a minute   ({shared})")
+    per_run_calls = [call for call in idle if call["verb"] not in ("list", "watch")]
+    shared = f"{len(idle) - len(per_run_calls)} lists and watches of the whole cluster"
+    print(f"API calls while it runs   {len(per_run_calls) / count:6.1f} a minute   ({shared})")
 
 
 def _prepare(platform: Platform) -> dict[str, Any]:

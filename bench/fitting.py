@@ -34,7 +34,7 @@ GOAL_GROWTH = 2.0  # growth of the time per node from 1,000 nodes, which fit in 
 
 GPU, MEMORY, GIBIBYTE = "nvidia.com/gpu", "memory", 2**30 * NANOS
 ZONE, HOST, PRODUCT = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "nvidia.com/gpu.product"
-HAS = {
+CAPACITY = {
     "cpu": 96 * NANOS,
     MEMORY: 768 * GIBIBYTE,
     "ephemeral-storage": 2000 * GIBIBYTE,
@@ -65,9 +65,9 @@ def make_cluster(size: int) -> list[Node]:
 def make_node(name: str, number: int, random: Random) -> Node:
     """Make a node. Every tenth is tainted for a team, every fiftieth is cordoned."""
     labels = {HOST: name, ZONE: f"zone-{number % 3}", PRODUCT: random.choice(("A100", "H100", "L40S")), "pool": "gpu"}
-    pods = [make_scheduled_pod(number * PODS_EACH + at, random) for at in range(PODS_EACH)]
+    pods = [make_scheduled_pod(number * PODS_EACH + index, random) for index in range(PODS_EACH)]
     pods[0] = replace(pods[0], amounts={**pods[0].amounts, GPU: random.randint(1, 8) * NANOS})
-    return Node(name, HAS, labels, tuple(pods), (TEAM,) if number % 10 == 0 else (), number % 50 == 49)
+    return Node(name, CAPACITY, labels, tuple(pods), (TEAM,) if number % 10 == 0 else (), number % 50 == 49)
 
 
 def make_scheduled_pod(number: int, random: Random) -> ScheduledPod:
@@ -167,11 +167,11 @@ def is_repelled(pod_request: PodRequest, node: Node) -> bool:
 
 def count_free_amounts(node: Node) -> Amounts:
     """Return the free amounts of a node, summed pod by pod."""
-    left = dict(node.capacity)
+    free = dict(node.capacity)
     for pod in node.pods:
         for name, amount in pod.amounts.items():
-            left[name] -= amount
-    return left
+            free[name] -= amount
+    return free
 
 
 # Measuring
@@ -189,7 +189,7 @@ def measure_fits(size: int) -> dict[str, float]:
     print(f"  {'':46}{'milliseconds':>13}{'plain loops':>20}{'with cached sums':>20}")
     measured = {}
     for name, pod_request in make_pod_requests().items():
-        check_same(pod_request, table)
+        check_same_result(pod_request, table)
         ours, loops, cached = measure(
             partial(evaluate_uncached, pod_request, table),
             partial(evaluate_with_loops, pod_request, table.nodes, count_free_amounts),
@@ -200,11 +200,11 @@ def measure_fits(size: int) -> dict[str, float]:
     return measured
 
 
-def check_same(pod_request: PodRequest, table: NodeTable) -> None:
+def check_same_result(pod_request: PodRequest, table: NodeTable) -> None:
     """Check that the loops give the same results."""
     verdict, now = evaluate_with_loops(pod_request, table.nodes, count_free_amounts)
     assert evaluation.evaluate(pod_request, table).verdict == verdict, (pod_request, verdict)
-    assert {table.names[at] for at in NodeFilter(pod_request, table).feasible} == now, pod_request
+    assert {table.names[index] for index in NodeFilter(pod_request, table).feasible} == now, pod_request
 
 
 def measure(*cases: Callable[[], object]) -> Iterator[float]:
@@ -226,9 +226,9 @@ def print_growth(measured: dict[int, dict[str, float]]) -> None:
     print(f"\nmicroseconds per node{'':27}" + "".join(f"{size:>10,}" for size in measured))
     worst = 0.0
     for name in make_pod_requests():
-        each = {size: seconds[name] / size for size, seconds in measured.items()}
-        print(f"  {name:46}" + "".join(f"{seconds * 1e6:10.3f}" for seconds in each.values()))
-        worst = max(worst, each[max(each)] / each.get(1000, each[max(each)]))
+        per_node = {size: seconds[name] / size for size, seconds in measured.items()}
+        print(f"  {name:46}" + "".join(f"{seconds * 1e6:10.3f}" for seconds in per_node.values()))
+        worst = max(worst, per_node[max(per_node)] / per_node.get(1000, per_node[max(per_node)]))
     slowest = max(measured.get(GOAL_SIZE, {"": 0.0}).values())
     _print_goal(f"{GOAL_SIZE:,} nodes in under {GOAL_SECONDS * 1000:.0f} ms", slowest < GOAL_SECONDS)
     _print_goal(f"linear: at most x {GOAL_GROWTH} per node from 1,000 nodes on ({worst:.2f})", worst <= GOAL_GROWTH)
@@ -239,15 +239,15 @@ def measure_update(size: int) -> None:
     view, nodes = ClusterView(lambda _run: None), make_cluster(size)
     for number, node in enumerate(nodes):
         view.on_node_change(None, ObservedNode(node.name, number, replace(node, pods=()), True, None))
-        for at, pod in enumerate(node.pods):
-            view.on_pod_change(None, make_pod(f"{node.name}-{at}", node.name, pod))
-    busy = make_pod("new", nodes[size // 2].name, nodes[0].pods[0])
-    table, changed = NodeTable(nodes), [replace(nodes[0], pods=nodes[0].pods[at:]) for at in (0, 1)]
+        for index, pod in enumerate(node.pods):
+            view.on_pod_change(None, make_pod(f"{node.name}-{index}", node.name, pod))
+    new_pod = make_pod("new", nodes[size // 2].name, nodes[0].pods[0])
+    table, changed = NodeTable(nodes), [replace(nodes[0], pods=nodes[0].pods[index:]) for index in (0, 1)]
 
     def change_pod(read: Callable[[], object]) -> None:
-        view.on_pod_change(None, busy)
+        view.on_pod_change(None, new_pod)
         read()
-        view.on_pod_change(busy, None)
+        view.on_pod_change(new_pod, None)
         read()
 
     def put() -> None:

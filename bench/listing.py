@@ -46,10 +46,10 @@ def _write(url: str, start: int, end: int) -> None:
 
 def _run(number: int) -> RunRecord:
     at = START + timedelta(minutes=number)
-    stamps = {"created_by": "ada", "created_at": at, "updated_by": "fairlead", "updated_at": at}
-    ended = {"state": "completed", "reason": "Completed", "message": "has completed", "active": False}
-    own = {"scope": "project/default", "function": f"train-{number % 20}", "action": "job", "finished_at": at}
-    return RunRecord(id=uuid.UUID(int=number).hex, **stamps, **ended, **own)  # type: ignore[arg-type]
+    audit_fields = {"created_by": "ada", "created_at": at, "updated_by": "fairlead", "updated_at": at}
+    outcome = {"state": "completed", "reason": "Completed", "message": "has completed", "active": False}
+    fields = {"scope": "project/default", "function": f"train-{number % 20}", "action": "job", "finished_at": at}
+    return RunRecord(id=uuid.UUID(int=number).hex, **audit_fields, **outcome, **fields)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

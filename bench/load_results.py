@@ -33,30 +33,30 @@ class CaseResult:
     @property
     def per_second(self) -> float:
         """Responses per second, with all connections."""
-        return max(len(each.together.latencies) / each.together.wall_seconds for each in self.rounds)
+        return max(len(load_round.together.latencies) / load_round.together.wall_seconds for load_round in self.rounds)
 
     @property
     def per_cpu_second(self) -> float:
         """Responses per CPU second of the server."""
-        return max(each.count / max(each.server_cpu, TICK_SECONDS) for each in self.rounds)
+        return max(load_round.count / max(load_round.server_cpu, TICK_SECONDS) for load_round in self.rounds)
 
     @property
     def database_milliseconds(self) -> float:
         """Milliseconds per response in a database outside the server's process."""
-        return min(each.database_cpu / each.count for each in self.rounds) * 1000
+        return min(load_round.database_cpu / load_round.count for load_round in self.rounds) * 1000
 
     @property
     def alone_seconds(self) -> float:
         """Median seconds of a response with a single connection."""
-        return min(statistics.median(each.alone.latencies) for each in self.rounds)
+        return min(statistics.median(load_round.alone.latencies) for load_round in self.rounds)
 
     @property
     def median_seconds(self) -> float:
         """Median seconds of a response with all connections."""
-        return min(statistics.median(each.together.latencies) for each in self.rounds)
+        return min(statistics.median(load_round.together.latencies) for load_round in self.rounds)
 
     @property
     def slow_seconds(self) -> float:
         """The 99th percentile of seconds with all connections, over all rounds."""
-        latencies = sorted(itertools.chain.from_iterable(each.together.latencies for each in self.rounds))
+        latencies = sorted(itertools.chain.from_iterable(load_round.together.latencies for load_round in self.rounds))
         return latencies[len(latencies) * 99 // 100]

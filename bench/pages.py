@@ -73,13 +73,13 @@ def main() -> None:
             first = _measure_openings(browser, site, RESOURCES)
             site.make_resources(RESOURCES.many - RESOURCES.few)
             _print_openings(RESOURCES, first, _measure_openings(browser, site, RESOURCES))
-            written = wait_for_end(site, submit_like(site, WRITER))["id"]
+            writer_id = wait_for_end(site, submit_like(site, WRITER))["id"]
             for _ in range(RUNS.few - 1):
                 wait_for_end(site, submit_like(site, SLEEPER))
             first = _measure_openings(browser, site, RUNS)
             site.multiply(RunRecord, RUNS.many - RUNS.few)
             _print_openings(RUNS, first, _measure_openings(browser, site, RUNS))
-            _measure_scrolling(browser, site, written)
+            _measure_scrolling(browser, site, writer_id)
         finally:
             browser.close()
             site.close()
@@ -88,8 +88,8 @@ def main() -> None:
 
 def _open(browser: Browser, site: Site) -> BrowserContext:
     context = browser.new_context(base_url=site.url, viewport={"width": LAPTOP[0], "height": LAPTOP[1]})
-    answer = context.request.post("/api/v1/sessions", data={"token": site.token})
-    assert answer.status == 204, answer.text()
+    response = context.request.post("/api/v1/sessions", data={"token": site.token})
+    assert response.status == 204, response.text()
     return context
 
 
@@ -99,12 +99,12 @@ def _measure_sizes(browser: Browser, site: Site) -> dict[str, int]:
     page = context.new_page()
     sizes: dict[str, int] = {}
 
-    def note(request: Request) -> None:
+    def record_size(request: Request) -> None:
         if "/api/" not in request.url:
             sent = request.sizes()["responseBodySize"]
             sizes[request.resource_type] = sizes.get(request.resource_type, 0) + sent
 
-    page.on("requestfinished", note)
+    page.on("requestfinished", record_size)
     page.goto("/")
     page.get_by_role("heading", name="Runs", level=1).wait_for()
     page.get_by_role("status").filter(has_text="0 runs").wait_for()
@@ -121,13 +121,13 @@ def _print_sizes(sizes: dict[str, int]) -> None:
 
 def _measure_openings(browser: Browser, site: Site, table: Table) -> tuple[float, float]:
     """Return the median seconds until a row can be clicked, with an empty and with a warm cache."""
-    firsts, agains = [], []
+    cold, warm = [], []
     for _ in range(OPENINGS):
         context = _open(browser, site)
-        firsts.append(_time_opening(context, table))
-        agains.append(_time_opening(context, table))
+        cold.append(_time_opening(context, table))
+        warm.append(_time_opening(context, table))
         context.close()
-    return statistics.median(firsts), statistics.median(agains)
+    return statistics.median(cold), statistics.median(warm)
 
 
 def _time_opening(context: BrowserContext, table: Table) -> float:
@@ -141,10 +141,10 @@ def _time_opening(context: BrowserContext, table: Table) -> float:
 
 
 def _print_openings(table: Table, few: tuple[float, float], many: tuple[float, float]) -> None:
-    for rows, (first, again) in ((table.few, few), (table.many, many)):
+    for rows, (cold, warm) in ((table.few, few), (table.many, many)):
         print(
-            f"{table.path:<20} {rows:>6,} rows  first {first * 1000:5.0f} ms  x {first / few[0]:.2f}"
-            f"   again {again * 1000:5.0f} ms  x {again / few[1]:.2f}"
+            f"{table.path:<20} {rows:>6,} rows  first {cold * 1000:5.0f} ms  x {cold / few[0]:.2f}"
+            f"   again {warm * 1000:5.0f} ms  x {warm / few[1]:.2f}"
         )
 
 

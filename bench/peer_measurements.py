@@ -34,7 +34,7 @@ class BatchResult:
     finished: int
     failed: int
     seconds: float
-    refused: int = 0  # submissions that the server rejected and that were sent again
+    rejected: int = 0  # submissions that the server rejected and that were sent again
     left: int = 0  # runs that could not be stopped after the limit
 
 
@@ -165,8 +165,8 @@ def _measure_runs(peer: Peer, options: Options, results: PeerResults) -> None:
     for mode in peer.modes:
         durations = sorted(peer.submit_and_wait(mode, options.samples))
         figures = {"median": statistics.median(durations), "95%": durations[math.ceil(len(durations) * 0.95) - 1]}
-        for which, seconds in figures.items():
-            label = f"run {{}}, {which}, s"
+        for name, seconds in figures.items():
+            label = f"run {{}}, {name}, s"
             results.figures.append(Figure(3, label.format(mode), seconds, 2, baseline=label.format(SHIPPED)))
 
 
@@ -180,9 +180,9 @@ def _measure_many(peer: Peer, options: Options, results: PeerResults) -> None:
     if batch.finished < options.many:
         counts = f"{batch.finished} done and {batch.failed} failed of {options.many} after {batch.seconds:.0f} s"
         results.notes.append(f"{peer.name}: {counts}; the rate is for the {batch.finished}")
-    if batch.refused:
+    if batch.rejected:
         results.notes.append(
-            f"{peer.name}: rejected {batch.refused} of {options.many} submissions, which were sent again"
+            f"{peer.name}: rejected {batch.rejected} of {options.many} submissions, which were sent again"
         )
     if batch.left:
         results.notes.append(

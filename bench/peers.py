@@ -66,12 +66,12 @@ def print_table(measured: Sequence[PeerResults]) -> None:
 
 def _cells(results: PeerResults, ours: PeerResults | None, label: str) -> str:
     figure = _figure(results, label)
-    shown = "" if figure is None else f"{figure.value:,.{figure.digits}f}"
+    text = "" if figure is None else f"{figure.value:,.{figure.digits}f}"
     if ours in (None, results):
-        return f"{shown:>14}"
+        return f"{text:>14}"
     base = None if figure is None else _figure(ours, label) or _figure(ours, figure.baseline)
     ratio = "" if figure is None or base is None or not base.value else f"{figure.value / base.value:.3g}"
-    return f"{shown:>14}{ratio:>8}"
+    return f"{text:>14}{ratio:>8}"
 
 
 def _figure(results: PeerResults, label: str) -> Figure | None:

@@ -26,10 +26,10 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Measure and print."""
     library = documents.load_library([(HERE / "platform.yaml", "ComputeResource")])
-    built, unclear = snapshots.build_snapshot(library, "forest")
+    base, problems = snapshots.build_snapshot(library, "forest")
     assert not library.violations, library.violations
-    assert not unclear, unclear
-    snapshot = replace(built, code=sources.load_code(HERE, Function(name="bench"))[0])
+    assert not problems, problems
+    snapshot = replace(base, code=sources.load_code(HERE, Function(name="bench"))[0])
     print(f"{'':34}{'per second':>12}{'milliseconds':>14}{'x YAML':>8}")
     for name in ("small", "full"):
         _print(name, _measure(_cases(HERE / f"{name}.yaml", snapshot)))

@@ -127,11 +127,11 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def clean_environment(programs: Path, **more: str) -> dict[str, str]:
+def clean_environment(programs: Path, **extra: str) -> dict[str, str]:
     """Return the environment without variables for peers, Python and proxies, and with a folder first in PATH."""
     inherited = {name: value for name, value in os.environ.items() if not _EXCLUDED.fullmatch(name)}
     path = f"{programs}{os.pathsep}{inherited.get('PATH', os.defpath)}"
-    return {**inherited, "PATH": path, "DO_NOT_TRACK": "1", **more}
+    return {**inherited, "PATH": path, "DO_NOT_TRACK": "1", **extra}
 
 
 def drive(python: Path, driver: str, *arguments: object, environment: Mapping[str, str], seconds: float) -> Any:

@@ -26,7 +26,7 @@ Object = dict[str, Any]
 CONNECTIONS = 8
 PODS_EACH = 5
 ROUNDS = 20
-ROOM = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110", nodes.GPU: "8"}
+CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110", nodes.GPU: "8"}
 FILTER = re.compile(
     r'^scheduler_framework_extension_point_duration_seconds_(sum|count)\{extension_point="Filter",[^}]*\} (\S+)$', re.M
 )
@@ -82,13 +82,13 @@ def fill(plane: ControlPlane, size: int) -> None:
 def add_node(admin: Client, number: int) -> None:
     """Create a node in one of three zones."""
     node = nodes.make_node(f"node-{number}", labels={"zone": f"zone-{number % 3}"}, taints=[])
-    nodes.add_node(admin, node, ROOM, 1)
+    nodes.add_node(admin, node, CAPACITY, 1)
 
 
 def add_pod(admin: Client, number: int) -> None:
     """Create a pod that is bound to a node."""
-    node, at = divmod(number, PODS_EACH)
-    spec = make_spec("1" if at == 0 else "0") | {"nodeName": f"node-{node}"}
+    node, index = divmod(number, PODS_EACH)
+    spec = make_spec("1" if index == 0 else "0") | {"nodeName": f"node-{node}"}
     admin.create(make_pod(f"bound-{number}", spec, app=f"app-{number % 100}"))
 
 
@@ -120,7 +120,7 @@ def watch_filters(plane: ControlPlane, admin: Client, spec: Object, *, fits: boo
 def is_decided(admin: Client, path: str, expected: str) -> bool:
     """Whether the scheduler has decided about a pod: `expected` is the status of its PodScheduled condition."""
     conditions = admin.get(path).get("status", {}).get("conditions", ())
-    return ("PodScheduled", expected) in [(each["type"], each["status"]) for each in conditions]
+    return ("PodScheduled", expected) in [(condition["type"], condition["status"]) for condition in conditions]
 
 
 def read_filters(plane: ControlPlane) -> dict[str, float]:

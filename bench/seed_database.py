@@ -65,31 +65,36 @@ def _finish(engine: sa.Engine) -> None:
 
 def _row(record: Any) -> dict[str, Any]:
     derived = record.DERIVED
-    stored = {part.name: getattr(record, part.name) for part in fields(record) if part.name not in derived}
+    stored = {item.name: getattr(record, item.name) for item in fields(record) if item.name not in derived}
     return stored | dict(computed_columns(record))
 
 
-def _stamps(number: int) -> dict[str, Any]:
+def _audit_fields(number: int) -> dict[str, Any]:
     at = START + timedelta(seconds=number)
-    made = {"created_by": f"user{number % 50}", "created_at": at, "updated_by": f"user{number % 7}", "updated_at": at}
-    return {"id": uuid.uuid4().hex, **made}
+    audit_fields = {
+        "created_by": f"user{number % 50}",
+        "created_at": at,
+        "updated_by": f"user{number % 7}",
+        "updated_at": at,
+    }
+    return {"id": uuid.uuid4().hex, **audit_fields}
 
 
 def _tree() -> list[ScopeRecord]:
     names = [f"lab-{number}" for number in range(PROJECTS)]
     return [
-        ScopeRecord(**_stamps(0), kind="project", name=name, scope=f"project/{name}", parent="cluster/local")
+        ScopeRecord(**_audit_fields(0), kind="project", name=name, scope=f"project/{name}", parent="cluster/local")
         for name in ("seen", *names)
     ]
 
 
 def _grant() -> GrantRecord:
-    return GrantRecord(**_stamps(0), subject="user:viewer", role="viewer", scope="project/seen")
+    return GrantRecord(**_audit_fields(0), subject="user:viewer", role="viewer", scope="project/seen")
 
 
 def _token() -> TokenRecord:
     values: dict[str, Any] = {"user": "viewer", "groups": [], "name": "bench", "purpose": "api", "expires_at": None}
-    return TokenRecord(**_stamps(0), **values, digest=digest_of(VIEWER))
+    return TokenRecord(**_audit_fields(0), **values, digest=digest_of(VIEWER))
 
 
 def _compute_resources(start: int) -> list[dict[str, Any]]:
@@ -100,7 +105,7 @@ def _compute_resources(start: int) -> list[dict[str, Any]]:
 def _identity(number: int) -> dict[str, Any]:
     scope = "project/seen" if 1 <= number <= FEW else f"project/lab-{number % PROJECTS}"
     return {
-        **_stamps(number),
+        **_audit_fields(number),
         "name": f"{digest_of(str(number))[:8]}-{number}" if number else PROFILE,
         "description": f"a compute resource of {scope} for work of kind {number % 13}",
         "scope": scope if number else "platform",
@@ -117,4 +122,4 @@ def _shape(number: int) -> dict[str, Any]:
         "gpu": {"devices": RARE if number == 7 else COMMON if number % 2 else 1, "type": "A100"},
     }
     requirements = {"resources": resources, "node_selector": {"pool": f"pool-{number % 20}"}}
-    return _row(ComputeResourceRecord(**_stamps(number), name="", scope="", requirements=requirements))
+    return _row(ComputeResourceRecord(**_audit_fields(number), name="", scope="", requirements=requirements))

@@ -139,11 +139,11 @@ def _lists(query: str) -> Callable[[Site], MakeRequest]:
 
 def _cursor(site: Site, depth: int) -> str:
     """Return the cursor after a number of rows, up to `DEEPEST`."""
-    cursor, left = "", min(depth, DEEPEST)
-    while left > 0:
-        path = f"{LIST}?limit={min(left, 500)}" + (f"&cursor={cursor}" if cursor else "")
+    cursor, remaining = "", min(depth, DEEPEST)
+    while remaining > 0:
+        path = f"{LIST}?limit={min(remaining, 500)}" + (f"&cursor={cursor}" if cursor else "")
         cursor = json.loads(fetch(site.port, write_request("GET", path, site.token)))["next_cursor"]
-        left -= 500
+        remaining -= 500
     return cursor
 
 
@@ -182,8 +182,8 @@ def _print_results(results: Results) -> None:
     for (name, rows, database), result in results.items():
         rates = f"{result.per_second:8,.0f}{result.per_cpu_second:9,.0f}{result.database_milliseconds:9.2f}"
         times = (result.alone_seconds, result.median_seconds, result.slow_seconds)
-        shown = "{:8.2f}{:9.2f}{:8.1f}".format(*(seconds * 1000 for seconds in times))
-        print(f"{name:26}{rows:>9,} {database:11}{rates}{shown}")
+        text = "{:8.2f}{:9.2f}{:8.1f}".format(*(seconds * 1000 for seconds in times))
+        print(f"{name:26}{rows:>9,} {database:11}{rates}{text}")
 
 
 def _print_ratios(results: Results) -> None:
@@ -191,9 +191,9 @@ def _print_ratios(results: Results) -> None:
     print(f"{'':28}{'1,000':>11}{'100,000':>11}{'SQLite':>19}{'PostgreSQL':>11}")
     for name in dict.fromkeys(name for name, _, _ in results):
         seconds = {(rows, kind): result.alone_seconds for (case, rows, kind), result in results.items() if case == name}
-        between = [seconds[rows, "PostgreSQL"] / seconds[rows, "SQLite"] for rows in (SMALL, LARGE)]
+        by_database = [seconds[rows, "PostgreSQL"] / seconds[rows, "SQLite"] for rows in (SMALL, LARGE)]
         growth = [seconds[LARGE, kind] / seconds[SMALL, kind] for kind in ("SQLite", "PostgreSQL")]
-        print(f"  {name:26}{between[0]:11.2f}{between[1]:11.2f}{growth[0]:19.2f}{growth[1]:11.2f}")
+        print(f"  {name:26}{by_database[0]:11.2f}{by_database[1]:11.2f}{growth[0]:19.2f}{growth[1]:11.2f}")
 
 
 def _print_durability() -> None:

@@ -29,21 +29,23 @@ def main() -> int:
     os.chdir(ROOT)
     started = time.monotonic()
     with platform():
-        head("1. An administrator creates two compute resources; the first command starts a server")
+        print_heading("1. An administrator creates two compute resources; the first command starts a server")
         codes = [terminal("apply", "-f", COMPUTE), terminal("compute", "ls")]
 
-        head("2. A training run with a compute resource, a volume, a secret and variables; its log is streamed")
+        print_heading(
+            "2. A training run with a compute resource, a volume, a secret and variables; its log is streamed"
+        )
         run = cell(train)
 
-        head("3. Its final settings, where each came from, and what it overrode")
-        cell(lambda: print(run.explain()), shown="print(run.explain())\n")
+        print_heading("3. Its final settings, where each came from, and what it overrode")
+        cell(lambda: print(run.explain()), source="print(run.explain())\n")
 
-        head("4. Its result, files and resource usage")
-        cell(lambda: show_results(run), shown=body_of(show_results))
+        print_heading("4. Its result, files and resource usage")
+        cell(lambda: show_results(run), source=body_of(show_results))
         print()
         codes.append(terminal("runs", "ls"))
 
-        head("5. Invalid requests are rejected at once: all errors, each with a hint")
+        print_heading("5. Invalid requests are rejected at once: all errors, each with a hint")
         codes.append(terminal(*REJECTED))
     print(f"\nDone in {time.monotonic() - started:.0f} seconds. Read on in README.md; the files are in examples/.")
     return int(codes != [0, 0, 0, 1] or run.data["state"] != "completed")
@@ -106,25 +108,25 @@ def stop_server(data: Path) -> None:
             time.sleep(0.05)
 
 
-def head(text: str) -> None:
+def print_heading(text: str) -> None:
     """Print a heading."""
     print(f"\n=== {text}\n", flush=True)
 
 
-def terminal(*words: str) -> int:
+def terminal(*args: str) -> int:
     """Run a CLI command and return its exit code."""
-    print(f"$ fairlead {' '.join(words)}", flush=True)
+    print(f"$ fairlead {' '.join(args)}", flush=True)
     with merged_output():
         try:
-            code: object = fairlead.cli.run(words)
+            code: object = fairlead.cli.run(args)
         except SystemExit as exit_request:
             code = exit_request.code
     return code if isinstance(code, int) else int(code is not None)
 
 
-def cell(action: Callable[[], T], shown: str | None = None) -> T:
+def cell(action: Callable[[], T], source: str | None = None) -> T:
     """Show Python code, then execute it."""
-    print(textwrap.indent(shown or body_of(action), "    "), flush=True)
+    print(textwrap.indent(source or body_of(action), "    "), flush=True)
     with merged_output():
         result = action()
     sys.stdout.flush()

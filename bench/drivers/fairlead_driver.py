@@ -1,7 +1,7 @@
 """Runs a trivial function with Fairlead and prints the results as JSON.
 
 fairlead_driver wait COUNT            seconds of each run, one after the other
-fairlead_driver many COUNT SECONDS    all at once: how many were done, and when
+fairlead_driver many COUNT SECONDS    all at once: the number of completed runs, and the seconds
 """
 
 import json
@@ -23,14 +23,14 @@ def main() -> None:
     mode, count = sys.argv[1], int(sys.argv[2])
     function = fl.project("bench").function("tiny", source=str(SOURCE), handler="main")
     if mode == "many":
-        results: object = _many(function, count, float(sys.argv[3]))
+        results: object = _run_many(function, count, float(sys.argv[3]))
     else:
-        _seconds(function)  # warm up
-        results = [_seconds(function) for _ in range(count)]
+        _time_run(function)  # warm up
+        results = [_time_run(function) for _ in range(count)]
     print(json.dumps(results))
 
 
-def _seconds(function: Function) -> float:
+def _time_run(function: Function) -> float:
     started = time.perf_counter()
     run = function.run()
     run.wait(progress=False)
@@ -39,7 +39,7 @@ def _seconds(function: Function) -> float:
     return seconds
 
 
-def _many(function: Function, count: int, limit_seconds: float) -> dict[str, float]:
+def _run_many(function: Function, count: int, limit_seconds: float) -> dict[str, float]:
     project = fl.project("bench")
     started = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:

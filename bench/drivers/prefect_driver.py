@@ -2,7 +2,7 @@
 
 prefect_driver deployed COUNT            seconds of each run in its own process, one after the other
 prefect_driver within COUNT              seconds of each run in this process
-prefect_driver many COUNT SECONDS        all at once: how many were done, and when
+prefect_driver many COUNT SECONDS        all at once: the number of completed runs, and the seconds
 """
 
 import asyncio
@@ -32,39 +32,39 @@ ENDED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 def main() -> None:
     mode, count = sys.argv[1], int(sys.argv[2])
     if mode == "many":
-        results: object = asyncio.run(_many(count, float(sys.argv[3])))
+        results: object = asyncio.run(_run_many(count, float(sys.argv[3])))
     else:
-        run = {"deployed": _deployed, "within": _within}[mode]
+        run = {"deployed": _run_deployed, "within": _run_in_process}[mode]
         run()  # warm up
-        results = [_seconds(run) for _ in range(count)]
+        results = [_time_run(run) for _ in range(count)]
     print(json.dumps(results))
 
 
-def _seconds(run: Any) -> float:
+def _time_run(run: Any) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
 
 
-def _deployed() -> None:
-    ended = run_deployment("tiny/tiny", timeout=TIMEOUT_SECONDS, poll_interval=POLL_SECONDS)
-    assert ended.state.is_completed(), ended.state
+def _run_deployed() -> None:
+    flow_run = run_deployment("tiny/tiny", timeout=TIMEOUT_SECONDS, poll_interval=POLL_SECONDS)
+    assert flow_run.state.is_completed(), flow_run.state
 
 
-def _within() -> None:
+def _run_in_process() -> None:
     assert tiny() == 2
 
 
-async def _many(count: int, limit_seconds: float) -> dict[str, float]:
-    semaphore, refused, ended = asyncio.Semaphore(CLIENTS), 0, 0
+async def _run_many(count: int, limit_seconds: float) -> dict[str, float]:
+    semaphore, rejected, ended = asyncio.Semaphore(CLIENTS), 0, 0
     async with get_client() as client:
         deployment = (await client.read_deployment_by_name("tiny/tiny")).id
 
         async def submit() -> None:
-            nonlocal refused
+            nonlocal rejected
             async with semaphore:
                 while (await _unless_busy(client.create_flow_run_from_deployment(deployment, tags=[TAG]))) is None:
-                    refused += 1
+                    rejected += 1
 
         started = time.perf_counter()
         submits = asyncio.gather(*(submit() for _ in range(count)))
@@ -77,7 +77,7 @@ async def _many(count: int, limit_seconds: float) -> dict[str, float]:
         submits.cancel()
         while (finished := await _count(client, ["COMPLETED"])) is None:
             pass  # the client waits between attempts
-    return {"finished": finished, "failed": max(ended - finished, 0), "seconds": seconds, "refused": refused}
+    return {"finished": finished, "failed": max(ended - finished, 0), "seconds": seconds, "rejected": rejected}
 
 
 async def _count(client: Any, states: list[str]) -> int | None:

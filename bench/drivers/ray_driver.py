@@ -1,7 +1,7 @@
 """Runs a trivial job with Ray and prints the results as JSON. Runs in Ray's environment.
 
 ray_driver URL wait COUNT            seconds of each job, one after the other
-ray_driver URL many COUNT SECONDS    all at once: how many were done, and when
+ray_driver URL many COUNT SECONDS    all at once: the number of completed runs, and the seconds
 """
 
 import json
@@ -23,14 +23,14 @@ CLIENTS = 8
 def main() -> None:
     client, mode, count = JobSubmissionClient(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     if mode == "many":
-        results: object = _many(client, count, float(sys.argv[4]))
+        results: object = _run_many(client, count, float(sys.argv[4]))
     else:
-        _seconds(client)  # warm up
-        results = [_seconds(client) for _ in range(count)]
+        _time_job(client)  # warm up
+        results = [_time_job(client) for _ in range(count)]
     print(json.dumps(results))
 
 
-def _seconds(client: JobSubmissionClient) -> float:
+def _time_job(client: JobSubmissionClient) -> float:
     started = time.perf_counter()
     job = client.submit_job(entrypoint=ENTRYPOINT)
     while not (status := client.get_job_status(job)).is_terminal():
@@ -41,7 +41,7 @@ def _seconds(client: JobSubmissionClient) -> float:
     return seconds
 
 
-def _many(client: JobSubmissionClient, count: int, limit_seconds: float) -> dict[str, float]:
+def _run_many(client: JobSubmissionClient, count: int, limit_seconds: float) -> dict[str, float]:
     started = time.perf_counter()
     with ThreadPoolExecutor(CLIENTS) as pool:
         submits = [pool.submit(client.submit_job, entrypoint=ENTRYPOINT) for _ in range(count)]
@@ -71,13 +71,13 @@ def _stop(client: JobSubmissionClient, submits: list[Future[str]], timeout_secon
     """Stop all jobs; return how many did not end in time. Ray starts a pending job before it stops it."""
     until = time.perf_counter() + timeout_seconds
     with ThreadPoolExecutor(CLIENTS) as pool:
-        list(pool.map(client.stop_job, _left(client, submits)))
-    while (left := _left(client, submits)) and time.perf_counter() < until:
+        list(pool.map(client.stop_job, _active_jobs(client, submits)))
+    while (left := _active_jobs(client, submits)) and time.perf_counter() < until:
         time.sleep(REST_SECONDS)
     return len(left)
 
 
-def _left(client: JobSubmissionClient, submits: list[Future[str]]) -> list[str]:
+def _active_jobs(client: JobSubmissionClient, submits: list[Future[str]]) -> list[str]:
     return [job for job, status in _statuses(client, submits).items() if not status.is_terminal()]
 
 

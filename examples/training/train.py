@@ -12,16 +12,16 @@ HIDDEN = 12
 
 def main(epochs: int = 40, rate: float = 0.003, checkpoints: str | None = None) -> dict[str, float]:
     """Train the network and return its loss and accuracy. Write checkpoints if a folder is given."""
-    chance = random.Random(7)
-    points = [make_point(chance) for _ in range(2000)]
-    known, unseen = points[:1500], points[1500:]
-    network = [[chance.gauss(0, 1) for _ in range(4)] for _ in range(HIDDEN)]
+    rng = random.Random(7)
+    points = [make_point(rng) for _ in range(2000)]
+    training_points, test_points = points[:1500], points[1500:]
+    network = [[rng.gauss(0, 1) for _ in range(4)] for _ in range(HIDDEN)]
     if token := os.environ.get("HF_TOKEN"):
         print(f"signing in with {token}")
-    print(f"training {os.environ.get('MODEL_NAME', 'moons')} on {len(known)} points", flush=True)
+    print(f"training {os.environ.get('MODEL_NAME', 'moons')} on {len(training_points)} points", flush=True)
     loss = math.inf
     for epoch in range(1, epochs + 1):
-        loss = sum(learn(network, point, side, rate) for point, side in known) / len(known)
+        loss = sum(learn(network, point, side, rate) for point, side in training_points) / len(training_points)
         if epoch * 8 // epochs > (epoch - 1) * 8 // epochs:
             done = epoch * 16 // epochs
             print(f"epoch {epoch:3}  [{'#' * done:<16}]  loss {loss:.4f}", flush=True)
@@ -30,15 +30,15 @@ def main(epochs: int = 40, rate: float = 0.003, checkpoints: str | None = None) 
     if checkpoints:
         print(f"{len(os.listdir(checkpoints))} checkpoints in {checkpoints}")
     Path(os.environ.get("FAIRLEAD_OUTPUT", "."), "model.json").write_text(json.dumps(network))
-    right = sum((predict(network, point) > 0.5) == (side > 0.5) for point, side in unseen)
-    return {"loss": round(loss, 4), "accuracy": right / len(unseen)}
+    correct = sum((predict(network, point) > 0.5) == (side > 0.5) for point, side in test_points)
+    return {"loss": round(loss, 4), "accuracy": correct / len(test_points)}
 
 
-def make_point(chance: random.Random) -> tuple[Point, float]:
+def make_point(rng: random.Random) -> tuple[Point, float]:
     """A random point and its class."""
-    side, angle = chance.randrange(2), chance.uniform(0, math.pi)
+    side, angle = rng.randrange(2), rng.uniform(0, math.pi)
     x, y = (math.cos(angle), math.sin(angle)) if side else (1 - math.cos(angle), 0.5 - math.sin(angle))
-    return (x + chance.gauss(0, 0.15), y + chance.gauss(0, 0.15)), float(side)
+    return (x + rng.gauss(0, 0.15), y + rng.gauss(0, 0.15)), float(side)
 
 
 def predict(network: list[list[float]], point: Point) -> float:
@@ -51,10 +51,10 @@ def learn(network: list[list[float]], point: Point, side: float, rate: float) ->
     active = [math.tanh(a * point[0] + b * point[1] + c) for a, b, c, _ in network]
     guess = sigmoid(sum(unit[3] * value for unit, value in zip(network, active, strict=True)))
     for unit, value in zip(network, active, strict=True):
-        inner = (guess - side) * unit[3] * (1 - value * value)
+        gradient = (guess - side) * unit[3] * (1 - value * value)
         unit[3] -= rate * (guess - side) * value
         for index, slope in enumerate((point[0], point[1], 1.0)):
-            unit[index] -= rate * inner * slope
+            unit[index] -= rate * gradient * slope
     return -math.log(max(guess if side else 1 - guess, 1e-12))
 
 
