@@ -107,7 +107,7 @@ def test_single_write_can_be_large(log: Path, size: int) -> None:
     assert b"".join(record.data for record in read_back) == b"x" * size + b"after"
 
 
-def test_log_at_its_maximum_size_says_so_once(tmp_path: Path) -> None:
+def test_log_at_its_maximum_size_contains_one_notice(tmp_path: Path) -> None:
     log = LogWriter(tmp_path / "log", max_bytes=10)
     for data in (b"12345", b"12345", b"6", b"7"):
         log.write("stdout", data, 1)

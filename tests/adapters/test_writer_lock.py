@@ -44,7 +44,7 @@ def test_writer_behind_a_timed_out_writer_waits_only_briefly(lock: WriterLock, l
         assert time.monotonic() - failed_at < LONG_SECONDS / 2
 
 
-def test_timed_out_writer_reports_what_takes_long(lock: WriterLock, locked: Path) -> None:
+def test_timed_out_writer_reports_the_cause(lock: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         with lock:
             message = threads.submit(change, lock, locked).result()

@@ -138,7 +138,7 @@ def test_a_missing_command_is_reported(tmp_path: Path) -> None:
         ("os.execvp('sh', ['sh', '-c', 'exit 9'])", 9),
     ],
 )
-def test_exit_code_and_files_are_kept_however_the_function_ends(tmp_path: Path, end: str, code: int) -> None:
+def test_exit_code_and_files_are_preserved_for_every_kind_of_exit(tmp_path: Path, end: str, code: int) -> None:
     script = f"import os, signal, sys\nopen(os.environ['FAIRLEAD_OUTPUT'] + '/a', 'w').write('A')\n{end}\n"
     bootstrap = make_pod(tmp_path, {"a.py": script}, "a.py")
     with run_server() as server:

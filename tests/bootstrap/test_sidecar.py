@@ -134,7 +134,7 @@ def test_the_end_of_a_long_traceback_is_in_the_message(tmp_path: Path) -> None:
     assert len(error["traceback"]) > 3000
 
 
-def test_a_message_of_the_function_is_kept_if_there_is_no_other(tmp_path: Path) -> None:
+def test_a_message_of_the_function_is_preserved_if_there_is_no_other(tmp_path: Path) -> None:
     code = "import os\nopen(os.environ['FAIRLEAD_TERMINATION'], 'w').write('\"mine\"')\n"
     assert execute(tmp_path, make_pod(tmp_path, {"a.py": code}, "a.py"), **envs_of(tmp_path)) == (0, "", "")
     assert message_of(tmp_path) == "mine"

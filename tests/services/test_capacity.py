@@ -23,7 +23,7 @@ def show(platform: Platform, call: Call | None = None, **filters: str) -> list[C
     return platform.world.services.capacity.show(call or platform.world.root, **filters)
 
 
-def here(platform: Platform, call: Call | None = None) -> Capacity:
+def home_capacity(platform: Platform, call: Call | None = None) -> Capacity:
     """The capacity of the cluster of project home."""
     (capacity,) = show(platform, call, project="home")
     return capacity
@@ -54,7 +54,7 @@ def test_requests_of_runs_are_subtracted_from_the_free_capacity(store: Store, mo
     platform.world.add_compute_resource("small", resources={"cpu": 2})
     platform.submit(HOME, resources={"cpu": "500m", "gpu": 1})
     platform.control().sync(set())
-    capacity = here(platform)
+    capacity = home_capacity(platform)
     assert (capacity.cluster, capacity.reachable, capacity.error, capacity.autoscaled) == ("here", True, "", False)
     assert capacity.total is not None
     assert (capacity.total.nodes, capacity.total.unavailable) == (1, 0)
@@ -65,30 +65,32 @@ def test_requests_of_runs_are_subtracted_from_the_free_capacity(store: Store, mo
 
 
 def test_node_groups_and_gpu_types_come_from_node_labels(platform: Platform) -> None:
-    assert [pool.name for pool in (*here(platform).groups, *here(platform).gpu_types)] == ["nvidia.com/gpu"]
+    assert [pool.name for pool in (*home_capacity(platform).groups, *home_capacity(platform).gpu_types)] == [
+        "nvidia.com/gpu"
+    ]
     platform.executor.node = replace(platform.executor.node, labels=LABELS)
-    capacity = here(platform)
+    capacity = home_capacity(platform)
     assert [pool.name for pool in capacity.groups] == ["big"]
     assert [(pool.name, pool.free["nvidia.com/gpu"]) for pool in capacity.gpu_types] == [("A100", "2")]
     platform.executor.node = Node("plain", {"cpu": 10**9})
-    assert here(platform).gpu_types == []
+    assert home_capacity(platform).gpu_types == []
 
 
 def test_smaller_compute_resource_fits_more_often(platform: Platform) -> None:
     world = platform.world
     world.add_compute_resource("small", resources={"cpu": 8})
-    assert fits(here(platform)) == {"small": 1}
+    assert fits(home_capacity(platform)) == {"small": 1}
     world.services.compute_resources.edit(world.root, "small", {"requirements": {"resources": {"cpu": 2}}})
-    assert fits(here(platform)) == {"small": 4}
+    assert fits(home_capacity(platform)) == {"small": 4}
     platform.executor.node = replace(platform.executor.node, capacity={"cpu": 2 * 10**9, "pods": 10**9})
-    assert fits(here(platform)) == {"small": 1}
+    assert fits(home_capacity(platform)) == {"small": 1}
 
 
 def test_reason_why_nothing_fits_is_reported(platform: Platform) -> None:
     platform.world.add_compute_resource("gpus", resources={"gpu": 2})
     platform.world.add_compute_resource("huge", resources={"cpu": 64})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
-    capacity = here(platform)
+    capacity = home_capacity(platform)
     assert find_compute_resource(capacity, "gpus").fits_now == find_compute_resource(capacity, "huge").fits_now == 0
     assert find_compute_resource(capacity, "gpus").message == (
         "2 (from the compute resource gpus); the project/home policy allows at most 1"
@@ -101,7 +103,7 @@ def test_reason_why_nothing_fits_is_reported(platform: Platform) -> None:
 def test_count_above_the_maximum_is_reported_as_more(platform: Platform) -> None:
     platform.world.add_compute_resource("small", resources={"cpu": "1m"})
     platform.executor.node = replace(platform.executor.node, capacity={"cpu": 10**12, "pods": 10**14})
-    capacity = find_compute_resource(here(platform), "small")
+    capacity = find_compute_resource(home_capacity(platform), "small")
     assert (capacity.fits_now, capacity.more) == (1000, True)
 
 
@@ -110,7 +112,7 @@ def test_unavailable_nodes_give_no_count(platform: Platform, monkeypatch: pytest
     platform.world.add_compute_resource("gpus", resources={"gpu": 2})
     platform.world.put_policy(HOME, rules={"resources.gpu": {"max": 1}})
     break_nodes(platform, monkeypatch)
-    capacity = here(platform)
+    capacity = home_capacity(platform)
     assert (capacity.reachable, capacity.error, capacity.total) == (False, "cluster/here was not seen yet", None)
     assert fits(capacity) == {"gpus": 0, "small": None}  # a request that violates a policy fits nowhere
 
@@ -147,7 +149,7 @@ def test_visible_clusters_are_listed_with_the_compute_resources_that_reach_them(
     assert {capacity.cluster: list(fits(capacity)) for capacity in show(platform, vic)} == {
         "here": ["all", "of-home", "on-here"]
     }
-    assert list(fits(here(platform, vic))) == ["all", "of-home", "on-here"]
+    assert list(fits(home_capacity(platform, vic))) == ["all", "of-home", "on-here"]
     assert show(platform, call_as("nobody")) == []
 
 

@@ -159,7 +159,7 @@ class WatchedQueues:
         ),
     ],
 )
-def test_queued_message_explains_why_the_job_is_held(
+def test_queued_message_explains_why_the_job_is_suspended(
     workload: JSON | None, local: JSON | None, pool: JSON | None, expected: str
 ) -> None:
     watched = WatchedQueues(*([workload] if workload else []), local=local, pool=pool)
@@ -304,7 +304,7 @@ def test_preferred_api_version_is_used(version: str) -> None:
     assert find_path(api, "localqueues") == f"/apis/kueue.x-k8s.io/{version}/localqueues"
 
 
-def test_held_job_is_notified_about_its_queue_and_its_workload() -> None:
+def test_suspended_job_is_notified_about_its_queue_and_its_workload() -> None:
     watched = WatchedQueues(make_workload("train-1", PENDING), make_workload("other", RESERVED, ADMITTED))
     watched.notified.clear()
     watched.pools.put(make_cluster_queue())

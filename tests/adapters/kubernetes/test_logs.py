@@ -127,7 +127,7 @@ def test_broken_connection_loses_and_repeats_no_line(open_logs: Open, kubelet: K
     assert kubelet.requests[1]["sinceTime"] == f"2026-11-15T08:30:0{(0, 0, 0, 1, 1, 1)[line_count]}Z"
 
 
-def test_rotated_lines_are_not_waited_for(open_logs: Open, kubelet: Kubelet) -> None:
+def test_missing_rotated_lines_do_not_block_the_log(open_logs: Open, kubelet: Kubelet) -> None:
     """After a rotation, the first lines of the second that was read last are missing."""
     kubelet.lines["a"] = [(1.1, "0\n"), (1.2, "1\n"), (1.3, "2\n")]
     assert read(open_logs(), ended_pod()) == "0\n1\n2\n"
