@@ -40,7 +40,7 @@ def list_tables() -> list[Path]:
     return sorted(TABLES.glob("*.yaml"))
 
 
-def run_case(case: Case, folder: Path) -> terminal.Answer:
+def run_case(case: Case, folder: Path) -> terminal.CommandResult:
     """The output of the CLI for a case."""
     return terminal.preview(folder, case.request, *shlex.split(case.options), files=case.files)
 
