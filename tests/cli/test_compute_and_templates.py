@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import Terminal, write
-from tests.processes.machines import Running
+from tests.processes.machines import RunningServer
 
 TEMPLATE = "kind: Template\nname: {name}\nrequirements: {{profile: {profile}}}\n"
 
@@ -103,7 +103,7 @@ def test_a_compute_resource_in_use_cannot_be_deleted(terminal: Terminal) -> None
     assert error.splitlines()[-1].startswith("  -> ")
 
 
-def test_the_runs_that_use_a_compute_resource_are_listed(terminal: Terminal, server: Running) -> None:
+def test_the_runs_that_use_a_compute_resource_are_listed(terminal: Terminal, server: RunningServer) -> None:
     terminal.succeed("compute", "create", "busy", "--cpu", "1", "--mem", "1Gi")
     write(terminal.folder, {"far.yaml": "kind: Cluster\nname: far\n"})
     terminal.succeed("apply", "-f", "far.yaml")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.terminal import Terminal, write
-from tests.processes.machines import Running
+from tests.processes.machines import RunningServer
 
 POLICY = """\
 kind: Policy
@@ -169,7 +169,9 @@ def test_invalid_arguments_are_named(terminal: Terminal, args: tuple[str, ...], 
     assert message in result.err
 
 
-def test_missing_permissions_are_reported(terminal: Terminal, server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_permissions_are_reported(
+    terminal: Terminal, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with server.client() as client:
         client.post("/roles", json={"subject": "user:eve", "role": "viewer", "scope": "project/default"})
         token = client.post("/tokens", json={"name": "t", "user": "eve"}).json()["token"]

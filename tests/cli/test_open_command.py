@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import Terminal
-from tests.processes.machines import FAIRLEAD, Running, environment
+from tests.processes.machines import FAIRLEAD, RunningServer, environment
 
 VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 NO_BROWSER = "no browser found: open this URL, which works once within 15 minutes\n"
@@ -27,15 +27,15 @@ def opened_urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return urls
 
 
-def follow(server: Running, url: str) -> tuple[str, str]:
+def follow(server: RunningServer, url: str) -> tuple[str, str]:
     """Open a URL like a browser, and return the final URL and the user."""
-    with server.anybody() as browser:
+    with server.anonymous_client() as browser:
         response = browser.get(url.strip())
         assert response.status_code == 303, response.text
         return response.headers["location"], browser.get("/api/v1/me").json()["via"]
 
 
-def test_a_browser_is_opened_and_signed_in(terminal: Terminal, server: Running, opened_urls: list[str]) -> None:
+def test_a_browser_is_opened_and_signed_in(terminal: Terminal, server: RunningServer, opened_urls: list[str]) -> None:
     assert terminal.succeed("open") == f"opened {server.url}/ in a browser\n"
     assert terminal.succeed("open", "/policies?tab=a") == f"opened {server.url}/policies?tab=a in a browser\n"
     assert [follow(server, url) for url in opened_urls] == [
@@ -44,7 +44,7 @@ def test_a_browser_is_opened_and_signed_in(terminal: Terminal, server: Running, 
     ]
 
 
-def test_print_shows_only_the_url(terminal: Terminal, server: Running, opened_urls: list[str]) -> None:
+def test_print_shows_only_the_url(terminal: Terminal, server: RunningServer, opened_urls: list[str]) -> None:
     printed = terminal.succeed("open", "/policies", "--print")
     assert printed.startswith(f"{server.url}/login?code=fl_")
     assert printed.count("\n") == 1
@@ -52,7 +52,7 @@ def test_print_shows_only_the_url(terminal: Terminal, server: Running, opened_ur
     assert opened_urls == []
 
 
-def test_json_output_contains_the_url(terminal: Terminal, server: Running, opened_urls: list[str]) -> None:
+def test_json_output_contains_the_url(terminal: Terminal, server: RunningServer, opened_urls: list[str]) -> None:
     data = terminal.read("open")
     assert sorted(data) == ["expires_at", "url"]
     assert opened_urls == [data["url"]]
@@ -62,7 +62,7 @@ def test_json_output_contains_the_url(terminal: Terminal, server: Running, opene
 
 @pytest.mark.parametrize("case", ["no display", "no browser", "an error"])
 def test_the_url_is_printed_if_no_browser_can_be_opened(
-    terminal: Terminal, server: Running, monkeypatch: pytest.MonkeyPatch, case: str
+    terminal: Terminal, server: RunningServer, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     def show(_url: str) -> bool:
         assert case != "no display", "without a display, Python would find a browser for terminals"
@@ -81,7 +81,7 @@ def test_the_url_is_printed_if_no_browser_can_be_opened(
     assert follow(server, result.out) == ("/audit", "session:browser")
 
 
-def test_the_browser_variable_is_used(server: Running, tmp_path: Path) -> None:
+def test_the_browser_variable_is_used(server: RunningServer, tmp_path: Path) -> None:
     browser, url_file = tmp_path / "browser", tmp_path / "url"
     browser.write_text(f'#!/bin/sh\necho "$1" > {url_file}\n')
     browser.chmod(0o700)

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.sdk.api_client import ApiClient
 from tests.cli.terminal import Terminal
-from tests.processes.machines import FAIRLEAD, Running, environment
+from tests.processes.machines import FAIRLEAD, RunningServer, environment
 
 NOUNS = ("compute", "templates", "secrets", "volumes", "projects", "departments", "clusters", "policy")
 
@@ -65,7 +65,7 @@ def test_another_server_and_a_wrong_token_are_reported(
     assert terminal.fail("projects", "ls") == "error: the server responded with 200 and no readable error\n"
 
 
-def test_pages_of_a_list_are_loaded_on_demand(terminal: Terminal, server: Running) -> None:
+def test_pages_of_a_list_are_loaded_on_demand(terminal: Terminal, server: RunningServer) -> None:
     for number in range(3):
         terminal.succeed("volumes", "create", f"paged-{number}", "--size", "1Gi")
     connection = ApiClient(server.url, server.token)
@@ -75,14 +75,14 @@ def test_pages_of_a_list_are_loaded_on_demand(terminal: Terminal, server: Runnin
     assert [item["name"] for item in volumes] == ["paged-2"], "pages are loaded on demand"
 
 
-def test_one_client_serves_all_requests_of_a_connection(server: Running) -> None:
+def test_one_client_serves_all_requests_of_a_connection(server: RunningServer) -> None:
     connection = ApiClient(server.url, server.token)
     assert connection.get("/me")["user"] == connection.get("/me")["user"]
     assert connection._client is connection._client
     assert connection == ApiClient(server.url, server.token)
 
 
-def test_a_closed_pipe_causes_no_traceback(server: Running, tmp_path: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(server: RunningServer, tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     args = [str(FAIRLEAD), "clusters", "ls"]
@@ -94,7 +94,7 @@ def test_a_closed_pipe_causes_no_traceback(server: Running, tmp_path: Path) -> N
 
 
 def test_tables_are_truncated_on_terminals_but_not_in_pipes(
-    terminal: Terminal, server: Running, tmp_path: Path
+    terminal: Terminal, server: RunningServer, tmp_path: Path
 ) -> None:
     terminal.succeed("volumes", "create", "wide", "--size", "1Gi", "--description", "word " * 20 + "end")
     args = [str(FAIRLEAD), "volumes", "ls", "--search", "wide"]
@@ -106,7 +106,7 @@ def test_tables_are_truncated_on_terminals_but_not_in_pipes(
     assert "…" in output
 
 
-def test_a_secret_is_prompted_without_echo(terminal: Terminal, server: Running, tmp_path: Path) -> None:
+def test_a_secret_is_prompted_without_echo(terminal: Terminal, server: RunningServer, tmp_path: Path) -> None:
     output = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _environment_of(server, tmp_path), "planted\n")
     assert "value of TYPED: " in output
     assert "set secret TYPED of project default" in output
@@ -144,7 +144,7 @@ def test_completion_of_an_unknown_shell_is_rejected(terminal: Terminal) -> None:
     assert "tcsh" in result.err
 
 
-def _environment_of(server: Running, home: Path) -> dict[str, str]:
+def _environment_of(server: RunningServer, home: Path) -> dict[str, str]:
     return environment(home, {"FAIRLEAD_URL": server.url, "FAIRLEAD_TOKEN": server.token})
 
 

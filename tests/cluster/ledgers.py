@@ -13,7 +13,7 @@ from tests.cluster.clients import Object
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform, wait_for
 from tests.cluster.trials import KINDS, OF_THE_CLUSTER
-from tests.processes.machines import Running
+from tests.processes.machines import RunningServer
 
 SETTLE_SECONDS = 180.0  # a start that was refused again and again is tried again after a minute
 MORE_THREADS, MORE_FILES, MORE_MEMORY = 4, 20, 30 << 20
@@ -39,7 +39,7 @@ class Vitals:
     memory: int
 
     @classmethod
-    def of(cls, server: Running) -> "Vitals":
+    def of(cls, server: RunningServer) -> "Vitals":
         """As it is now."""
         process = Path(f"/proc/{server.process.pid}")
         status = process.joinpath("status").read_text("utf-8")

@@ -13,7 +13,7 @@ from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import Client, until
 from tests.cluster.control_planes import ControlPlane
-from tests.processes.machines import Ended, Machine, Running
+from tests.processes.machines import Machine, ProcessResult, RunningServer
 
 CLUSTER = "main"
 
@@ -33,7 +33,7 @@ class Platform:
         self.machine, self.plane, self.admin, self.options = machine, plane, admin, options
         self.name = f"p{uuid.uuid4().hex[:8]}"
         self.variables: dict[str, str] = {}
-        self.server: Running = machine.up(*options)
+        self.server: RunningServer = machine.up(*options)
         self.port = self.server.url.rpartition(":")[2]
         request = {"name": CLUSTER, "namespace": f"{self.name}-{{project}}", "server_url": self.server.url, **details}
         self.api("POST", "/clusters", request)
@@ -59,7 +59,7 @@ class Platform:
         assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
         return answer.json() if answer.content else None
 
-    def terminal(self, *words: str, code: int = 0) -> Ended:
+    def terminal(self, *words: str, code: int = 0) -> ProcessResult:
         """Run a CLI command as administrator."""
         known = {"FAIRLEAD_URL": self.server.url, "FAIRLEAD_TOKEN": self.server.token}
         ended = self.machine.fairlead(*words, variables=known)

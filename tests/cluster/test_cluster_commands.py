@@ -11,17 +11,17 @@ from tests.cli.terminal import CommandResult, Terminal
 from tests.cluster.clients import Client, path_of, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
-from tests.processes.machines import Machine, Running
+from tests.processes.machines import Machine, RunningServer
 
 
 @pytest.fixture(scope="module")
-def server(shared_machine: Machine) -> Running:
+def server(shared_machine: Machine) -> RunningServer:
     """A server on SQLite."""
     return shared_machine.up()
 
 
 @pytest.fixture
-def terminal(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def terminal(server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal of an administrator of that server."""
     monkeypatch.setenv("FAIRLEAD_URL", server.url)
     monkeypatch.setenv("FAIRLEAD_TOKEN", server.token)
@@ -50,7 +50,7 @@ def read_states(answer: CommandResult) -> dict[str, str]:
 
 
 def test_cluster_is_added_checked_edited_and_removed(
-    terminal: Terminal, server: Running, kubelet: FakeKubelet, kubeconfig: Path
+    terminal: Terminal, server: RunningServer, kubelet: FakeKubelet, kubeconfig: Path
 ) -> None:
     added = terminal("clusters", "add", "main", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
     assert (added.code, added.err) == (0, ""), added
@@ -127,7 +127,7 @@ def test_runs_work_with_only_the_printed_permissions(
     control_plane: ControlPlane,
     kubelet: FakeKubelet,
     metrics: None,
-    server: Running,
+    server: RunningServer,
     kubeconfig: Path,
 ) -> None:
     """A run with code, a secret, a volume and an output, and its removal: no request is forbidden."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.pages import ROOT, Block, blocks_of, commands_of, print_json, render_block
-from tests.processes.execution import kill_left
+from tests.processes.execution import kill_processes
 
 REQUIRED_PROGRAMS = ("bash", "curl")
 TIMEOUT_SECONDS = 60.0  # seconds: a busy machine takes several times as long as a quiet one
@@ -121,7 +121,7 @@ def _run_server(home: Path) -> Iterator[tuple[str, str]]:
         process.terminate()
         process.wait(TIMEOUT_SECONDS)
         for folder in (home / DATA / "runs").iterdir():  # runs outlive the server
-            kill_left(folder.name)
+            kill_processes(folder.name)
 
 
 def _execute(blocks: list[Block], home: Path, url: str) -> list[str]:

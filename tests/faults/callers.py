@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 
 from tests.faults.sites import Site
-from tests.processes.machines import PATIENCE
+from tests.processes.machines import TIMEOUT
 
 NOTE = "echo $FAIRLEAD_RUN:${{FAIRLEAD_ATTEMPT:-1}} >> {ran}"
 UNTIL_TOLD = "until [ -e {ran}.go ]; do sleep 0.05; done"
@@ -164,7 +164,7 @@ def calling(site: Site, noted: Noted, kinds: list[str], *, callers: int, least: 
             yield
             ended.set()
             for each in working:
-                each.result(5 * PATIENCE)
+                each.result(5 * TIMEOUT)
         finally:
             ended.set()
             failed.set()

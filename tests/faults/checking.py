@@ -14,7 +14,7 @@ from tests.faults.callers import FINAL, Caller, Noted
 from tests.faults.sites import Site
 from tests.processes.execution import until
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 # How runs of a kind end: the state, the reason, and the tries that have noted that they ran; others may have.
 ENDS = {
     "fine": ("completed", "Completed", {"1"}),
@@ -40,7 +40,7 @@ MORE_FILES = 16  # connections of clients and databases that may be open at one 
 
 def check_all(site: Site, noted: Noted) -> None:
     """Wait until all runs have ended, then check all invariants."""
-    with Caller(site, noted, gives_up=_after(PATIENCE)) as caller:
+    with Caller(site, noted, gives_up=_after(TIMEOUT)) as caller:
         ended = {run_id: _end(caller, run_id) for run_id in noted.kinds if run_id not in noted.deleted}
         check_acknowledged(caller, noted)
         _check_ends(site, noted, ended)

@@ -12,7 +12,7 @@ import httpx2
 
 from tests.architecture.modules import ROOT
 from tests.processes import execution
-from tests.processes.machines import PLAIN, Launcher, Machine, Process, Running, Variables, environment
+from tests.processes.machines import CLIENT_OPTIONS, Launcher, Machine, Process, RunningServer, Variables, environment
 
 CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,disk=1000Gi,runs=8"}
 
@@ -41,7 +41,7 @@ class Site:
         self.port = self.server.url.rpartition(":")[2]
         self.data, self.token = self.server.data, self.server.token
 
-    def up(self, **variables: str) -> Running:
+    def up(self, **variables: str) -> RunningServer:
         """Start the server again, and wait until it answers."""
         words = ("--port", self.port, *self.options)
         self.server = self.machine.up(*words, variables={**self.variables, **variables})
@@ -56,7 +56,7 @@ class Site:
         """A client of the current server."""
         sent = {"Authorization": f"Bearer {self.token}"}
         url = f"http://127.0.0.1:{self.port}/api/v1"
-        return httpx2.Client(base_url=url, headers=sent, **{**PLAIN, "timeout": seconds})
+        return httpx2.Client(base_url=url, headers=sent, **{**CLIENT_OPTIONS, "timeout": seconds})
 
 
 @contextlib.contextmanager
@@ -67,5 +67,5 @@ def open_site(machine: Machine, *options: str, variables: Variables = None) -> I
             yield Site(machine, shared, options, variables)
         finally:
             machine.close()
-            for run_id in execution.list_folders(machine.folder):
-                execution.kill_left(run_id)
+            for run_id in execution.list_run_ids(machine.folder):
+                execution.kill_processes(run_id)

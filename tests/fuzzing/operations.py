@@ -23,7 +23,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from tests.fuzzing.requests import check_violations
 from tests.processes import execution
 from tests.processes.machines import Launcher, Machine
-from tests.security.neighbors import Neighbors, open_neighbours
+from tests.security.neighbors import Neighbors, open_neighbors
 from tests.server.samples import names_of
 from tests.server.sites import CHECKED, PROBLEM, REQUIRED, Operation
 
@@ -143,7 +143,7 @@ def open_fuzzed_server() -> Iterator[FuzzedServer]:
     with tempfile.TemporaryDirectory() as home, execution.open_folder(0o755) as folder:
         launcher = Launcher(Path(home))
         try:
-            with open_neighbours(Machine(folder, launcher)) as neighbors:
+            with open_neighbors(Machine(folder, launcher)) as neighbors:
                 yield FuzzedServer(neighbors)
         finally:
             launcher.close()

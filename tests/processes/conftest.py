@@ -1,4 +1,4 @@
-"""Servers of the tests of real processes, and databases for them."""
+"""Fixtures of the tests with real processes: servers and databases."""
 
 from collections.abc import Iterator
 
@@ -6,18 +6,18 @@ import pytest
 
 from tests.processes import execution
 from tests.processes.execution import Platform
-from tests.processes.machines import Launcher, Machine, Running
+from tests.processes.machines import Launcher, Machine, RunningServer
 
 
 @pytest.fixture(scope="module")
-def server(shared_machine: Machine) -> Running:
-    """A server on SQLite that the tests of a module share: each uses names of its own."""
+def server(shared_machine: Machine) -> RunningServer:
+    """A server on SQLite, shared by the tests of a module. Each test uses its own object names."""
     return shared_machine.up()
 
 
 @pytest.fixture(scope="package")
 def platform(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Platform]:
-    """A server on which many runs fit, with a secret in its environment. The tests of a worker share it."""
+    """A server with capacity for many runs and a secret in its environment, shared by the tests of a worker."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=64,mem=64Gi", "OWN_SECRET": "the-servers-own"}
     machine = Machine(tmp_path_factory.mktemp("platform"), launcher)
     with execution.open_platform(machine, variables=variables) as opened:
@@ -27,5 +27,5 @@ def platform(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> It
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The options of a server for a database without any data, of every kind in turn."""
+    """The command-line options of a server with an empty database, once per database type."""
     return () if request.param == "sqlite" else ("--database", request.getfixturevalue("postgresql_url"))

@@ -1,4 +1,4 @@
-"""Runs on real servers for tests: submitted, waited for, looked at from outside; and nothing of them is left behind."""
+"""Helpers that submit runs to real servers, wait for them, inspect them, and clean up."""
 
 import contextlib
 import json
@@ -17,25 +17,25 @@ from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.functions import RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
-from tests.processes.machines import PATIENCE, Machine, Running, Variables
+from tests.processes.machines import TIMEOUT, Machine, RunningServer, Variables
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Platform:
-    """A server that executes runs, and a folder that every run can reach and write to."""
+    """A server that executes runs, and a folder that is writable by every run."""
 
-    server: Running
+    server: RunningServer
     shared: Path
 
     @property
     def project(self) -> Project:
-        """The project that is there from the beginning."""
+        """The default project."""
         return Project(ApiClient(self.server.url, self.server.token), "default")
 
     def allow(self, **switches: Any) -> None:
-        """Turn switches of the platform's policy."""
+        """Set switches of the platform policy."""
         self.project.api.put("/policies/platform/platform", {"switches": switches})
 
     def shell(self, text: str, **parameters: Unpack[RunParameters]) -> Run:
@@ -45,7 +45,7 @@ class Platform:
     def python(
         self, text: str, handler: str | None = None, action: Action = "job", **parameters: Unpack[RunParameters]
     ) -> Run:
-        """Submit a run of a Python file, or of a function in it. The file is sent as it is, unchecked."""
+        """Submit a run of a Python file, or of a function in it. The file is sent without checks."""
         folder = Path(tempfile.mkdtemp(dir=self.shared))
         (folder / "main.py").write_text(text)
         function = self.project.function("python", source=str(folder / "main.py"))
@@ -53,15 +53,15 @@ class Platform:
         return function.run(action, **parameters)
 
     def folder_of(self, run: Run) -> Path:
-        """Where the server keeps what belongs to a run."""
+        """The folder in which the server stores the data of a run."""
         return self.server.data / "runs" / run.id
 
     def supervisor_of(self, run: Run) -> int:
-        """The process that looks after a run which has been started."""
+        """The PID of the supervisor of a run. Waits until the run is started."""
         return int(until(lambda: self._read_state(run))["pid"])
 
     def file(self, name: str) -> Path:
-        """A file of the shared folder, to which every run can append."""
+        """Create a file in the shared folder that every run can append to."""
         file = self.shared / name
         file.touch()
         file.chmod(0o666)
@@ -76,19 +76,19 @@ class Platform:
 def open_platform(
     machine: Machine, *options: str, variables: Variables = None, program: Sequence[str] | None = None
 ) -> Iterator[Platform]:
-    """A server with a shared folder. Runs outlive their server: what is left of them is ended, by its ids."""
+    """Start a server with a shared folder. On exit, kill the runs, which outlive their server."""
     with open_folder(0o777) as shared:
         try:
             yield Platform(machine.up(*options, variables=variables, program=program), shared)
         finally:
             machine.close()
-            for run_id in list_folders(machine.folder):
-                kill_left(run_id)
+            for run_id in list_run_ids(machine.folder):
+                kill_processes(run_id)
 
 
 @contextlib.contextmanager
 def open_folder(mode: int, owner: int = 0) -> Iterator[Path]:
-    """A folder that other users can get to: pytest's own are closed to them."""
+    """Create a temporary folder that other users can access, unlike the folders of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-test-"))
     try:
         folder.chmod(mode)
@@ -99,57 +99,57 @@ def open_folder(mode: int, owner: int = 0) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def until(check: Callable[[], T], seconds: float = PATIENCE) -> T:
-    """The first answer that is true."""
-    end = time.monotonic() + seconds
+def until(check: Callable[[], T], seconds: float = TIMEOUT) -> T:
+    """Call a function until its result is true, and return the result."""
+    deadline = time.monotonic() + seconds
     while not (value := check()):
-        assert time.monotonic() < end, f"did not come true within {seconds} s"
+        assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         time.sleep(0.01)
     return value
 
 
 def list_files(folder: Path) -> list[Path]:
-    """The files below a folder, from which others may be taken away meanwhile."""
+    """All files in a folder and its subfolders. Other processes may delete some of them at any time."""
     return [Path(path, name) for path, _, names in os.walk(folder) for name in names]
 
 
 def read_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """The contents of the files."""
+    """The path and content of every file in a folder and its subfolders."""
     for file in list_files(folder):
         with contextlib.suppress(FileNotFoundError):
             if file.is_file():
                 yield file, file.read_bytes()
 
 
-def end(run: Run, seconds: float = PATIENCE) -> dict[str, Any]:
+def wait_for_end(run: Run, seconds: float = TIMEOUT) -> dict[str, Any]:
     """Wait until a run has ended, and return its data."""
     return run.wait(seconds, progress=False).data
 
 
-def end_all(runs: Sequence[Run], seconds: float = PATIENCE) -> list[dict[str, Any]]:
+def wait_for_all(runs: Sequence[Run], seconds: float = TIMEOUT) -> list[dict[str, Any]]:
     """Wait until all runs have ended, and return their data."""
-    last = time.monotonic() + seconds
-    return [end(run, max(last - time.monotonic(), 0.1)) for run in runs]
+    deadline = time.monotonic() + seconds
+    return [wait_for_end(run, max(deadline - time.monotonic(), 0.1)) for run in runs]
 
 
-def reach(run: Run, *states: str, seconds: float = PATIENCE) -> str:
-    """Wait until a run is in one of some states; in which."""
+def wait_for_state(run: Run, *states: str, seconds: float = TIMEOUT) -> str:
+    """Wait until a run is in one of some states, and return that state."""
     return until(lambda: state if (state := str(run.state)) in states else "", seconds)
 
 
-def hear(run: Run, text: str, seconds: float = PATIENCE) -> None:
-    """Wait until a run has written something."""
+def wait_for_output(run: Run, text: str, seconds: float = TIMEOUT) -> None:
+    """Wait until the log of a run contains a text."""
     until(lambda: text in run.logs() or not run.refresh().data["active"], seconds)
     assert text in run.logs(), run.data["message"]
 
 
-def list_folders(machine: Path) -> list[str]:
-    """The ids of runs that servers below a folder have executed."""
+def list_run_ids(machine: Path) -> list[str]:
+    """The ids of the runs that the servers of a machine have executed."""
     return [folder.name for folder in machine.glob("*/runs/*")]
 
 
 def find_processes(run_id: str) -> list[int]:
-    """The processes of a run that are left: its supervisor, what it started, and what that started."""
+    """The PIDs of the supervisor of a run and of all processes that it started."""
     pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -160,14 +160,14 @@ def find_processes(run_id: str) -> list[int]:
     return pids
 
 
-def kill_left(run_id: str) -> None:
-    """End what is left of a run."""
+def kill_processes(run_id: str) -> None:
+    """Kill all processes of a run."""
     for pid in find_processes(run_id):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def read_resident(pid: int) -> int:
-    """The most memory that a process has had so far."""
+def read_peak_memory(pid: int) -> int:
+    """The peak resident memory of a process in bytes."""
     status = Path("/proc", str(pid), "status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024

@@ -1,16 +1,16 @@
-"""Fixtures that start real processes: a launcher for each worker, and machines on which it starts servers."""
+"""Fixtures that start real processes: a launcher per worker, and machines that start servers through it."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.processes.machines import Launcher, Machine, Running
+from tests.processes.machines import Launcher, Machine, RunningServer
 
 
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """Starts the servers of this worker."""
+    """The launcher that starts the servers of this worker."""
     started = Launcher(tmp_path_factory.mktemp("launcher"))
     yield started
     started.close()
@@ -18,7 +18,7 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
 
 @pytest.fixture
 def machine(tmp_path: Path, launcher: Launcher) -> Iterator[Machine]:
-    """A machine of this test alone."""
+    """A machine for a single test."""
     opened = Machine(tmp_path, launcher)
     yield opened
     opened.close()
@@ -26,15 +26,15 @@ def machine(tmp_path: Path, launcher: Launcher) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def shared_machine(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Machine]:
-    """A machine that the tests of a module share."""
+    """A machine that is shared by the tests of a module."""
     opened = Machine(tmp_path_factory.mktemp("machine"), launcher)
     yield opened
     opened.close()
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Running]:
-    """A server on SQLite that all tests of this worker share: each uses names of its own."""
+def shared_server(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[RunningServer]:
+    """A server on SQLite, shared by all tests of this worker. Each test uses its own object names."""
     opened = Machine(tmp_path_factory.mktemp("machine"), launcher)
     yield opened.up()
     opened.close()

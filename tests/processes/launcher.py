@@ -16,38 +16,38 @@ import fairlead.cli.documents
 
 
 def main() -> None:
-    """Obey until the input ends."""
+    """Execute commands until the input ends."""
     started: set[int] = set()
     for line in sys.stdin:
-        order = json.loads(line)
-        if "words" in order:
-            answer: int | None = os.fork()
-            if answer == 0:
-                return _become(order)  # raises what the server raises: its end is the end of this process
-            started.add(answer or 0)
+        command = json.loads(line)
+        if "arguments" in command:
+            response: int | None = os.fork()
+            if response == 0:
+                return _run_program(command)  # in the child process, which exits with the server
+            started.add(response or 0)
         else:
-            ended, status = os.waitpid(order["wait"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if ended else None
+            ended, status = os.waitpid(command["wait"], os.WNOHANG)
+            response = os.waitstatus_to_exitcode(status) if ended else None
             started.discard(ended)
-        print(json.dumps(answer), flush=True)
-    for left in started:
-        os.kill(left, signal.SIGKILL)
+        print(json.dumps(response), flush=True)
+    for pid in started:
+        os.kill(pid, signal.SIGKILL)
     return None
 
 
-def _become(order: dict[str, Any]) -> None:
-    for number, path in enumerate([os.devnull, order["out"], order["err"]]):
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
-    os.chdir(order["folder"])
+def _run_program(command: dict[str, Any]) -> None:
+    for number, path in enumerate([os.devnull, command["out"], command["err"]]):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(command["folder"])
     os.environ.clear()
-    os.environ.update(order["variables"])
+    os.environ.update(command["variables"])
     if "coverage" in sys.modules:  # `make coverage` attributes what this process executes to the test that starts it
         sys.modules["coverage"].Coverage.current().switch_context(os.environ["COVERAGE_TEST"])
     sys.stdin = open(0)  # noqa: SIM115
-    sys.argv = [order["program"], *order["words"]]
-    if order["program"] == "fairlead":
+    sys.argv = [command["program"], *command["arguments"]]
+    if command["program"] == "fairlead":
         fairlead.cli.main()
     else:
         del sys.modules["fairlead.app"]

@@ -1,6 +1,6 @@
-"""The real program for tests: servers and commands as processes on this machine, with what they print in files.
+"""Starts servers and commands as real processes on this machine, and writes their output to files.
 
-Every process that was started is ended when its machine is closed, by its id.
+Closing a machine ends all processes that it started.
 """
 
 import itertools
@@ -20,20 +20,20 @@ import httpx2
 
 from tests.architecture.modules import ROOT
 
-PATIENCE = 60.0  # seconds: a busy machine takes several times as long as a quiet one
+TIMEOUT = 60.0  # seconds; a busy machine takes several times as long as an idle one
 # Cache bytecode even if the environment forbids Python to write it next to the source.
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
 FAIRLEAD = Path(sys.executable).with_name("fairlead")
 # Without TLS, whose setup takes 0.1 s per client.
-PLAIN: dict[str, Any] = {"timeout": PATIENCE, "trust_env": False, "verify": False}
+CLIENT_OPTIONS: dict[str, Any] = {"timeout": TIMEOUT, "trust_env": False, "verify": False}
 # The signal that ends a process. Under `make coverage` a process needs time to write its data.
-END = signal.SIGTERM if "COVERAGE_PROCESS_CONFIG" in os.environ else signal.SIGKILL
-SECONDS_TO_END = 10.0
+END_SIGNAL = signal.SIGTERM if "COVERAGE_PROCESS_CONFIG" in os.environ else signal.SIGKILL
+END_SECONDS = 10.0
 Variables = Mapping[str, str] | None
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessResult:
     """The exit status and output of a process."""
 
     code: int
@@ -42,30 +42,30 @@ class Ended:
 
 
 class Launcher:
-    """Starts `fairlead.app` in no time, by a process that has it loaded."""
+    """Starts `fairlead.app` quickly, by forking a process that has already imported it."""
 
     def __init__(self, home: Path) -> None:
-        words = [sys.executable, str(Path(__file__).with_name("launcher.py"))]
+        arguments = [sys.executable, str(Path(__file__).with_name("launcher.py"))]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environment(home), cwd=home)
-        self._one = threading.Lock()
+        self._process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, text=True, env=environment(home), cwd=home)
+        self._lock = threading.Lock()
 
-    def ask(self, **order: Any) -> Any:
-        """The answer to an order."""
+    def request(self, **command: Any) -> Any:
+        """Send a command to the launcher process, and return its response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with self._one:
-            self._process.stdin.write(json.dumps(order) + "\n")
+        with self._lock:
+            self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End it, and with it whatever it started."""
-        self._process.communicate(timeout=PATIENCE)
+        """Stop the launcher process and all processes that it started."""
+        self._process.communicate(timeout=TIMEOUT)
 
 
 class Process:
-    """A process that writes to two files. It is a child of this one, or of the launcher."""
+    """A process that writes to two files. It is a child of this process or of the launcher."""
 
     def __init__(
         self, out: Path, err: Path, child: subprocess.Popen[bytes] | None, launcher: Launcher, pid: int
@@ -82,19 +82,19 @@ class Process:
     def poll(self) -> int | None:
         """The exit status, or None while it runs."""
         if self._code is None:
-            self._code = self._launcher.ask(wait=self.pid) if self._child is None else self._child.poll()
+            self._code = self._launcher.request(wait=self.pid) if self._child is None else self._child.poll()
         return self._code
 
-    def wait(self, seconds: float = PATIENCE) -> Ended:
+    def wait(self, seconds: float = TIMEOUT) -> ProcessResult:
         """Wait for the end and return exit status and output. Kills the process after a timeout."""
-        end = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while self.poll() is None:
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 self.send(signal.SIGKILL)
-                end += PATIENCE
+                deadline += TIMEOUT
             time.sleep(0.005)
         assert self._code is not None
-        return Ended(self._code, *self.output)
+        return ProcessResult(self._code, *self.output)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal if the process is running."""
@@ -103,8 +103,8 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Running:
-    """A server that answers."""
+class RunningServer:
+    """A server that is ready."""
 
     process: Process
     url: str
@@ -113,31 +113,31 @@ class Running:
 
     @property
     def token(self) -> str:
-        """The token of this machine."""
+        """The local token of the server."""
         return (self.data / "token").read_text("utf-8").strip()
 
     @property
     def link(self) -> str:
-        """The address that signs a browser in, as it was printed."""
+        """The sign-in link that the server printed."""
         return self.process.output[0].split("sign in  ")[1].split()[0]
 
     def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
         """A client with a token, by default the local token of the server."""
-        sent = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
-        return httpx2.Client(base_url=f"{self.url}/api/v1", headers=sent, **PLAIN)
+        all_headers = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
+        return httpx2.Client(base_url=f"{self.url}/api/v1", headers=all_headers, **CLIENT_OPTIONS)
 
     def anybody(self) -> httpx2.Client:
         """A client without a token that stores cookies like a browser."""
-        return httpx2.Client(base_url=self.url, **PLAIN)
+        return httpx2.Client(base_url=self.url, **CLIENT_OPTIONS)
 
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> Ended:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> ProcessResult:
         """Send a signal, and wait for the end."""
         self.process.send(number)
         return self.process.wait()
 
 
 class Machine:
-    """A folder in which processes are started; nothing of this machine's own settings reaches them."""
+    """A folder in which processes are started, without the Fairlead settings of this environment."""
 
     def __init__(self, folder: Path, launcher: Launcher) -> None:
         self.folder, self._launcher = folder, launcher
@@ -146,51 +146,53 @@ class Machine:
 
     def up(
         self, *options: str, data: str = "data", variables: Variables = None, program: Sequence[str] | None = None
-    ) -> Running:
-        """Start a server on any free port, and wait until it answers."""
+    ) -> RunningServer:
+        """Start a server on any free port, and wait until it is ready."""
         folder = self.folder / data
-        words = ["up", "--port", "0", "--data", str(folder), *options]
+        arguments = ["up", "--port", "0", "--data", str(folder), *options]
         started = time.monotonic()
-        process = self._launch("fairlead.app", words, variables) if program is None else self.start(*program, *words)
+        process = (
+            self._launch("fairlead.app", arguments, variables) if program is None else self.start(*program, *arguments)
+        )
         url = ""
         while not (url and _is_ready(url)):
             url = url or _find_address(process.output[0])
             assert process.poll() is None, process.output
-            assert time.monotonic() - started < PATIENCE, process.output
+            assert time.monotonic() - started < TIMEOUT, process.output
             time.sleep(0.01)
-        return Running(process, url, folder, time.monotonic() - started)
+        return RunningServer(process, url, folder, time.monotonic() - started)
 
-    def app(self, *words: str, variables: Variables = None, seconds: float = PATIENCE) -> Ended:
-        """Run the server's program to its end."""
-        return self._launch("fairlead.app", words, variables).wait(seconds)
+    def app(self, *arguments: str, variables: Variables = None, seconds: float = TIMEOUT) -> ProcessResult:
+        """Run `fairlead.app` to its end."""
+        return self._launch("fairlead.app", arguments, variables).wait(seconds)
 
-    def fairlead(self, *words: str, variables: Variables = None) -> Ended:
-        """Run the command that users type, to its end."""
-        return self._launch("fairlead", words, variables).wait()
+    def fairlead(self, *arguments: str, variables: Variables = None) -> ProcessResult:
+        """Run the `fairlead` command to its end."""
+        return self._launch("fairlead", arguments, variables).wait()
 
-    def start(self, *words: str, variables: Variables = None) -> Process:
-        """Start any program, as a shell does."""
+    def start(self, *arguments: str, variables: Variables = None) -> Process:
+        """Start any program."""
         out, err = self._files()
-        given = environment(self.folder, variables)
-        with out.open("wb") as to_out, err.open("wb") as to_err:
+        env = environment(self.folder, variables)
+        with out.open("wb") as out_stream, err.open("wb") as err_stream:
             child = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err, cwd=self.folder, env=given
+                arguments, stdin=subprocess.DEVNULL, stdout=out_stream, stderr=err_stream, cwd=self.folder, env=env
             )
-        return self._keep(Process(out, err, child, self._launcher, child.pid))
+        return self._add(Process(out, err, child, self._launcher, child.pid))
 
     def close(self) -> None:
-        """End every process that was started here and is still there."""
+        """End all processes that were started here."""
         for process in self._processes:
-            process.send(END)
+            process.send(END_SIGNAL)
         for process in self._processes:
-            process.wait(SECONDS_TO_END)
+            process.wait(END_SECONDS)
 
-    def _launch(self, program: str, words: Sequence[str], variables: Variables) -> Process:
+    def _launch(self, program: str, arguments: Sequence[str], variables: Variables) -> Process:
         out, err = self._files()
-        where = {"folder": str(self.folder), "out": str(out), "err": str(err)}
-        given = environment(self.folder, variables)
-        pid = self._launcher.ask(program=program, words=list(words), variables=given, **where)
-        return self._keep(Process(out, err, None, self._launcher, pid))
+        paths = {"folder": str(self.folder), "out": str(out), "err": str(err)}
+        env = environment(self.folder, variables)
+        pid = self._launcher.request(program=program, arguments=list(arguments), variables=env, **paths)
+        return self._add(Process(out, err, None, self._launcher, pid))
 
     def _files(self) -> tuple[Path, Path]:
         number = next(self._numbers)  # two threads never write to the same file
@@ -199,13 +201,13 @@ class Machine:
             file.touch()
         return files
 
-    def _keep(self, process: Process) -> Process:
+    def _add(self, process: Process) -> Process:
         self._processes.append(process)
         return process
 
 
 def environment(home: Path, variables: Variables = None) -> dict[str, str]:
-    """The variables of a process: those of this one, without Fairlead's own, and with another home."""
+    """The environment of a process: inherited, without Fairlead's variables, and with another home."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))}
     inherited.pop("PYTHONDONTWRITEBYTECODE", None)
     own = {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "PYTHONPYCACHEPREFIX": str(BYTECODE)}
@@ -213,7 +215,7 @@ def environment(home: Path, variables: Variables = None) -> dict[str, str]:
 
 
 def make_resource(name: str, **fields: Any) -> dict[str, Any]:
-    """A compute resource, as it is sent."""
+    """The request body of a compute resource."""
     return {"name": name, "requirements": {"resources": {"cpu": 2, "mem": "4Gi"}}} | fields
 
 
@@ -225,6 +227,6 @@ def _find_address(output: str) -> str:
 
 def _is_ready(url: str) -> bool:
     try:
-        return httpx2.get(f"{url}/readyz", **PLAIN).status_code == 200
+        return httpx2.get(f"{url}/readyz", **CLIENT_OPTIONS).status_code == 200
     except httpx2.TransportError:
         return False

@@ -1,4 +1,4 @@
-"""An identity provider on this machine: a real server where people sign in, with keys, and tokens that it signs."""
+"""A local identity provider: a real server with a sign-in page, signing keys and signed tokens."""
 
 import json
 import threading
@@ -14,14 +14,14 @@ from tests.adapters.login_endpoints import AUTHORIZE, CLIENT, TOKEN, LoginEndpoi
 
 
 class Provider:
-    """Knows who people are, and says so in tokens."""
+    """An identity provider that signs tokens."""
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
         self.login_endpoints = LoginEndpoints(issuer, lambda claims: self.token(**claims))
-        described = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.login_endpoints.metadata}
+        discovery = {"issuer": issuer, "jwks_uri": f"{issuer}/keys", **self.login_endpoints.metadata}
         self.documents: dict[str, Any] = {
-            "/.well-known/openid-configuration": described,
+            "/.well-known/openid-configuration": discovery,
             "/keys": {"keys": [publish(RSA), publish(EC)]},
         }
 
@@ -47,17 +47,17 @@ class Provider:
     def claims(self, **changed: Any) -> dict[str, Any]:
         """The claims of a valid token. None removes a claim."""
         now = int(time.time())
-        good = {"iss": self.issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 600}
-        return {name: value for name, value in (good | changed).items() if value is not None}
+        valid = {"iss": self.issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 600}
+        return {name: value for name, value in (valid | changed).items() if value is not None}
 
     def token(self, **changed: Any) -> str:
-        """A good token, but for what is changed."""
+        """A token with valid claims, except for the changed ones."""
         return make_token(self.claims(**changed))
 
 
 @contextmanager
 def running() -> Iterator[Provider]:
-    """A provider that answers."""
+    """Start a provider that serves HTTP requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -66,31 +66,31 @@ def running() -> Iterator[Provider]:
                 self.send_header("Location", provider.login_endpoints.authorize(self.path))
                 self.end_headers()
                 return
-            found = provider.documents.get(self.path)
-            self._answer(404 if found is None else 200, found)
+            document = provider.documents.get(self.path)
+            self._send(404 if document is None else 200, document)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             authorization = self.headers.get("Authorization", "")
-            found = (
+            response = (
                 provider.login_endpoints.exchange(dict(parse_qsl(body)), authorization)
                 if self.path == TOKEN
                 else (404, None)
             )
-            self._answer(*found)
+            self._send(*response)
 
-        def _answer(self, status: int, document: Any) -> None:
+        def _send(self, status: int, document: Any) -> None:
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(document).encode())
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Disable the request log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        provider = Provider(f"http://127.0.0.1:{listening.server_address[1]}")
-        thread = threading.Thread(target=listening.serve_forever)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http_server:
+        provider = Provider(f"http://127.0.0.1:{http_server.server_address[1]}")
+        thread = threading.Thread(target=http_server.serve_forever)
         thread.start()
         yield provider
-        listening.shutdown()
+        http_server.shutdown()
         thread.join()

@@ -9,29 +9,29 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
-from tests.processes.machines import Machine, Running, make_resource
+from tests.processes.machines import Machine, RunningServer, make_resource
 
 CLIENTS = 8
 
 
-def at_once(
-    clients: list[httpx2.Client], ask: Callable[[int, httpx2.Client], httpx2.Response]
+def send_concurrently(
+    clients: list[httpx2.Client], send: Callable[[int, httpx2.Client], httpx2.Response]
 ) -> list[httpx2.Response]:
-    """The answers to requests that are sent together, over connections that are open already."""
+    """Send requests at the same time, over open connections, and return the responses."""
     ready = threading.Barrier(len(clients))
 
-    def work(number: int) -> httpx2.Response:
+    def send_one(number: int) -> httpx2.Response:
         clients[number].get("/me")
         ready.wait(60)
-        return ask(number, clients[number])
+        return send(number, clients[number])
 
     with ThreadPoolExecutor(len(clients)) as threads:
-        return list(threads.map(work, range(len(clients))))
+        return list(threads.map(send_one, range(len(clients))))
 
 
-def count(answers: list[httpx2.Response]) -> Counter[int]:
-    """How often each status was answered."""
-    return Counter(answer.status_code for answer in answers)
+def count_statuses(responses: list[httpx2.Response]) -> Counter[int]:
+    """The number of responses by status code."""
+    return Counter(response.status_code for response in responses)
 
 
 def test_exactly_one_of_many_concurrent_writers_succeeds(machine: Machine, database: tuple[str, ...]) -> None:
@@ -49,27 +49,29 @@ def test_exactly_one_of_many_concurrent_writers_succeeds(machine: Machine, datab
 
 def _check_edits(clients: list[httpx2.Client]) -> None:
     """Of several edits with the same If-Match, one succeeds and the others fail."""
-    made = clients[0].post("/compute-resources", json=make_resource("edited"))
-    for turn in range(3):
+    created = clients[0].post("/compute-resources", json=make_resource("edited"))
+    for round_number in range(3):
         tag = clients[0].get("/compute-resources/edited").headers["etag"]
 
-        def edit(number: int, client: httpx2.Client, tag: str = tag, turn: int = turn) -> httpx2.Response:
+        def edit(
+            number: int, client: httpx2.Client, tag: str = tag, round_number: int = round_number
+        ) -> httpx2.Response:
             body = {
-                "description": f"by {number} in turn {turn}"
+                "description": f"by {number} in round {round_number}"
             }  # always a new value, because an equal value is not a change
             return client.patch("/compute-resources/edited", json=body, headers={"If-Match": tag})
 
-        answers = at_once(clients, edit)
-        assert count(answers) == {200: 1, 412: CLIENTS - 1}
-        won = next(answer.json() for answer in answers if answer.status_code == 200)
-        assert clients[0].get("/compute-resources/edited").json()["description"] == won["description"]
+        responses = send_concurrently(clients, edit)
+        assert count_statuses(responses) == {200: 1, 412: CLIENTS - 1}
+        accepted = next(response.json() for response in responses if response.status_code == 200)
+        assert clients[0].get("/compute-resources/edited").json()["description"] == accepted["description"]
     history = clients[0].get("/compute-resources/edited/revisions").json()
     assert [revision["number"] for revision in history] == [4, 3, 2, 1]
-    assert made.status_code == 201
+    assert created.status_code == 201
 
 
 def _check_creations(clients: list[httpx2.Client]) -> None:
-    """Of those who create the same name, one does."""
+    """If several clients create an object with the same name, one succeeds."""
     for path, body in (
         ("/compute-resources", make_resource("wanted")),
         ("/templates", make_resource("wanted")),
@@ -77,64 +79,68 @@ def _check_creations(clients: list[httpx2.Client]) -> None:
         ("/projects/default/volumes", {"name": "wanted", "size": "1Gi"}),
         ("/roles", {"subject": "user:wanted", "role": "viewer", "scope": "project/default"}),
     ):
-        answers = at_once(clients, lambda _, client, path=path, body=body: client.post(path, json=body))  # type: ignore[misc]
-        assert count(answers) == {201: 1, 409: CLIENTS - 1}, path
+        responses = send_concurrently(clients, lambda _, client, path=path, body=body: client.post(path, json=body))  # type: ignore[misc]
+        assert count_statuses(responses) == {201: 1, 409: CLIENTS - 1}, path
 
 
 def _check_replacements(clients: list[httpx2.Client]) -> None:
-    """Of those who put the first policy of a scope, one creates it and the others must say what they read."""
+    """If several clients create the policy of a scope, one succeeds and the others must send If-Match."""
     body = {"rules": {"resources.gpu": {"max": 2}}}
-    answers = at_once(clients, lambda _, client: client.put("/policies/project/default", json=body))
-    assert count(answers) == {200: 1, 428: CLIENTS - 1}
+    responses = send_concurrently(clients, lambda _, client: client.put("/policies/project/default", json=body))
+    assert count_statuses(responses) == {200: 1, 428: CLIENTS - 1}
 
 
 def _check_deletions(clients: list[httpx2.Client]) -> None:
-    """Of those who delete the same thing, one does; and nothing is both deleted and used."""
-    answers = at_once(clients, lambda _, client: client.delete("/compute-resources/edited"))
-    assert count(answers) == {204: 1, 404: CLIENTS - 1}
-    naming = make_resource("naming", requirements={"profile": "wanted"})
+    """If several clients delete an object, one succeeds. An object in use is not deleted."""
+    responses = send_concurrently(clients, lambda _, client: client.delete("/compute-resources/edited"))
+    assert count_statuses(responses) == {204: 1, 404: CLIENTS - 1}
+    template = make_resource("referencing", requirements={"profile": "wanted"})
 
-    def act(number: int, client: httpx2.Client) -> httpx2.Response:
-        return client.delete("/compute-resources/wanted") if number else client.post("/templates", json=naming)
+    def create_or_delete(number: int, client: httpx2.Client) -> httpx2.Response:
+        return client.delete("/compute-resources/wanted") if number else client.post("/templates", json=template)
 
-    named, *deleted = at_once(clients, act)
+    referenced, *deleted = send_concurrently(clients, create_or_delete)
     exists = clients[0].get("/compute-resources/wanted").status_code == 200
-    if named.status_code == 201:
+    if referenced.status_code == 201:
         assert exists
-        assert count(deleted) == {409: CLIENTS - 1}
+        assert count_statuses(deleted) == {409: CLIENTS - 1}
     else:
         assert not exists
-        assert named.status_code == 422
+        assert referenced.status_code == 422
 
 
 def _check_same_key(clients: list[httpx2.Client]) -> None:
     """A request with an idempotency key is executed once, and all callers get the same response."""
     body, headers = make_resource("once"), {"Idempotency-Key": "the-same-key"}
-    answers = at_once(clients, lambda _, client: client.post("/compute-resources", json=body, headers=headers))
-    assert count(answers) == {201: CLIENTS}
-    assert len({answer.json()["id"] for answer in answers}) == 1
+    responses = send_concurrently(
+        clients, lambda _, client: client.post("/compute-resources", json=body, headers=headers)
+    )
+    assert count_statuses(responses) == {201: CLIENTS}
+    assert len({response.json()["id"] for response in responses}) == 1
 
 
 def _check_counting(clients: list[httpx2.Client]) -> None:
-    """Writers of different things do not get into each other's way, and no edit without If-Match is lost."""
-    answers = at_once(clients, lambda n, client: client.post("/compute-resources", json=make_resource(f"own-{n}")))
-    assert count(answers) == {201: CLIENTS}
-    answers = at_once(
+    """Writers of different objects do not block each other, and no edit without If-Match is lost."""
+    responses = send_concurrently(
+        clients, lambda n, client: client.post("/compute-resources", json=make_resource(f"own-{n}"))
+    )
+    assert count_statuses(responses) == {201: CLIENTS}
+    responses = send_concurrently(
         clients, lambda n, client: client.patch("/compute-resources/own-0", json={"description": f"by {n}"})
     )
-    # Without If-Match the last one wins; each of them is a revision of its own.
-    assert count(answers) == {200: CLIENTS}
+    # Without If-Match the last edit wins, and each edit is a separate revision.
+    assert count_statuses(responses) == {200: CLIENTS}
     assert clients[0].get("/compute-resources/own-0").json()["revision"] == CLIENTS + 1
 
 
 @pytest.fixture
-def pair(machine: Machine, postgresql_url: str) -> tuple[Running, Running]:
-    """Two servers on one database, each with a data folder of its own."""
+def pair(machine: Machine, postgresql_url: str) -> tuple[RunningServer, RunningServer]:
+    """Two servers on one database, each with its own data folder."""
     first = machine.up("--database", postgresql_url, data="first")
     return first, machine.up("--database", postgresql_url, data="second")
 
 
-def test_writes_are_immediately_visible_to_the_other_server(pair: tuple[Running, Running]) -> None:
+def test_writes_are_immediately_visible_to_the_other_server(pair: tuple[RunningServer, RunningServer]) -> None:
     with pair[0].client() as client, pair[1].client() as other_client:
         assert client.get("/me").status_code == 200, "the second server locked the token of the first one out"
         _check_shared_writes(client, other_client)
@@ -168,16 +174,16 @@ def _check_shared_writes(client: httpx2.Client, other_client: httpx2.Client) -> 
     assert first.status_code == 200, first.text
     changed = {"requirements": {"resources": {"cpu": 7, "mem": "9Gi"}}}
     assert client.patch("/compute-resources/planned", json=changed).status_code == 200
-    again = other_client.post("/projects/forest/runs/preview", json=request)
-    assert '"9Gi"' in again.text
+    second = other_client.post("/projects/forest/runs/preview", json=request)
+    assert '"9Gi"' in second.text
     assert '"9Gi"' not in first.text
 
 
 def _check_shared_permissions(
-    pair: tuple[Running, Running], client: httpx2.Client, other_client: httpx2.Client
+    pair: tuple[RunningServer, RunningServer], client: httpx2.Client, other_client: httpx2.Client
 ) -> None:
-    made = client.post("/tokens", json={"name": "for ada", "user": "ada"}).json()
-    with pair[0].client(made["token"]) as ada_here, pair[1].client(made["token"]) as ada_there:
+    created = client.post("/tokens", json={"name": "for ada", "user": "ada"}).json()
+    with pair[0].client(created["token"]) as ada_here, pair[1].client(created["token"]) as ada_there:
         assert ada_there.get("/me").json()["user"] == "ada"
         assert ada_there.get("/projects/forest").status_code == 404
         role = client.post("/roles", json={"subject": "user:ada", "role": "viewer", "scope": "project/forest"}).json()
@@ -186,22 +192,22 @@ def _check_shared_permissions(
         assert other_client.delete(f"/roles/{role['id']}").status_code == 204
         assert ada_here.get("/projects/forest").status_code == 404
         assert ada_there.get("/projects/forest").status_code == 404
-        assert other_client.delete(f"/tokens/{made['id']}").status_code == 204
+        assert other_client.delete(f"/tokens/{created['id']}").status_code == 204
         assert ada_here.get("/me").status_code == 401
         assert ada_there.get("/me").status_code == 401
 
 
-def _check_races(pair: tuple[Running, Running]) -> None:
+def _check_races(pair: tuple[RunningServer, RunningServer]) -> None:
     clients = [pair[number % 2].client() for number in range(CLIENTS)]
     body = make_resource("raced")
-    answers = at_once(clients, lambda _, client: client.post("/compute-resources", json=body))
-    assert count(answers) == {201: 1, 409: CLIENTS - 1}
+    responses = send_concurrently(clients, lambda _, client: client.post("/compute-resources", json=body))
+    assert count_statuses(responses) == {201: 1, 409: CLIENTS - 1}
     headers = {"If-Match": '"1"'}
-    answers = at_once(
+    responses = send_concurrently(
         clients,
         lambda n, client: client.patch("/compute-resources/raced", json={"description": f"by {n}"}, headers=headers),
     )
-    assert count(answers) == {200: 1, 412: CLIENTS - 1}
+    assert count_statuses(responses) == {200: 1, 412: CLIENTS - 1}
     for client in clients:
         client.close()
 

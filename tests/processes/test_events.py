@@ -1,4 +1,4 @@
-"""Live events of real servers: immediate on the server that changes a run, soon on the others."""
+"""Event streams of real servers: immediate on the server that changes a run, with a short delay on others."""
 
 import contextlib
 import json
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.processes import execution
-from tests.processes.execution import Platform, end
-from tests.processes.machines import Machine, Running
+from tests.processes.execution import Platform, wait_for_end
+from tests.processes.machines import Machine, RunningServer
 
-Told = Iterator[tuple[str, dict[str, Any]]]
+Events = Iterator[tuple[str, dict[str, Any]]]
 
 
 @contextlib.contextmanager
-def listening(server: Running, token: str | None = None, **params: str) -> Iterator[Told]:
-    """The events of a server, from the first one on."""
-    with server.client(token) as client, client.stream("GET", "/events", params=params, timeout=20) as answer:
-        assert answer.status_code == 200, answer.read()
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        events = _read(answer.iter_lines())
+def open_stream(server: RunningServer, token: str | None = None, **params: str) -> Iterator[Events]:
+    """Open the event stream of a server, and wait until it is ready."""
+    with server.client(token) as client, client.stream("GET", "/events", params=params, timeout=20) as response:
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = _read(response.iter_lines())
         assert next(events) == ("ready", {})
         yield events
 
 
 def test_every_state_change_and_deletion_is_streamed(machine: Machine) -> None:
-    with execution.open_platform(machine) as platform, listening(platform.server) as events:
+    with execution.open_platform(machine) as platform, open_stream(platform.server) as events:
         run = platform.shell("true")
         states, revisions = [], []
         for name, data in events:
@@ -42,16 +42,16 @@ def test_every_state_change_and_deletion_is_streamed(machine: Machine) -> None:
 
 def test_events_are_streamed_only_to_users_with_access(machine: Machine) -> None:
     with execution.open_platform(machine) as platform, platform.server.client() as root:
-        for name in ("seen", "hidden"):
+        for name in ("visible", "hidden"):
             assert root.post("/projects", json={"name": name, "parent": "cluster/local"}).status_code == 201
-        role = {"subject": "user:vera", "role": "viewer", "scope": "project/seen"}
+        role = {"subject": "user:vera", "role": "viewer", "scope": "project/visible"}
         assert root.post("/roles", json=role).status_code == 201
-        made = root.post("/tokens", json={"name": "vera", "user": "vera"}).json()
-        with listening(platform.server, made["token"]) as events:
+        created = root.post("/tokens", json={"name": "vera", "user": "vera"}).json()
+        with open_stream(platform.server, created["token"]) as events:
             _submit(platform, "hidden")
-            run_id = _submit(platform, "seen")
+            run_id = _submit(platform, "visible")
             assert next(events)[1]["id"] == run_id
-            assert root.delete(f"/tokens/{made['id']}").status_code == 204
+            assert root.delete(f"/tokens/{created['id']}").status_code == 204
             *_, (name, last) = events
             assert (name, last["code"]) == ("error", "unauthenticated")
 
@@ -60,8 +60,8 @@ def test_project_stream_contains_only_its_runs(machine: Machine) -> None:
     with execution.open_platform(machine) as platform, platform.server.client() as root:
         root.post("/projects", json={"name": "other", "parent": "cluster/local"})
         assert root.get("/events", params={"project": "nowhere"}).status_code == 404
-        with listening(platform.server, project="other") as events:
-            end(platform.shell("true"))
+        with open_stream(platform.server, project="other") as events:
+            wait_for_end(platform.shell("true"))
             run_id = _submit(platform, "other")
             assert next(events)[1]["id"] == run_id
 
@@ -70,31 +70,31 @@ def test_other_server_streams_changes_within_seconds(machine: Machine, postgresq
     options = ("--database", postgresql_url)
     with execution.open_platform(machine, *options) as platform:
         other = machine.up(*options, data="other")
-        with listening(other) as events:
+        with open_stream(other) as events:
             run = platform.shell("true")
             event = next(data for name, data in events if name == "run" and not data["active"])
             assert (event["id"], event["state"]) == (run.id, "completed")
 
 
 def test_server_shutdown_closes_streams_cleanly(machine: Machine) -> None:
-    with execution.open_platform(machine) as platform, listening(platform.server) as events:
+    with execution.open_platform(machine) as platform, open_stream(platform.server) as events:
         run = platform.shell("sleep 60")
         assert next(events)[1]["id"] == run.id
         platform.server.process.send(signal.SIGTERM)
-        assert all(name == "run" for name, _ in events)  # one that is cut off is an error of the client
+        assert all(name == "run" for name, _ in events)  # an aborted stream raises an error in the client
         platform.server.process.wait()
 
 
 def _submit(platform: Platform, project: str) -> str:
     request = {"function": {"name": "nothing", "command": ["true"]}}
     with platform.server.client() as client:
-        answer = client.post(f"/projects/{project}/runs", json=request)
-    assert answer.status_code == 201, answer.text
-    run_id: str = answer.json()["id"]
+        response = client.post(f"/projects/{project}/runs", json=request)
+    assert response.status_code == 201, response.text
+    run_id: str = response.json()["id"]
     return run_id
 
 
-def _read(lines: Iterator[str]) -> Told:
+def _read(lines: Iterator[str]) -> Events:
     name = ""
     for line in lines:
         field, _, value = line.partition(": ")

@@ -9,34 +9,34 @@ import pytest
 
 from tests.adapters.issuers import EC, OTHER_RSA, RSA, make_part, make_token
 from tests.processes import providers
-from tests.processes.machines import PLAIN, Machine, Running
+from tests.processes.machines import CLIENT_OPTIONS, Machine, RunningServer
 from tests.processes.providers import Provider
 
-AT_ONCE = 3.0  # seconds; the goal is 1 on a quiet machine
+MAX_SECONDS = 3.0  # the goal is 1 on an idle machine
 
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
-    """The provider that the server trusts."""
+    """The identity provider that the server trusts."""
     with providers.running() as provider:
         yield provider
 
 
 @pytest.fixture(scope="module")
-def server(shared_machine: Machine, provider: Provider) -> Running:
-    """A server that trusts the provider."""
+def server(shared_machine: Machine, provider: Provider) -> RunningServer:
+    """A server that trusts the identity provider."""
     return shared_machine.up(variables=provider.sign_in)
 
 
-def test_valid_token_authenticates_its_user(server: Running, provider: Provider) -> None:
+def test_valid_token_authenticates_its_user(server: RunningServer, provider: Provider) -> None:
     for token in (provider.token(groups=["vision"]), make_token(provider.claims(groups="vision"), EC, "ES256")):
         with server.client(token) as client:
-            answer = client.get("/me")
-        assert answer.status_code == 200, answer.text
-        assert answer.json() == {"user": "ada", "groups": ["vision"], "via": "oidc", "roles": []}
+            response = client.get("/me")
+        assert response.status_code == 200, response.text
+        assert response.json() == {"user": "ada", "groups": ["vision"], "via": "oidc", "roles": []}
 
 
-def test_groups_grant_roles(server: Running, provider: Provider) -> None:
+def test_groups_grant_roles(server: RunningServer, provider: Provider) -> None:
     with server.client(provider.token(sub="grace", groups=["platform-admins"])) as admin:
         assert admin.get("/me").json()["roles"] == [{"role": "admin", "scope": "platform"}]
         role = {"subject": "group:vision", "role": "member", "scope": "project/default"}
@@ -52,10 +52,10 @@ def test_groups_grant_roles(server: Running, provider: Provider) -> None:
         assert stranger.get("/projects/default").status_code == 404
 
 
-def test_user_with_an_oidc_token_can_create_an_api_token(server: Running, provider: Provider) -> None:
+def test_user_with_an_oidc_token_can_create_an_api_token(server: RunningServer, provider: Provider) -> None:
     with server.client(provider.token(sub="linus")) as client:
-        made = client.post("/tokens", json={"name": "for a script"}).json()
-    with server.client(made["token"]) as client:
+        created = client.post("/tokens", json={"name": "for a script"}).json()
+    with server.client(created["token"]) as client:
         assert client.get("/me").json()["user"] == "linus"
 
 
@@ -74,52 +74,52 @@ def _forge_claims(provider: Provider) -> str:
     return f"{header}.{make_part(provider.claims(sub='root'))}.{signature}"
 
 
-FORGED: dict[str, Callable[[Provider], str]] = {
+INVALID_TOKENS: dict[str, Callable[[Provider], str]] = {
     "expired": lambda provider: provider.token(exp=int(time.time()) - 120),
-    "without an end": lambda provider: provider.token(exp=None),
-    "not yet good": lambda provider: provider.token(nbf=int(time.time()) + 600),
-    "not signed": _forge_none,
+    "without expiry": lambda provider: provider.token(exp=None),
+    "not yet valid": lambda provider: provider.token(nbf=int(time.time()) + 600),
+    "unsigned": _forge_none,
     "signed with the public key": _forge_with_the_public_key,
     "signed by another key": lambda provider: make_token(provider.claims(), OTHER_RSA),
-    "other claims than were signed": _forge_claims,
-    "of another issuer": lambda provider: provider.token(iss="https://login.example.org"),
-    "for another audience": lambda provider: provider.token(aud="grafana"),
-    "for nobody": lambda provider: provider.token(aud=None),
+    "claims changed after signing": _forge_claims,
+    "another issuer": lambda provider: provider.token(iss="https://login.example.org"),
+    "another audience": lambda provider: provider.token(aud="grafana"),
+    "without audience": lambda provider: provider.token(aud=None),
     "signed with an unknown key": lambda provider: make_token(provider.claims(), kid="no-such-key"),
-    "of nobody": lambda provider: provider.token(sub=""),
-    "cut in the middle": lambda provider: provider.token()[:-40],
-    "no token": lambda _: "a.b.c",
-    "no token of this server": lambda _: "fl_forged",
+    "empty subject": lambda provider: provider.token(sub=""),
+    "truncated": lambda provider: provider.token()[:-40],
+    "not a JWT": lambda _: "a.b.c",
+    "unknown API token": lambda _: "fl_forged",
     "very long": lambda _: "a" * 60_000,
-    "half a character": lambda _: "\udcff\udcfe",
+    "invalid UTF-8": lambda _: "\udcff\udcfe",
 }
 
 
-@pytest.mark.parametrize("case", FORGED)
-def test_invalid_token_is_rejected_immediately(server: Running, provider: Provider, case: str) -> None:
-    token = FORGED[case](provider)
+@pytest.mark.parametrize("case", INVALID_TOKENS)
+def test_invalid_token_is_rejected_immediately(server: RunningServer, provider: Provider, case: str) -> None:
+    token = INVALID_TOKENS[case](provider)
     header = b"Bearer " + token.encode("utf-8", "surrogateescape")
-    with server.anybody() as client:
+    with server.anonymous_client() as client:
         for method, path in (("GET", "/api/v1/me"), ("POST", "/api/v1/compute-resources"), ("GET", "/api/v1/export")):
             started = time.monotonic()
-            answer = client.request(method, path, headers={b"Authorization": header})
-            assert time.monotonic() - started < AT_ONCE
-            _check_refusal(answer)
-            assert len(token) < 20 or token not in answer.text
+            response = client.request(method, path, headers={b"Authorization": header})
+            assert time.monotonic() - started < MAX_SECONDS
+            _check_unauthenticated(response)
+            assert len(token) < 20 or token not in response.text
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Basic cm9vdDpyb290", "Token abc", "Bearer,"])
-def test_missing_token_is_rejected(server: Running, header: str) -> None:
-    with server.anybody() as client:
-        _check_refusal(client.get("/api/v1/me", headers={"Authorization": header} if header else {}))
+def test_missing_token_is_rejected(server: RunningServer, header: str) -> None:
+    with server.anonymous_client() as client:
+        _check_unauthenticated(client.get("/api/v1/me", headers={"Authorization": header} if header else {}))
 
 
 def test_token_is_rejected_by_a_server_without_this_provider(shared_machine: Machine, provider: Provider) -> None:
-    alone = shared_machine.up(data="alone")
-    with alone.client(provider.token(groups=["platform-admins"])) as client:
-        _check_refusal(client.get("/me"))
-    with alone.anybody() as browser:
-        _check_refusal(browser.post("/api/v1/sessions", json={"token": provider.token()}))
+    other_server = shared_machine.up(data="alone")
+    with other_server.client(provider.token(groups=["platform-admins"])) as client:
+        _check_unauthenticated(client.get("/me"))
+    with other_server.anonymous_client() as browser:
+        _check_unauthenticated(browser.post("/api/v1/sessions", json={"token": provider.token()}))
 
 
 def test_unreachable_provider_gives_503_while_api_tokens_work(shared_machine: Machine) -> None:
@@ -128,21 +128,21 @@ def test_unreachable_provider_gives_503_while_api_tokens_work(shared_machine: Ma
     server = shared_machine.up(data="waiting", variables=provider.variables)
     for _ in range(2):
         with server.client(provider.token()) as client:
-            answer = client.get("/me")
-        assert answer.status_code == 503, answer.text
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert int(answer.headers["retry-after"]) >= 1
-        assert provider.issuer in answer.json()["detail"]
+            response = client.get("/me")
+        assert response.status_code == 503, response.text
+        assert response.headers["content-type"] == "application/problem+json"
+        assert int(response.headers["retry-after"]) >= 1
+        assert provider.issuer in response.json()["detail"]
         with server.client() as client:
             assert client.get("/me").status_code == 200
         with server.client("fl_forged") as client:
-            _check_refusal(client.get("/me"))
-    assert httpx2.get(f"{server.url}/readyz", **PLAIN).status_code == 200
+            _check_unauthenticated(client.get("/me"))
+    assert httpx2.get(f"{server.url}/readyz", **CLIENT_OPTIONS).status_code == 200
 
 
-def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider: Provider) -> None:
+def test_browser_sign_in_returns_to_the_requested_page(server: RunningServer, provider: Provider) -> None:
     provider.login_endpoints.claims = {"sub": "grace", "groups": ["platform-admins"]}
-    with server.anybody() as browser:
+    with server.anonymous_client() as browser:
         methods = browser.get("/api/v1/sessions").json()
         assert (methods["link"], methods["oidc"]) == (False, {"issuer": provider.issuer, "url": "/login/oidc"})
         url, *redirects = _follow(browser, f"{methods['oidc']['url']}?next=/compute-resources%3Fsearch%3Da")
@@ -159,10 +159,10 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
         assert browser.post("/api/v1/departments", json={"name": "signed-in"}, headers=own_page).status_code == 201
         entry = browser.get("/api/v1/audit", params={"action": "token.create", "limit": "1"}).json()["items"][0]
         assert (entry["user"], entry["via"]) == ("grace", "oidc")
-        again = browser.get(redirects[0])
-        assert "failed=this%20browser%20did%20not%20start" in again.headers["location"]
+        repeated = browser.get(redirects[0])
+        assert "failed=this%20browser%20did%20not%20start" in repeated.headers["location"]
         assert browser.delete("/api/v1/sessions", headers=own_page).status_code == 204
-        _check_refusal(browser.get("/api/v1/me"))
+        _check_unauthenticated(browser.get("/api/v1/me"))
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_browser_sign_in_returns_to_the_requested_page(server: Running, provider
     ],
 )
 def test_claims_of_a_browser_sign_in_are_validated(
-    server: Running, provider: Provider, claims: dict[str, object], message: str
+    server: RunningServer, provider: Provider, claims: dict[str, object], message: str
 ) -> None:
     provider.login_endpoints.claims = claims
-    with server.anybody() as browser:
+    with server.anonymous_client() as browser:
         url, *_ = _follow(browser, "/login/oidc")
         assert url.startswith(f"{server.url}/sign-in?failed=")
         assert message in url
@@ -189,7 +189,7 @@ def test_public_client_without_a_secret_can_sign_in(shared_machine: Machine) -> 
     with providers.running() as provider:
         provider.login_endpoints.secret = None
         server = shared_machine.up(data="public", variables=provider.sign_in)
-        with server.anybody() as browser:
+        with server.anonymous_client() as browser:
             assert _follow(browser, "/login/oidc")[0] == f"{server.url}/"
             assert browser.get("/api/v1/me").json()["user"] == "ada"
 
@@ -198,7 +198,7 @@ def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(s
     with providers.running() as provider:
         pass  # stopped, so its port is closed
     server = shared_machine.up(data="gone", variables=provider.sign_in)
-    with server.anybody() as browser:
+    with server.anonymous_client() as browser:
         url, *_ = _follow(browser, "/login/oidc")
         assert url.startswith(f"{server.url}/sign-in?failed=cannot%20read%20the%20keys%20of%20the%20issuer")
         assert browser.get("/api/v1/sessions").status_code == 200
@@ -209,17 +209,17 @@ def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(s
 def _follow(browser: httpx2.Client, path: str) -> list[str]:
     """Follow redirects like a browser, and return the URLs, last first. The last URL need not exist."""
     urls = [path]
-    while (answer := browser.get(urls[0])).is_redirect:
-        assert answer.status_code in (302, 303), answer.text
-        urls.insert(0, str(answer.next_request.url) if answer.next_request else "")
+    while (response := browser.get(urls[0])).is_redirect:
+        assert response.status_code in (302, 303), response.text
+        urls.insert(0, str(response.next_request.url) if response.next_request else "")
         if not urls[0].partition("?")[0].endswith(("/authorize", "/login/callback")):
             return urls[:-1]
-    raise AssertionError(answer.text)
+    raise AssertionError(response.text)
 
 
-def _check_refusal(answer: httpx2.Response) -> None:
-    assert answer.status_code == 401, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["www-authenticate"].startswith("Bearer")
-    assert answer.json()["code"] == "unauthenticated"
-    assert answer.json()["detail"]
+def _check_unauthenticated(response: httpx2.Response) -> None:
+    assert response.status_code == 401, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["www-authenticate"].startswith("Bearer")
+    assert response.json()["code"] == "unauthenticated"
+    assert response.json()["detail"]

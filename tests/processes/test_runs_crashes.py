@@ -1,4 +1,4 @@
-"""Runs when their server, or the process that looks after one of them, is killed: nothing is lost or done twice."""
+"""Killed servers and supervisors: no run is lost, and no run executes twice."""
 
 import contextlib
 import os
@@ -13,52 +13,54 @@ import pytest
 
 from fairlead.sdk.runs import Run
 from tests.processes import execution
-from tests.processes.execution import Platform, end, find_processes, hear, reach, until
+from tests.processes.execution import Platform, find_processes, until, wait_for_end, wait_for_output, wait_for_state
 from tests.processes.machines import Machine
 
 CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,runs=12"}
-LONG = "trap 'exit 0' TERM; echo $FAIRLEAD_RUN >> {ran}; sleep 300 & wait"
-SHORT = "echo $FAIRLEAD_RUN >> {ran}; sleep 0.{tenths}"
-FAILING = "echo $FAIRLEAD_RUN >> {ran}; echo no luck >&2; exit 3"
+LONG_SCRIPT = "trap 'exit 0' TERM; echo $FAIRLEAD_RUN >> {executions}; sleep 300 & wait"
+SHORT_SCRIPT = "echo $FAIRLEAD_RUN >> {executions}; sleep 0.{tenths}"
+FAILING_SCRIPT = "echo $FAIRLEAD_RUN >> {executions}; echo no luck >&2; exit 3"
 
 
 @pytest.fixture
 def platform(machine: Machine) -> Iterator[Platform]:
-    """A server that runs twelve runs at once."""
+    """A server that executes up to twelve runs at once."""
     with execution.open_platform(machine, variables=CAPACITY) as opened:
         yield opened
 
 
 def restart(platform: Platform, machine: Machine) -> Platform:
-    """Kill the server and start it again on the same folder, at the same address."""
+    """Kill the server and start it again with the same data folder and port."""
     port = platform.server.url.rpartition(":")[2]
     platform.server.stop(signal.SIGKILL)
     return replace(platform, server=machine.up("--port", port, variables=CAPACITY))
 
 
 def test_runs_end_correctly_and_run_once_when_the_server_is_killed(platform: Platform, machine: Machine) -> None:
-    ran, never = platform.file("ran"), platform.file("never")
-    stopped = [platform.shell(LONG.format(ran=ran)) for _ in range(8)]
+    executions, never = platform.file("executions"), platform.file("never")
+    stopped = [platform.shell(LONG_SCRIPT.format(executions=executions)) for _ in range(8)]
     for run in stopped:
-        reach(run, "running")
-    fine = [platform.shell(SHORT.format(ran=ran, tenths=index % 10)) for index in range(30)]
-    failing = [platform.shell(FAILING.format(ran=ran)) for _ in range(8)]
+        wait_for_state(run, "running")
+    successful = [platform.shell(SHORT_SCRIPT.format(executions=executions, tenths=index % 10)) for index in range(30)]
+    failing = [platform.shell(FAILING_SCRIPT.format(executions=executions)) for _ in range(8)]
     waiting = [platform.shell(f"echo $FAIRLEAD_RUN >> {never}") for _ in range(4)]
     for run in waiting:
         assert run.stop().data["state"] == "stopped"
     for run in stopped[:4]:
         assert run.stop().data["state"] == "stopping"
     for _ in range(3):
-        until(lambda: any(str(run.state) in ("pending", "starting", "running") for run in [*fine, *failing]))
+        until(lambda: any(str(run.state) in ("pending", "starting", "running") for run in [*successful, *failing]))
         platform = restart(platform, machine)
     for run in stopped[4:]:
         run.stop()
-    ended = {run.id: end(run, 60) for run in [*stopped, *fine, *failing, *waiting]}
+    ended = {run.id: wait_for_end(run, 60) for run in [*stopped, *successful, *failing, *waiting]}
     assert [ended[run.id]["state"] for run in stopped] == ["stopped"] * 8
-    assert [(ended[run.id]["state"], ended[run.id]["reason"]) for run in fine] == [("completed", "Completed")] * 30
+    assert [(ended[run.id]["state"], ended[run.id]["reason"]) for run in successful] == [
+        ("completed", "Completed")
+    ] * 30
     assert [(ended[run.id]["reason"], ended[run.id]["exit_code"]) for run in failing] == [("ExitCode", 3)] * 8
     assert [ended[run.id]["state"] for run in waiting] == ["stopped"] * 4
-    assert Counter(ran.read_text().split()) == Counter(run.id for run in [*stopped, *fine, *failing])
+    assert Counter(executions.read_text().split()) == Counter(run.id for run in [*stopped, *successful, *failing])
     assert never.read_text() == ""
     assert {run_id: left for run_id in ended if (left := find_processes(run_id))} == {}
 
@@ -66,25 +68,25 @@ def test_runs_end_correctly_and_run_once_when_the_server_is_killed(platform: Pla
 @pytest.mark.smoke
 def test_run_continues_without_a_server_and_its_outcome_is_recorded_later(platform: Platform, machine: Machine) -> None:
     run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done; echo went")
-    reach(run, "running")
+    wait_for_state(run, "running")
     platform.server.stop(signal.SIGKILL)
     (platform.shared / "go").touch()
     until(lambda: not find_processes(run.id))
     restart(platform, machine)
-    assert end(run)["state"] == "completed"
+    assert wait_for_end(run)["state"] == "completed"
     assert run.logs() == "went\n"
 
 
 def test_run_that_ignores_sigterm_is_killed_even_after_a_server_restart(platform: Platform, machine: Machine) -> None:
-    signal_file = platform.file("heard")
-    run = platform.shell(f"trap 'echo no >> {signal_file}' TERM; echo deaf; while true; do sleep 0.1; done")
-    hear(run, "deaf")
+    signal_file = platform.file("signals")
+    run = platform.shell(f"trap 'echo no >> {signal_file}' TERM; echo ready; while true; do sleep 0.1; done")
+    wait_for_output(run, "ready")
     others = [Run(platform.project.api, run.data) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         assert {other.data["state"] for other in pool.map(Run.stop, others)} == {"stopping"}
     until(signal_file.read_text)
     restart(platform, machine)
-    ended = end(run)
+    ended = wait_for_end(run)
     assert (ended["state"], ended["message"], ended["exit_code"]) == ("stopped", "stopped by root@localhost", 137)
     assert signal_file.read_text() == "no\n"
     assert find_processes(run.id) == []
@@ -96,10 +98,10 @@ def test_killing_the_supervisor_fails_the_run_and_ends_all_processes(
 ) -> None:
     detached = "setsid sh -c 'setsid sleep 301 & sleep 302' & env -i setsid sleep 303.25 & sleep 304"
     run = platform.shell(f"({detached}) & echo up; wait; sleep 300")
-    hear(run, "up")
+    wait_for_output(run, "up")
     until(lambda: len(find_processes(run.id)) > 5)
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
-    ended = end(run)
+    ended = wait_for_end(run)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "SupervisorLost", None)
     assert ended["message"] == "the supervisor of the run was killed, and the run was killed with it"
     until(lambda: not find_processes(run.id), 2)
@@ -108,11 +110,11 @@ def test_killing_the_supervisor_fails_the_run_and_ends_all_processes(
 
 def test_killing_the_init_process_fails_the_run_with_a_reason(platform: Platform) -> None:
     run = platform.shell("setsid sleep 301 & echo up; wait")
-    hear(run, "up")
+    wait_for_output(run, "up")
     supervisor = platform.supervisor_of(run)
     (init_pid,) = Path("/proc", str(supervisor), "task", str(supervisor), "children").read_text().split()
     os.kill(int(init_pid), signal.SIGKILL)
-    ended = end(run)
+    ended = wait_for_end(run)
     assert (ended["state"], ended["reason"]) == ("failed", "Lost")
     assert "was killed" in ended["message"]
     assert find_processes(run.id) == []
@@ -120,20 +122,20 @@ def test_killing_the_init_process_fails_the_run_with_a_reason(platform: Platform
 
 def test_supervisor_death_without_a_server_is_reported_after_restart(platform: Platform, machine: Machine) -> None:
     run = platform.shell("sleep 300")
-    reach(run, "running")
+    wait_for_state(run, "running")
     supervisor = platform.supervisor_of(run)
     platform.server.stop(signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
     restart(platform, machine)
-    assert end(run)["reason"] == "SupervisorLost"
+    assert wait_for_end(run)["reason"] == "SupervisorLost"
     assert find_processes(run.id) == []
 
 
 def test_run_stopped_at_any_moment_of_its_start_is_stopped(platform: Platform) -> None:
     runs = [stop_after(platform.shell("sleep 60"), index * 0.008) for index in range(25)]
-    ended = [end(run) for run in runs]
+    ended = [wait_for_end(run) for run in runs]
     assert {run["state"] for run in ended} == {"stopped"}
-    # Not 137: that is of a run which was never told, and killed at last.
+    # 137 would mean that the run received no SIGTERM and was killed after the grace period.
     assert {run["exit_code"] for run in ended} <= {None, 143}
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
 
@@ -144,7 +146,7 @@ def test_stopped_runs_stay_stopped_after_the_server_is_killed(platform: Platform
     for run in runs:
         run.stop()
     platform = restart(platform, machine)
-    ended = [end(run) for run in runs]
+    ended = [wait_for_end(run) for run in runs]
     assert [(run["state"], run["message"]) for run in ended if run["state"] != "stopped"] == []
     until(lambda: not any(find_processes(run.id) for run in runs), 5)
 
@@ -152,29 +154,29 @@ def test_stopped_runs_stay_stopped_after_the_server_is_killed(platform: Platform
 def test_run_starts_once_if_the_server_is_killed_just_after_the_supervisor_starts(
     platform: Platform, machine: Machine
 ) -> None:
-    ran = platform.file("ran")
-    run, supervisor = hold_at_start(platform, f"echo $FAIRLEAD_RUN >> {ran}")
+    executions = platform.file("executions")
+    run, supervisor = suspend_supervisor(platform, f"echo $FAIRLEAD_RUN >> {executions}")
     restart(platform, machine)
     until(lambda: Path("/proc", str(supervisor)).exists())
-    reach(run, "pending", "starting")
+    wait_for_state(run, "pending", "starting")
     os.kill(supervisor, signal.SIGCONT)
-    assert (end(run)["state"], ran.read_text().split().count(run.id)) == ("completed", 1)
+    assert (wait_for_end(run)["state"], executions.read_text().split().count(run.id)) == ("completed", 1)
 
 
 def test_run_can_be_stopped_if_the_server_is_killed_just_after_the_supervisor_starts(
     platform: Platform, machine: Machine
 ) -> None:
-    run, supervisor = hold_at_start(platform, "sleep 60")
+    run, supervisor = suspend_supervisor(platform, "sleep 60")
     run.stop()
     restart(platform, machine)
-    with contextlib.suppress(ProcessLookupError):  # the new server may have ended it already
+    with contextlib.suppress(ProcessLookupError):  # the new server may already have killed it
         os.kill(supervisor, signal.SIGCONT)
-    assert end(run)["state"] == "stopped"
+    assert wait_for_end(run)["state"] == "stopped"
     until(lambda: not find_processes(run.id), 5)
 
 
-def hold_at_start(platform: Platform, script: str) -> tuple[Run, int]:
-    """A run whose supervisor is halted before it has told of itself. A busy machine may need several tries."""
+def suspend_supervisor(platform: Platform, script: str) -> tuple[Run, int]:
+    """Submit a run and suspend its supervisor before it writes its state. Tries several times."""
     for _ in range(10):
         run = platform.shell(script)
         supervisor = until(lambda run=run: find_processes(run.id))[0]  # type: ignore[misc]
@@ -193,7 +195,7 @@ def stop_after(run: Run, seconds: float) -> Run:
 
 
 def find_sleepers(seconds: str) -> list[str]:
-    """The processes that sleep for an odd while."""
+    """The PIDs of `sleep` processes with a given duration."""
     pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

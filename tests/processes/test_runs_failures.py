@@ -9,9 +9,9 @@ import pytest
 from fairlead.errors import NotFound, RequestRejected, RunFailed, Unreadable
 from fairlead.sdk import packing
 from fairlead.sdk.runs import Run
-from tests.processes.execution import Platform, end, find_processes
+from tests.processes.execution import Platform, find_processes, wait_for_end
 
-MISTAKES = [
+INVALID_CODE = [
     ("def train(): pass", "trian", "HandlerMissing: no function 'trian' in 'main.py'; did you mean 'train'?"),
     ("def train(:\n  pass", "train", "SyntaxError: invalid syntax (main.py, line 1)"),
     ("def train(:\n  pass", None, "SyntaxError: invalid syntax (main.py, line 1)"),
@@ -26,11 +26,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "handler", "message"), MISTAKES)
+@pytest.mark.parametrize(("text", "handler", "message"), INVALID_CODE)
 def test_invalid_code_fails_with_a_clear_message(
     platform: Platform, text: str, handler: str | None, message: str
 ) -> None:
-    ended = end(submit_unchecked(platform, text, handler))
+    ended = wait_for_end(submit_unchecked(platform, text, handler))
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "ExitCode", 1)
     assert message in ended["message"]
 
@@ -47,7 +47,7 @@ def test_sdk_reports_invalid_code_before_submitting(platform: Platform, text: st
 
 def test_result_raises_the_failure_with_its_traceback(platform: Platform) -> None:
     run = platform.python("def f():\n    raise ValueError('no luck')", "f")
-    end(run)
+    wait_for_end(run)
     with pytest.raises(RunFailed, match="no luck") as raised:
         _ = run.result
     error = raised.value.error
@@ -56,10 +56,10 @@ def test_result_raises_the_failure_with_its_traceback(platform: Platform) -> Non
 
 
 def test_return_value_without_json_form_keeps_the_files(platform: Platform) -> None:
-    text = "import os\ndef f():\n    open(os.environ['FAIRLEAD_OUTPUT'] + '/kept', 'w').write('x')\n    return object()"
+    text = "import os\ndef f():\n    open(os.environ['FAIRLEAD_OUTPUT'] + '/file', 'w').write('x')\n    return object()"
     run = platform.python(text, "f")
-    assert end(run)["state"] == "failed"
-    assert run.read("kept") == b"x"
+    assert wait_for_end(run)["state"] == "failed"
+    assert run.read("file") == b"x"
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_return_value_without_json_form_keeps_the_files(platform: Platform) -> N
     ],
 )
 def test_exit_code_is_reported_with_the_last_line_of_stderr(platform: Platform, command: str, message: str) -> None:
-    ended = end(platform.shell(command))
+    ended = wait_for_end(platform.shell(command))
     assert (ended["state"], ended["reason"]) == ("failed", "ExitCode")
     assert ended["message"].startswith(message)
     assert "\0" not in ended["message"]
 
 
 def test_missing_program_is_reported(platform: Platform) -> None:
-    ended = end(platform.project.function("x", command=["no-such-program", "--help"]).run())
+    ended = wait_for_end(platform.project.function("x", command=["no-such-program", "--help"]).run())
     assert (ended["state"], ended["exit_code"]) == ("failed", 1)
     assert "cannot run 'no-such-program'" in ended["message"]
 
@@ -92,7 +92,7 @@ def test_image_is_rejected_on_the_local_machine(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "result"),
+    ("content", "result"),
     [
         ("[" * 200_000, None),
         ('{"kind": "json", "value": NaN}', None),
@@ -102,14 +102,14 @@ def test_image_is_rejected_on_the_local_machine(platform: Platform) -> None:
         ('{"kind": "json", "value": ' + "9" * 6000 + "}", None),
         ('{"kind": "file", "path": "../../../secret.key", "type": "bytes", "size": 1}', NotFound),
     ],
-    ids=["deep", "nan", "no-text", "nonsense", "list", "number", "elsewhere"],
+    ids=["deep", "nan", "invalid-text", "nonsense", "list", "number", "other-folder"],
 )
-def test_an_invalid_result_file_gives_no_result(platform: Platform, left: str, result: Any) -> None:
-    (platform.shared / "left").write_text(left)
-    run = platform.shell(f"cp {platform.shared}/left $FAIRLEAD_HOME/result.json")
-    assert (end(run)["state"], find_processes(run.id)) == ("completed", [])
-    answer = platform.project.api.get(f"/runs/{run.id}/result")
-    assert (answer["state"], answer["message"]) == ("completed", "completed")
+def test_an_invalid_result_file_gives_no_result(platform: Platform, content: str, result: Any) -> None:
+    (platform.shared / "result").write_text(content)
+    run = platform.shell(f"cp {platform.shared}/result $FAIRLEAD_HOME/result.json")
+    assert (wait_for_end(run)["state"], find_processes(run.id)) == ("completed", [])
+    response = platform.project.api.get(f"/runs/{run.id}/result")
+    assert (response["state"], response["message"]) == ("completed", "completed")
     with pytest.raises(NotFound) if result is NotFound else contextlib.nullcontext():
         assert run.result == result
 
@@ -118,7 +118,7 @@ def test_symlinks_in_place_of_files_of_a_run_are_not_followed(platform: Platform
     token = platform.server.data / "token"
     text = f"cd $FAIRLEAD_HOME; ln -s {token} result.json; ln -s {token} error.json; mkfifo output/pipe; exit 3"
     run = platform.shell(text)
-    assert end(run)["message"].startswith("exited with code 3")
+    assert wait_for_end(run)["message"].startswith("exited with code 3")
     assert [file["path"] for file in run.files()] == []
 
 
@@ -128,7 +128,7 @@ def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(text)
     packed = packing.pack_path(folder / "main.py")
-    definition: dict[str, Any] = {"name": "mistake", "source": packed.source, "code": packed.digest}
+    definition: dict[str, Any] = {"name": "invalid", "source": packed.source, "code": packed.digest}
     connection = platform.project.api
     connection.put_bytes(f"/projects/default/code/{packed.digest}", packed.archive)
     function = definition | ({} if handler is None else {"handler": handler})

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from tests.processes import execution
-from tests.processes.execution import end, find_processes, reach, until
-from tests.processes.machines import PLAIN, Machine, Process
+from tests.processes.execution import find_processes, until, wait_for_end, wait_for_state
+from tests.processes.machines import CLIENT_OPTIONS, Machine, Process
 
 SUBMIT = """
 import fairlead
@@ -25,23 +25,23 @@ print(project.api.url, run.state, run.logs(), end="")
 
 @pytest.fixture
 def home(machine: Machine) -> Iterator[Path]:
-    """The data folder of a user who has no server; whatever is started there is ended."""
+    """The data folder of a user without a server. Ends all processes that are started for it."""
     data = machine.folder / "mine"
     yield data
     if (data / "server.json").exists():
         os.kill(json.loads((data / "server.json").read_text())["pid"], signal.SIGTERM)
         until(lambda: not (data / "server.json").exists())
-    for run_id in execution.list_folders(machine.folder):
-        execution.kill_left(run_id)
+    for run_id in execution.list_run_ids(machine.folder):
+        execution.kill_processes(run_id)
 
 
-def start_user(machine: Machine, home: Path, text: str) -> Process:
-    """A program of a user."""
+def start_program(machine: Machine, home: Path, text: str) -> Process:
+    """Start a Python program of a user."""
     return machine.start(sys.executable, "-c", text, variables={"FAIRLEAD_DATA": str(home)})
 
 
 def test_concurrent_programs_share_one_server_and_one_project(machine: Machine, home: Path) -> None:
-    programs = [start_user(machine, home, SUBMIT) for _ in range(3)]
+    programs = [start_program(machine, home, SUBMIT) for _ in range(3)]
     ended = [program.wait() for program in programs]
     assert [program.err for program in ended] == [""] * 3
     urls = {program.out.split()[0] for program in ended}
@@ -51,18 +51,18 @@ def test_concurrent_programs_share_one_server_and_one_project(machine: Machine, 
 
 
 def test_killed_server_is_restarted_by_the_next_client(machine: Machine, home: Path) -> None:
-    assert start_user(machine, home, SUBMIT).wait().code == 0
+    assert start_program(machine, home, SUBMIT).wait().code == 0
     os.kill(json.loads((home / "server.json").read_text())["pid"], signal.SIGKILL)
-    again = start_user(machine, home, SUBMIT).wait()
-    assert (again.code, again.err) == (0, "")
-    assert again.out.split()[1:] == ["completed", "hello"]
+    second = start_program(machine, home, SUBMIT).wait()
+    assert (second.code, second.err) == (0, "")
+    assert second.out.split()[1:] == ["completed", "hello"]
 
 
 def test_open_command_starts_a_server_and_signs_in(machine: Machine, home: Path) -> None:
     ended = machine.fairlead("open", "--print", "/policies", variables={"FAIRLEAD_DATA": str(home)})
     assert (ended.code, ended.err) == (0, "")
     url = json.loads((home / "server.json").read_text())["url"]
-    with httpx2.Client(base_url=url, **PLAIN) as browser:
+    with httpx2.Client(base_url=url, **CLIENT_OPTIONS) as browser:
         followed = browser.get(ended.out.strip())
         assert (followed.status_code, followed.headers["location"]) == (303, "/policies")
         assert browser.get("/api/v1/me").json()["via"] == "session:browser"
@@ -70,18 +70,18 @@ def test_open_command_starts_a_server_and_signs_in(machine: Machine, home: Path)
 
 def test_failed_server_start_is_reported_with_the_reason(machine: Machine, home: Path) -> None:
     home.mkdir()
-    (home / "fairlead.db").write_text("no database at all, and long enough to be seen as none" * 100)
-    ended = start_user(machine, home, SUBMIT).wait()
+    (home / "fairlead.db").write_text("not a database, but as long as one" * 100)
+    ended = start_program(machine, home, SUBMIT).wait()
     assert ended.code == 1
     assert f"failed to start a server in {home}: " in ended.err
 
 
 def test_second_server_on_the_same_data_folder_exits_with_a_reason(machine: Machine) -> None:
-    words = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
-    both = [machine.start(*words) for _ in range(2)]
-    (ended,) = until(lambda: [process for process in both if process.poll() is not None])
+    arguments = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
+    processes = [machine.start(*arguments) for _ in range(2)]
+    (ended,) = until(lambda: [process for process in processes if process.poll() is not None])
     assert "a server is already running on" in ended.output[1]
-    (serving,) = (process for process in both if process is not ended)
+    (serving,) = (process for process in processes if process is not ended)
     until(lambda: "listening on" in serving.output[0])
     assert serving.poll() is None
 
@@ -89,32 +89,32 @@ def test_second_server_on_the_same_data_folder_exits_with_a_reason(machine: Mach
 def test_idle_server_shuts_down_only_without_active_runs(machine: Machine) -> None:
     with execution.open_platform(machine, "--idle-seconds", "2") as platform:
         run = platform.shell(f"until [ -e {platform.shared}/go ]; do sleep 0.05; done")
-        reach(run, "running")
-        look_for(3, lambda: platform.server.process.poll() is None)
+        wait_for_state(run, "running")
+        check_during(3, lambda: platform.server.process.poll() is None)
         (platform.shared / "go").touch()
         assert until(lambda: platform.server.process.poll() is not None)
         assert platform.server.process.poll() == 0
         assert find_processes(run.id) == []
-        again = machine.up("--port", platform.server.url.rpartition(":")[2])
-        assert end(run)["state"] == "completed"
-        assert again.stop().code == 0
+        restarted = machine.up("--port", platform.server.url.rpartition(":")[2])
+        assert wait_for_end(run)["state"] == "completed"
+        assert restarted.stop().code == 0
 
 
-def look_for(seconds: float, true: Callable[[], bool]) -> None:
-    """Make sure that something stays true for a while."""
-    last = time.monotonic() + seconds
-    while time.monotonic() < last:
-        assert true()
+def check_during(seconds: float, condition: Callable[[], bool]) -> None:
+    """Check that a condition stays true for some seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert condition()
         time.sleep(0.05)
 
 
 def count_servers(home: Path) -> int:
-    """How many servers serve a folder."""
+    """The number of server processes with a data folder."""
     servers = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")
+            arguments = Path("/proc", name, "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        servers += b"fairlead.app" in words and f"--data={home}".encode() in words
+        servers += b"fairlead.app" in arguments and f"--data={home}".encode() in arguments
     return servers

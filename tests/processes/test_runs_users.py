@@ -12,8 +12,8 @@ import pytest
 from fairlead.sdk.runs import Run
 from tests.architecture.modules import ROOT
 from tests.processes import execution
-from tests.processes.execution import Platform, end, find_processes, hear, until
-from tests.processes.machines import PLAIN, Launcher, Machine
+from tests.processes.execution import Platform, find_processes, until, wait_for_end, wait_for_output
+from tests.processes.machines import CLIENT_OPTIONS, Launcher, Machine
 
 NOBODY = 65534
 PYTHON = "/usr/bin/python3"  # other users may not have access to the virtual environment
@@ -21,9 +21,9 @@ PACKAGES = f"PYTHONPATH={ROOT}/src:{next(path for path in sys.path if path.endsw
 BYTECODE = ROOT / ".pytest_cache" / "bytecode-of-nobody"
 ENVIRONMENT = ("env", PACKAGES, f"PYTHONPYCACHEPREFIX={BYTECODE}")
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *ENVIRONMENT, PYTHON)
-WHOLE = ("-m", "fairlead.app")
+PROGRAM = ("-m", "fairlead.app")
 # The program on a machine that forbids namespaces.
-WITHOUT = (
+PROGRAM_WITHOUT_NAMESPACES = (
     "-c",
     "import sys, fairlead.adapters.local.machines as machines\n"
     "machines.find_isolation_error = lambda: 'unshare: operation not permitted'\n"
@@ -32,17 +32,17 @@ WITHOUT = (
 )
 
 
-def open_as(launcher: Launcher, program: Sequence[str], owner: int) -> Iterator[Platform]:
-    """A server in a folder of its user, which others can get to."""
+def open_platform_as(launcher: Launcher, program: Sequence[str], owner: int) -> Iterator[Platform]:
+    """Start a server as another user, in a folder of that user."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     if owner:
         BYTECODE.mkdir(parents=True, exist_ok=True)
         os.chown(BYTECODE, owner, owner)
         probe = "import sys, fairlead, pydantic; sys.exit(sys.version_info < (3, 11))"
-        tried = subprocess.run([*program[:-2], "-c", probe], capture_output=True, text=True, check=False)
-        if tried.returncode:
-            pytest.skip(f"{PYTHON} cannot run the server as another user: {tried.stderr}")
+        probe_result = subprocess.run([*program[:-2], "-c", probe], capture_output=True, text=True, check=False)
+        if probe_result.returncode:
+            pytest.skip(f"{PYTHON} cannot run the server as another user: {probe_result.stderr}")
     with execution.open_folder(0o755, owner) as folder:
         machine = Machine(folder, launcher)
         with execution.open_platform(machine, "--capacity", "cpu=64", program=program) as opened:
@@ -51,25 +51,27 @@ def open_as(launcher: Launcher, program: Sequence[str], owner: int) -> Iterator[
 
 @pytest.fixture(scope="module")
 def nobody(launcher: Launcher) -> Iterator[Platform]:
-    """A server of a user without rights."""
-    yield from open_as(launcher, (*AS_NOBODY, *WHOLE), NOBODY)
+    """A server of an unprivileged user."""
+    yield from open_platform_as(launcher, (*AS_NOBODY, *PROGRAM), NOBODY)
 
 
 @pytest.fixture(scope="module")
 def bare_nobody(launcher: Launcher) -> Iterator[Platform]:
-    """A server of a user without rights, on a machine without namespaces."""
-    yield from open_as(launcher, (*AS_NOBODY, *WITHOUT), NOBODY)
+    """A server of an unprivileged user on a machine without namespaces."""
+    yield from open_platform_as(launcher, (*AS_NOBODY, *PROGRAM_WITHOUT_NAMESPACES), NOBODY)
 
 
 @pytest.fixture(scope="module")
 def bare_root(launcher: Launcher) -> Iterator[Platform]:
-    """A server of root on a machine without namespaces, with a Python that every user can run."""
-    yield from open_as(launcher, ("env", f"FAIRLEAD_PYTHON={PYTHON}", sys.executable, *WITHOUT), 0)
+    """A server of root on a machine without namespaces, with a Python that every user can execute."""
+    yield from open_platform_as(
+        launcher, ("env", f"FAIRLEAD_PYTHON={PYTHON}", sys.executable, *PROGRAM_WITHOUT_NAMESPACES), 0
+    )
 
 
 @pytest.fixture(params=["nobody", "bare_nobody", "bare_root"])
 def platform(request: pytest.FixtureRequest, launcher: Launcher) -> Platform:
-    """Each of them."""
+    """Each of the three servers in turn."""
     opened: Platform = request.getfixturevalue(request.param)
     return opened
 
@@ -77,27 +79,27 @@ def platform(request: pytest.FixtureRequest, launcher: Launcher) -> Platform:
 def test_function_returns_a_result_and_files(platform: Platform) -> None:
     text = (
         "import os\ndef f(n):\n    print('hello')\n"
-        "    open(os.environ['FAIRLEAD_OUTPUT'] + '/left', 'w').write('x')\n    return n * 2"
+        "    open(os.environ['FAIRLEAD_OUTPUT'] + '/file', 'w').write('x')\n    return n * 2"
     )
     run = platform.python(text, "f", inputs={"n": 21})
-    assert end(run)["state"] == "completed", end(run)
-    assert (run.result, run.logs(), run.read("left")) == (42, "hello\n", b"x")
+    assert wait_for_end(run)["state"] == "completed", wait_for_end(run)
+    assert (run.result, run.logs(), run.read("file")) == (42, "hello\n", b"x")
 
 
 def test_failures_are_reported(platform: Platform) -> None:
-    ended = end(platform.shell("echo no luck >&2; exit 3"))
+    ended = wait_for_end(platform.shell("echo no luck >&2; exit 3"))
     assert (ended["reason"], ended["message"]) == ("ExitCode", "exited with code 3: no luck")
-    ended = end(platform.python("def f(): raise ValueError('no luck')", "f"))
+    ended = wait_for_end(platform.python("def f(): raise ValueError('no luck')", "f"))
     assert ended["message"] == "ValueError: no luck"
 
 
 def test_limits_are_enforced(platform: Platform) -> None:
     hungry = platform.python(
-        "import time\nkept = bytearray(300 << 20)\ntime.sleep(60)", resources={"mem": {"limits": "128Mi"}}
+        "import time\ndata = bytearray(300 << 20)\ntime.sleep(60)", resources={"mem": {"limits": "128Mi"}}
     )
     slow = platform.shell("sleep 60", deadline=1)
-    assert end(hungry)["reason"] == "OOMKilled"
-    assert end(slow)["reason"] == "DeadlineExceeded"
+    assert wait_for_end(hungry)["reason"] == "OOMKilled"
+    assert wait_for_end(slow)["reason"] == "DeadlineExceeded"
     assert find_processes(hungry.id) == find_processes(slow.id) == []
 
 
@@ -105,13 +107,13 @@ def test_served_function_is_restarted_when_it_exits(platform: Platform) -> None:
     text = "import os\ndef f(code=None):\n    return os.getpid() if code is None else os._exit(code)"
     run = platform.python(text, "f", action="serve")
     until(lambda: run.refresh().data["reason"] == "Ready", 120)
-    assert ask(platform, run, {})[0] == 200
-    assert ask(platform, run, {"code": 3})[0] == 502
+    assert send_request(platform, run, {})[0] == 200
+    assert send_request(platform, run, {"code": 3})[0] == 502
     until(lambda: run.refresh().data["reason"] == "CrashLoopBackOff", 120)
     until(lambda: run.refresh().data["reason"] == "Ready", 120)
-    assert ask(platform, run, {})[0] == 200
+    assert send_request(platform, run, {})[0] == 200
     run.stop()
-    assert end(run)["state"] == "stopped"
+    assert wait_for_end(run)["state"] == "stopped"
     assert find_processes(run.id) == []
 
 
@@ -124,49 +126,49 @@ def test_served_command_is_killed_over_its_memory_limit(platform: Platform) -> N
     function = platform.project.function("web", command=["python3", "-c", text])
     run = function.run(action="serve", resources={"mem": {"limits": "128Mi"}})
     until(lambda: run.refresh().data["reason"] == "Ready", 120)
-    assert ask(platform, run, {})[0] == 502
+    assert send_request(platform, run, {})[0] == 502
     until(lambda: run.refresh().data["reason"] == "OOMKilled", 120)
     assert run.data["state"] == "degraded"
     until(lambda: run.refresh().data["reason"] == "Ready", 120)
     run.stop()
-    assert end(run)["state"] == "stopped"
+    assert wait_for_end(run)["state"] == "stopped"
     assert find_processes(run.id) == []
 
 
-def ask(platform: Platform, run: Run, inputs: dict[str, int]) -> tuple[int, str]:
+def send_request(platform: Platform, run: Run, inputs: dict[str, int]) -> tuple[int, str]:
     """Send a request to a served run through the server."""
     headers = {"Authorization": f"Bearer {platform.server.token}"}
-    answer = httpx2.post(f"{platform.server.url}/served/{run.id}/", json=inputs, headers=headers, **PLAIN)
-    return answer.status_code, answer.text
+    response = httpx2.post(f"{platform.server.url}/served/{run.id}/", json=inputs, headers=headers, **CLIENT_OPTIONS)
+    return response.status_code, response.text
 
 
 def test_stop_ends_all_processes_of_a_run(platform: Platform) -> None:
     run = platform.shell("setsid sleep 71 & setsid sh -c 'sleep 72 & sleep 73' & echo up; wait")
-    hear(run, "up")
+    wait_for_output(run, "up")
     run.stop()
-    assert end(run)["state"] == "stopped"
+    assert wait_for_end(run)["state"] == "stopped"
     assert find_processes(run.id) == []
 
 
 def test_background_processes_end_with_their_run(platform: Platform) -> None:
     run = platform.shell("setsid sleep 71 & env -i setsid sleep 72.5 & echo up")
-    assert end(run)["state"] == "completed"
+    assert wait_for_end(run)["state"] == "completed"
     assert find_processes(run.id) == []
     assert subprocess.run(["pgrep", "-f", "^sleep 72.5"], check=False, capture_output=True).stdout == b""
 
 
 def test_killing_the_supervisor_ends_all_processes(platform: Platform) -> None:
     run = platform.shell("setsid sleep 81 & setsid sh -c 'sleep 82 & sleep 83' & echo up; wait")
-    hear(run, "up")
+    wait_for_output(run, "up")
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
-    assert end(run)["reason"] == "SupervisorLost"
+    assert wait_for_end(run)["reason"] == "SupervisorLost"
     until(lambda: not find_processes(run.id), 3)
 
 
 def test_secret_reaches_the_run_and_is_masked_in_logs(platform: Platform) -> None:
     platform.project.set_secret("PASSWORD", "hush-hush")
     run = platform.shell("echo $PASSWORD; echo ${#PASSWORD}", secrets=["PASSWORD"])
-    assert (end(run)["state"], run.logs()) == ("completed", "***\n9\n")
+    assert (wait_for_end(run)["state"], run.logs()) == ("completed", "***\n9\n")
 
 
 def test_startup_message_describes_the_isolation_of_runs(
@@ -183,7 +185,7 @@ def test_startup_message_describes_the_isolation_of_runs(
 def test_volume_without_namespaces_fails_with_a_message(bare_nobody: Platform, bare_root: Platform) -> None:
     volume = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
     for opened in (bare_nobody, bare_root):
-        ended = end(opened.shell("true", volumes=[volume]))
+        ended = wait_for_end(opened.shell("true", volumes=[volume]))
         assert (ended["state"], ended["reason"]) == ("failed", "StartFailed")
         assert ended["message"].startswith("cannot mount /data: this machine does not support mounts for runs")
 
@@ -197,7 +199,7 @@ def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(nobody: 
         volumes=[volume],
         run_as_user=1234,
     )
-    assert end(run)["state"] == "completed"
+    assert wait_for_end(run)["state"] == "completed"
     assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "1234\nx\n"
 
 
@@ -207,7 +209,7 @@ def test_root_inside_a_run_cannot_unmount_the_hidden_data_folder(nobody: Platfor
     run = nobody.shell(
         f"id -u; umount -l {data}; umount {data}; cat {data}/token {data}/secret.key; true", run_as_user=0
     )
-    assert end(run)["state"] == "completed"
+    assert wait_for_end(run)["state"] == "completed"
     assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "0\n"
 
 
@@ -216,18 +218,18 @@ def test_runs_of_root_are_isolated_without_namespaces(
 ) -> None:
     data = bare_root.server.data
     first = bare_root.shell("echo private > $FAIRLEAD_OUTPUT/mine; echo up; sleep 60", envs={"MINE": "private"})
-    hear(first, "up")
+    wait_for_output(first, "up")
     pids = " ".join(map(str, find_processes(first.id)))
     second = bare_root.shell(
         f"id -u; cat {data}/token {data}/secret.key {data}/fairlead.db {data}/runs/{first.id}/home/output/mine;"
         f"for pid in {pids}; do cat /proc/$pid/environ; kill -9 $pid; done; true"
     )
-    assert end(second)["state"] == "completed"
+    assert wait_for_end(second)["state"] == "completed"
     (uid,) = "".join(line.text for line in second.read_logs() if line.stream == "stdout").split()
     assert int(uid) >= 700_000
     assert str(first.state) == "running"
     first.stop()
-    assert end(first)["state"] == "stopped"
+    assert wait_for_end(first)["state"] == "stopped"
     third = bare_root.shell(f"cat {data}/runs/{first.id}/home/output/mine; true")
-    assert end(third)["state"] == "completed"
+    assert wait_for_end(third)["state"] == "completed"
     assert "private" not in third.logs()

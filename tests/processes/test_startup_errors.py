@@ -10,46 +10,51 @@ import pytest
 
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
-from tests.processes.machines import Ended, Machine
+from tests.processes.machines import Machine, ProcessResult
 
-USAGE, FAILED = 2, 1
+USAGE_ERROR, FAILURE = 2, 1
 PASSWORD = "swordfish-4711"
 Case = tuple[int, list[str], dict[str, str], str]
 
-# Exit status, options, variables, and words that the error must contain.
+# Exit status, options, variables, and a text that the error must contain.
 SETTINGS: dict[str, Case] = {
-    "open to others": (
-        USAGE,
+    "reachable by other machines": (
+        USAGE_ERROR,
         ["--host", "0.0.0.0"],
         {},
         "host is 0.0.0.0, which other machines can reach, but auth is local",
     ),
-    "open to others by IPv6": (USAGE, ["--host", "::"], {}, "which other machines can reach"),
-    "port too high": (USAGE, ["--port", "99999"], {}, "99999"),
-    "port no number": (USAGE, ["--port", "many"], {}, "many"),
-    "port too low": (USAGE, ["--port=-1"], {}, "-1"),
-    "unknown way in": (USAGE, ["--auth", "open"], {}, "'local', 'tokens' or 'oidc'"),
-    "unknown variable": (USAGE, [], {"FAIRLEAD_PROT": "1"}, "FAIRLEAD_PROT: did you mean FAIRLEAD_PORT"),
-    "unknown level": (USAGE, [], {"FAIRLEAD_LOG_LEVEL": "loud"}, "loud"),
-    "no kind of administrator": (USAGE, [], {"FAIRLEAD_ADMINS": "user:ada,bob"}, "user:<name> or group:<name>"),
-    "served host with a star": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "invalid host name"),
-    "served host with a scheme": (USAGE, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without scheme"),
-    "served host of numbers": (
-        USAGE,
+    "reachable by other machines over IPv6": (USAGE_ERROR, ["--host", "::"], {}, "which other machines can reach"),
+    "port too high": (USAGE_ERROR, ["--port", "99999"], {}, "99999"),
+    "port not a number": (USAGE_ERROR, ["--port", "many"], {}, "many"),
+    "port too low": (USAGE_ERROR, ["--port=-1"], {}, "-1"),
+    "unknown authentication": (USAGE_ERROR, ["--auth", "open"], {}, "'local', 'tokens' or 'oidc'"),
+    "unknown variable": (USAGE_ERROR, [], {"FAIRLEAD_PROT": "1"}, "FAIRLEAD_PROT: did you mean FAIRLEAD_PORT"),
+    "unknown log level": (USAGE_ERROR, [], {"FAIRLEAD_LOG_LEVEL": "loud"}, "loud"),
+    "administrator without user or group": (
+        USAGE_ERROR,
+        [],
+        {"FAIRLEAD_ADMINS": "user:ada,bob"},
+        "user:<name> or group:<name>",
+    ),
+    "served host with a star": (USAGE_ERROR, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "invalid host name"),
+    "served host with a scheme": (USAGE_ERROR, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without scheme"),
+    "served host is an IP address": (
+        USAGE_ERROR,
         [],
         {"FAIRLEAD_SERVED_HOST": "10.0.0.1"},
         "served_host: invalid host name '10.0.0.1'",
     ),
-    "OIDC without issuer": (USAGE, ["--auth", "oidc"], {}, "oidc_issuer"),
-    "issuer without OIDC": (USAGE, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
+    "OIDC without issuer": (USAGE_ERROR, ["--auth", "oidc"], {}, "oidc_issuer"),
+    "issuer without OIDC": (USAGE_ERROR, [], {"FAIRLEAD_OIDC_ISSUER": "https://a.example.org"}, "set auth to oidc"),
     "client without OIDC": (
-        USAGE,
+        USAGE_ERROR,
         [],
         {"FAIRLEAD_OIDC_CLIENT_ID": "fairlead"},
         "oidc_client_id is set, but auth is local",
     ),
     "secret without client": (
-        USAGE,
+        USAGE_ERROR,
         ["--auth", "oidc"],
         {
             "FAIRLEAD_OIDC_ISSUER": "https://a.example.org",
@@ -59,13 +64,13 @@ SETTINGS: dict[str, Case] = {
         "oidc_client_secret is set, but oidc_client_id is not",
     ),
     "secret without OIDC": (
-        USAGE,
+        USAGE_ERROR,
         [],
         {"FAIRLEAD_OIDC_CLIENT_SECRET": PASSWORD},
         "oidc_client_secret is set, but auth",
     ),
-    "client without an address for browsers": (
-        USAGE,
+    "client without a public URL": (
+        USAGE_ERROR,
         ["--auth", "oidc", "--host", "0.0.0.0"],
         {
             "FAIRLEAD_OIDC_ISSUER": "https://a.example.org",
@@ -75,26 +80,26 @@ SETTINGS: dict[str, Case] = {
         "set public_url",
     ),
     "issuer over plain HTTP": (
-        FAILED,
+        FAILURE,
         ["--auth", "oidc"],
         {"FAIRLEAD_OIDC_ISSUER": "http://login.example.org", "FAIRLEAD_OIDC_AUDIENCE": "fairlead"},
         "invalid issuer URL",
     ),
-    "no key": (FAILED, [], {"FAIRLEAD_SECRET_KEYS": PASSWORD}, "key 1"),
-    "database of another make": (FAILED, ["--database", f"mysql://root:{PASSWORD}@127.0.0.1/fairlead"], {}, "mysql"),
-    "no database address": (FAILED, ["--database", "fairlead"], {}, "the database URL is invalid"),
-    "database that is not there": (
-        FAILED,
+    "invalid key": (FAILURE, [], {"FAIRLEAD_SECRET_KEYS": PASSWORD}, "key 1"),
+    "unsupported database": (FAILURE, ["--database", f"mysql://root:{PASSWORD}@127.0.0.1/fairlead"], {}, "mysql"),
+    "invalid database URL": (FAILURE, ["--database", "fairlead"], {}, "the database URL is invalid"),
+    "unreachable database": (
+        FAILURE,
         ["--database", f"postgresql://fairlead:{PASSWORD}@127.0.0.1:1/fairlead"],
         {},
         "127.0.0.1",
     ),
-    "address of no interface": (FAILED, ["--host", "192.0.2.1", "--auth", "tokens"], {}, "192.0.2.1"),
+    "address without interface": (FAILURE, ["--host", "192.0.2.1", "--auth", "tokens"], {}, "192.0.2.1"),
 }
 FILES = {
     "unknown key": (b'prot = 1\ndata = "data"\n', "prot"),
-    "no TOML": (b"port = \n", "fairlead.toml"),
-    "no text": (b"\xff\xfe", "fairlead.toml"),
+    "invalid TOML": (b"port = \n", "fairlead.toml"),
+    "invalid UTF-8": (b"\xff\xfe", "fairlead.toml"),
     "wrong type": (b"port = [1]\n", "port"),
     "wrong type of a secret": (f'oidc_client_secret = ["{PASSWORD}"]\n'.encode(), "oidc_client_secret"),
 }
@@ -102,27 +107,27 @@ FILES = {
 
 @pytest.mark.parametrize("case", SETTINGS)
 def test_invalid_settings_are_reported(machine: Machine, case: str) -> None:
-    code, options, variables, words = SETTINGS[case]
+    code, options, variables, message = SETTINGS[case]
     ended = machine.app("up", "--port", "0", "--data", "data", *options, variables=variables)
-    _check_refusal(ended, words, code)
+    _check_error(ended, message, code)
 
 
 @pytest.mark.parametrize("case", FILES)
 def test_invalid_config_file_is_reported(machine: Machine, case: str) -> None:
-    content, words = FILES[case]
+    content, message = FILES[case]
     (machine.folder / "fairlead.toml").write_bytes(content)
-    _check_refusal(machine.app("up", "--data", "data"), words, USAGE)
+    _check_error(machine.app("up", "--data", "data"), message, USAGE_ERROR)
 
 
 def test_all_invalid_settings_are_reported_together(machine: Machine) -> None:
     variables = {"FAIRLEAD_PROT": "1", "FAIRLEAD_LOG_LEVEL": "loud", "FAIRLEAD_AUTH": "open"}
     ended = machine.app("up", "--port", "many", variables=variables)
-    for words in ("FAIRLEAD_PROT", "loud", "open", "many"):
-        _check_refusal(ended, words, USAGE, lines=8)
+    for message in ("FAIRLEAD_PROT", "loud", "open", "many"):
+        _check_error(ended, message, USAGE_ERROR, lines=8)
 
 
 def test_unknown_options_are_reported_by_both_programs(machine: Machine) -> None:
-    _check_refusal(machine.app("up", "--prot", "1"), "--prot", USAGE, lines=8)
+    _check_error(machine.app("up", "--prot", "1"), "--prot", USAGE_ERROR, lines=8)
     ended = machine.fairlead("up", "--prot", "1")
     assert ended.code != 0
     assert "--prot" in ended.err + ended.out
@@ -140,11 +145,11 @@ def taken_port() -> Iterator[int]:
 
 def test_port_in_use_is_reported(machine: Machine, taken_port: int) -> None:
     ended = machine.app("up", "--port", str(taken_port), "--data", "data")
-    _check_refusal(ended, f"127.0.0.1, port {taken_port}", FAILED)
+    _check_error(ended, f"127.0.0.1, port {taken_port}", FAILURE)
     assert not (machine.folder / "data" / "server.json").exists()
 
 
-def _newer(folder: Path) -> str:
+def _newer_database(folder: Path) -> str:
     store = DatabaseStore(f"sqlite:///{folder / 'fairlead.db'}")
     migrate(store.engine)
     store.close()
@@ -154,7 +159,7 @@ def _newer(folder: Path) -> str:
     return "9999"
 
 
-def _no_database(folder: Path) -> str:
+def _corrupt_database(folder: Path) -> str:
     (folder / "fairlead.db").write_bytes(b"this is a diary\n" * 1000)
     return "not a database"
 
@@ -164,13 +169,13 @@ def _folder_as_database(folder: Path) -> str:
     return "fairlead.db"
 
 
-def _open_key(folder: Path) -> str:
+def _readable_key(folder: Path) -> str:
     (folder / "secret.key").write_text("A" * 43 + "=\n")
     (folder / "secret.key").chmod(0o644)
     return "0644"
 
 
-def _no_key(folder: Path) -> str:
+def _invalid_key(folder: Path) -> str:
     (folder / "secret.key").write_text(PASSWORD)
     (folder / "secret.key").chmod(0o600)
     return "key 1"
@@ -181,37 +186,39 @@ def _folder_as_token(folder: Path) -> str:
     return str(folder / "token")
 
 
-@pytest.mark.parametrize("spoil", [_newer, _no_database, _folder_as_database, _open_key, _no_key, _folder_as_token])
-def test_corrupt_data_folder_is_reported(machine: Machine, spoil: Callable[[Path], str]) -> None:
+@pytest.mark.parametrize(
+    "corrupt", [_newer_database, _corrupt_database, _folder_as_database, _readable_key, _invalid_key, _folder_as_token]
+)
+def test_corrupt_data_folder_is_reported(machine: Machine, corrupt: Callable[[Path], str]) -> None:
     data = machine.folder / "data"
     data.mkdir(mode=0o700)
-    words = spoil(data)
-    _check_refusal(machine.app("up", "--port", "0", "--data", str(data)), words, FAILED)
+    message = corrupt(data)
+    _check_error(machine.app("up", "--port", "0", "--data", str(data)), message, FAILURE)
 
 
 def test_file_in_place_of_the_data_folder_is_reported(machine: Machine) -> None:
     (machine.folder / "data").write_text("")
-    _check_refusal(machine.app("up", "--port", "0", "--data", "data"), "data", FAILED)
+    _check_error(machine.app("up", "--port", "0", "--data", "data"), "data", FAILURE)
 
 
 def test_data_folder_that_cannot_be_created_is_reported(machine: Machine) -> None:
-    _check_refusal(machine.app("up", "--port", "0", "--data", "/proc/fairlead/data"), "/proc/fairlead", FAILED)
+    _check_error(machine.app("up", "--port", "0", "--data", "/proc/fairlead/data"), "/proc/fairlead", FAILURE)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable_data_folder_is_reported(machine: Machine) -> None:
     (machine.folder / "data").mkdir(mode=0)
-    _check_refusal(machine.app("up", "--port", "0", "--data", "data"), "data", FAILED)
+    _check_error(machine.app("up", "--port", "0", "--data", "data"), "data", FAILURE)
 
 
 def test_missing_watched_folder_is_reported(machine: Machine) -> None:
     ended = machine.app("up", "--port", "0", "--data", "data", "--folder", "nowhere", seconds=15)
-    _check_refusal(ended, "nowhere", FAILED)
+    _check_error(ended, "nowhere", FAILURE)
 
 
-def _check_refusal(ended: Ended, words: str, code: int, *, lines: int = 3) -> None:
+def _check_error(ended: ProcessResult, message: str, code: int, *, lines: int = 3) -> None:
     assert "Traceback" not in ended.err, ended.err[-2000:]
-    assert words in ended.err
+    assert message in ended.err
     assert PASSWORD not in ended.out + ended.err
     assert ended.code == code, ended
     assert 1 <= len(ended.err.splitlines()) <= lines, ended.err

@@ -10,24 +10,26 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.processes.machines import FAIRLEAD, PLAIN, Machine, Running, make_resource
+from tests.processes.machines import CLIENT_OPTIONS, FAIRLEAD, Machine, RunningServer, make_resource
 
-GENEROUS = 30.0  # seconds, for a busy machine; `make bench` measures it on a quiet one
+MAX_SECONDS = 30.0  # on a busy machine; `make bench` measures the startup time on an idle one
 CURL = shutil.which("curl")
 
 
 def test_server_starts_quickly(machine: Machine) -> None:
-    took: list[float] = []
-    while len(took) < 3 and min(took, default=GENEROUS) >= GENEROUS:  # the machine may have been busy with others
-        server = machine.up(program=(str(FAIRLEAD),), data=f"data-{len(took)}")
-        took.append(server.seconds)
+    durations: list[float] = []
+    while (
+        len(durations) < 3 and min(durations, default=MAX_SECONDS) >= MAX_SECONDS
+    ):  # retry, because the machine may be busy
+        server = machine.up(program=(str(FAIRLEAD),), data=f"data-{len(durations)}")
+        durations.append(server.seconds)
         server.stop()
-    print(f"served {min(took):.2f} s after the start of the process")
-    assert min(took) < GENEROUS
+    print(f"served {min(durations):.2f} s after the start of the process")
+    assert min(durations) < MAX_SECONDS
 
 
 @pytest.mark.smoke
-def test_startup_message_shows_url_token_and_sign_in_link(server: Running) -> None:
+def test_startup_message_shows_url_token_and_sign_in_link(server: RunningServer) -> None:
     message = server.process.output[0]
     assert f"is listening on {server.url}\n" in message
     assert f"token    {server.data / 'token'}\n" in message
@@ -40,7 +42,7 @@ def test_startup_message_shows_url_token_and_sign_in_link(server: Running) -> No
     }
 
 
-def test_data_folder_is_readable_only_by_its_owner(server: Running) -> None:
+def test_data_folder_is_readable_only_by_its_owner(server: RunningServer) -> None:
     assert _mode(server.data) == 0o700
     files = [file for file in server.data.iterdir() if file.is_file()]
     assert {file.name for file in files} >= {"token", "secret.key", "server.json", "fairlead.db"}
@@ -50,7 +52,7 @@ def test_data_folder_is_readable_only_by_its_owner(server: Running) -> None:
 def test_files_in_an_existing_data_folder_are_private(machine: Machine) -> None:
     (machine.folder / "data").mkdir(mode=0o755)
     server = machine.up()
-    # Runs that have a user of their own pass through folders, and list none of them.
+    # Runs of other users need execute permission for folders, but not read permission.
     readable = [file.name for file in server.data.iterdir() if _mode(file) & (0o066 if file.is_dir() else 0o077)]
     assert readable == [] or _mode(server.data) == 0o700
 
@@ -73,8 +75,8 @@ def test_token_is_replaced_only_if_corrupt_revoked_or_missing(machine: Machine) 
     with server.client(first) as client, server.client(second) as other:
         assert client.get("/me").status_code == 401
         assert other.get("/me").status_code == 200
-        mine = other.get("/tokens", params={"purpose": "local"}).json()["items"]
-        assert [other.delete(f"/tokens/{token['id']}").status_code for token in mine] == [204]
+        local_tokens = other.get("/tokens", params={"purpose": "local"}).json()["items"]
+        assert [other.delete(f"/tokens/{token['id']}").status_code for token in local_tokens] == [204]
         assert other.get("/me").status_code == 401
     server.stop()
 
@@ -91,8 +93,8 @@ def test_token_is_replaced_only_if_corrupt_revoked_or_missing(machine: Machine) 
         assert client.get("/me").status_code == 200
 
 
-def test_the_sign_in_link_works_once(server: Running) -> None:
-    with server.anybody() as browser:
+def test_the_sign_in_link_works_once(server: RunningServer) -> None:
+    with server.anonymous_client() as browser:
         followed = browser.get(server.link)
         assert (followed.status_code, followed.headers["location"]) == (303, "/")
         cookie = followed.headers["set-cookie"].lower()
@@ -102,22 +104,22 @@ def test_the_sign_in_link_works_once(server: Running) -> None:
         assert browser.get("/api/v1/me").json()["via"].startswith("session:")
         assert browser.delete("/api/v1/sessions", headers={"Origin": server.url}).status_code == 204
         assert browser.get("/api/v1/me").status_code == 401
-    with server.anybody() as other:
+    with server.anonymous_client() as other:
         assert other.get(server.link).status_code == 401
         assert other.get("/api/v1/me").status_code == 401
 
 
 @pytest.mark.skipif(CURL is None, reason="curl is not installed")
-def test_printed_curl_command_manages_a_compute_resource(server: Running) -> None:
+def test_printed_curl_command_manages_a_compute_resource(server: RunningServer) -> None:
     command = server.process.output[0].split("try      ")[1].splitlines()[0]
     assert json.loads(_shell(command))["roles"] == [{"role": "admin", "scope": "platform"}]
-    begin = command.removesuffix("/api/v1/me")
+    prefix = command.removesuffix("/api/v1/me")
 
     def curl(path: str, method: str = "GET", body: object = None) -> tuple[int, object]:
-        words = f"{begin}/api/v1{path} --silent --request {method} --write-out '\\n%{{http_code}}'"
+        command = f"{prefix}/api/v1{path} --silent --request {method} --write-out '\\n%{{http_code}}'"
         if body is not None:
-            words += f" --header 'Content-Type: application/json' --data '{json.dumps(body)}'"
-        text, _, status = _shell(words).rpartition("\n")
+            command += f" --header 'Content-Type: application/json' --data '{json.dumps(body)}'"
+        text, _, status = _shell(command).rpartition("\n")
         return int(status), json.loads(text) if text else None
 
     def names() -> list[str]:
@@ -126,17 +128,17 @@ def test_printed_curl_command_manages_a_compute_resource(server: Running) -> Non
         assert isinstance(page, dict)
         return [item["name"] for item in page["items"]]
 
-    status, made = curl("/compute-resources", "POST", make_resource("curled"))
+    status, created = curl("/compute-resources", "POST", make_resource("curled"))
     assert status == 201
-    assert isinstance(made, dict)
-    assert made["requirements"]["resources"]["mem"] == {"requests": "4Gi"}
+    assert isinstance(created, dict)
+    assert created["requirements"]["resources"]["mem"] == {"requests": "4Gi"}
     assert names() == ["curled"]
     assert curl("/compute-resources/curled/copy", "POST", {"name": "curled-too"})[0] == 201
     assert names() == ["curled", "curled-too"]
-    assert curl("/compute-resources/curled-too", "PATCH", {"name": "curled-anew"})[0] == 200
-    assert names() == ["curled", "curled-anew"]
+    assert curl("/compute-resources/curled-too", "PATCH", {"name": "curled-renamed"})[0] == 200
+    assert names() == ["curled", "curled-renamed"]
     assert curl("/compute-resources/curled", "DELETE") == (204, None)
-    assert curl("/compute-resources/curled-anew", "DELETE") == (204, None)
+    assert curl("/compute-resources/curled-renamed", "DELETE") == (204, None)
     assert names() == []
     assert curl("/compute-resources/curled")[0] == 404
 
@@ -175,9 +177,9 @@ def test_empty_variables_are_ignored(machine: Machine) -> None:
 def test_server_on_all_interfaces_requires_a_token(machine: Machine) -> None:
     server = machine.up("--host", "0.0.0.0", "--auth", "tokens")
     address = server.url.replace("0.0.0.0", "127.0.0.1")
-    assert httpx2.get(f"{address}/api/v1/me", **PLAIN).status_code == 401
+    assert httpx2.get(f"{address}/api/v1/me", **CLIENT_OPTIONS).status_code == 401
     headers = {"Authorization": f"Bearer {server.token}"}
-    assert httpx2.get(f"{address}/api/v1/me", headers=headers, **PLAIN).status_code == 200
+    assert httpx2.get(f"{address}/api/v1/me", headers=headers, **CLIENT_OPTIONS).status_code == 200
     assert "sign in" not in server.process.output[0]
 
 
@@ -185,5 +187,5 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def _shell(words: str) -> str:
-    return subprocess.run(words, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout
+def _shell(command: str) -> str:
+    return subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout

@@ -6,12 +6,12 @@ import pytest
 
 from tests.processes import execution
 from tests.processes.machines import Launcher, Machine
-from tests.security.neighbors import Neighbors, open_neighbours
+from tests.security.neighbors import Neighbors, open_neighbors
 from tests.server.conftest import common_site, common_store, log, operations, site  # noqa: F401
 
 
 @pytest.fixture(scope="package")
 def neighbors(launcher: Launcher) -> Iterator[Neighbors]:
     """Two projects on one server, which all tests share: each uses names of its own."""
-    with execution.open_folder(0o755) as folder, open_neighbours(Machine(folder, launcher)) as opened:
+    with execution.open_folder(0o755) as folder, open_neighbors(Machine(folder, launcher)) as opened:
         yield opened

@@ -19,7 +19,7 @@ from fairlead.sdk.functions import RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
 from tests.processes import execution
-from tests.processes.execution import Platform, end, find_processes, hear, list_files, until
+from tests.processes.execution import Platform, find_processes, list_files, until, wait_for_end, wait_for_output
 from tests.processes.machines import Machine
 from tests.security import intruders
 from tests.server.machines import FILE
@@ -98,8 +98,8 @@ class Neighbors:
         volumes = [shared_volume("bravo-volume", "/dataset"), secret_volume("BRAVO_KEY", "/keys")]
         options: Any = {"volumes": volumes, "secrets": ["BRAVO_KEY"], "envs": {"PLAIN": f"{self.mark}-env"}}
         staying, gone = (self.submit(THEIRS, text, inputs={"stays": stays}, **options) for stays in (True, False))
-        assert end(gone)["state"] == "completed", end(gone)
-        hear(staying, "settled")
+        assert wait_for_end(gone)["state"] == "completed", wait_for_end(gone)
+        wait_for_output(staying, "settled")
         return staying, gone
 
     @cached_property
@@ -170,7 +170,7 @@ def look_on(neighbors: Neighbors) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def open_neighbours(machine: Machine) -> Iterator[Neighbors]:
+def open_neighbors(machine: Machine) -> Iterator[Neighbors]:
     """A server with the two projects, in a folder that everybody can get to: what keeps others out is the server."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=64", "FAIRLEAD_LOG_LEVEL": "debug"}
     with execution.open_platform(machine, variables=variables) as platform:

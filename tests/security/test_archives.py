@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.sdk.runs import Run
-from tests.processes.execution import end, end_all
+from tests.processes.execution import wait_for_all, wait_for_end
 from tests.security.archives import digest_of, make_escapes, make_oddities
 from tests.security.neighbors import OURS, Neighbors
 from tests.server.sites import Site, problem_of, within
@@ -69,7 +69,7 @@ def test_escaping_archive_stays_inside_the_run(neighbors: Neighbors) -> None:
     (folder / "kept").chmod(0o666)
     escapes = make_escapes(str(folder))
     runs = [submit(neighbors, archive) for archive in escapes.values()]
-    for name, ended in zip(escapes, end_all(runs), strict=True):
+    for name, ended in zip(escapes, wait_for_all(runs), strict=True):
         assert (ended["state"], ended["reason"]) in (("completed", "Completed"), ("failed", "ExitCode")), name
     assert [(file.name, file.read_text()) for file in folder.iterdir()] == [("kept", "kept")]
 
@@ -78,9 +78,9 @@ def test_escaping_archive_stays_inside_the_run(neighbors: Neighbors) -> None:
 def test_malformed_archive_affects_only_its_run(neighbors: Neighbors) -> None:
     before = neighbors.platform.server.process.output[1].count("Traceback")
     runs = [submit(neighbors, archive) for archive in ODDITIES.values()]
-    for name, run, ended in zip(ODDITIES, runs, end_all(runs, 240), strict=True):
+    for name, run, ended in zip(ODDITIES, runs, wait_for_all(runs, 240), strict=True):
         assert ended["state"] in ("completed", "failed"), name
         assert ended["state"] == "failed" or run.result in ("ran", "second"), name
         assert "Traceback" not in ended["message"], name
-    assert end(neighbors.submit(OURS, "def main():\n    pass\n"))["state"] == "completed"
+    assert wait_for_end(neighbors.submit(OURS, "def main():\n    pass\n"))["state"] == "completed"
     assert neighbors.platform.server.process.output[1].count("Traceback") == before

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes.execution import end, until
+from tests.processes.execution import until, wait_for_end
 from tests.security.neighbors import OURS, THEIRS, Neighbors, look_on
 from tests.server.samples import address_of, body_of
 from tests.server.sites import Operation, problem_of
@@ -67,10 +67,10 @@ def test_event_stream_contains_only_runs_of_the_own_project(neighbors: Neighbors
     chunks = look_on(neighbors)
     text = "def main():\n    pass\n"
     theirs = neighbors.submit(THEIRS, text)
-    assert end(theirs)["state"] == "completed"
+    assert wait_for_end(theirs)["state"] == "completed"
     neighbors.project(THEIRS).api.delete(f"/runs/{theirs.id}")
     ours = neighbors.submit(OURS, text)
-    assert end(ours)["state"] == "completed"
+    assert wait_for_end(ours)["state"] == "completed"
     neighbors.project(OURS).api.delete(f"/runs/{ours.id}")
     until(lambda: b"event: gone" in b"".join(chunks))
     stream = b"".join(chunks)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from fairlead.sdk.runs import Run
-from tests.processes.execution import end, hear
+from tests.processes.execution import wait_for_end, wait_for_output
 from tests.security.neighbors import OURS, Neighbors
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
@@ -102,7 +102,7 @@ def zoo(neighbors: Neighbors) -> Run:
     """A run that has left one of everything."""
     targets = [path for path in neighbors.known["paths"] if "/proc/" not in path]
     run = neighbors.submit(OURS, ZOO, inputs={"targets": targets, "names": NAMES})
-    assert end(run)["state"] == "completed", f"{end(run)} {run.logs()}"
+    assert wait_for_end(run)["state"] == "completed", f"{wait_for_end(run)} {run.logs()}"
     return run
 
 
@@ -146,7 +146,7 @@ def test_file_swapped_for_a_symlink_during_reading_is_not_followed(neighbors: Ne
     folder = neighbors.platform.folder_of(staying) / "home" / "output" / "models"
     (folder / "kept").write_text(neighbors.mark)
     run = neighbors.submit(OURS, SWAPPING, inputs={"file": str(folder / "kept"), "folder": str(folder)})
-    hear(run, "swapping")
+    wait_for_output(run, "swapping")
     contents: set[bytes] = set()
     until = time.monotonic() + 3
     with neighbors.client(OURS) as client:
@@ -156,7 +156,7 @@ def test_file_swapped_for_a_symlink_during_reading_is_not_followed(neighbors: Ne
                 contents.add(answer.content if answer.status_code == 200 else b"")
             assert neighbors.mark not in json.dumps(client.get(f"/runs/{run.id}/files").json())
     run.stop()
-    end(run)
+    wait_for_end(run)
     assert contents == {b"", b"mine"}
 
 
@@ -172,7 +172,7 @@ def test_replaced_output_folder_has_no_files(neighbors: Neighbors, replace: str)
             {replace}
     """
     run = neighbors.submit(OURS, text, inputs={"target": str(target)})
-    assert end(run)["state"] == "completed", run.logs()
+    assert wait_for_end(run)["state"] == "completed", run.logs()
     with neighbors.client(OURS) as client:
         client.timeout = SECONDS
         assert client.get(f"/runs/{run.id}/files").json() == []

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from fairlead.sdk.runs import Run
-from tests.processes.execution import end, end_all, hear, until
+from tests.processes.execution import until, wait_for_all, wait_for_end, wait_for_output
 from tests.security.neighbors import OURS, Neighbors, look_on, secret_volume
 from tests.server.samples import address_of, body_of
 
@@ -114,7 +114,7 @@ def runs(planted: Planted) -> dict[str, Run]:
         permission: planted.neighbors.submit(OURS, PROGRAM, inputs={"permission": text}, **options)
         for permission, text in ROLE_PERMISSIONS.items()
     }
-    end_all([*made.values()], 240)
+    wait_for_all([*made.values()], 240)
     until(lambda: b"".join(chunks).count(b'"active":false') >= len(made))
     planted.responses["events"] = b"".join(chunks)
     return made
@@ -143,7 +143,7 @@ def test_events_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]
 def test_results_and_files_are_not_masked(planted: Planted) -> None:
     """As the documentation says: in results and files nothing is replaced."""
     run = planted.neighbors.submit(OURS, OWN, secrets=[NAME])
-    assert end(run)["state"] == "completed", run.logs()
+    assert wait_for_end(run)["state"] == "completed", run.logs()
     assert (run.result, run.read("left").decode()) == (planted.value, planted.value)
     planted.neighbors.root.delete(f"/runs/{run.id}")
 
@@ -199,10 +199,10 @@ def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: di
     going = planted.neighbors.submit(
         OURS, "import time\ndef main():\n    print('up', flush=True)\n    time.sleep(600)\n", **options
     )
-    hear(going, "up")
+    wait_for_output(going, "up")
     contents = list(everything(planted.neighbors))
     going.stop()
-    end(going)
+    wait_for_end(going)
     assert any(where.startswith("secrets.sealed") for where, _ in contents)
     assert any(run.id in where for where, _ in contents for run in runs.values())
     assert [where for where, content in contents if planted.is_in(content)] == []

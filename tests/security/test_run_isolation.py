@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes.execution import end, find_processes
+from tests.processes.execution import find_processes, wait_for_end
 from tests.security import intruders
 from tests.security.intruders import WAYS
 from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root 
 def findings(neighbors: Neighbors) -> Any:
     """The findings of an attacker by attack."""
     run = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=dict(neighbors.known))
-    ended = end(run, 240)
+    ended = wait_for_end(run, 240)
     assert ended["state"] == "completed", f"{ended} {run.logs()}"
     return run.result
 

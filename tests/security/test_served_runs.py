@@ -18,8 +18,8 @@ from fairlead.adapters.local import readiness_probe
 from fairlead.adapters.local.specs import SOCKET
 from fairlead.sdk.runs import Run
 from tests.adapters.local.test_readiness_probe import make_spec
-from tests.processes.execution import end, until
-from tests.processes.machines import PLAIN
+from tests.processes.execution import until, wait_for_end
+from tests.processes.machines import CLIENT_OPTIONS
 from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
@@ -54,14 +54,14 @@ def served(neighbors: Neighbors) -> Iterator[Run]:
     run = serve(neighbors, THEIRS, SERVES, PLAIN=neighbors.mark)
     yield run
     run.stop()
-    end(run)
+    wait_for_end(run)
 
 
 def ask(neighbors: Neighbors, run: Run, token: str | None, **more: str) -> httpx2.Response:
     """Send a request with a token to the URL of a run, or to its host."""
     headers = more | ({} if token is None else {"Authorization": f"Bearer {token}"})
     path = "/" if "Host" in more else f"/served/{run.id}/"
-    return httpx2.post(neighbors.platform.server.url + path, json={}, headers=headers, **PLAIN)
+    return httpx2.post(neighbors.platform.server.url + path, json={}, headers=headers, **CLIENT_OPTIONS)
 
 
 def test_user_without_access_cannot_reach_a_served_run(neighbors: Neighbors, served: Run) -> None:
@@ -86,11 +86,11 @@ def test_run_of_another_project_cannot_reach_it_locally(neighbors: Neighbors, se
     paths = [str(folder / SOCKET), str(folder / "home" / SOCKET)]
     assert any(Path(path).is_socket() for path in paths)
     run = neighbors.submit(OURS, CALLS, inputs={"paths": paths})
-    assert (end(run)["state"], run.result) == ("completed", [])
+    assert (wait_for_end(run)["state"], run.result) == ("completed", [])
     addresses = [["POST", f"/served/{served.id}/", {}, False], ["GET", f"/served/{served.id}/x", None, False]]
     known = {**neighbors.known, "operations": addresses, "ways": ["ask_the_server"]}
     asking = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known)
-    assert (end(asking)["state"], asking.result) == ("completed", {"ask_the_server": []})
+    assert (wait_for_end(asking)["state"], asking.result) == ("completed", {"ask_the_server": []})
 
 
 # The server has root permissions, so it must never connect to a socket of another owner, not even briefly.

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead import run_files
 from fairlead.sdk.runs import Run
-from tests.processes.execution import end
+from tests.processes.execution import wait_for_end
 from tests.security.neighbors import OURS, Neighbors
 from tests.server.samples import fill
 from tests.server.sites import Site, problem_of
@@ -93,7 +93,7 @@ LAST_IDS = ["-1", "1", "1e3", "٣", "", "x", "9" * 18, "9" * 400, "../../etc", "
 def run(neighbors: Neighbors) -> Run:
     """A run that has left two files and two lines."""
     made = neighbors.submit(OURS, LEAVES)
-    assert end(made)["state"] == "completed", made.logs()
+    assert wait_for_end(made)["state"] == "completed", made.logs()
     return made
 
 

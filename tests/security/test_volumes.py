@@ -9,7 +9,7 @@ import pytest
 from fairlead.errors import RequestRejected
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import LocalBench
-from tests.processes.execution import end, end_all
+from tests.processes.execution import wait_for_all, wait_for_end
 from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors, shared_volume
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
@@ -40,7 +40,7 @@ def test_volumes_with_the_same_name_are_separate_per_project(neighbors: Neighbor
     options: Any = {"volumes": [shared_volume("dataset", "/d")]}
     for project in (THEIRS, OURS):
         run = neighbors.submit(project, LIST_AND_LEAVE, inputs={"says": f"of-{project}"}, **options)
-        assert (end(run)["state"], run.result) == ("completed", [])
+        assert (wait_for_end(run)["state"], run.result) == ("completed", [])
 
 
 def test_volume_of_another_project_cannot_be_claimed(neighbors: Neighbors) -> None:
@@ -81,7 +81,7 @@ def test_mounting_over_any_path_exposes_and_changes_nothing(neighbors: Neighbors
     known = {**neighbors.known, "ways": ["read_files", "walk_folders", "look_into_processes"]}
     volumes = [{"volume_type": "empty_dir", "name": "v", "mount_path": path} for path in [*PLACES, *own]]
     runs = [neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=known, volumes=[each]) for each in volumes]
-    for run, ended, volume in zip(runs, end_all(runs, 240), volumes, strict=True):
+    for run, ended, volume in zip(runs, wait_for_all(runs, 240), volumes, strict=True):
         if ended["state"] == "completed":
             assert not any(run.result.values()), volume
         else:
@@ -96,15 +96,17 @@ def test_symlinks_on_a_volume_expose_nothing_to_the_next_run(neighbors: Neighbor
         "import os\ndef main(targets):\n    for n, path in enumerate(targets):\n        os.symlink(path, f'/d/{n}')\n"
     )
     volumes = [shared_volume("alpha-volume", "/d")]
-    assert end(neighbors.submit(OURS, link, inputs={"targets": targets}, volumes=volumes))["state"] == "completed"
+    assert (
+        wait_for_end(neighbors.submit(OURS, link, inputs={"targets": targets}, volumes=volumes))["state"] == "completed"
+    )
     look = "import os\ndef main():\n    return [list(os.walk(f'/d/{n}')) for n in range(5)]\n"
     run = neighbors.submit(OURS, look, volumes=volumes)
-    assert end(run)["state"] == "completed"
+    assert wait_for_end(run)["state"] == "completed"
     assert neighbors.mark not in str(run.result)
     assert [[entry for entry in walked if entry[1] or entry[2]] for walked in run.result] == [[]] * 5
     for number in range(5):
         part = shared_volume("alpha-volume", "/d", sub_path=f"{number}/deeper")
-        assert end(neighbors.submit(OURS, PASS, volumes=[part]))["reason"] == "StartFailed"
+        assert wait_for_end(neighbors.submit(OURS, PASS, volumes=[part]))["reason"] == "StartFailed"
 
 
 def test_removal_does_not_follow_symlinks(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord
 from fairlead.ports import Transaction
 from tests.faults.callers import kill_supervisor
-from tests.processes.machines import Machine, Running, make_resource
+from tests.processes.machines import Machine, RunningServer, make_resource
 
 KINDS = 12
 NOT_MODIFIED = 304
@@ -26,7 +26,7 @@ class Site:
 
     def __init__(self, machine: Machine, variables: Mapping[str, str] | None = None) -> None:
         self._machine = machine
-        self._running: Running = machine.up(variables=variables)
+        self._running: RunningServer = machine.up(variables=variables)
         self._client = self._running.client()
 
     @property
