@@ -19,84 +19,85 @@ import httpx2
 from tests.faults.sites import Site
 from tests.processes.machines import TIMEOUT
 
-NOTE = "echo $FAIRLEAD_RUN:${{FAIRLEAD_ATTEMPT:-1}} >> {ran}"
-UNTIL_TOLD = "until [ -e {ran}.go ]; do sleep 0.05; done"
-# The programs of runs, and the requests for each.
+RECORD = "echo $FAIRLEAD_RUN:${{FAIRLEAD_ATTEMPT:-1}} >> {executions}"
+WAIT_FOR_GO_FILE = "until [ -e {executions}.go ]; do sleep 0.05; done"
+# The shell script of each kind of run.
 SCRIPTS = {
-    "fine": NOTE,
-    "slow": f"{NOTE}; sleep 5",
-    "large": f"{NOTE}; sleep 0.5",  # two of them do not fit at once
-    "equipped": f"{NOTE}; [ $WORD = secret ]",
-    "failing": f"{NOTE}; exit 3",
-    "stopped": f"{NOTE}; sleep 300",
-    "stopped at once": f"{NOTE}; sleep 300",
-    "deleted": NOTE,
-    "bereft": f"{NOTE}; sleep 300",  # its supervisor is killed
-    "tried again": f"{NOTE}; [ ${{{{FAIRLEAD_ATTEMPT:-1}}}} != 1 ] || sleep 300",  # the supervisor of the first try is
-    "unhurried": f"{NOTE}; {UNTIL_TOLD}",  # its deadline is far away
-    "late": f"{NOTE}; sleep 300",  # its deadline is not
-    # These two write when they receive a signal.
-    "logging": f"{NOTE}; {UNTIL_TOLD}; head -c 1000000 /dev/zero | tr '\\0' x",
-    "writing": f"{NOTE}; {UNTIL_TOLD}; head -c 1000000 /dev/zero > $FAIRLEAD_OUTPUT/much",
+    "succeeding": RECORD,
+    "slow": f"{RECORD}; sleep 5",
+    "large": f"{RECORD}; sleep 0.5",  # two of these do not fit at the same time
+    "with secret": f"{RECORD}; [ $PASSWORD = secret ]",
+    "failing": f"{RECORD}; exit 3",
+    "stopped": f"{RECORD}; sleep 300",
+    "stopped at once": f"{RECORD}; sleep 300",
+    "deleted": RECORD,
+    "supervisor killed": f"{RECORD}; sleep 300",
+    "retried": f"{RECORD}; [ ${{{{FAIRLEAD_ATTEMPT:-1}}}} != 1 ] || sleep 300",  # the supervisor of attempt 1 is killed
+    "long deadline": f"{RECORD}; {WAIT_FOR_GO_FILE}",
+    "short deadline": f"{RECORD}; sleep 300",
+    # These two write when the go file exists.
+    "logging": f"{RECORD}; {WAIT_FOR_GO_FILE}; head -c 1000000 /dev/zero | tr '\\0' x",
+    "writing": f"{RECORD}; {WAIT_FOR_GO_FILE}; head -c 1000000 /dev/zero > $FAIRLEAD_OUTPUT/large",
 }
-ASKED: dict[str, dict[str, Any]] = {
+# Additional parameters of the requests for each kind of run.
+PARAMETERS: dict[str, dict[str, Any]] = {
     "large": {"resources": {"cpu": 600}},
-    "equipped": {"secrets": ["WORD"]},
-    "tried again": {"retries": 1},
-    "unhurried": {"deadline": "2h"},
-    "late": {"deadline": "2s"},
+    "with secret": {"secrets": ["PASSWORD"]},
+    "retried": {"retries": 1},
+    "long deadline": {"deadline": "2h"},
+    "short deadline": {"deadline": "2s"},
 }
 FINAL = ("completed", "failed", "stopped")
-AGAIN_SECONDS = 0.05
+RETRY_SECONDS = 0.05
 
 
 @dataclass
-class Noted:
+class RequestRecord:
     """The acknowledged requests, which must not be lost, and the temporary errors."""
 
-    kinds: dict[str, str] = field(default_factory=dict)  # of each run, by its id
+    kinds: dict[str, str] = field(default_factory=dict)  # the kind of each run by its id
     stopped: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
-    refused: list[dict[str, Any]] = field(default_factory=list)
+    rejections: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Caller:
-    """One of them."""
+class RetryingClient:
+    """A client that retries requests until it gets a response."""
 
-    def __init__(self, site: Site, noted: Noted, gives_up: Callable[[], bool] = lambda: False) -> None:
-        self.site, self.noted, self.gives_up = site, noted, gives_up
-        self.client = site.client()
+    def __init__(self, site: Site, record: RequestRecord, timed_out: Callable[[], bool] = lambda: False) -> None:
+        self.site, self.record, self.timed_out = site, record, timed_out
+        self.http = site.client()
 
-    def __enter__(self) -> "Caller":
+    def __enter__(self) -> "RetryingClient":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.close()
+        self.http.close()
 
-    def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
-        """The answer, asked for until there is one."""
+    def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        """Send a request until there is a response, and return it."""
         while True:
             with contextlib.suppress(httpx2.TransportError):
-                answer = self.client.request(method, path, **options)
-                if answer.status_code < 500:
-                    return answer
-                self.noted.refused.append(read_refusal(answer))
-            assert not self.gives_up(), f"no answer to {method} {path}"
-            time.sleep(AGAIN_SECONDS)
+                response = self.http.request(method, path, **options)
+                if response.status_code < 500:
+                    return response
+                self.record.rejections.append(read_rejection(response))
+            assert not self.timed_out(), f"no response to {method} {path}"
+            time.sleep(RETRY_SECONDS)
 
     def submit(self, kind: str) -> str:
-        """Submit a run of a kind, once, however often that takes; its id."""
+        """Submit a run of a kind exactly once, with retries, and return its id."""
         function = {"name": kind.replace(" ", "-"), "command": ["bash", "-c", self._script(kind)]}
-        key, request = {"Idempotency-Key": uuid.uuid4().hex}, ASKED.get(kind, {}) | {"function": function}
-        answer = self.ask("POST", "/projects/default/runs", json=request, headers=key)
-        assert answer.status_code == 201, answer.text
-        run_id = str(answer.json()["id"])
-        self.noted.kinds[run_id] = kind
+        key, body = {"Idempotency-Key": uuid.uuid4().hex}, PARAMETERS.get(kind, {}) | {"function": function}
+        response = self.request("POST", "/projects/default/runs", json=body, headers=key)
+        assert response.status_code == 201, response.text
+        run_id = str(response.json()["id"])
+        self.record.kinds[run_id] = kind
         return run_id
 
-    def see_through(self, run_id: str) -> None:
-        """Do to a run what is done to those of its kind."""
-        match self.noted.kinds[run_id]:
+    def apply_kind(self, run_id: str) -> None:
+        """Stop or delete a run, or kill its supervisor, as its kind requires."""
+        match self.record.kinds[run_id]:
             case "stopped":
                 self.wait(run_id, "running", *FINAL)
                 self.stop(run_id)
@@ -105,68 +106,70 @@ class Caller:
             case "deleted":
                 self.wait(run_id, *FINAL)
                 self.delete(run_id)
-            case "bereft" | "tried again":
+            case "supervisor killed" | "retried":
                 self.wait(run_id, "running", *FINAL)
                 kill_supervisor(self.site.data / "runs" / run_id)
 
     def stop(self, run_id: str) -> None:
         """Stop a run. Retries if the run changes concurrently."""
-        while (answer := self.ask("POST", f"/runs/{run_id}/stop")).status_code == 412:
-            time.sleep(AGAIN_SECONDS)
-        assert answer.status_code == 200, answer.text
-        self.noted.stopped.add(run_id)
+        while (response := self.request("POST", f"/runs/{run_id}/stop")).status_code == 412:
+            time.sleep(RETRY_SECONDS)
+        assert response.status_code == 200, response.text
+        self.record.stopped.add(run_id)
 
     def delete(self, run_id: str) -> None:
         """Delete a run. A retry may find that it is already deleted."""
-        answer = self.ask("DELETE", f"/runs/{run_id}")
-        assert answer.status_code in (204, 404), answer.text
-        self.noted.deleted.add(run_id)
+        response = self.request("DELETE", f"/runs/{run_id}")
+        assert response.status_code in (204, 404), response.text
+        self.record.deleted.add(run_id)
 
     def get(self, run_id: str) -> dict[str, Any]:
-        """A run as it is now."""
-        answer = self.ask("GET", f"/runs/{run_id}")
-        assert answer.status_code == 200, answer.text
-        run: dict[str, Any] = answer.json()
+        """The current data of a run."""
+        response = self.request("GET", f"/runs/{run_id}")
+        assert response.status_code == 200, response.text
+        run: dict[str, Any] = response.json()
         return run
 
     def wait(self, run_id: str, *states: str) -> None:
         """Wait until a run is in one of some states."""
         while self.get(run_id)["state"] not in states:
-            assert not self.gives_up(), f"run {run_id} is {self.get(run_id)}"
-            time.sleep(AGAIN_SECONDS)
+            assert not self.timed_out(), f"run {run_id} is {self.get(run_id)}"
+            time.sleep(RETRY_SECONDS)
 
     def _script(self, kind: str) -> str:
-        return SCRIPTS[kind].format(ran=self.site.ran)
+        return SCRIPTS[kind].format(executions=self.site.executions)
 
 
-def read_refusal(answer: httpx2.Response) -> dict[str, Any]:
-    """The expected errors of a temporary fault. Any other server error is a bug."""
-    assert answer.status_code == 503, f"{answer.request.method} {answer.request.url.path}: {answer.text}"
-    assert answer.headers["content-type"] == "application/problem+json", answer.headers
-    assert "retry-after" in answer.headers, answer.headers
-    problem: dict[str, Any] = answer.json()
+def read_rejection(response: httpx2.Response) -> dict[str, Any]:
+    """The problem of a 503 response. Any other server error is a bug."""
+    assert response.status_code == 503, f"{response.request.method} {response.request.url.path}: {response.text}"
+    assert response.headers["content-type"] == "application/problem+json", response.headers
+    assert "retry-after" in response.headers, response.headers
+    problem: dict[str, Any] = response.json()
     return problem
 
 
 @contextlib.contextmanager
-def calling(site: Site, noted: Noted, kinds: list[str], *, callers: int, least: int) -> Iterator[None]:
-    """Run concurrent clients that submit runs and follow them, at least `least` runs in total."""
-    ended, failed, numbers = threading.Event(), threading.Event(), itertools.count()
+def submitting_runs(
+    site: Site, record: RequestRecord, kinds: list[str], *, client_count: int, minimum: int
+) -> Iterator[None]:
+    """Run concurrent clients that submit runs during the block, at least `minimum` runs in total."""
+    finished, failed, numbers = threading.Event(), threading.Event(), itertools.count()
 
-    def work() -> None:
-        with Caller(site, noted, failed.is_set) as caller:
-            while (number := next(numbers)) < least or not ended.is_set():
-                caller.see_through(caller.submit(kinds[number % len(kinds)]))
+    def submit_runs() -> None:
+        with RetryingClient(site, record, failed.is_set) as client:
+            while (number := next(numbers)) < minimum or not finished.is_set():
+                client.apply_kind(client.submit(kinds[number % len(kinds)]))
 
-    with ThreadPoolExecutor(callers) as threads:
-        working = [threads.submit(work) for _ in range(callers)]
+    with ThreadPoolExecutor(client_count) as threads:
+        futures = [threads.submit(submit_runs) for _ in range(client_count)]
         try:
             yield
-            ended.set()
-            for each in working:
-                each.result(5 * TIMEOUT)
+            finished.set()
+            for future in futures:
+                future.result(5 * TIMEOUT)
         finally:
-            ended.set()
+            finished.set()
             failed.set()
 
 

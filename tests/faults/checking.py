@@ -1,4 +1,4 @@
-"""Invariants after any fault: nothing is lost, done twice, stuck or left over, and no unexpected errors are logged."""
+"""Invariants after any fault: nothing is lost, repeated, stuck or left behind, and no unexpected errors are logged."""
 
 import contextlib
 import itertools
@@ -10,60 +10,60 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.faults.callers import FINAL, Caller, Noted
+from tests.faults.callers import FINAL, RequestRecord, RetryingClient
 from tests.faults.sites import Site
 from tests.processes.execution import until
 
 TIMEOUT = 120.0
-# How runs of a kind end: the state, the reason, and the tries that have noted that they ran; others may have.
-ENDS = {
-    "fine": ("completed", "Completed", {"1"}),
+# The outcome of each kind of run: the state, the reason, and the attempts that must have executed.
+OUTCOMES = {
+    "succeeding": ("completed", "Completed", {"1"}),
     "slow": ("completed", "Completed", {"1"}),
     "large": ("completed", "Completed", {"1"}),
-    "equipped": ("completed", "Completed", {"1"}),
+    "with secret": ("completed", "Completed", {"1"}),
     "failing": ("failed", "ExitCode", {"1"}),
     "stopped": ("stopped", "Stopped", set[str]()),
     "stopped at once": ("stopped", "Stopped", set[str]()),
     "deleted": (None, None, {"1"}),
-    "bereft": ("failed", "SupervisorLost", set[str]()),
-    "tried again": ("completed", "Completed", {"2"}),
-    "unhurried": ("completed", "Completed", {"1"}),
-    "late": ("failed", "DeadlineExceeded", set[str]()),
+    "supervisor killed": ("failed", "SupervisorLost", set[str]()),
+    "retried": ("completed", "Completed", {"2"}),
+    "long deadline": ("completed", "Completed", {"1"}),
+    "short deadline": ("failed", "DeadlineExceeded", set[str]()),
     "logging": ("completed", "Completed", {"1"}),
     "writing": ("failed", "ExitCode", {"1"}),
 }
 RESTART = ("starting", "pending")
 ORDER = ("queued", "pending", "starting", "running", "stopping", *FINAL)
-MOST_GROWN = 40 << 20  # bytes of memory: what allocators keep of what was there at once, and no more with time
-MORE_FILES = 16  # connections of clients and databases that may be open at one look and not at another
+MAX_GROWTH = 40 << 20  # bytes; allocators keep freed memory, but usage must not grow over time
+MAX_MORE_FILES = 16  # open connections of clients and databases vary
 
 
-def check_all(site: Site, noted: Noted) -> None:
+def check_all(site: Site, record: RequestRecord) -> None:
     """Wait until all runs have ended, then check all invariants."""
-    with Caller(site, noted, gives_up=_after(TIMEOUT)) as caller:
-        ended = {run_id: _end(caller, run_id) for run_id in noted.kinds if run_id not in noted.deleted}
-        check_acknowledged(caller, noted)
-        _check_ends(site, noted, ended)
-        _check_histories(caller, noted)
-    check_nothing_left(site, noted)
+    with RetryingClient(site, record, timed_out=_timeout(TIMEOUT)) as client:
+        ended_runs = {run_id: _wait_for_end(client, run_id) for run_id in record.kinds if run_id not in record.deleted}
+        check_acknowledged(client, record)
+        _check_outcomes(site, record, ended_runs)
+        _check_histories(client, record)
+    check_nothing_left(site, record)
     check_log(site)
 
 
-def check_acknowledged(caller: Caller, noted: Noted) -> None:
+def check_acknowledged(client: RetryingClient, record: RequestRecord) -> None:
     """Acknowledged runs exist, deleted runs do not, and no others exist."""
-    listed, wanted = {run["id"] for run in _list_runs(caller)}, set(noted.kinds) - noted.deleted
-    assert listed == wanted, (listed - wanted, wanted - listed)
+    listed, expected = {run["id"] for run in _list_runs(client)}, set(record.kinds) - record.deleted
+    assert listed == expected, (listed - expected, expected - listed)
 
 
-def check_nothing_left(site: Site, noted: Noted) -> None:
-    """No process, folder, mount or group of processes is there without a run that goes on."""
+def check_nothing_left(site: Site, record: RequestRecord) -> None:
+    """No process, folder, mount or cgroup of an ended run is left."""
     until(lambda: not find_processes(site.data), 30)
-    expected = set(noted.kinds) - noted.deleted
+    expected = set(record.kinds) - record.deleted
     until(lambda: {folder.name.partition("-")[0] for folder in (site.data / "runs").iterdir()} <= expected, 30)
     mounts = [line for line in _read("/proc/self/mountinfo").splitlines() if f"{site.data}/" in line]
     assert not mounts, mounts
-    groups = _find_groups(set(noted.kinds))
-    assert not groups, groups
+    cgroups = _find_cgroups(set(record.kinds))
+    assert not cgroups, cgroups
     until(lambda: not list(_list_zombies(site.server.process.pid)), 30)
 
 
@@ -84,25 +84,25 @@ class Footprint:
 
     @classmethod
     def of(cls, pid: int) -> "Footprint":
-        """As it is now. The least of several looks: a moment's answers are not what a server keeps."""
-        looks = []
+        """Measure a process. The minimum of several samples excludes memory of requests in flight."""
+        samples = []
         for _ in range(5):
             status = dict(line.split(":", 1) for line in _read(f"/proc/{pid}/status").splitlines())
-            looks.append((int(status["VmRSS"].split()[0]) * 1024, len(os.listdir(f"/proc/{pid}/fd")), status))
+            samples.append((int(status["VmRSS"].split()[0]) * 1024, len(os.listdir(f"/proc/{pid}/fd")), status))
             time.sleep(0.1)
-        threads = min(int(status["Threads"]) for _, _, status in looks)
-        return cls(min(memory for memory, _, _ in looks), min(files for _, files, _ in looks), threads)
+        threads = min(int(status["Threads"]) for _, _, status in samples)
+        return cls(min(memory for memory, _, _ in samples), min(files for _, files, _ in samples), threads)
 
 
 def check_footprint(before: Footprint, after: Footprint) -> None:
-    """A server takes about as much as it took when it had done the same for a while."""
-    assert after.memory - before.memory < MOST_GROWN, (before, after)
-    assert after.files - before.files <= MORE_FILES, (before, after)
-    assert after.threads - before.threads <= MORE_FILES, (before, after)
+    """Check that the resource usage of a server has not grown."""
+    assert after.memory - before.memory < MAX_GROWTH, (before, after)
+    assert after.files - before.files <= MAX_MORE_FILES, (before, after)
+    assert after.threads - before.threads <= MAX_MORE_FILES, (before, after)
 
 
 def find_processes(data: Path) -> list[tuple[int, str]]:
-    """Supervisors and runs of a data folder, known by their command line or by what their environment says."""
+    """The PID and command of each process of a data folder, found by its command line or environment."""
     processes, runs = [], f"{data}/runs/".encode()
     names = [folder.name.partition("-")[0] for folder in (data / "runs").iterdir()]
     ids = {f"FAIRLEAD_RUN={name}".encode() for name in names}
@@ -115,68 +115,71 @@ def find_processes(data: Path) -> list[tuple[int, str]]:
     return processes
 
 
-def _end(caller: Caller, run_id: str) -> dict[str, Any]:
-    caller.wait(run_id, *FINAL)
-    return caller.get(run_id)
+def _wait_for_end(client: RetryingClient, run_id: str) -> dict[str, Any]:
+    client.wait(run_id, *FINAL)
+    return client.get(run_id)
 
 
-def _list_runs(caller: Caller) -> Iterator[dict[str, Any]]:
+def _list_runs(client: RetryingClient) -> Iterator[dict[str, Any]]:
     cursor: dict[str, str] = {}
     while True:
-        page = caller.ask("GET", "/runs", params={"limit": 200, **cursor}).json()
+        page = client.request("GET", "/runs", params={"limit": 200, **cursor}).json()
         yield from page["items"]
         if page["next_cursor"] is None:
             return
         cursor = {"cursor": page["next_cursor"]}
 
 
-def _check_ends(site: Site, noted: Noted, ended: dict[str, dict[str, Any]]) -> None:
+def _check_outcomes(site: Site, record: RequestRecord, ended_runs: dict[str, dict[str, Any]]) -> None:
     """Each run has the outcome of its kind, and no attempt ran twice."""
-    strange = {
-        run_id: (noted.kinds[run_id], run)
-        for run_id, run in ended.items()
-        if (run["state"], run["reason"]) != ENDS[noted.kinds[run_id]][:2]
+    unexpected = {
+        run_id: (record.kinds[run_id], run)
+        for run_id, run in ended_runs.items()
+        if (run["state"], run["reason"]) != OUTCOMES[record.kinds[run_id]][:2]
     }
-    assert not strange, strange
-    ran = Counter(site.ran.read_text().split())
-    twice = [(line, noted.kinds.get(line.partition(":")[0])) for line, times in ran.items() if times > 1]
-    assert not twice, twice
-    tries: dict[str, set[str]] = {run_id: set() for run_id in noted.kinds}
-    for line in ran:
+    assert not unexpected, unexpected
+    executions = Counter(site.executions.read_text().split())
+    repeated = [(line, record.kinds.get(line.partition(":")[0])) for line, count in executions.items() if count > 1]
+    assert not repeated, repeated
+    attempts: dict[str, set[str]] = {run_id: set() for run_id in record.kinds}
+    for line in executions:
         run_id, _, number = line.partition(":")
-        tries[run_id].add(number)
-    missing = {run_id: kind for run_id, kind in noted.kinds.items() if not ENDS[kind][2] <= tries[run_id]}
+        attempts[run_id].add(number)
+    missing = {run_id: kind for run_id, kind in record.kinds.items() if not OUTCOMES[kind][2] <= attempts[run_id]}
     assert not missing, missing
 
 
-def _check_histories(caller: Caller, noted: Noted) -> None:
+def _check_histories(client: RetryingClient, record: RequestRecord) -> None:
     """Each run started and ended once, and all of its subresources can be read."""
-    for run_id in set(noted.kinds) - noted.deleted:
-        events = caller.ask("GET", f"/runs/{run_id}/events").json()
+    for run_id in set(record.kinds) - record.deleted:
+        events = client.request("GET", f"/runs/{run_id}/events").json()
         steps = [(event["state"], event["reason"]) for event in events]
         states = [state for state, _ in steps]
-        # A supervisor that cannot start yet, for example because the disk is full, is started again: back to pending.
+        # A run returns to pending if its supervisor cannot start, for example because the disk is full.
         pairs = itertools.zip_longest(states, states[1:])
-        lasting = [state for state, following in pairs if (state, following) != RESTART]
-        assert noted.kinds[run_id] == "tried again" or lasting == sorted(lasting, key=ORDER.index), (run_id, steps)
+        without_restarts = [state for state, following in pairs if (state, following) != RESTART]
+        assert record.kinds[run_id] == "retried" or without_restarts == sorted(without_restarts, key=ORDER.index), (
+            run_id,
+            steps,
+        )
         assert (states[0], [state in FINAL for state in states].index(True)) == ("queued", len(states) - 1), states
         assert all(before != after for before, after in itertools.pairwise(steps)), (run_id, steps)
         for part in ("logs", "usage", "files", "result"):
-            answer = caller.ask("GET", f"/runs/{run_id}/{part}")
-            assert answer.status_code == 200, answer.text
+            response = client.request("GET", f"/runs/{run_id}/{part}")
+            assert response.status_code == 200, response.text
 
 
-def _find_groups(run_ids: set[str]) -> list[str]:
-    """Control groups that are named after a run."""
-    groups = [path for path, _, _ in os.walk("/sys/fs/cgroup")]
-    return [path for path in groups if any(run_id in path for run_id in run_ids)]
+def _find_cgroups(run_ids: set[str]) -> list[str]:
+    """The cgroups whose path contains the id of a run."""
+    cgroups = [path for path, _, _ in os.walk("/sys/fs/cgroup")]
+    return [path for path in cgroups if any(run_id in path for run_id in run_ids)]
 
 
 def _list_zombies(parent: int) -> Iterator[int]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            state, above = _read(f"/proc/{name}/stat").rpartition(")")[2].split()[:2]
-            if state == "Z" and int(above) == parent:
+            state, parent_pid = _read(f"/proc/{name}/stat").rpartition(")")[2].split()[:2]
+            if state == "Z" and int(parent_pid) == parent:
                 yield int(name)
 
 
@@ -184,6 +187,6 @@ def _read(file: str) -> str:
     return Path(file).read_text("utf-8")
 
 
-def _after(seconds: float) -> Any:
-    last = time.monotonic() + seconds
-    return lambda: time.monotonic() > last
+def _timeout(seconds: float) -> Any:
+    deadline = time.monotonic() + seconds
+    return lambda: time.monotonic() > deadline

@@ -1,4 +1,4 @@
-"""Clock changes: a file contains the offset of a server's clock and of its supervisors in seconds.
+"""Clock changes: a file contains the offset of the clocks of a server and its supervisors in seconds.
 
 Only the wall clock changes; the monotonic clock continues, as on a real machine.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.architecture.modules import ROOT
 
-CLOCK_FILE = "CLOCK_FILE"  # a variable of a server
-NAME = "clock"  # of that file, in the data folder, where supervisors look for it
+CLOCK_FILE = "CLOCK_FILE"  # environment variable of a server with the path of the file
+FILE_NAME = "clock"  # in the data folder, where supervisors read it
 SUPERVISOR = "tests.faults.supervisors"
 
 _time, _time_ns = time.time, time.time_ns
@@ -23,27 +23,27 @@ _time, _time_ns = time.time, time.time_ns
 
 def set_clock(data: Path, seconds: float) -> None:
     """Set the clock offset of a server and its supervisors in seconds."""
-    aside = data / f".{NAME}"
-    aside.write_text(str(seconds))
-    aside.replace(data / NAME)
+    temporary_file = data / f".{FILE_NAME}"
+    temporary_file.write_text(str(seconds))
+    temporary_file.replace(data / FILE_NAME)
 
 
 def install(variables: Mapping[str, str]) -> None:
-    """Let this process, which is about to be a server, have the clock of a file."""
+    """Make this process, which becomes a server, use the clock offset of a file, if one is configured."""
     if CLOCK_FILE not in variables:
         return
     from fairlead import composition
     from fairlead.adapters.local import executors, folders
 
-    shift(Path(variables[CLOCK_FILE]))
-    composition.datetime = folders.datetime = _Moments  # type: ignore[attr-defined, assignment]
-    composition.uuid_utils = _Ids()  # type: ignore[attr-defined, assignment]
+    use_clock_file(Path(variables[CLOCK_FILE]))
+    composition.datetime = folders.datetime = _ShiftedDatetime  # type: ignore[attr-defined, assignment]
+    composition.uuid_utils = _ShiftedUuids()  # type: ignore[attr-defined, assignment]
     executors.SUPERVISOR = SUPERVISOR
     executors.PACKAGES = os.pathsep.join([executors.PACKAGES, str(ROOT)])
 
 
-def shift(file: Path) -> None:
-    """Let this process have the clock of a file."""
+def use_clock_file(file: Path) -> None:
+    """Make this process use the clock offset of a file."""
 
     def offset() -> float:
         with contextlib.suppress(FileNotFoundError):
@@ -54,8 +54,8 @@ def shift(file: Path) -> None:
     time.time_ns = lambda: _time_ns() + int(offset() * 1e9)
 
 
-class _Moments:
-    """Replaces `datetime` for now(). The values that it creates are plain datetimes."""
+class _ShiftedDatetime:
+    """Replaces `datetime` to shift now(). It creates normal datetimes."""
 
     fromtimestamp = datetime.fromtimestamp
 
@@ -64,8 +64,8 @@ class _Moments:
         return datetime.fromtimestamp(time.time(), zone)
 
 
-class _Ids:
-    """Ids as the library makes them from the clock: in one process never a lesser one after a greater one."""
+class _ShiftedUuids:
+    """Creates UUIDs from the shifted clock. Like those of the library, they never decrease in a process."""
 
     def __init__(self) -> None:
         self.last = 0

@@ -11,7 +11,7 @@ from tests.services.conftest import platform  # noqa: F401
 
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """The launcher of servers."""
-    made = FaultyLauncher(tmp_path_factory.mktemp("launcher"))
-    yield made
-    made.close()
+    """A launcher that starts servers with injected faults."""
+    started = FaultyLauncher(tmp_path_factory.mktemp("launcher"))
+    yield started
+    started.close()

@@ -1,4 +1,4 @@
-"""Lines at which a server is killed, and servers that are: of all that looks after runs, each line of each function."""
+"""Servers that crash at a line: any line of any function of the code that reconciles runs."""
 
 import atexit
 import inspect
@@ -17,9 +17,9 @@ from typing import Any
 import fairlead
 
 PACKAGE = Path(fairlead.__file__).parent
-# The controller's step, and what it calls on this machine.
-STEP = ("controllers/*.py", "adapters/local/executors.py", "adapters/local/allocation.py")
-DIE_AT, KEEP_COUNT = "DIE_AT", "KEEP_COUNT"  # variables of a server
+# The reconcile step of the controller, and the modules of the local executor that it calls.
+STEP_FILES = ("controllers/*.py", "adapters/local/executors.py", "adapters/local/allocation.py")
+CRASH_AT, COUNT_FILE = "CRASH_AT", "COUNT_FILE"  # environment variables of a server
 
 
 @dataclass(frozen=True, order=True)
@@ -30,57 +30,59 @@ class Point:
     line: int
     function: str
 
-    def at(self, times: int = 1) -> dict[str, str]:
-        """The variable of a server that is killed when it comes to this line so often."""
-        return {DIE_AT: f"{self.file}:{self.line}:{times}"}
+    def variables(self, times: int = 1) -> dict[str, str]:
+        """The environment variable of a server that crashes at the nth execution of this line."""
+        return {CRASH_AT: f"{self.file}:{self.line}:{times}"}
 
 
 def list_points() -> list[Point]:
-    """Every line of the step."""
-    files = [file for pattern in STEP for file in sorted(PACKAGE.glob(pattern))]
+    """Every line of the reconcile step."""
+    files = [file for pattern in STEP_FILES for file in sorted(PACKAGE.glob(pattern))]
     points = {(point.file, point.line): point for file in files for point in _list_lines(file)}
     return sorted(points.values())
 
 
 def install(variables: Mapping[str, str]) -> None:
-    """Make this process one that dies at a line, or one that counts how often it comes to each of them."""
-    if DIE_AT in variables:
-        file, line, times = variables[DIE_AT].split(":")
-        _trace(_Death(str(PACKAGE / file), int(line), int(times)))
-    elif KEEP_COUNT in variables:
-        _trace(_Count(Path(variables[KEEP_COUNT])))
+    """Make this process crash at a line or count how often each line is executed, if that is configured."""
+    if CRASH_AT in variables:
+        file, line, times = variables[CRASH_AT].split(":")
+        _trace(_Crasher(str(PACKAGE / file), int(line), int(times)))
+    elif COUNT_FILE in variables:
+        _trace(_LineCounter(Path(variables[COUNT_FILE])))
 
 
 def read_counts(file: Path) -> dict[Point, int]:
-    """How often a server came to each line, as it wrote when it ended."""
+    """How often each line was executed, as written by a server that has ended."""
     counts = {(name, line): times for name, line, times in json.loads(file.read_text())}
     return {point: counts[point.file, point.line] for point in list_points() if (point.file, point.line) in counts}
 
 
-class _Death:
-    """Dies at a line."""
+class _Crasher:
+    """Kills this process at a line."""
 
-    def __init__(self, file: str, line: int, left: int) -> None:
-        self.file, self.line, self.left = file, line, left
+    def __init__(self, file: str, line: int, remaining: int) -> None:
+        self.file, self.line, self.remaining = file, line, remaining
 
     def enter(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         return self.step if frame.f_code.co_filename == self.file else None
 
     def step(self, frame: FrameType, event: str, _arg: Any) -> Any:
         if event == "line" and frame.f_lineno == self.line:
-            self.left -= 1
-            if not self.left:
+            self.remaining -= 1
+            if not self.remaining:
                 os.kill(os.getpid(), signal.SIGKILL)
         return self.step
 
 
-class _Count:
-    """Counts lines, and writes that down at the end."""
+class _LineCounter:
+    """Counts executed lines, and writes the counts when the process exits."""
 
     def __init__(self, file: Path) -> None:
         self.files = {str(PACKAGE / point.file): point.file for point in list_points()}
         self.times: Counter[tuple[str, int]] = Counter()
-        atexit.register(lambda: file.write_text(json.dumps([[*at, times] for at, times in self.times.items()])))
+        atexit.register(
+            lambda: file.write_text(json.dumps([[*line_key, times] for line_key, times in self.times.items()]))
+        )
 
     def enter(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         return self.step if frame.f_code.co_filename in self.files else None
@@ -91,7 +93,7 @@ class _Count:
         return self.step
 
 
-def _trace(tracer: _Death | _Count) -> None:
+def _trace(tracer: _Crasher | _LineCounter) -> None:
     threading.settrace(tracer.enter)
     sys.settrace(tracer.enter)
 
@@ -99,13 +101,13 @@ def _trace(tracer: _Death | _Count) -> None:
 def _list_lines(file: Path) -> Iterator[Point]:
     name = str(file.relative_to(PACKAGE))
     for code in _list_functions(compile(file.read_text("utf-8"), file, "exec")):
-        # The first line is that of its name, at which nothing has begun yet.
+        # The first line is the definition. A crash there has no effect on the step.
         lines = {line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno}
         yield from (Point(name, line, code.co_qualname) for line in lines)
 
 
 def _list_functions(code: CodeType) -> Iterator[CodeType]:
-    if code.co_flags & inspect.CO_OPTIMIZED:  # and not the body of a class or of a module
+    if code.co_flags & inspect.CO_OPTIMIZED:  # excludes the bodies of classes and modules
         yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

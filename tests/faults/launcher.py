@@ -5,19 +5,19 @@ from typing import Any
 from tests.faults import clocks, crash_points
 from tests.processes import launcher
 
-_become = launcher._become
+_run_program = launcher._run_program
 
 
 def main() -> None:
-    """Obey until the input ends."""
-    launcher._become = _become_faulty
+    """Execute commands until the input ends."""
+    launcher._run_program = _run_faulty_program
     launcher.main()
 
 
-def _become_faulty(order: dict[str, Any]) -> None:
-    clocks.install(order["variables"])
-    crash_points.install(order["variables"])
-    _become(order)
+def _run_faulty_program(command: dict[str, Any]) -> None:
+    clocks.install(command["variables"])
+    crash_points.install(command["variables"])
+    _run_program(command)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A supervisor with a clock that is set, by the file of the data folder that its run is in. It is run as a program."""
+"""A supervisor that uses the clock file in the data folder of its run. Runs as a program."""
 
 import sys
 from pathlib import Path
@@ -7,5 +7,5 @@ from fairlead.adapters.local import supervisor
 from tests.faults import clocks
 
 if __name__ == "__main__":
-    clocks.shift(Path(sys.argv[1]).parent.parent / clocks.NAME)
+    clocks.use_clock_file(Path(sys.argv[1]).parent.parent / clocks.FILE_NAME)
     sys.exit(supervisor.main())

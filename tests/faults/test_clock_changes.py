@@ -1,4 +1,4 @@
-"""The clock of a real server is set, hours and days back and ahead, while runs come and go."""
+"""Clock changes of a real server by hours and days while runs are executed."""
 
 import signal
 from pathlib import Path
@@ -6,66 +6,66 @@ from pathlib import Path
 import pytest
 
 from tests.faults import clocks
-from tests.faults.callers import Caller, Noted, calling
+from tests.faults.callers import RequestRecord, RetryingClient, submitting_runs
 from tests.faults.checking import Footprint, check_all, check_footprint
 from tests.faults.sites import Site, open_site
 from tests.processes.machines import Machine
 
 HOUR, DAY = 3600, 86_400
 JUMPS = (3 * HOUR, -3 * HOUR, 40 * DAY, -40 * DAY, 0)
-KINDS = ["fine", "failing", "stopped", "deleted", "bereft", "stopped at once"]
+KINDS = ["succeeding", "failing", "stopped", "deleted", "supervisor killed", "stopped at once"]
 
 
 @pytest.fixture
 def variables(machine: Machine) -> dict[str, str]:
-    """The variables of a server whose clock can be set."""
-    return {clocks.CLOCK_FILE: str(machine.folder / "data" / clocks.NAME)}
+    """The environment variables of a server with a configurable clock."""
+    return {clocks.CLOCK_FILE: str(machine.folder / "data" / clocks.FILE_NAME)}
 
 
 def test_server_keeps_working_through_repeated_clock_changes(machine: Machine, variables: dict[str, str]) -> None:
-    noted = Noted()
-    with open_site(machine, variables=variables) as site, Caller(site, noted) as caller:
+    record = RequestRecord()
+    with open_site(machine, variables=variables) as site, RetryingClient(site, record) as client:
         pid, token = site.server.process.pid, make_token(site)
-        going = [caller.submit(kind) for kind in ("unhurried", "late", "unhurried")]
-        for run_id in going:
-            caller.wait(run_id, "running", "failed")
+        run_ids = [client.submit(kind) for kind in ("long deadline", "short deadline", "long deadline")]
+        for run_id in run_ids:
+            client.wait(run_id, "running", "failed")
         before = Footprint.of(pid)
-        for by in JUMPS:
-            clocks.set_clock(site.data, by)
-            assert is_let_in(site, token) is (by < HOUR)
-            late = caller.submit("late")
-            with calling(site, noted, KINDS, callers=3, least=len(KINDS)):
+        for offset in JUMPS:
+            clocks.set_clock(site.data, offset)
+            assert is_accepted(site, token) is (offset < HOUR)
+            late_run_id = client.submit("short deadline")
+            with submitting_runs(site, record, KINDS, client_count=3, minimum=len(KINDS)):
                 pass
-            caller.wait(late, "failed")
-        assert [caller.get(run_id)["state"] for run_id in going] == ["running", "failed", "running"]
-        Path(f"{site.ran}.go").touch()
-        check_all(site, noted)
+            client.wait(late_run_id, "failed")
+        assert [client.get(run_id)["state"] for run_id in run_ids] == ["running", "failed", "running"]
+        Path(f"{site.executions}.go").touch()
+        check_all(site, record)
         check_footprint(before, Footprint.of(pid))
 
 
 def test_history_is_ordered_if_the_clock_is_set_back_before_a_start(
     machine: Machine, variables: dict[str, str]
 ) -> None:
-    noted = Noted()
-    with open_site(machine, variables=variables) as site, Caller(site, noted) as caller:
-        caller.wait(caller.submit("unhurried"), "running")
+    record = RequestRecord()
+    with open_site(machine, variables=variables) as site, RetryingClient(site, record) as client:
+        client.wait(client.submit("long deadline"), "running")
         site.server.stop(signal.SIGKILL)
         clocks.set_clock(site.data, -3 * HOUR)
         site.up()
-        Path(f"{site.ran}.go").touch()
-        check_all(site, noted)
+        Path(f"{site.executions}.go").touch()
+        check_all(site, record)
 
 
 def make_token(site: Site) -> str:
     """A token that expires in an hour."""
     with site.client() as client:
-        made = client.post("/tokens", json={"name": "for an hour", "expires_in": "1h"})
-        assert made.status_code == 201, made.text
-        return str(made.json()["token"])
+        response = client.post("/tokens", json={"name": "for an hour", "expires_in": "1h"})
+        assert response.status_code == 201, response.text
+        return str(response.json()["token"])
 
 
-def is_let_in(site: Site, token: str) -> bool:
-    """Whether a token opens the door."""
+def is_accepted(site: Site, token: str) -> bool:
+    """Whether the server accepts a token."""
     with site.client() as client:
         status = client.get("/me", headers={"Authorization": f"Bearer {token}"}).status_code
     assert status in (200, 401)

@@ -1,4 +1,4 @@
-"""A clock that is set: what is looked after, held to limits and forgotten goes by the time that really passed."""
+"""Clock changes: reconciling, limits and retention use the time that has really passed."""
 
 import os
 import time
@@ -26,33 +26,33 @@ from tests.services.worlds import make_request
 
 HOURS, DAYS, YEAR = timedelta(hours=1), timedelta(days=1), timedelta(days=365)
 SOON = timedelta(seconds=runs.RESYNC_SECONDS + 1)
-every_jump = pytest.mark.parametrize("by", [3 * HOURS, -3 * HOURS, 40 * DAYS, -40 * DAYS], ids=str)
+every_jump = pytest.mark.parametrize("offset", [3 * HOURS, -3 * HOURS, 40 * DAYS, -40 * DAYS], ids=str)
 
 
-def jump(platform: Platform, by: timedelta) -> None:
-    """Set the clock."""
-    platform.world.clock.now += by
+def jump(platform: Platform, offset: timedelta) -> None:
+    """Change the clock by an offset."""
+    platform.world.clock.now += offset
 
 
-def keep_for(platform: Platform, days: int = 30, **more: Any) -> Retention:
+def make_retention(platform: Platform, days: int = 30, **clock_options: Any) -> Retention:
     """The retention controller."""
-    store, fleet, keep = platform.world.store, platform.control().executors, days * DAYS
-    clock = StableClock(platform.world.clock, **more)
-    return Retention(store, fleet, clock=clock, keep_runs=keep, keep_logs=keep)
+    store, executors, retention_time = platform.world.store, platform.control().executors, days * DAYS
+    clock = StableClock(platform.world.clock, **clock_options)
+    return Retention(store, executors, clock=clock, keep_runs=retention_time, keep_logs=retention_time)
 
 
 @every_jump
-def test_server_keeps_reconciling_after_a_clock_change(platform: Platform, by: timedelta) -> None:
-    controller, going = platform.control(), platform.submit()
+def test_server_keeps_reconciling_after_a_clock_change(platform: Platform, offset: timedelta) -> None:
+    controller, run = platform.control(), platform.submit()
     controller.sync(set())
-    platform.executor.set_running(going.id)
-    controller.sync({going.id})
-    jump(platform, by)
+    platform.executor.set_running(run.id)
+    controller.sync({run.id})
+    jump(platform, offset)
     waiting = platform.submit()
-    platform.executor.end(going.id)  # without notifications
+    platform.executor.end(run.id)  # without notifications
     jump(platform, SOON)
     controller.sync(set())
-    assert platform.state(going.id) == ("completed", "Completed")
+    assert platform.state(run.id) == ("completed", "Completed")
     assert platform.state(waiting.id) == ("pending", "Claimed")
     with platform.world.store.reading() as tx:
         (server,) = tx.find(ServerRecord)
@@ -60,14 +60,14 @@ def test_server_keeps_reconciling_after_a_clock_change(platform: Platform, by: t
 
 
 @every_jump
-def test_end_time_is_never_before_the_start_time(platform: Platform, by: timedelta) -> None:
+def test_end_time_is_never_before_the_start_time(platform: Platform, offset: timedelta) -> None:
     controller, run, clock = platform.control(), platform.submit(), platform.world.clock
     controller.sync(set())
-    began_at = clock()
-    platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=began_at)
+    started_at = clock()
+    platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=started_at)
     controller.sync({run.id})
-    jump(platform, by)
-    platform.executor.end(run.id, started_at=began_at, finished_at=clock())
+    jump(platform, offset)
+    platform.executor.end(run.id, started_at=started_at, finished_at=clock())
     controller.sync({run.id})
     ended = platform.run(run.id)
     assert ended.started_at is not None
@@ -76,21 +76,21 @@ def test_end_time_is_never_before_the_start_time(platform: Platform, by: timedel
 
 
 @every_jump
-def test_retry_delay_is_not_extended_by_a_clock_change(platform: Platform, by: timedelta) -> None:
+def test_retry_delay_is_not_extended_by_a_clock_change(platform: Platform, offset: timedelta) -> None:
     controller, run = platform.control(), platform.submit(retries=1)
     controller.sync(set())
     platform.executor.end(run.id, Phase.FAILED, reason="ExitCode", exit_code=3)
     controller.sync({run.id})
     assert platform.state(run.id)[0] == "queued"
-    jump(platform, by)
-    controller.sync(set())  # notices that the clock was set
-    jump(platform, timedelta(minutes=10))  # longer than any pause
+    jump(platform, offset)
+    controller.sync(set())  # detects the clock change
+    jump(platform, timedelta(minutes=10))  # longer than any retry delay
     controller.sync(set())
     assert (platform.state(run.id)[0] != "queued", platform.run(run.id).attempt) == (True, 2)
 
 
 def test_short_jump_of_a_year_deletes_nothing(platform: Platform) -> None:
-    retention, run = keep_for(platform), finish(platform)
+    retention, run = make_retention(platform), finish(platform)
     retention.sweep()
     jump(platform, YEAR)
     for _ in range(3):
@@ -102,28 +102,28 @@ def test_short_jump_of_a_year_deletes_nothing(platform: Platform) -> None:
 
 
 def test_clock_that_stays_ahead_for_a_day_is_trusted(platform: Platform) -> None:
-    counted = [0.0]
-    retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
+    counter = [0.0]
+    retention, run = make_retention(platform, read_counter=lambda: counter[0]), finish(platform)
     retention.sweep()
     jump(platform, 40 * DAYS)
     for hours, exists in ((1, True), (23, True), (25, False)):
-        counted[0] = hours * HOURS.total_seconds()
+        counter[0] = hours * HOURS.total_seconds()
         retention.sweep()
         assert (platform.executor.list_runs() == [run]) is exists, hours
 
 
 def test_expired_runs_are_deleted_after_a_long_suspend(platform: Platform) -> None:
-    counted = [0.0]
-    retention, run = keep_for(platform, read_counter=lambda: counted[0]), finish(platform)
+    counter = [0.0]
+    retention, run = make_retention(platform, read_counter=lambda: counter[0]), finish(platform)
     retention.sweep()
     jump(platform, 40 * DAYS)
-    counted[0] += (40 * DAYS).total_seconds()
+    counter[0] += (40 * DAYS).total_seconds()
     retention.sweep()
     assert (platform.executor.list_runs(), run) == ([], run)
 
 
 def test_clock_set_back_deletes_nothing(platform: Platform) -> None:
-    retention, run = keep_for(platform, days=1), finish(platform)
+    retention, run = make_retention(platform, days=1), finish(platform)
     retention.sweep()
     jump(platform, -40 * DAYS)
     retention.sweep()
@@ -146,10 +146,10 @@ def test_schedule_continues_after_a_short_jump_of_a_year(platform: Platform) -> 
 
 
 def test_clock_set_ahead_does_not_stop_a_workspace(platform: Platform) -> None:
-    counted = [0.0]
+    counter = [0.0]
     controller = platform.control()
     platform.executor.cores = 0.0
-    controller.idle_culler.clock = StableClock(platform.world.clock, lambda: counted[0])
+    controller.idle_culler.clock = StableClock(platform.world.clock, lambda: counter[0])
     run = platform.submit(function=NOTEBOOK, action="workspace", idle_timeout="30m")
     controller.sync(set())
     platform.executor.runs[run.id].observation = Observation(Phase.RUNNING, started_at=platform.world.clock())
@@ -157,7 +157,7 @@ def test_clock_set_ahead_does_not_stop_a_workspace(platform: Platform) -> None:
     jump(platform, 3 * HOURS)
     controller.sync(set())
     assert platform.state(run.id)[0] == "running"
-    counted[0] += HOURS.total_seconds()
+    counter[0] += HOURS.total_seconds()
     jump(platform, HOURS)
     controller.sync(set())
     assert platform.state(run.id) == ("stopping", "Idle")
@@ -172,7 +172,7 @@ def test_usage_is_sampled_after_the_clock_is_set_back(tmp_path: Path, monkeypatc
     sampler = ProcessSampler(tmp_path, spec, RunProcess(os.getpid(), {}, -1, isolated=False))
     now = time.time()
     assert sampler.check() is None
-    (home / "much").write_bytes(bytes(100_000))
+    (home / "large").write_bytes(bytes(100_000))
     monkeypatch.setattr(time, "time", lambda: now - HOURS.total_seconds())
     exceeded = sampler.check()
     assert exceeded is not None
@@ -180,7 +180,7 @@ def test_usage_is_sampled_after_the_clock_is_set_back(tmp_path: Path, monkeypatc
 
 
 def finish(platform: Platform) -> str:
-    """A run that has completed; its id."""
+    """Complete a run, and return its id."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.end(run.id)
@@ -189,6 +189,6 @@ def finish(platform: Platform) -> str:
 
 
 def count_runs(platform: Platform) -> int:
-    """How many runs there are."""
+    """The number of runs."""
     with platform.world.store.reading() as tx:
         return tx.count(RunRecord, Condition("active", "in", (True, False)))

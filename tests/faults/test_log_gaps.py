@@ -9,13 +9,13 @@ import pytest
 
 from fairlead.adapters.log_files import HEADER, LogWriter, read_records
 
-KEPT = b"kept\n"
-LATER = b"after it\n"
+FIRST = b"first\n"
+LATER = b"later\n"
 
 
 @contextlib.contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """Files cannot become larger than that, as if the disk were full then."""
+def max_file_size(size: int) -> Iterator[None]:
+    """Limit the size of files during the block, as if the disk were full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -25,30 +25,30 @@ def room_for(size: int) -> Iterator[None]:
 
 
 def read(file: Path) -> list[tuple[str, bytes]]:
-    """The text of a log."""
-    return [(piece.stream, piece.data) for piece in read_records(file, 0, 1 << 20)]
+    """The stream and data of each record of a log."""
+    return [(record.stream, record.data) for record in read_records(file, 0, 1 << 20)]
 
 
-@pytest.mark.parametrize("more", [0, 1, HEADER.size, HEADER.size + 3], ids=lambda more: f"{more} bytes of room")
-def test_partial_record_is_reported_as_a_gap_and_hides_no_later_records(tmp_path: Path, more: int) -> None:
+@pytest.mark.parametrize("room", [0, 1, HEADER.size, HEADER.size + 3], ids=lambda room: f"{room} bytes of room")
+def test_partial_record_is_reported_as_a_gap_and_hides_no_later_records(tmp_path: Path, room: int) -> None:
     file = tmp_path / "log"
     with contextlib.closing(LogWriter(file)) as log:
-        log.write("stdout", KEPT, 1)
+        log.write("stdout", FIRST, 1)
         had_gaps = log.has_gaps
-        with room_for(file.stat().st_size + more):
+        with max_file_size(file.stat().st_size + room):
             log.write("stdout", b"x" * 100, 2)
             log.write("stderr", b"y" * 20, 3)
         log.write("stdout", LATER, 4)
         assert (had_gaps, log.has_gaps) == (False, True)
     gap = ("platform", b"the disk was full; 120 bytes of output were discarded\n")
-    assert read(file) == [("stdout", KEPT), gap, ("stdout", LATER)]
+    assert read(file) == [("stdout", FIRST), gap, ("stdout", LATER)]
 
 
 def test_gap_at_the_end_is_reported_when_the_log_is_closed(tmp_path: Path) -> None:
     file = tmp_path / "log"
     log = LogWriter(file)
-    log.write("stdout", KEPT, 1)
-    with room_for(file.stat().st_size):
+    log.write("stdout", FIRST, 1)
+    with max_file_size(file.stat().st_size):
         log.write("stdout", b"x" * 100, 2)
     log.close()
     assert read(file)[-1] == ("platform", b"the disk was full; 100 bytes of output were discarded\n")

@@ -15,7 +15,7 @@ from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.records import VolumeRecord
 from tests.contracts.samples import add_records, make, make_scopes
 
-LONG = 1.0
+LOCK_SECONDS = 1.0
 
 
 @pytest.fixture
@@ -31,24 +31,24 @@ def store(sqlite_store: DatabaseStore) -> DatabaseStore:
     return sqlite_store
 
 
-def count(store: DatabaseStore) -> int:
-    """How many volumes are there."""
+def count_volumes(store: DatabaseStore) -> int:
+    """The number of volumes."""
     with store.reading() as tx:
         return tx.count(VolumeRecord)
 
 
 def test_moved_database_file_is_unavailable_until_it_is_restored(store: DatabaseStore, file: Path) -> None:
-    away = file.rename(file.with_name("away.db"))
+    moved = file.rename(file.with_name("moved.db"))
     for _ in range(3):
         with pytest.raises(Unavailable, match="cannot read the database"):
-            count(store)
+            count_volumes(store)
         with pytest.raises(Unavailable, match="cannot change the database"):
             add_records(store, make(VolumeRecord, "lost"))
     assert not file.exists()
-    away.rename(file)
-    assert count(store) == 1
+    moved.rename(file)
+    assert count_volumes(store) == 1
     add_records(store, make(VolumeRecord, "v2", name="more"))
-    assert count(store) == 2
+    assert count_volumes(store) == 2
 
 
 def test_replaced_database_file_is_used(store: DatabaseStore, file: Path) -> None:
@@ -59,26 +59,26 @@ def test_replaced_database_file_is_used(store: DatabaseStore, file: Path) -> Non
     for log in file.parent.glob("fairlead.db-*"):
         log.unlink()  # as when a backup is restored
     restored.replace(file)
-    assert count(store) == 5
+    assert count_volumes(store) == 5
 
 
 def test_write_ahead_log_without_database_is_an_error(store: DatabaseStore, file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("SELECT 1 FROM generations")  # so that the log stays
+        connection.execute("SELECT 1 FROM generations")  # an open connection keeps the write-ahead log
         assert file.with_name("fairlead.db-wal").stat().st_size > 0
-        away = file.rename(file.with_name("away.db"))
+        moved = file.rename(file.with_name("moved.db"))
         with pytest.raises(
             FairleadError, match=r"fairlead\.db does not exist, but its write-ahead log fairlead\.db-wal does"
         ):
             DatabaseStore(f"sqlite:///{file}")
         assert not file.exists()
-        away.rename(file)
-    assert count(store) == 1
+        moved.rename(file)
+    assert count_volumes(store) == 1
 
 
 @pytest.fixture
 def locked(file: Path) -> Iterator[None]:
-    """Another program is about to change the database, for as long as the test."""
+    """Another program holds the write lock of the database during the test."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -87,40 +87,40 @@ def locked(file: Path) -> Iterator[None]:
 def test_after_one_lock_timeout_the_next_writers_fail_quickly(
     file: Path, locked: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
+    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LOCK_SECONDS)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
-        assert try_to_change(store) >= LONG
-        assert max(try_to_change(store) for _ in range(3)) < LONG
-        assert count(store) == 0
+        assert time_failing_write(store) >= LOCK_SECONDS
+        assert max(time_failing_write(store) for _ in range(3)) < LOCK_SECONDS
+        assert count_volumes(store) == 0
 
 
 def test_after_a_successful_write_the_full_lock_timeout_applies_again(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG)
+    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LOCK_SECONDS)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
         add_records(store, *make_scopes())
         with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            try_to_change(store)
+            time_failing_write(store)
             connection.execute("ROLLBACK")
             add_records(store, make(VolumeRecord, "v1"))
             connection.execute("BEGIN IMMEDIATE")
-            assert try_to_change(store) >= LONG
+            assert time_failing_write(store) >= LOCK_SECONDS
 
 
 def test_full_disk_is_reported_and_the_change_is_rolled_back(store: DatabaseStore) -> None:
     with pytest.raises(Unavailable) as caught:
-        fill(store)
+        exceed_page_limit(store)
     assert str(caught.value) == "cannot change the database: the disk of the database is full"
     assert caught.value.hint == "free some space, then try again"
-    store.close()  # the bound goes with the connection
-    assert count(store) == 1
+    store.close()  # the limit of max_page_count applies to the connection
+    assert count_volumes(store) == 1
     add_records(store, make(VolumeRecord, "v2", name="more"))
 
 
-def fill(store: DatabaseStore) -> None:
-    """Keep more than fits on a disk that is as good as full."""
+def exceed_page_limit(store: DatabaseStore) -> None:
+    """Write more than fits into the database, as if the disk were full."""
     with store.changing("assets") as tx:
         pages = tx._connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 1}")
@@ -128,9 +128,9 @@ def fill(store: DatabaseStore) -> None:
             tx.add(make(VolumeRecord, f"big{number}", name=f"n{number}", size="9" * 1000))
 
 
-def try_to_change(store: DatabaseStore) -> float:
-    """The time until the error about a locked database."""
-    began = time.monotonic()
+def time_failing_write(store: DatabaseStore) -> float:
+    """Write to a locked database, and return the seconds until the error."""
+    started = time.monotonic()
     with pytest.raises(Unavailable, match="another program has locked the database"), store.changing("assets"):
         pass
-    return time.monotonic() - began
+    return time.monotonic() - started

@@ -9,7 +9,7 @@ from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.services import executions, runs
 from tests.services.executing import initialize_platform
 
-BLOCKED_SECONDS = 2.0  # a controller without delays needs a tenth
+BLOCKED_SECONDS = 2.0  # ten times as long as a sync without delays takes
 
 
 def test_run_that_changes_during_the_stop_is_stopped(
@@ -19,15 +19,15 @@ def test_run_that_changes_during_the_stop_is_stopped(
     run, controller, find = platform.submit(), platform.control(), executions.find_run
     controller.sync(set())
     platform.executor.set_running(run.id)
-    looking = threading.Thread(target=controller.sync, args=({run.id},))
+    sync_thread = threading.Thread(target=controller.sync, args=({run.id},))
 
-    def find_and_let_it_change(*asked: Any) -> Any:
-        found = find(*asked)
-        if not looking.ident:
-            looking.start()
-            looking.join(BLOCKED_SECONDS)
+    def find_then_sync(*args: Any) -> Any:
+        found = find(*args)
+        if not sync_thread.ident:
+            sync_thread.start()
+            sync_thread.join(BLOCKED_SECONDS)
         return found
 
-    monkeypatch.setattr(runs, "find_run", find_and_let_it_change)
+    monkeypatch.setattr(runs, "find_run", find_then_sync)
     assert platform.stop(run.id).state == "stopping"
-    looking.join()
+    sync_thread.join()

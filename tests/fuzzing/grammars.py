@@ -53,7 +53,7 @@ def _number(draw: Draw, _: Any) -> Any:
     return draw(st.sampled_from(NUMBERS) | st.integers() | st.floats(allow_nan=False, allow_infinity=False))
 
 
-def _nothing(_draw: Draw, _value: Any) -> Any:
+def _null(_draw: Draw, _value: Any) -> Any:
     return None
 
 
@@ -63,14 +63,14 @@ def _wrapped(draw: Draw, value: Any) -> Any:
 
 
 def _repeated(draw: Draw, value: Any) -> Any:
-    few = len(list(islice(_walk([value]), MAX_POSITIONS))) > 20  # limits the size
-    times = 2 if few else draw(st.sampled_from([2, 3, 101, 1000]))
+    is_large = len(list(islice(_walk([value]), MAX_POSITIONS))) > 20  # limits the size
+    count = 2 if is_large else draw(st.sampled_from([2, 3, 101, 1000]))
     if isinstance(value, str):
-        return value * times
+        return value * count
     if isinstance(value, dict) and value:
         key = next(iter(value))
-        return {f"{key}{number}": copy.deepcopy(value[key]) for number in range(times)}
-    return [copy.deepcopy(item) for _ in range(times) for item in (value if isinstance(value, list) else [value])]
+        return {f"{key}{number}": copy.deepcopy(value[key]) for number in range(count)}
+    return [copy.deepcopy(item) for _ in range(count) for item in (value if isinstance(value, list) else [value])]
 
 
 def _nested(draw: Draw, value: Any) -> Any:
@@ -84,7 +84,7 @@ MUTATIONS: tuple[Callable[[Draw, Any], Any], ...] = (
     _text,
     _text,
     _number,
-    _nothing,
+    _null,
     _wrapped,
     _repeated,
     _nested,

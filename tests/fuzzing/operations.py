@@ -53,19 +53,19 @@ class FuzzedServer:
 
     @cached_property
     def operations(self) -> list[Operation]:
-        """The target of the fuzzer."""
+        """The operations to fuzz. Endless streams are excluded."""
         return [item for item in self.neighbors.operations if item.path not in ENDLESS_PATHS]
 
 
 def fuzz_operations(fuzzed: FuzzedServer, seed: int, operations: int = OPERATIONS, examples: int = EXAMPLES) -> int:
     """Run one round of random operations, and return the number of requests."""
-    chance, sent = random.Random(seed), 0
+    rng, sent = random.Random(seed), 0
     log = fuzzed.neighbors.platform.server.process.err
     before = log.stat().st_size
-    for item in chance.choices(fuzzed.operations, k=operations):
+    for item in rng.choices(fuzzed.operations, k=operations):
         for mode in GenerationMode:
             if mode is GenerationMode.POSITIVE or item.body is not None or item.spec.get("parameters"):
-                sent += _fuzz_operation(fuzzed, item, mode, chance.randrange(1 << 30), examples)
+                sent += _fuzz_operation(fuzzed, item, mode, rng.randrange(1 << 30), examples)
     check_server(fuzzed, before)
     return sent
 
@@ -73,7 +73,7 @@ def fuzz_operations(fuzzed: FuzzedServer, seed: int, operations: int = OPERATION
 def _fuzz_operation(fuzzed: FuzzedServer, item: Operation, mode: GenerationMode, seed: int, examples: int) -> int:
     load_all_checks()
     checks: list[Any] = [CHECKS.get_one(name) for name in CHECKED]
-    chance, sent = random.Random(seed), 0
+    rng, sent = random.Random(seed), 0
 
     @hypothesis.seed(seed)
     @settings(
@@ -87,27 +87,27 @@ def _fuzz_operation(fuzzed: FuzzedServer, item: Operation, mode: GenerationMode,
     def send(case: Case[Any]) -> None:
         nonlocal sent
         sent += 1
-        _aim(case, item, fuzzed.neighbors.things, chance)
+        _adjust_case(case, item, fuzzed.neighbors.object_names, rng)
         headers = {} if item.is_public else {"Authorization": f"Bearer {fuzzed.neighbors.platform.server.token}"}
         started = time.monotonic()
         response = case.call(headers=headers, timeout=SECONDS)
-        check_answer(response, time.monotonic() - started)
+        check_response(response, time.monotonic() - started)
         case.validate_response(response, checks=checks)
 
     send()
     return sent
 
 
-def _aim(case: Case[Any], item: Operation, things: dict[str, str], chance: random.Random) -> None:
-    """Use names of existing objects in most cases, and disable streaming."""
-    if item.parameters("path") and chance.random() < 0.6:
-        case.path_parameters = names_of(item, things, chance.choice(["project", "department", "cluster"]))
+def _adjust_case(case: Case[Any], item: Operation, object_names: dict[str, str], rng: random.Random) -> None:
+    """Use names of existing objects in most cases, and disable blocking parameters."""
+    if item.parameters("path") and rng.random() < 0.6:
+        case.path_parameters = names_of(item, object_names, rng.choice(["project", "department", "cluster"]))
     for name in BLOCKING_PARAMETERS:
         if case.query and name in case.query:
             case.query[name] = "false" if name == "follow" else 0
 
 
-def check_answer(response: Any, seconds: float) -> None:
+def check_response(response: Any, seconds: float) -> None:
     """Raise AssertionError for an unexpected response."""
     request = f"{response.request.method} {response.request.url} {str(response.request.body)[:2000]}"
     assert response.status_code < 500, f"{request}: {response.status_code} {response.content[:2000]!r}"

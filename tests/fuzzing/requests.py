@@ -44,13 +44,13 @@ def fuzz_planning(seed: int, examples: int = EXAMPLES) -> int:
     """Run one round of parsing and planning, and return the number of requests."""
 
     @hypothesis.seed(seed)
-    @_limit(examples)
+    @_settings(examples)
     @given(mutated_requests(), snapshots())
-    def examine(requested: Any, snapshot: Snapshot) -> None:
-        with _in_time(requested, 3 * SECONDS):  # planned twice, and explained
+    def check(requested: Any, snapshot: Snapshot) -> None:
+        with _cpu_limit(requested, 3 * SECONDS):  # it is planned twice, and explained
             check_request(requested, snapshot)
 
-    examine()
+    check()
     return examples
 
 
@@ -58,13 +58,13 @@ def fuzz_previews(site: Site, seed: int, examples: int = EXAMPLES) -> int:
     """Run one round of previews on a server, and return their number."""
 
     @hypothesis.seed(seed)
-    @_limit(examples)
+    @_settings(examples)
     @given(mutated_requests().filter(is_json))
-    def examine(requested: Any) -> None:
-        with _in_time(requested, SECONDS):
+    def check(requested: Any) -> None:
+        with _cpu_limit(requested, SECONDS):
             check_preview(site, requested)
 
-    examine()
+    check()
     return examples
 
 
@@ -76,10 +76,10 @@ def check_request(requested: Any, snapshot: Snapshot) -> None:
         violations = violations_of(error, RunRequest)
         assert violations, "rejected without violations"
         return check_violations([_fields_of(violation) for violation in violations])
-    printed = json.loads(json.dumps(request.to_data(), allow_nan=False))
-    again = RunRequest.model_validate(printed)
-    assert json.loads(json.dumps(again.to_data())) == printed
-    plan, second = (plan_run(item, snapshot, "r7") for item in (request, again))
+    data = json.loads(json.dumps(request.to_data(), allow_nan=False))
+    reparsed = RunRequest.model_validate(data)
+    assert json.loads(json.dumps(reparsed.to_data())) == data
+    plan, second = (plan_run(item, snapshot, "r7") for item in (request, reparsed))
     assert _decisions_of(second) == _decisions_of(plan)
     assert bool(plan.violations) != bool(plan.manifests)
     json.dumps(explanations.to_data(plan), allow_nan=False)
@@ -89,16 +89,16 @@ def check_request(requested: Any, snapshot: Snapshot) -> None:
 
 def check_preview(site: Site, requested: Any) -> None:
     """Raise AssertionError unless a server responds with a plan or a valid error."""
-    answer = site.request("POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON)
-    assert answer.status_code in (200, 400, 413, 422), f"{answer.status_code}: {answer.text}"
-    assert "Traceback" not in answer.text
-    data = answer.json()
-    if answer.status_code in (200, 422):
+    response = site.request("POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON)
+    assert response.status_code in (200, 400, 413, 422), f"{response.status_code}: {response.text}"
+    assert "Traceback" not in response.text
+    data = response.json()
+    if response.status_code in (200, 422):
         check_violations(data["violations"])
     else:
         assert data["detail"], data
         assert data["hint"], data
-    if answer.status_code == 200 and not data["violations"]:
+    if response.status_code == 200 and not data["violations"]:
         assert data["token"], data
 
 
@@ -124,7 +124,7 @@ def open_fuzzed_site() -> Iterator[Site]:
         store.close()
 
 
-def _limit(examples: int) -> settings:
+def _settings(examples: int) -> settings:
     return settings(
         max_examples=examples,
         database=None,
@@ -135,7 +135,7 @@ def _limit(examples: int) -> settings:
 
 
 @contextlib.contextmanager
-def _in_time(requested: Any, seconds: float) -> Iterator[None]:
+def _cpu_limit(requested: Any, seconds: float) -> Iterator[None]:
     started = time.process_time()
     with time_limit(HANG_SECONDS, requested):
         yield

@@ -46,7 +46,7 @@ def test_hanging_requests_are_aborted() -> None:
 
 @pytest.mark.parametrize("missing", ["path", "rule", "message", "hint"])
 def test_incomplete_violations_are_detected(missing: str) -> None:
-    complete = {"path": "resources.cpu", "rule": "max", "message": "asks for 9", "hint": "ask for 8"}
+    complete = {"path": "resources.cpu", "rule": "max", "message": "requests 9", "hint": "request 8"}
     check_violations([complete])
     with pytest.raises(AssertionError):
         check_violations([complete | {missing: ""}])

@@ -1,4 +1,4 @@
-"""Mutation test: plant faults in the source one at a time, and count those that no test notices.
+"""Mutation testing: insert faults into the source one at a time, and count the ones that no test detects.
 
 It needs the data of `make coverage`, which records the tests that execute each line. A fault is killed if one of the
 tests that execute its line fails, and survives if none does within 90 seconds.
@@ -32,9 +32,9 @@ from tests.mutation.mutants import Mutant, choose_mutants, find_again
 SECONDS = 90
 TIMED_OUT = f"no test failed within {SECONDS} s"
 MAX_TESTS = 300
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "node_modules", ".*_cache", "__pycache__", "dist")
+IGNORED = shutil.ignore_patterns(".git", ".venv", "node_modules", ".*_cache", "__pycache__", "dist")
 RUNS = "tests/processes/test_runs_"
-# Tests in these folders start processes: they come last.
+# Tests in these folders start processes, so they run last.
 PROCESSES = ("processes", "faults", "security", "docs", "cli", "fuzzing")
 
 
@@ -51,35 +51,37 @@ class Tests:
     def covering(self, mutant: Mutant) -> list[str]:
         """The tests to run for a mutant.
 
-        A line that imports execute gets the tests of the whole file. The supervisor of a run and what it starts run
-        without site-packages, so they are not measured: the local executor gets all tests that execute runs, too.
-        Browser tests are left out, because a copy of the repository has no node_modules.
+        A line that is executed during import gets the tests of the whole file. The supervisor of a run and its child
+        processes run without site-packages, so their coverage is not measured. Therefore the local executor also gets
+        all tests that execute runs. Browser tests are excluded, because a copy of the repository has no node_modules.
         """
         with self._lock:
             by_line = self._data.contexts_by_lineno(self._files.get(mutant.file, mutant.file))
-        of_line = set(by_line.get(mutant.line, ())) - {""}
-        of_file = set(chain.from_iterable(by_line.values())) - {""}
+        line_tests = set(by_line.get(mutant.line, ())) - {""}
+        file_tests = set(chain.from_iterable(by_line.values())) - {""}
         runs = {test for test in self._durations if test.startswith(RUNS)} if "adapters/local" in mutant.file else set()
-        return self._order({test for test in (of_line or of_file) | runs if not test.startswith("tests/ui/")})
+        return self._order({test for test in (line_tests or file_tests) | runs if not test.startswith("tests/ui/")})
 
     def _order(self, tests: set[str]) -> list[str]:
-        """One test of each file in turn, so that a fault meets many kinds of tests early."""
+        """Interleave the tests of all files, so that many kinds of tests run early. Fast tests come first."""
         by_file = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._durations.get(test, 1.0), test)):
             by_file[test.partition("::")[0]].append(test)
         files = sorted(by_file.values(), key=lambda tests_of_file: self._durations.get(tests_of_file[0], 1.0))
-        quick = [tests_of_file for tests_of_file in files if not _is_process(tests_of_file[0])]
-        slow = [tests_of_file for tests_of_file in files if _is_process(tests_of_file[0])]
-        turns = [*chain.from_iterable(zip_longest(*quick)), *chain.from_iterable(zip_longest(*slow))]
-        return [test for test in turns if test is not None][:MAX_TESTS]
+        fast = [tests_of_file for tests_of_file in files if not _starts_processes(tests_of_file[0])]
+        slow = [tests_of_file for tests_of_file in files if _starts_processes(tests_of_file[0])]
+        interleaved = [*chain.from_iterable(zip_longest(*fast)), *chain.from_iterable(zip_longest(*slow))]
+        return [test for test in interleaved if test is not None][:MAX_TESTS]
 
 
 def main() -> None:
-    """Plant the faults, print each verdict, and write all of them to a file."""
+    """Test all mutants, print each verdict, and write all of them to a file."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--count", type=int, default=150, help="how many faults")
-    parser.add_argument("--seed", type=int, default=17, help="the same seed plants the same faults")
-    parser.add_argument("--again", type=Path, help="plant the faults of an earlier report, wherever they are now")
+    parser.add_argument("--count", type=int, default=150, help="the number of faults")
+    parser.add_argument("--seed", type=int, default=17, help="the same seed gives the same faults")
+    parser.add_argument(
+        "--again", type=Path, help="test the mutants of an earlier report again, even if their lines have moved"
+    )
     parser.add_argument("--report", type=Path, default=ROOT / ".pytest_cache" / "mutants.json")
     parser.add_argument("--data", type=Path, default=ROOT / ".coverage", help="the data of `make coverage`")
     parser.add_argument("--workers", type=int, default=2)
@@ -92,7 +94,7 @@ def main() -> None:
         killers = {Mutant(**entry["mutant"]).key: entry["killer"] for entry in earlier}
     tests = Tests(arguments.data, json.loads(DURATIONS.read_text("utf-8")))
     verdicts: list[dict[str, Any]] = []
-    copies: queue.Queue[Path] = queue.Queue()  # of the repository, one for each worker
+    copies: queue.Queue[Path] = queue.Queue()  # copies of the repository, one per worker
 
     def judge(mutant: Mutant) -> None:
         covering = tests.covering(mutant)
@@ -111,7 +113,7 @@ def main() -> None:
         ThreadPoolExecutor(arguments.workers) as pool,
     ):
         for number in range(arguments.workers):
-            copies.put(Path(shutil.copytree(ROOT, Path(folder) / f"{number}", ignore=LEFT_OUT, symlinks=True)))
+            copies.put(Path(shutil.copytree(ROOT, Path(folder) / f"{number}", ignore=IGNORED, symlinks=True)))
         list(pool.map(judge, mutants))
     arguments.report.write_text(json.dumps(verdicts, indent=1), "utf-8")
     killed = sum(verdict["killer"] is not None for verdict in verdicts)
@@ -145,24 +147,24 @@ def _run_tests(tests: list[str], copy: Path) -> str | None:
         start_new_session=True,
     )
     try:
-        printed, _ = process.communicate(timeout=SECONDS)
+        output, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return TIMED_OUT
     if process.returncode == 0:
         return None
-    if "ERROR: not found: " in printed:
+    if "ERROR: not found: " in output:
         # The names of parametrized tests contain their values, which the fault may have changed.
         functions = list(dict.fromkeys(test.partition("[")[0] for test in tests))
         if functions == tests:
             sys.exit("Tests were renamed or removed since they were measured. Run `make coverage` again.")
         return _run_tests(functions, copy)
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", printed, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     return failed[1] if failed else "import"
 
 
-def _is_process(test: str) -> bool:
+def _starts_processes(test: str) -> bool:
     return test.split("/")[1] in PROCESSES
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.architecture.modules import SOURCES
 
-# The code whose tests are checked: decisions, use cases, control loops and the executor of this machine.
+# The code to mutate: decisions, use cases, control loops and the local executor.
 PACKAGES = ("core", "services", "controllers", "adapters/local")
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
@@ -111,8 +111,8 @@ def _faults_of(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST, str]]:
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             yield node, node, f"{ast.unparse(left)} {COMPARISONS[type(operator)]} {ast.unparse(right)}"
         case ast.BoolOp(op=operator, values=values):
-            word = " or " if isinstance(operator, ast.And) else " and "
-            yield node, node, f"({word.join(f'({ast.unparse(value)})' for value in values)})"
+            keyword = " or " if isinstance(operator, ast.And) else " and "
+            yield node, node, f"({keyword.join(f'({ast.unparse(value)})' for value in values)})"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield node, node, f"({ast.unparse(operand)})"
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:

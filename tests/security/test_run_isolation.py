@@ -1,4 +1,4 @@
-"""A run of one project gets at nothing of another project, by no way that a process has."""
+"""A malicious run cannot access data of another project by any attack."""
 
 import os
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 
 from tests.processes.execution import find_processes, wait_for_end
 from tests.security import intruders
-from tests.security.intruders import WAYS
+from tests.security.intruders import ATTACKS
 from tests.security.neighbors import INTRUDER, OURS, THEIRS, Neighbors
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root gives each run a user of its own")
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root runs each run as a separate user")
 
 
 @pytest.fixture(scope="module")
@@ -22,34 +22,34 @@ def findings(neighbors: Neighbors) -> Any:
     return run.result
 
 
-@pytest.mark.parametrize("attack", WAYS)
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_malicious_run_finds_nothing(findings: Any, attack: str) -> None:
     assert findings[attack] == []
 
 
 def test_same_search_with_access_finds_everything(neighbors: Neighbors) -> None:
-    """So that nothing is not found because it is not there."""
+    """Ensures that the attacks fail because of missing access, and not because there is nothing to find."""
     known, mark = dict(neighbors.known), neighbors.mark.encode()
-    findings = {way: list(WAYS[way](mark, known)) for way in ("read_files", "look_into_processes", "send_signals")}
-    data, (staying, gone) = neighbors.platform.server.data, neighbors.tenants
-    home, volumes = f"{data}/runs/{staying.id}/home", f"{data}/volumes/"
+    findings = {attack: list(ATTACKS[attack](mark, known)) for attack in ("read_files", "read_proc", "send_signals")}
+    data, (running, finished) = neighbors.platform.server.data, neighbors.tenants
+    home, volumes = f"{data}/runs/{running.id}/home", f"{data}/volumes/"
     assert {f"{home}/notes", f"{home}/tmp/notes", f"{home}/output/models/best model.bin"} <= set(findings["read_files"])
-    assert {f"{data}/runs/{run.id}/log" for run in (staying, gone)} <= set(findings["read_files"])
+    assert {f"{data}/runs/{run.id}/log" for run in (running, finished)} <= set(findings["read_files"])
     assert [path for path in findings["read_files"] if path.startswith(volumes)]
     assert [path for path in findings["read_files"] if path.startswith(f"{data}/fairlead.db")]
-    assert [path for path in findings["look_into_processes"] if path.endswith("/environ")]
-    assert {str(pid) for pid in find_processes(staying.id)} <= set(findings["send_signals"])
-    inputs = {**known, "operations": _reading(known["operations"]), "tokens": [neighbors.tokens[THEIRS]]}
-    urls = {line.split()[1] for line in WAYS["ask_the_server"](mark, inputs) if line.endswith(" 200")}
+    assert [path for path in findings["read_proc"] if path.endswith("/environ")]
+    assert {str(pid) for pid in find_processes(running.id)} <= set(findings["send_signals"])
+    inputs = {**known, "operations": _read_operations(known["operations"]), "tokens": [neighbors.tokens[THEIRS]]}
+    urls = {line.split()[1] for line in ATTACKS["send_requests"](mark, inputs) if line.endswith(" 200")}
     for part in ("explain", "manifests", "files/models/best%20model.bin"):
-        assert f"/api/v1/runs/{staying.id}/{part}" in urls
+        assert f"/api/v1/runs/{running.id}/{part}" in urls
     for part in ("logs", "result", "code"):
-        assert f"/api/v1/runs/{gone.id}/{part}" in urls
+        assert f"/api/v1/runs/{finished.id}/{part}" in urls
 
 
 def test_processes_of_a_run_inherit_no_sockets(neighbors: Neighbors) -> None:
-    staying, _ = neighbors.tenants
-    pids = find_processes(staying.id)
+    running, _ = neighbors.tenants
+    pids = find_processes(running.id)
     assert pids
     for pid in pids:
         targets = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
@@ -63,13 +63,13 @@ def test_secrets_of_the_server_are_not_readable_by_other_users(neighbors: Neighb
         assert (data / name).stat().st_mode & 0o077 == 0, name
 
 
-def _reading(operations: list[Any]) -> list[Any]:
-    """The operations that only read, and whose answer ends."""
+def _read_operations(operations: list[Any]) -> list[Any]:
+    """The operations that only read, without the endless event stream."""
     return [item for item in operations if item[0] == "GET" and not item[1].endswith("/events")]
 
 
 def test_malicious_code_uses_only_the_standard_library() -> None:
-    """It travels as the code of a run."""
+    """It is submitted as the code of a run."""
     source = INTRUDER.read_text("utf-8")
     assert "fairlead." not in source.replace("fairlead_session", "")
     assert intruders.main.__doc__

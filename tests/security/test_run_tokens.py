@@ -1,4 +1,4 @@
-"""The token of a run is good for two operations on that run while it is executed, and for nothing else at all."""
+"""A run token allows two operations on its own run while it is active, and nothing else."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,66 +12,70 @@ from tests.server.sites import COOKIE, Operation, Site, problem_of
 from tests.server.test_run_uploads import KEYRING, mark, start
 
 # The operations that a run token allows, and their paths.
-OWN = {"read_run_code", "upload_run_file"}
-LEFT = "output/left.bin"
+ALLOWED = {"read_run_code", "upload_run_file"}
+FILE_PATH = "output/file.bin"
 
-Things = dict[str, str]
+ObjectNames = dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def runs(common_site: Site) -> dict[str, Things]:
+def runs(common_site: Site) -> dict[str, ObjectNames]:
     """Objects of three runs: our own, another one in our project, and one in another project."""
     ours, theirs = fill(common_site, "alpha"), fill(common_site, "bravo")
-    mine, beside, there = (start(common_site, project)[0] for project in ("alpha", "alpha", "bravo"))
-    return {"own": ours | _one(mine), "beside": ours | _one(beside), "there": theirs | _one(there)}
+    own, same_project, other_project = (start(common_site, project)[0] for project in ("alpha", "alpha", "bravo"))
+    return {
+        "own": ours | _run_names(own),
+        "same project": ours | _run_names(same_project),
+        "other project": theirs | _run_names(other_project),
+    }
 
 
-def _one(run_id: str) -> Things:
+def _run_names(run_id: str) -> ObjectNames:
     return {"run": run_id, "ended": run_id}
 
 
-def list_requests(operations: list[Operation], things: Things) -> Iterator[tuple[Operation, str, str]]:
-    """All operations on some objects; read operations without a body."""
+def list_requests(operations: list[Operation], object_names: ObjectNames) -> Iterator[tuple[Operation, str, str]]:
+    """All operations on some objects, as method and path. Each GET is also sent as HEAD."""
     for item in operations:
-        path = address_of(item, things)
+        path = address_of(item, object_names)
         if item.id == "upload_run_file":
-            path = path.partition("/uploads/")[0] + f"/uploads/{LEFT}"
+            path = path.partition("/uploads/")[0] + f"/uploads/{FILE_PATH}"
         yield item, item.method, path
         if item.method == "GET":
             yield item, "HEAD", path
 
 
-def token_of(things: Things) -> str:
-    """The token of a run, sealed as the server seals it."""
-    return seal_run_token(KEYRING, things["run"])
+def token_of(object_names: ObjectNames) -> str:
+    """Create the token of a run, as the server does."""
+    return seal_run_token(KEYRING, object_names["run"])
 
 
-def refuse(answer: Response, *statuses: int) -> None:
-    """Hold an answer to be a refusal; one to HEAD says nothing more."""
-    if answer.request.method == "HEAD":
-        assert answer.status_code in statuses, answer.request.url
+def check_rejected(response: Response, *statuses: int) -> None:
+    """Check that a response is an error. A response to HEAD has no body."""
+    if response.request.method == "HEAD":
+        assert response.status_code in statuses, response.request.url
     else:
-        problem_of(answer, *statuses)
+        problem_of(response, *statuses)
 
 
-@pytest.mark.parametrize("whose", ["own", "beside", "there"])
+@pytest.mark.parametrize("target", ["own", "same project", "other project"])
 def test_run_token_allows_only_requests_of_its_own_run(
-    common_site: Site, operations: list[Operation], runs: dict[str, Things], whose: str
+    common_site: Site, operations: list[Operation], runs: dict[str, ObjectNames], target: str
 ) -> None:
     token, allowed = token_of(runs["own"]), set()
-    for item, method, path in list_requests(operations, runs[whose]):
-        answer = common_site.request(method, path, body_of(item), token=token)
+    for item, method, path in list_requests(operations, runs[target]):
+        response = common_site.request(method, path, body_of(item), token=token)
         if item.is_public:
-            assert answer.status_code < 500, item.key
-        elif answer.status_code < 300:
+            assert response.status_code < 500, item.key
+        elif response.status_code < 300:
             allowed.add(item.id)
-            assert item.id != "read_run_code" or method == "HEAD" or answer.content == CODE
+            assert item.id != "read_run_code" or method == "HEAD" or response.content == CODE
         else:
-            refuse(answer, 404 if item.id in OWN else 401)
-    assert allowed == (OWN if whose == "own" else set())
+            check_rejected(response, 404 if item.id in ALLOWED else 401)
+    assert allowed == (ALLOWED if target == "own" else set())
 
 
-def test_run_token_cannot_sign_in_or_create_tokens(common_site: Site, runs: dict[str, Things]) -> None:
+def test_run_token_cannot_sign_in_or_create_tokens(common_site: Site, runs: dict[str, ObjectNames]) -> None:
     token, run = token_of(runs["own"]), runs["own"]["run"]
     cookie = {"Cookie": f"{COOKIE}={token}", "Origin": "http://fairlead.test"}
     for method, path in (("GET", "/me"), ("GET", f"/runs/{run}"), ("POST", f"/runs/{run}/stop"), ("GET", "/tokens")):
@@ -80,37 +84,39 @@ def test_run_token_cannot_sign_in_or_create_tokens(common_site: Site, runs: dict
     problem_of(common_site.request("POST", "/sessions/link", {}, token=token), 401)
     problem_of(common_site.request("GET", f"/login?code={token}", token=None), 401, 404, 410)
     problem_of(common_site.request("POST", "/tokens", {"name": "mine"}, token=token), 401)
-    for spelled in (token.upper(), f" {token}x", token.removeprefix("fl_run."), token.replace("fl_run.", "fl_")):
-        problem_of(common_site.request("GET", f"/runs/{run}/code", token=spelled), 401)
+    for variant in (token.upper(), f" {token}x", token.removeprefix("fl_run."), token.replace("fl_run.", "fl_")):
+        problem_of(common_site.request("GET", f"/runs/{run}/code", token=variant), 401)
 
 
-ENDS: dict[str, dict[str, Any]] = {
+ENDED_STATES: dict[str, dict[str, Any]] = {
     "completed": {"active": False, "state": "completed"},
     "failed": {"active": False, "state": "failed"},
     "stopped": {"active": False, "state": "stopped"},
-    "given back": {"server_id": None, "state": "queued"},
+    "released by its server": {"server_id": None, "state": "queued"},
 }
 
 
-@pytest.mark.parametrize("ended", ENDS)
+@pytest.mark.parametrize("ended_state", ENDED_STATES)
 def test_run_token_expires_with_the_run(
-    common_site: Site, operations: list[Operation], runs: dict[str, Things], ended: str
+    common_site: Site, operations: list[Operation], runs: dict[str, ObjectNames], ended_state: str
 ) -> None:
-    things = runs["own"] | _one(start(common_site, "alpha")[0])
-    token = token_of(things)
-    mark(common_site, things["run"], **ENDS[ended])
-    for item, method, path in list_requests(operations, things):
+    object_names = runs["own"] | _run_names(start(common_site, "alpha")[0])
+    token = token_of(object_names)
+    mark(common_site, object_names["run"], **ENDED_STATES[ended_state])
+    for item, method, path in list_requests(operations, object_names):
         if not item.is_public:
-            refuse(common_site.request(method, path, body_of(item), token=token), 401)
+            check_rejected(common_site.request(method, path, body_of(item), token=token), 401)
 
 
 def test_run_token_is_invalid_after_the_run_is_deleted(
-    common_site: Site, operations: list[Operation], runs: dict[str, Things]
+    common_site: Site, operations: list[Operation], runs: dict[str, ObjectNames]
 ) -> None:
-    things = runs["own"] | _one(start(common_site, "alpha")[0])
-    token = token_of(things)
-    mark(common_site, things["run"], **ENDS["completed"])
-    assert common_site.request("DELETE", f"/runs/{things['run']}").status_code == 204
-    for item, method, path in list_requests(operations, things):
+    object_names = runs["own"] | _run_names(start(common_site, "alpha")[0])
+    token = token_of(object_names)
+    mark(common_site, object_names["run"], **ENDED_STATES["completed"])
+    assert common_site.request("DELETE", f"/runs/{object_names['run']}").status_code == 204
+    for item, method, path in list_requests(operations, object_names):
         if not item.is_public:
-            refuse(common_site.request(method, path, body_of(item), token=token), 404 if item.id in OWN else 401)
+            check_rejected(
+                common_site.request(method, path, body_of(item), token=token), 404 if item.id in ALLOWED else 401
+            )

@@ -1,4 +1,4 @@
-"""No way of writing an address leads to a file that it does not name: on a real server, byte by byte as it is sent."""
+"""No spelling of a URL gives access to other files. Requests are sent to a real server byte by byte."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from tests.server.samples import fill
 from tests.server.sites import Site, problem_of
 from tests.server.test_run_uploads import start
 
-# Ways to write `..`, and what may stand between them.
+# Spellings of `..` and of the separator.
 DOTS = [
     "..",
     "%2e%2e",
@@ -29,7 +29,7 @@ DOTS = [
 ]
 SLASHES = ["/", "%2f", "%2F", "%5c", "\\", "%252f", "//", "/./", "%c0%af"]
 TARGETS = ["etc/passwd", "secret.key", "token", "fairlead.db", "spec.json", "state.json", "log"]
-WHOLE = [
+PATHS = [
     "/etc/passwd",
     "%2fetc%2fpasswd",
     "//etc/passwd",
@@ -56,7 +56,7 @@ WHOLE = [
     "left%",
     "\xff".encode().decode("latin-1"),
 ]
-LEAVES = """
+WRITE_FILES = """
 import os
 def main():
     os.chdir(os.environ["FAIRLEAD_OUTPUT"])
@@ -91,45 +91,45 @@ LAST_IDS = ["-1", "1", "1e3", "٣", "", "x", "9" * 18, "9" * 400, "../../etc", "
 
 @pytest.fixture(scope="module")
 def run(neighbors: Neighbors) -> Run:
-    """A run that has left two files and two lines."""
-    made = neighbors.submit(OURS, LEAVES)
-    assert wait_for_end(made)["state"] == "completed", made.logs()
-    return made
+    """A run that has written two files and two log lines."""
+    run = neighbors.submit(OURS, WRITE_FILES)
+    assert wait_for_end(run)["state"] == "completed", run.logs()
+    return run
 
 
-def ask(neighbors: Neighbors, target: str, **headers: str) -> tuple[int, bytes, bytes]:
-    """Status, head and body of the answer to an address, as it is written."""
-    place = urlsplit(neighbors.platform.server.url)
-    sent = {
-        "Host": place.netloc,
+def send_request(neighbors: Neighbors, target: str, **headers: str) -> tuple[int, bytes, bytes]:
+    """Send a request for a URL without normalizing it, and return status, head and body."""
+    server_url = urlsplit(neighbors.platform.server.url)
+    all_headers = {
+        "Host": server_url.netloc,
         "Connection": "close",
         "Authorization": f"Bearer {neighbors.tokens[OURS]}",
         **headers,
     }
-    head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-    with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+    head = "".join(f"{name}: {value}\r\n" for name, value in all_headers.items())
+    with socket.create_connection((server_url.hostname, server_url.port), timeout=30) as connection:
         connection.sendall(f"GET {target} HTTP/1.1\r\n{head}\r\n".encode())
-        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-    first, _, body = answer.partition(b"\r\n\r\n")
+        response = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    first, _, body = response.partition(b"\r\n\r\n")
     return int(first.split()[1]), first, body
 
 
-def tricks() -> list[str]:
-    """Ways up from the output of a run, and then down to what must not be read."""
+def list_traversals() -> list[str]:
+    """Relative paths from the output folder of a run to files that must not be readable."""
     ups = [f"{dots}{slash}" * 6 for dots in DOTS for slash in SLASHES]
     return [up + TARGETS[number % len(TARGETS)] for number, up in enumerate(ups)]
 
 
-@pytest.mark.parametrize("below", ["", "deep/", "deep%2f", "left/"])
-def test_file_paths_cannot_leave_the_output_folder(neighbors: Neighbors, run: Run, below: str) -> None:
-    for trick in tricks():
-        status, _, body = ask(neighbors, f"/api/v1/runs/{run.id}/files/{below}{trick}")
-        assert status in (400, 404), f"{trick}: {body[:200]!r}"
+@pytest.mark.parametrize("prefix", ["", "deep/", "deep%2f", "left/"])
+def test_file_paths_cannot_leave_the_output_folder(neighbors: Neighbors, run: Run, prefix: str) -> None:
+    for traversal in list_traversals():
+        status, _, body = send_request(neighbors, f"/api/v1/runs/{run.id}/files/{prefix}{traversal}")
+        assert status in (400, 404), f"{traversal}: {body[:200]!r}"
 
 
-@pytest.mark.parametrize("name", WHOLE, ids=repr)
+@pytest.mark.parametrize("name", PATHS, ids=repr)
 def test_alternative_spellings_of_a_file_name_are_not_found(neighbors: Neighbors, run: Run, name: str) -> None:
-    status, _, body = ask(neighbors, f"/api/v1/runs/{run.id}/files/{name}")
+    status, _, body = send_request(neighbors, f"/api/v1/runs/{run.id}/files/{name}")
     if name == "" or name.startswith("left?"):
         assert status in (200, 307, 404, 422)
         assert b"left here" not in body
@@ -139,32 +139,32 @@ def test_alternative_spellings_of_a_file_name_are_not_found(neighbors: Neighbors
 
 def test_file_is_read_by_its_url_encoded_name(neighbors: Neighbors, run: Run) -> None:
     for name in ("left", "%6c%65%66%74", "deep/left", "deep%2fleft"):
-        assert ask(neighbors, f"/api/v1/runs/{run.id}/files/{name}")[0] == 200, name
+        assert send_request(neighbors, f"/api/v1/runs/{run.id}/files/{name}")[0] == 200, name
 
 
-@pytest.mark.parametrize("start_of_address", ["/", "/assets/", "/assets/%2e%2e/", "/api/v1/", "/login/"])
-def test_page_urls_cannot_reach_files_of_the_host(neighbors: Neighbors, start_of_address: str) -> None:
+@pytest.mark.parametrize("prefix", ["/", "/assets/", "/assets/%2e%2e/", "/api/v1/", "/login/"])
+def test_page_urls_cannot_reach_files_of_the_host(neighbors: Neighbors, prefix: str) -> None:
     key = (neighbors.platform.server.data / "secret.key").read_bytes().split()[0]
-    for trick in tricks():
+    for traversal in list_traversals():
         for accept in ("*/*", "text/html"):
-            status, _, body = ask(neighbors, start_of_address + trick, Accept=accept)
-            assert status < 500, trick
-            assert b"root:x:0" not in body, trick
-            assert key not in body, trick
+            status, _, body = send_request(neighbors, prefix + traversal, Accept=accept)
+            assert status < 500, traversal
+            assert b"root:x:0" not in body, traversal
+            assert key not in body, traversal
 
 
-@pytest.mark.parametrize("where", ["runs/{run}/logs?cursor={odd}", "runs/{run}/logs?cursor={odd}&follow=true"])
-def test_invalid_log_cursors_are_rejected(neighbors: Neighbors, run: Run, where: str) -> None:
-    for odd in CURSORS:
-        address = "/api/v1/" + where.format(run=run.id, odd=quote(odd, safe="%,+"))
-        status, _, body = ask(neighbors, address)
-        assert status in (400, 422), f"{odd}: {body[:300]!r}"
-        assert b"two" not in body, odd
+@pytest.mark.parametrize("path", ["runs/{run}/logs?cursor={value}", "runs/{run}/logs?cursor={value}&follow=true"])
+def test_invalid_log_cursors_are_rejected(neighbors: Neighbors, run: Run, path: str) -> None:
+    for value in CURSORS:
+        url = "/api/v1/" + path.format(run=run.id, value=quote(value, safe="%,+"))
+        status, _, body = send_request(neighbors, url)
+        assert status in (400, 422), f"{value}: {body[:300]!r}"
+        assert b"two" not in body, value
 
 
-@pytest.mark.parametrize("odd", LAST_IDS, ids=lambda odd: repr(odd[:10]))
-def test_invalid_last_event_id_gets_the_full_log_or_an_error(neighbors: Neighbors, run: Run, odd: str) -> None:
-    status, head, body = ask(neighbors, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": odd})
+@pytest.mark.parametrize("value", LAST_IDS, ids=lambda value: repr(value[:10]))
+def test_invalid_last_event_id_gets_the_full_log_or_an_error(neighbors: Neighbors, run: Run, value: str) -> None:
+    status, head, body = send_request(neighbors, f"/api/v1/runs/{run.id}/logs?follow=true", **{"Last-Event-ID": value})
     assert status in (200, 400, 422), body
     if status == 200:
         assert b"text/event-stream" in head
@@ -174,7 +174,7 @@ def test_invalid_last_event_id_gets_the_full_log_or_an_error(neighbors: Neighbor
 
 @pytest.mark.parametrize("stream", ["../stdout", "stdin", "platform", "stdout,stderr", "STDOUT", "%00", "stdout%0a"])
 def test_unknown_log_stream_is_rejected(neighbors: Neighbors, run: Run, stream: str) -> None:
-    assert ask(neighbors, f"/api/v1/runs/{run.id}/logs?stream={stream}")[0] in (400, 422)
+    assert send_request(neighbors, f"/api/v1/runs/{run.id}/logs?stream={stream}")[0] in (400, 422)
 
 
 def test_uploaded_file_is_stored_under_its_exact_name(site: Site) -> None:
@@ -182,9 +182,9 @@ def test_uploaded_file_is_stored_under_its_exact_name(site: Site) -> None:
     run_id, token = start(site)
     names = ["a", "a\n", "two\nlines", "\\..\\..", "...", "é"]
     for name in names:
-        answer = site.request("PUT", f"/runs/{run_id}/uploads/output/{quote(name)}", name.encode(), token=token)
-        assert answer.status_code == 200, f"{name!r}: {answer.text}"
-        assert answer.json()["path"] == f"output/{name}"
+        response = site.request("PUT", f"/runs/{run_id}/uploads/output/{quote(name)}", name.encode(), token=token)
+        assert response.status_code == 200, f"{name!r}: {response.text}"
+        assert response.json()["path"] == f"output/{name}"
     for name in ("..", "../result.json", "./a", "a/../../b", "/a", "a//b", ""):
         path = f"/runs/{run_id}/uploads/output/{quote(name, safe='').replace('.', '%2e')}"
         problem_of(site.request("PUT", path, b"x", token=token), 422)
