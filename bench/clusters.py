@@ -158,7 +158,7 @@ def measure_memory(platform: Platform, watcher: Watcher, request: dict[str, Any]
 
 def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet, count: int = 20) -> None:
     """Count the API requests of runs over their lifetime, and while they are running."""
-    kubelet.add_node("busy", room=LARGE_CAPACITY, labels={"bench": "calls"})
+    kubelet.add_node("busy", capacity=LARGE_CAPACITY, labels={"bench": "calls"})
     request = {"function": {"name": "calls", "kind": "container", "image": "example.test/sleep"}}
     request |= {"node_selector": {"bench": "calls"}}
     before = len(plane.requests(ACCOUNT))

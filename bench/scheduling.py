@@ -34,7 +34,7 @@ FILTER = re.compile(
 
 def measure_filters(size: int) -> None:
     """Fill a cluster, let pods be scheduled there, and compare."""
-    with running(measured=True) as plane, plane.client() as admin:
+    with running(with_metrics=True) as plane, plane.client() as admin:
         fill(plane, size)
         table = read_nodes(admin)
         print(f"\n{len(table):,} nodes with {PODS_EACH} pods each")
@@ -126,7 +126,7 @@ def is_decided(admin: Client, path: str, expected: str) -> bool:
 def read_filters(plane: ControlPlane) -> dict[str, float]:
     """Return the total seconds of the filters so far, and how often they ran."""
     totals = {"sum": 0.0, "count": 0.0}
-    for name, value in FILTER.findall(plane.read_measures()):
+    for name, value in FILTER.findall(plane.read_metrics()):
         totals[name] += float(value)
     return totals
 

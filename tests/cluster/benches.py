@@ -1,4 +1,4 @@
-"""An executor of the real control plane, with a server to which its pods hand over what they leave."""
+"""An executor on the real control plane, and a server to which its pods upload results and files."""
 
 import contextlib
 import socket
@@ -32,9 +32,9 @@ KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 
 class KubernetesBench:
-    """Real objects, in namespaces of their own."""
+    """Runs the contract tests of executors on a real cluster, in separate namespaces."""
 
-    # A cluster keeps what a pod writes as one.
+    # A cluster stores both output streams of a pod in one log.
     output: Mapping[str, bytes] = {"stdout": b"hello\noops\n", "stderr": b"", "platform": b""}
     measures_usage = False
 
@@ -44,47 +44,47 @@ class KubernetesBench:
         self.cluster = Cluster(name="main", namespace=f"{name}-{{project}}", server_url=url)
         add_records(store, *make_scopes())
         self.opened: list[KubernetesExecutor] = []
-        self.told: list[str] = []
+        self.notified: list[str] = []
         self.executor: KubernetesExecutor = self.open()
 
     def plan(self, run_id: str, program: str, **options: Any) -> LaunchSpec:
         """The launch spec of a stored run."""
-        work = make_launch_spec(run_id, program, cluster=self.cluster, **options)
+        launch = make_launch_spec(run_id, program, cluster=self.cluster, **options)
         with self.store.recording() as tx:
             if tx.get(RunRecord, id=run_id) is None:
                 state = {"state": "running", "active": True, "server_id": "s1", "scope": "project/forest"}
                 tx.add(make(RunRecord, run_id, **state))
-        return replace(work, run_token=seal_run_token(self.keyring, run_id))
+        return replace(launch, run_token=seal_run_token(self.keyring, run_id))
 
     def start(self, run_id: str, program: str, **options: Any) -> LaunchSpec:
         """Start a run of a program."""
-        work = self.plan(run_id, program, **options)
-        self.executor.start(work)
-        return work
+        launch = self.plan(run_id, program, **options)
+        self.executor.start(launch)
+        return launch
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
-        """Wait for it."""
+        """Wait until a run is in one of some phases."""
         return wait_for_phase(self.executor, run_id, *phases)
 
     def another_executor(self) -> KubernetesExecutor:
-        """Another one that has just begun to look, as after a crash of the server."""
+        """A new executor on the same cluster, as after a crash of the server."""
         return self.open()
 
     def open(self, **config: Any) -> KubernetesExecutor:
-        """An executor of the cluster."""
+        """Create an executor, and wait until it is ready."""
         connection = Connection(self.plane.url, ca=Path(self.plane.authority).read_text(), token=self.plane.token)
         config = {"objects": timedelta(hours=1), **config}
         folder = self.folder / str(len(self.opened))
         executor_config = ExecutorConfig(
             self.store, folder, lambda: datetime.now(UTC), lambda _run_id: (), platform=self.name, **config
         )
-        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, executor_config, self.told.append)
+        executor = KubernetesExecutor(KubernetesClient(connection), self.cluster, executor_config, self.notified.append)
         self.opened.append(executor)
         wait_until(lambda: executor.is_ready)
         return executor
 
     def close(self) -> None:
-        """End all runs, and what looks after them."""
+        """Delete all runs, and close the executors."""
         for run_id in self.executor.view.run_ids():
             self.executor.delete_run(run_id)
         with contextlib.suppress(AssertionError):
@@ -96,7 +96,7 @@ class KubernetesBench:
 
 @contextlib.contextmanager
 def serving(store: DatabaseStore) -> Iterator[str]:
-    """A server over a store, at an address of this machine."""
+    """Run a server with a store on a local port, and yield its URL."""
     services, _ = build_services(store, keyrings.AesKeyring(keyrings.parse_keys(KEY)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
-ASKED_OF_ASSETS = ("etcd", "kube-apiserver")  # envtest ships no more than these and kubectl
-STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
+REQUIRED_ASSETS = ("etcd", "kube-apiserver")  # envtest contains only these and kubectl
+VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
-Commands = Mapping[str, tuple[str, ...]]  # how each part is started: its program, and the argument that names it
+Commands = Mapping[
+    str, tuple[str, ...]
+]  # the command of each component: a program, and the component name if it is a combined binary
 
 
 class Missing(Exception):
@@ -35,7 +37,7 @@ class Program(NamedTuple):
     module: Path
     package: str
     source: str
-    takes: str
+    duration: str
 
 
 KUBERNETES = Program("Kubernetes", HERE / "control_plane", ".", "k8s.io/kubernetes", "3 to 10 minutes")
@@ -43,11 +45,14 @@ KUEUE = Program("Kueue", HERE / "queueing", "sigs.k8s.io/kueue/cmd/kueue", "sigs
 
 
 def find(variables: Mapping[str, str] = os.environ) -> Commands:
-    """How each part is started. Builds what is neither given nor built."""
+    """The command of each component. Builds the components that are missing."""
     ready = _assets(variables)
-    missing = [part for part in PARTS if part not in ready]
+    missing = [component for component in COMPONENTS if component not in ready]
     built = build(variables) if missing else None
-    return {part: (str(ready[part]),) if part in ready else (str(built), part) for part in PARTS}
+    return {
+        component: (str(ready[component]),) if component in ready else (str(built), component)
+        for component in COMPONENTS
+    }
 
 
 def build(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
@@ -57,33 +62,31 @@ def build(variables: Mapping[str, str] = os.environ, program: Program = KUBERNET
         return target
     go = _find_go(variables, program)
     title = f"{program.title} {version(program)}"
-    print(f"building {title} for the tests, once ({program.takes}): {target}", flush=True)
+    print(f"building {title} for the tests, once ({program.duration}): {target}", flush=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as aside:
-        made = Path(aside) / target.name
-        words = [go, "build", "-trimpath", "-ldflags", " ".join(_flags()), "-o", str(made), program.package]
-        ended = _run(words, cwd=program.module, env={**variables, "CGO_ENABLED": "0"})
-        if ended.returncode:
-            where = f"{' '.join(words[:2])} in {program.module}"
-            raise Missing(f"{program.title} was not built: {where} said\n{ended.stderr[-4000:]}")
-        made.replace(target)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        binary = Path(folder) / target.name
+        command = [go, "build", "-trimpath", "-ldflags", " ".join(_flags()), "-o", str(binary), program.package]
+        result = _run(command, cwd=program.module, env={**variables, "CGO_ENABLED": "0"})
+        if result.returncode:
+            description = f"{' '.join(command[:2])} in {program.module}"
+            raise Missing(f"{program.title} was not built: {description} failed:\n{result.stderr[-4000:]}")
+        binary.replace(target)
     return target
 
 
 def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """How the program is started that answers cases with the scheduler's own filters. Ready programs have none."""
+    """The command of the program that evaluates cases with the filters of kube-scheduler. It is always built."""
     return (str(build(variables)), "filter")
 
 
 def source_of(program: Program, variables: Mapping[str, str] = os.environ) -> Path:
     """The folder with the source of a binary, which is downloaded if it is missing."""
     go = _find_go(variables, program)
-    fetched = _run([go, "mod", "download", "-json", program.source], cwd=program.module, env=variables)
-    if fetched.returncode:
-        raise Missing(
-            f"the source of {program.title} was not fetched: {fetched.stdout[-4000:]}{fetched.stderr[-4000:]}"
-        )
-    return Path(json.loads(fetched.stdout)["Dir"])
+    result = _run([go, "mod", "download", "-json", program.source], cwd=program.module, env=variables)
+    if result.returncode:
+        raise Missing(f"the source of {program.title} was not fetched: {result.stdout[-4000:]}{result.stderr[-4000:]}")
+    return Path(json.loads(result.stdout)["Dir"])
 
 
 def cached(variables: Mapping[str, str] = os.environ, program: Program = KUBERNETES) -> Path:
@@ -98,53 +101,59 @@ def cached(variables: Mapping[str, str] = os.environ, program: Program = KUBERNE
 
 def version(program: Program = KUBERNETES) -> str:
     """The version, such as v1.35.8."""
-    return _said(program, rf"^require {re.escape(program.source)} (v\S+)")
+    return _read_go_mod(program, rf"^require {re.escape(program.source)} (v\S+)")
 
 
 def _assets(variables: Mapping[str, str]) -> dict[str, Path]:
-    """The ready programs."""
-    named = variables.get("KUBEBUILDER_ASSETS")
-    if not named:
+    """The existing programs in KUBEBUILDER_ASSETS."""
+    folder = variables.get("KUBEBUILDER_ASSETS")
+    if not folder:
         return {}
-    programs = {part: Path(named) / part for part in PARTS if os.access(Path(named) / part, os.X_OK)}
-    missing = [part for part in ASKED_OF_ASSETS if part not in programs]
+    programs = {
+        component: Path(folder) / component for component in COMPONENTS if os.access(Path(folder) / component, os.X_OK)
+    }
+    missing = [component for component in REQUIRED_ASSETS if component not in programs]
     if missing:
-        suggestion = "name the folder that `setup-envtest use -p path` prints, or none to build from source"
-        raise Missing(f"KUBEBUILDER_ASSETS is {named}, which lacks {' and '.join(missing)}: {suggestion}")
+        suggestion = "set it to the folder that `setup-envtest use -p path` prints, or unset it to build from source"
+        raise Missing(f"KUBEBUILDER_ASSETS is {folder}, which lacks {' and '.join(missing)}: {suggestion}")
     return programs
 
 
 def _find_go(variables: Mapping[str, str], program: Program) -> str:
-    needed, title = _said(program, r"^go (\S+)"), f"{program.title} {version(program)}"
-    suggestion = f"install Go {needed} or newer, or name a folder of ready programs in KUBEBUILDER_ASSETS"
+    needed, title = _read_go_mod(program, r"^go (\S+)"), f"{program.title} {version(program)}"
+    suggestion = f"install Go {needed} or newer, or set KUBEBUILDER_ASSETS to a folder with the programs"
     go = shutil.which("go", path=variables.get("PATH"))
     if go is None:
         raise Missing(f"Go is required to build {title}: {suggestion}")
     result = _run([go, "env", "GOVERSION"], cwd=Path("/"), env=variables)
     installed = result.stdout.strip().removeprefix("go")
-    if _numbers(installed) < _numbers(needed):
+    if _parse_version(installed) < _parse_version(needed):
         raise Missing(f"Go {installed or '?'} is too old to build {title}: {suggestion}")
     return go
 
 
 def _flags() -> list[str]:
-    """Without these, whatever of Kubernetes is in a program says that it is v0.0.0."""
+    """The linker flags that set the Kubernetes version, which is v0.0.0 otherwise."""
     major, minor, _ = version().removeprefix("v").split(".", 2)
-    stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    return ["-s", "-w", *(f"-X {package}.{key}={value}" for package in STAMPED for key, value in stamps.items())]
+    variables = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
+    return [
+        "-s",
+        "-w",
+        *(f"-X {package}.{key}={value}" for package in VERSION_PACKAGES for key, value in variables.items()),
+    ]
 
 
-def _run(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, check=False, cwd=cwd, env=dict(env), capture_output=True, text=True)
+def _run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=False, cwd=cwd, env=dict(env), capture_output=True, text=True)
 
 
-def _said(program: Program, pattern: str) -> str:
-    found = re.search(pattern, (program.module / "go.mod").read_text("utf-8"), re.MULTILINE)
-    assert found, f"go.mod says nothing like {pattern}"
-    return found[1]
+def _read_go_mod(program: Program, pattern: str) -> str:
+    match = re.search(pattern, (program.module / "go.mod").read_text("utf-8"), re.MULTILINE)
+    assert match, f"go.mod does not contain {pattern}"
+    return match[1]
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
 
 

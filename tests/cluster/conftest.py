@@ -1,4 +1,4 @@
-"""A real control plane with a fake kubelet, of one session of tests; and a namespace of each test's own."""
+"""Fixtures: a real control plane and a fake kubelet per session, and a namespace per test."""
 
 import uuid
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from tests.cluster.proxies import Proxy
 from tests.cluster.real_nodes import NOT_TESTED
 from tests.processes.machines import Machine
 
-PLAIN, GPUS = "plain", "gpus"  # the nodes that are there
+CPU_NODE, GPU_NODE = "plain", "gpus"  # names of the nodes
 GPU_LABELS = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.memory": "81559"}
 
-# Files that take longest, in the order in which workers take them: one that began last would run alone at the end.
+# The slowest test files, which must start first: a slow file that starts last would run alone at the end.
 # xdist keeps this order with --no-loadscope-reorder; without it, files with the most tests come first.
-LONGEST = (
+SLOWEST = (
     *("test_crashes", "test_long_outages", "test_faults", "test_real_pods", "test_random_faults"),
     *("test_removals", "test_reasons", "test_kueue", "test_two_servers", "test_killed_servers"),
 )
@@ -28,13 +28,13 @@ LONGEST = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first."""
-    places = {Path(__file__).with_name(f"{name}.py"): place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+    """Run the slowest files first."""
+    positions = {Path(__file__).with_name(f"{name}.py"): position for position, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: positions.get(item.path, len(positions)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly what this machine could not test, however quiet the rest is."""
+    """Print what this machine could not test, even in quiet mode."""
     reports = terminalreporter.getreports("skipped")
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports if isinstance(report.longrepr, tuple)}
     for reason in sorted(reasons):
@@ -44,17 +44,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """A control plane that all tests share."""
+    """A control plane that is shared by all tests."""
     with control_planes.running(audit=True) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
 def kubelet(control_plane: ControlPlane) -> Iterator[FakeKubelet]:
-    """The kubelet of two nodes, one of them with eight GPUs."""
+    """A fake kubelet with two nodes, one of them with eight GPUs."""
     with FakeKubelet(control_plane) as kubelet:
-        kubelet.add_node(PLAIN)
-        kubelet.add_node(GPUS, gpus=8, labels=GPU_LABELS | {"nvidia.com/gpu.count": "8"})
+        kubelet.add_node(CPU_NODE)
+        kubelet.add_node(GPU_NODE, gpus=8, labels=GPU_LABELS | {"nvidia.com/gpu.count": "8"})
         yield kubelet
 
 
@@ -77,7 +77,7 @@ def namespace(admin: Client) -> Iterator[str]:
 
 @pytest.fixture
 def metrics(kubelet: FakeKubelet) -> Iterator[None]:
-    """A cluster that has metrics.k8s.io, as long as this test."""
+    """Provide metrics.k8s.io during a test."""
     kubelet.start_measuring(seconds=0.2)
     yield
     kubelet.stop_measuring()
@@ -85,7 +85,7 @@ def metrics(kubelet: FakeKubelet) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:
-    """A server that executes runs on the cluster, which the tests of a module share."""
+    """A server that executes runs on the cluster, shared by the tests of a module."""
     return Platform(shared_machine, control_plane, admin)
 
 

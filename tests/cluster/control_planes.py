@@ -27,29 +27,29 @@ import httpx2
 
 from tests.cluster import binaries
 from tests.cluster.certificates import write_certificates
-from tests.cluster.clients import PATIENCE, Client, Object, Refused, path_of
+from tests.cluster.clients import TIMEOUT, ApiError, Client, Object, path_of
 
 ADMIN, KUBELET, MANAGER, SCHEDULER = "admin", "fake-kubelet", "system:kube-controller-manager", "system:kube-scheduler"
 ISSUER = "https://kubernetes.default.svc"
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
 # Seconds until pods are evicted from a node that is not ready; the default of Kubernetes is five minutes.
-LEAVING_SECONDS = 3
-POLITE_SECONDS = 5  # an API server that is asked to end waits a minute for those who watch
-# Ports below those that Linux gives to clients: an API server that stopped finds its own still free.
+EVICTION_SECONDS = 3
+SHUTDOWN_SECONDS = 5  # an API server that gets SIGTERM waits a minute for open watches
+# Below the ephemeral ports of Linux, so that no client takes the port of a stopped API server.
 PORTS = range(20000, 32000)
 # Kills a program when its parent dies for any reason.
 GUARD = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 class ControlPlane:
-    """One control plane. `stop_api` and `start_api` make an outage: etcd keeps what it has, the address stays."""
+    """One control plane. `stop_api` and `start_api` simulate an outage: etcd keeps its data, the URL stays the same."""
 
-    def __init__(self, folder: Path, *, audit: bool = False, measured: bool = False) -> None:
+    def __init__(self, folder: Path, *, audit: bool = False, with_metrics: bool = False) -> None:
         self.folder, self._audit = folder, audit
         self._commands = binaries.find()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._etcd, self._peer, port, measures = take_ports(4)
-        self._measures = measures if measured else 0  # where the scheduler tells how long things take it
+        self._etcd, self._peer, port, metrics_port = take_ports(4)
+        self._metrics_port = metrics_port if with_metrics else 0  # of the scheduler
         self.url = f"https://127.0.0.1:{port}"
         self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, KUBELET, MANAGER, SCHEDULER)}
 
@@ -57,7 +57,7 @@ class ControlPlane:
 
     @property
     def authority(self) -> Path:
-        """The certificate of the authority that signed the server's."""
+        """The CA certificate."""
         return self.folder / "pki" / "ca.crt"
 
     @property
@@ -71,7 +71,7 @@ class ControlPlane:
         return self._tokens[ADMIN]
 
     def token_of(self, user: str) -> str:
-        """The token of one of the users that are there from the beginning."""
+        """The token of one of the predefined users."""
         return self._tokens[user]
 
     def client(self, token: str | None = None) -> Client:
@@ -81,46 +81,46 @@ class ControlPlane:
     # Starting and stopping
 
     def start(self) -> None:
-        """Start everything, and wait until a pod would be taken."""
+        """Start all components, and wait until pods can be created."""
         self._prepare()
-        self._run("etcd", *self._arguments_of_etcd())
+        self._start_process("etcd", *self._etcd_arguments())
         self.start_api()
-        self._run("kube-controller-manager", *self._arguments_of_manager())
-        self._run("kube-scheduler", *self._arguments_of_scheduler())
+        self._start_process("kube-controller-manager", *self._manager_arguments())
+        self._start_process("kube-scheduler", *self._scheduler_arguments())
         with self.client() as admin:
             self._wait(lambda: admin.find("/api/v1/namespaces/default/serviceaccounts/default"))
 
     def stop(self) -> None:
-        """End everything, the last started first."""
+        """Stop all components in reverse order."""
         for name in reversed(list(self._processes)):
-            self._end(name, signal.SIGKILL)
+            self._stop_process(name, signal.SIGKILL)
 
     def start_api(self) -> None:
-        """Start the API server, also again, and wait until it is ready."""
-        self._run("kube-apiserver", *self._arguments_of_api())
+        """Start the API server, also after `stop_api`, and wait until it is ready."""
+        self._start_process("kube-apiserver", *self._api_arguments())
         with self.client() as admin:
             self._wait(lambda: admin.text("/readyz"))
 
-    def restart_others(self) -> None:
-        """Start again what asks the API server: after an outage it would wait for half a minute before it does."""
-        for part, arguments in (
-            ("kube-controller-manager", self._arguments_of_manager()),
-            ("kube-scheduler", self._arguments_of_scheduler()),
+    def restart_components(self) -> None:
+        """Restart the controller manager and the scheduler, which reconnect only after half a minute."""
+        for component, arguments in (
+            ("kube-controller-manager", self._manager_arguments()),
+            ("kube-scheduler", self._scheduler_arguments()),
         ):
-            self._end(part, signal.SIGKILL)
-            self._run(part, *arguments)
+            self._stop_process(component, signal.SIGKILL)
+            self._start_process(component, *arguments)
 
     def stop_manager(self) -> None:
-        """End the controllers: objects stay as they are created."""
-        self._end("kube-controller-manager", signal.SIGKILL)
+        """Stop the controller manager, so that objects stay unchanged."""
+        self._stop_process("kube-controller-manager", signal.SIGKILL)
 
     def stop_api(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End the API server alone."""
-        self._end("kube-apiserver", number)
+        """Stop only the API server."""
+        self._stop_process("kube-apiserver", number)
 
-    def log_of(self, part: str) -> str:
+    def log_of(self, component: str) -> str:
         """The output of a component."""
-        return (self.folder / f"{part}.log").read_text("utf-8", "replace")
+        return (self.folder / f"{component}.log").read_text("utf-8", "replace")
 
     # Authentication
 
@@ -141,14 +141,14 @@ class ControlPlane:
         return file
 
     def make_account(self, namespace: str, name: str, rules: Sequence[Object] = ()) -> str:
-        """The token of a service account, for which the given objects (roles and their bindings) are created too."""
+        """Create a service account with the given roles and role bindings, and return a token."""
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
         with self.client() as admin:
             for body in (account, *rules):
                 try:
                     admin.create(body)
-                except Refused as refused:
-                    if refused.status != 409:
+                except ApiError as error:
+                    if error.status != 409:
                         raise
             request = {"spec": {"expirationSeconds": 24 * 3600}}
             return str(admin.post(f"{path_of(account)}/token", request)["status"]["token"])
@@ -159,34 +159,34 @@ class ControlPlane:
         """The completed requests from the audit log, optionally of one user."""
         lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
         events = (json.loads(line) for line in lines)
-        done = (event for event in events if event["stage"] == "ResponseComplete")
-        return [event for event in done if user is None or event["user"]["username"] == user]
+        completed = (event for event in events if event["stage"] == "ResponseComplete")
+        return [event for event in completed if user is None or event["user"]["username"] == user]
 
     def count_created(self, resource: str, namespace: str) -> int:
-        """How many objects of a resource were ever created in a namespace, also those that are gone."""
-        mark = f'"namespace":"{namespace}"'
+        """The number of objects of a resource that were ever created in a namespace, including deleted ones."""
+        pattern = f'"namespace":"{namespace}"'
         lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
-        events = [json.loads(line) for line in lines if mark in line and '"verb":"create"' in line]
-        wanted = {"resource": resource, "namespace": namespace, "subresource": None}
+        events = [json.loads(line) for line in lines if pattern in line and '"verb":"create"' in line]
+        expected = {"resource": resource, "namespace": namespace, "subresource": None}
         return sum(
             event["stage"] == "ResponseComplete"
             and event["responseStatus"]["code"] == 201
-            and all(event["objectRef"].get(name) == value for name, value in wanted.items())
+            and all(event["objectRef"].get(name) == value for name, value in expected.items())
             for event in events
         )
 
-    def read_measures(self) -> str:
+    def read_metrics(self) -> str:
         """The Prometheus metrics of the scheduler."""
-        answer = httpx2.get(f"https://127.0.0.1:{self._measures}/metrics", verify=False, timeout=PATIENCE)
-        answer.raise_for_status()
-        return answer.text
+        response = httpx2.get(f"https://127.0.0.1:{self._metrics_port}/metrics", verify=False, timeout=TIMEOUT)
+        response.raise_for_status()
+        return response.text
 
-    def kubectl(self, *words: str) -> str:
+    def kubectl(self, *arguments: str) -> str:
         """Run kubectl and return its output."""
-        command = [*self._commands["kubectl"], "--kubeconfig", str(self.kubeconfig), *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+        command = [*self._commands["kubectl"], "--kubeconfig", str(self.kubeconfig), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
-    # How each part is started
+    # Arguments of the components
 
     def _prepare(self) -> None:
         write_certificates(self.folder / "pki", "apiserver", "kubelet-client", "kubelet")
@@ -198,20 +198,20 @@ class ControlPlane:
         for user, file in ((MANAGER, "manager.kubeconfig"), (SCHEDULER, "scheduler.kubeconfig")):
             self.write_kubeconfig(self.folder / file, self._tokens[user])
 
-    def _arguments_of_etcd(self) -> list[str]:
-        own, peers = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
+    def _etcd_arguments(self) -> list[str]:
+        client_url, peer_url = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
         return [
             f"--data-dir={self.folder / 'etcd'}",
-            f"--listen-client-urls={own}",
-            f"--advertise-client-urls={own}",
-            f"--listen-peer-urls={peers}",
-            f"--initial-advertise-peer-urls={peers}",
-            f"--initial-cluster=default={peers}",
+            f"--listen-client-urls={client_url}",
+            f"--advertise-client-urls={client_url}",
+            f"--listen-peer-urls={peer_url}",
+            f"--initial-advertise-peer-urls={peer_url}",
+            f"--initial-cluster=default={peer_url}",
             "--unsafe-no-fsync",
             "--log-level=warn",
         ]
 
-    def _arguments_of_api(self) -> list[str]:
+    def _api_arguments(self) -> list[str]:
         pki = self.folder / "pki"
         audit = [f"--audit-log-path={self.folder / 'audit.log'}", f"--audit-policy-file={self.folder / 'audit.yaml'}"]
         return [
@@ -233,12 +233,12 @@ class ControlPlane:
             f"--kubelet-certificate-authority={pki / 'ca.crt'}",
             f"--kubelet-client-certificate={pki / 'kubelet-client.crt'}",
             f"--kubelet-client-key={pki / 'kubelet-client.key'}",
-            f"--default-not-ready-toleration-seconds={LEAVING_SECONDS}",
-            f"--default-unreachable-toleration-seconds={LEAVING_SECONDS}",
+            f"--default-not-ready-toleration-seconds={EVICTION_SECONDS}",
+            f"--default-unreachable-toleration-seconds={EVICTION_SECONDS}",
             *(audit if self._audit else ()),
         ]
 
-    def _arguments_of_manager(self) -> list[str]:
+    def _manager_arguments(self) -> list[str]:
         config = self.folder / "manager.kubeconfig"
         return [
             f"--kubeconfig={config}",
@@ -246,7 +246,7 @@ class ControlPlane:
             "--secure-port=0",
             f"--service-account-private-key-file={self.folder / 'pki' / 'accounts.key'}",
             f"--root-ca-file={self.authority}",
-            "--node-monitor-grace-period=24h",  # nodes here have no heartbeat
+            "--node-monitor-grace-period=24h",  # test nodes have no heartbeat
             "--node-startup-grace-period=24h",
             "--node-monitor-period=1s",
             "--node-eviction-rate=100",
@@ -254,9 +254,9 @@ class ControlPlane:
             "--kube-api-burst=1000",
         ]
 
-    def _arguments_of_scheduler(self) -> list[str]:
+    def _scheduler_arguments(self) -> list[str]:
         config = self.folder / "scheduler.kubeconfig"
-        quick = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+        rate_limits = ["--kube-api-qps=500", "--kube-api-burst=1000"]
         pki = self.folder / "pki"
         arguments = [
             "--bind-address=127.0.0.1",
@@ -264,48 +264,50 @@ class ControlPlane:
             f"--tls-private-key-file={pki / 'apiserver.key'}",
             "--authorization-always-allow-paths=/metrics",
         ]
-        own = [f"--secure-port={self._measures}", *(arguments if self._measures else ())]
-        return [f"--kubeconfig={config}", "--leader-elect=false", *own, *quick]
+        metrics_arguments = [f"--secure-port={self._metrics_port}", *(arguments if self._metrics_port else ())]
+        return [f"--kubeconfig={config}", "--leader-elect=false", *metrics_arguments, *rate_limits]
 
     # Processes
 
-    def _run(self, part: str, *arguments: str) -> None:
-        assert part not in self._processes, f"{part} is running already"
-        words = [sys.executable, "-ISc", GUARD, *self._commands[part], *arguments]
-        with (self.folder / f"{part}.log").open("ab") as log:
-            self._processes[part] = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+    def _start_process(self, component: str, *arguments: str) -> None:
+        assert component not in self._processes, f"{component} is running already"
+        command = [sys.executable, "-ISc", GUARD, *self._commands[component], *arguments]
+        with (self.folder / f"{component}.log").open("ab") as log:
+            self._processes[component] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
             )
 
-    def _end(self, part: str, number: signal.Signals) -> None:
-        process = self._processes.pop(part)
+    def _stop_process(self, component: str, number: signal.Signals) -> None:
+        process = self._processes.pop(component)
         process.send_signal(number)
         try:
-            process.wait(POLITE_SECONDS)
+            process.wait(SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
     def _wait(self, check: Callable[[], object]) -> None:
         """Wait for a condition. Ignores errors until then, unless a component has exited."""
-        end = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
-            with contextlib.suppress(Refused, httpx2.TransportError):
+            with contextlib.suppress(ApiError, httpx2.TransportError):
                 if check():
                     return
-            for part, process in self._processes.items():
+            for component, process in self._processes.items():
                 if process.poll() is not None:
-                    raise RuntimeError(f"{part} ended with {process.returncode}:\n{self.log_of(part)[-3000:]}")
-            if time.monotonic() > end:
-                raise RuntimeError(f"the control plane is not ready after {PATIENCE} s; its logs are in {self.folder}")
+                    raise RuntimeError(
+                        f"{component} ended with {process.returncode}:\n{self.log_of(component)[-3000:]}"
+                    )
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the control plane is not ready after {TIMEOUT} s; its logs are in {self.folder}")
             time.sleep(0.05)
 
 
 @contextlib.contextmanager
-def running(*, audit: bool = False, measured: bool = False) -> Iterator[ControlPlane]:
-    """A control plane in a temporary folder, until the end of the block."""
+def running(*, audit: bool = False, with_metrics: bool = False) -> Iterator[ControlPlane]:
+    """Run a control plane in a temporary folder during the block."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-cluster-"))
-    plane = ControlPlane(folder, audit=audit, measured=measured)
+    plane = ControlPlane(folder, audit=audit, with_metrics=with_metrics)
     try:
         plane.start()
         yield plane
@@ -317,12 +319,12 @@ def running(*, audit: bool = False, measured: bool = False) -> Iterator[ControlP
 def take_ports(count: int) -> list[int]:
     """Free TCP ports of this machine."""
     with contextlib.ExitStack() as sockets:
-        taken: list[int] = []
+        ports: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):
-            tried = sockets.enter_context(socket.socket())
+            probe = sockets.enter_context(socket.socket())
             with contextlib.suppress(OSError):
-                tried.bind(("127.0.0.1", port))
-                taken.append(port)
-            if len(taken) == count:
-                return taken
-    raise RuntimeError(f"there are no {count} free ports among {PORTS.start} to {PORTS.stop}")
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise RuntimeError(f"fewer than {count} ports are free between {PORTS.start} and {PORTS.stop}")

@@ -16,29 +16,29 @@ from tests.cluster.real_node import packages
 
 PYTHON, PAUSE = "fairlead.test/python:3", "fairlead.test/pause:1"
 PACKAGES = ("python3", "busybox-static")
-SHELL = ("sh", "sleep", "cat", "ls", "id")  # what busybox is called as
-PAUSED = ["/bin/sleep", "1000000000"]
+SHELL = ("sh", "sleep", "cat", "ls", "id")  # links to busybox
+PAUSE_COMMAND = ["/bin/sleep", "1000000000"]
 OCI = "application/vnd.oci.image"
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build() -> Path:
-    """The archive of both images, which is built if it is missing."""
-    return packages.keep("images", __file__, _write)
+    """The archive of both images, built if it is missing."""
+    return packages.cached("images", __file__, _write)
 
 
 def write_archive(layer: Path, file: Path) -> None:
-    """Write the images, which have the same files and differ in what is executed."""
+    """Write the images, which have the same files and different entrypoints."""
     with tarfile.open(file, "w") as archive:
         digest = f"sha256:{hashlib.sha256(layer.read_bytes()).hexdigest()}"
-        archive.add(layer, _place(digest))
-        described = {"mediaType": f"{OCI}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
+        archive.add(layer, _blob_path(digest))
+        descriptor = {"mediaType": f"{OCI}.layer.v1.tar", "digest": digest, "size": layer.stat().st_size}
         manifests = [
             {
-                **_add(archive, f"{OCI}.manifest.v1+json", _manifest(archive, described, entrypoint)),
+                **_add(archive, f"{OCI}.manifest.v1+json", _manifest(archive, descriptor, entrypoint)),
                 "annotations": {"io.containerd.image.name": name},
             }
-            for name, entrypoint in ((PYTHON, []), (PAUSE, PAUSED))
+            for name, entrypoint in ((PYTHON, []), (PAUSE, PAUSE_COMMAND))
         ]
         _add_file(archive, "oci-layout", {"imageLayoutVersion": "1.0.0"})
         _add_file(archive, "index.json", {"schemaVersion": 2, "manifests": manifests})
@@ -51,9 +51,9 @@ def _write(archive: Path) -> None:
 
 
 def _additions() -> list[tarfile.TarInfo]:
-    everybodys = tarfile.TarInfo("tmp")
-    everybodys.type, everybodys.mode = tarfile.DIRTYPE, 0o1777
-    return [everybodys, *(packages.make_link(f"usr/bin/{name}", "busybox") for name in SHELL)]
+    tmp_folder = tarfile.TarInfo("tmp")
+    tmp_folder.type, tmp_folder.mode = tarfile.DIRTYPE, 0o1777
+    return [tmp_folder, *(packages.make_link(f"usr/bin/{name}", "busybox") for name in SHELL)]
 
 
 def _manifest(archive: tarfile.TarFile, layer: Mapping[str, Any], entrypoint: list[str]) -> dict[str, Any]:
@@ -64,15 +64,15 @@ def _manifest(archive: tarfile.TarFile, layer: Mapping[str, Any], entrypoint: li
         "config": {"Env": [PATH], "Entrypoint": entrypoint},
         "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
     }
-    described = _add(archive, f"{OCI}.config.v1+json", config)
-    return {"schemaVersion": 2, "config": described, "layers": [layer]}
+    descriptor = _add(archive, f"{OCI}.config.v1+json", config)
+    return {"schemaVersion": 2, "config": descriptor, "layers": [layer]}
 
 
 def _add(archive: tarfile.TarFile, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Add a blob under its digest, and return its descriptor."""
     data = json.dumps(content).encode()
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    _add_file(archive, _place(digest), content)
+    _add_file(archive, _blob_path(digest), content)
     return {"mediaType": kind, "digest": digest, "size": len(data)}
 
 
@@ -83,5 +83,5 @@ def _add_file(archive: tarfile.TarFile, name: str, content: Mapping[str, Any]) -
     archive.addfile(member, io.BytesIO(data))
 
 
-def _place(digest: str) -> str:
+def _blob_path(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"

@@ -1,11 +1,11 @@
-"""A fake kubelet that executes pods as real processes of this machine, for nodes that are only objects.
+"""A fake kubelet that executes pods as real processes of this machine, for nodes without machines.
 
     with running() as plane, FakeKubelet(plane) as kubelet:
         kubelet.add_node("box", gpus=2)
 
-Images whose name begins with example.test/ only pretend (kubelet/outcomes.py). Everything else executes its command,
-where every path that is mounted is replaced by a folder of this machine; a container has its paths in no other way.
-As a program: starts a control plane with two nodes, says how to use it, and waits.
+Images whose name begins with example.test/ are simulated (kubelet/outcomes.py). Other containers execute their command,
+in which every mount path is replaced by a folder of this machine, because there is no mount namespace.
+As a program: starts a control plane with two nodes, prints how to use it, and waits.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ import uvicorn
 
 from fairlead.core.manifests.names import RUN_LABEL
 from tests.cluster import nodes
-from tests.cluster.clients import Object, Refused, until
+from tests.cluster.clients import ApiError, Object, until
 from tests.cluster.control_planes import KUBELET, ControlPlane, running, take_ports
 from tests.cluster.kubelet import measuring, provisioning
 from tests.cluster.kubelet.api import Api, pod_path
@@ -34,19 +34,19 @@ from tests.cluster.kubelet.outcomes import Outcome
 from tests.cluster.kubelet.pods import Host, Pod
 from tests.cluster.kubelet.serving import make_server
 
-BEGUN = ("Running", "Succeeded", "Failed")
+STARTED = ("Running", "Succeeded", "Failed")
 ENDED = ("Succeeded", "Failed")
-SECONDS_BETWEEN_MEASURES = 1.0
-CLOSING_SECONDS = 0.1  # encrypted connections say goodbye to each other
+MEASURE_SECONDS = 1.0
+CLOSING_SECONDS = 0.1  # for the shutdown of TLS connections
 
 
 class FakeKubelet:
-    """The kubelet of all nodes that were added to it. It runs in a thread of its own."""
+    """The kubelet of all added nodes. It runs in a separate thread."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane, self._admin = plane, plane.client()
         self._names: set[str] = set()
-        self._silent: set[str] = set()
+        self._lost: set[str] = set()
         self._pods: dict[str, Pod] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-kubelet", daemon=True)
@@ -54,8 +54,8 @@ class FakeKubelet:
         self._measuring: asyncio.Task[None] | None = None
         (self.port,) = take_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="kubelet-", dir=plane.folder))
-        self.outcomes: dict[str, Outcome] = {}  # by image: for tests to add to
-        self.executed: dict[str, set[str]] = defaultdict(set)  # by run: the pods that were ever begun
+        self.outcomes: dict[str, Outcome] = {}  # by image; tests can add outcomes
+        self.executed: dict[str, set[str]] = defaultdict(set)  # by run: the uids of all pods that were ever started
         self._host: Host
         self._server: uvicorn.Server
 
@@ -69,16 +69,16 @@ class FakeKubelet:
         self.stop()
 
     def start(self) -> None:
-        """Begin to look after pods, and provide storage classes."""
+        """Start to execute pods, and create the storage classes."""
         for body in provisioning.make_classes():
-            with contextlib.suppress(Refused):  # they are there from another kubelet
+            with contextlib.suppress(ApiError):  # another kubelet has created them
                 self._admin.create(body)
         self._thread.start()
-        self._do(self._begin())
+        self._call(self._start_tasks())
 
     def stop(self) -> None:
         """Kill all processes and delete all files, without reporting anything."""
-        self._do(self._finish())
+        self._call(self._stop_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -92,59 +92,59 @@ class FakeKubelet:
         name: str,
         *,
         gpus: int = 0,
-        room: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Object] = (),
     ) -> None:
         """Add a ready node, by default with large capacity."""
-        capacity = nodes.ROOM | dict(room or {}) | ({nodes.GPU: str(gpus)} if gpus else {})
+        total = nodes.CAPACITY | dict(capacity or {}) | ({nodes.GPU: str(gpus)} if gpus else {})
         self._names.add(name)
-        nodes.add_node(self._admin, nodes.make_node(name, labels=labels or {}, taints=taints), capacity, self.port)
+        nodes.add_node(self._admin, nodes.make_node(name, labels=labels or {}, taints=taints), total, self.port)
 
     def lose_node(self, name: str, ready: str = "Unknown") -> None:
         """Simulate a power failure: processes end, and pods are no longer reported."""
-        self._silent.add(name)
-        self._do(self._forget(name))
+        self._lost.add(name)
+        self._call(self._kill_pods(name))
         nodes.set_ready(self._admin, name, ready)
 
     def restore_node(self, name: str) -> None:
-        """The machine is switched on again: what was running is found ended."""
+        """Simulate a boot after a power failure: pods that were running are reported as failed."""
         nodes.set_ready(self._admin, name, "True")
-        self._silent.discard(name)
+        self._lost.discard(name)
         for pod in self._admin.items("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
-            self._do(self._see(pod))
+            self._call(self._handle_pod(pod))
 
     def delete_node(self, name: str) -> None:
-        """The machine is taken away, with its processes."""
+        """Remove a node and kill its processes."""
         self._names.discard(name)
-        self._silent.discard(name)
-        self._do(self._forget(name))
+        self._lost.discard(name)
+        self._call(self._kill_pods(name))
         self._admin.delete(f"/api/v1/nodes/{name}")
 
     # For tests
 
-    def start_measuring(self, seconds: float = SECONDS_BETWEEN_MEASURES) -> None:
-        """Let metrics.k8s.io say what pods use."""
-        with contextlib.suppress(Refused):  # it is there already
+    def start_measuring(self, seconds: float = MEASURE_SECONDS) -> None:
+        """Provide metrics.k8s.io with the usage of pods."""
+        with contextlib.suppress(ApiError):  # it already exists
             self._admin.create(measuring.make_definition())
-        self._do(self._measure(seconds))
+        self._call(self._measure(seconds))
 
     def stop_measuring(self) -> None:
-        """Let metrics.k8s.io be unknown to the server."""
-        self._do(self._measure(None))
+        """Remove metrics.k8s.io from the server."""
+        self._call(self._measure(None))
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pods.{measuring.GROUP}"
         self._admin.delete(definition)
-        until(lambda: self._admin.find(definition) is None)  # it goes slowly, and takes a new one of its name along
+        until(lambda: self._admin.find(definition) is None)  # deletion is slow, and would also delete a new definition
 
     def pids(self, namespace: str, name: str) -> list[int]:
-        """The processes of a pod's containers."""
+        """The PIDs of the containers of a pod."""
         pod = self._find(namespace, name)
-        contents = [slot.content for slot in pod.slots.values()] if pod else []
-        return [content.pid for content in contents if isinstance(content, Process)]
+        processes = [slot.process for slot in pod.slots.values()] if pod else []
+        return [process.pid for process in processes if isinstance(process, Process)]
 
-    # In the thread
+    # In the thread of the event loop
 
-    async def _begin(self) -> None:
+    async def _start_tasks(self) -> None:
         plane = self._plane
         api = Api(plane.url, plane.authority, plane.token_of(KUBELET))
         self._host = Host(api, self.folder / "pods", own_address(), self.outcomes)
@@ -158,57 +158,57 @@ class FakeKubelet:
         while not self._server.started:
             await asyncio.sleep(0.01)
 
-    async def _finish(self) -> None:
+    async def _stop_tasks(self) -> None:
         await self._measure(None)
         self._server.should_exit = True
-        serving, *others = self._tasks
+        server_task, *others = self._tasks
         for task in others:
             task.cancel()
-        await asyncio.gather(serving, *others, return_exceptions=True)
-        await asyncio.gather(*(pod.vanish() for pod in self._pods.values()))
-        await self._loop.shutdown_asyncgens()  # what was watched
+        await asyncio.gather(server_task, *others, return_exceptions=True)
+        await asyncio.gather(*(pod.remove() for pod in self._pods.values()))
+        await self._loop.shutdown_asyncgens()  # closes the watches
         await self._host.api.close()
         await asyncio.sleep(CLOSING_SECONDS)
 
     async def _watch(self) -> None:
-        async for kind, seen in self._host.api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
+        async for kind, changed in self._host.api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
             if kind == "LISTED":
-                there = {pod["metadata"]["uid"] for pod in seen}
-                for uid in self._pods.keys() - there:
-                    await self._pods.pop(uid).vanish()
+                existing = {pod["metadata"]["uid"] for pod in changed}
+                for uid in self._pods.keys() - existing:
+                    await self._pods.pop(uid).remove()
             elif kind == "DELETED":
-                gone = self._pods.pop(seen["metadata"]["uid"], None)
-                if gone is not None:
-                    await gone.vanish()
-            for pod in seen if kind == "LISTED" else [seen] if kind != "DELETED" else ():
-                await self._see(pod)
+                deleted = self._pods.pop(changed["metadata"]["uid"], None)
+                if deleted is not None:
+                    await deleted.remove()
+            for pod in changed if kind == "LISTED" else [changed] if kind != "DELETED" else ():
+                await self._handle_pod(pod)
 
-    async def _see(self, pod: Object) -> None:
-        """Look after a pod that is new, and let one go that is being deleted."""
+    async def _handle_pod(self, pod: Object) -> None:
+        """Execute a new pod, or terminate a pod that is being deleted."""
         uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
-        if node not in self._names or node in self._silent:
+        if node not in self._names or node in self._lost:
             return
         phase = pod.get("status", {}).get("phase")
-        leaves = "deletionTimestamp" in pod["metadata"]
+        is_deleted = "deletionTimestamp" in pod["metadata"]
         if uid in self._pods:
-            if leaves:
-                self._pods[uid].leave(pod)
-        elif leaves:
-            if phase not in ENDED:  # only then the Job makes another one
+            if is_deleted:
+                self._pods[uid].terminate(pod)
+        elif is_deleted:
+            if phase not in ENDED:  # otherwise the Job does not create another pod
                 await self._host.api.report(pod, lost_status(pod))
-            with contextlib.suppress(Refused):
-                await self._host.api.ask("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
-        elif phase not in BEGUN:
+            with contextlib.suppress(ApiError):
+                await self._host.api.request("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
+        elif phase not in STARTED:
             self._pods[uid] = Pod(self._host, pod)
             self.executed[pod["metadata"].get("labels", {}).get(RUN_LABEL, "")].add(uid)
         elif phase not in ENDED:
             await self._host.api.report(pod, lost_status(pod))
 
-    async def _forget(self, node: str) -> None:
-        """End what runs on a node without a word."""
+    async def _kill_pods(self, node: str) -> None:
+        """Kill all pods of a node without reporting it."""
         for uid, pod in list(self._pods.items()):
             if pod.pod["spec"]["nodeName"] == node:
-                await self._pods.pop(uid).vanish()
+                await self._pods.pop(uid).remove()
 
     async def _measure(self, seconds: float | None) -> None:
         if self._measuring is not None:
@@ -224,18 +224,18 @@ class FakeKubelet:
     def _find(self, namespace: str, name: str) -> Pod | None:
         return next((pod for pod in self._list() if pod.key == (namespace, name)), None)
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+    def _call(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
 
 def lost_status(pod: Object) -> Object:
     """The status of a pod after a restart of its machine."""
-    ended = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
-    said = [
-        {**status, "ready": False, "started": False, "state": {"terminated": ended}}
+    terminated = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
+    statuses = [
+        {**status, "ready": False, "started": False, "state": {"terminated": terminated}}
         for status in pod["status"].get("containerStatuses", ())
     ]
-    return {"phase": "Failed", "containerStatuses": said}
+    return {"phase": "Failed", "containerStatuses": statuses}
 
 
 def own_address() -> str:
@@ -247,7 +247,7 @@ def own_address() -> str:
 
 
 def main() -> None:
-    """A control plane with two nodes, until it is interrupted."""
+    """Run a control plane with two nodes until it is interrupted."""
     with running(audit=True) as plane, FakeKubelet(plane) as kubelet:
         kubelet.add_node("plain")
         kubelet.add_node("gpus", gpus=8, labels={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"})

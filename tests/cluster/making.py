@@ -1,4 +1,4 @@
-"""Objects for the tests of clusters, and how they are found again."""
+"""Creates objects for the cluster tests, and waits for their state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,15 +15,15 @@ def make_pod(namespace: str, name: str, image: str, command: Sequence[str] = (),
 
 
 def make_job(pod: Object, **spec: Any) -> Object:
-    """A Job whose pods are like this one."""
+    """A Job with the spec of a pod as its template."""
     job_spec = {"backoffLimit": 0, "template": {"spec": pod["spec"]}, **spec}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": pod["metadata"], "spec": job_spec}
 
 
 def make_claim(namespace: str, name: str, storage_class: str | None = None) -> Object:
     """A claim for a small volume."""
-    named = {} if storage_class is None else {"storageClassName": storage_class}
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **named}
+    class_field = {} if storage_class is None else {"storageClassName": storage_class}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **class_field}
     meta = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
@@ -35,13 +35,13 @@ def make_map(namespace: str, name: str, data: Mapping[str, str]) -> Object:
 
 
 def wait_for_phase(admin: Client, namespace: str, name: str, *phases: str) -> Object:
-    """A pod once it is in one of these phases."""
+    """Wait until a pod is in one of some phases, and return it."""
 
-    def look() -> Object | None:
+    def find() -> Object | None:
         pod = admin.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
         return pod if pod and pod["status"].get("phase") in phases else None
 
-    return until(look)
+    return until(find)
 
 
 def state_of(pod: Object) -> Any:
@@ -50,10 +50,10 @@ def state_of(pod: Object) -> Any:
 
 
 def wait_for_reason(admin: Client, namespace: str, name: str, reason: str) -> Any:
-    """The state of a pod's container that waits, once it gives this reason."""
+    """Wait until the container of a pod waits with a reason, and return its waiting state."""
 
-    def look() -> Any:
-        waits = state_of(admin.get(f"/api/v1/namespaces/{namespace}/pods/{name}")).get("waiting", {})
-        return waits if waits.get("reason") == reason else None
+    def find() -> Any:
+        waiting = state_of(admin.get(f"/api/v1/namespaces/{namespace}/pods/{name}")).get("waiting", {})
+        return waiting if waiting.get("reason") == reason else None
 
-    return until(look)
+    return until(find)

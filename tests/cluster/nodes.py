@@ -1,49 +1,49 @@
-"""Nodes that are only objects: what they have is what they say."""
+"""Nodes without machines: objects with any declared capacity."""
 
 from collections.abc import Mapping, Sequence
 
 from tests.cluster.clients import STRATEGIC, Client, Object, until
 from tests.cluster.kubelet import statuses
 
-ROOM = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "500"}
+CAPACITY = {"cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "500"}
 GPU = "nvidia.com/gpu"
 NOT_READY = "node.kubernetes.io/not-ready"
 
 
 def make_node(name: str, *, labels: Mapping[str, str], taints: Sequence[Object]) -> Object:
-    """A node as it is created."""
-    own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    meta = {"name": name, "labels": own | dict(labels)}
+    """The manifest of a node."""
+    default_labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    meta = {"name": name, "labels": default_labels | dict(labels)}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"taints": list(taints)}}
 
 
-def add_node(admin: Client, node: Object, room: Mapping[str, str], port: int) -> None:
-    """Create a node that is ready, whose kubelet answers on a port, and wait until the scheduler may use it."""
+def add_node(admin: Client, node: Object, capacity: Mapping[str, str], port: int) -> None:
+    """Create a ready node with a kubelet on a port, and wait until the scheduler may use it."""
     name = node["metadata"]["name"]
     admin.create(node)
     status = {
-        "capacity": dict(room),
-        "allocatable": dict(room),
+        "capacity": dict(capacity),
+        "allocatable": dict(capacity),
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "nodeInfo": {"kubeletVersion": "v1.35.8", "osImage": "fake", "operatingSystem": "linux"},
     }
     admin.patch(f"/api/v1/nodes/{name}/status", {"status": status}, STRATEGIC)
     set_ready(admin, name, "True")
-    until(lambda: not tainted(admin, name))
+    until(lambda: not has_kubernetes_taints(admin, name))
 
 
 def set_ready(admin: Client, name: str, ready: str) -> None:
-    """Say that a node is ready ("True"), is not ("False"), or is silent ("Unknown")."""
+    """Set the Ready condition of a node: "True", "False", or "Unknown" for a node without heartbeat."""
     reason = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}[ready]
-    words = {"Unknown": "Kubelet stopped posting node status."}.get(ready, f"kubelet says {ready}")
+    message = {"Unknown": "Kubelet stopped posting node status."}.get(ready, f"the kubelet reported {ready}")
     now = statuses.now()
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
-    condition = {"type": "Ready", "status": ready, "reason": reason, "message": words, **times}
+    condition = {"type": "Ready", "status": ready, "reason": reason, "message": message, **times}
     admin.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
 
 
-def tainted(admin: Client, name: str) -> bool:
-    """Whether a node that became ready is still kept from pods."""
+def has_kubernetes_taints(admin: Client, name: str) -> bool:
+    """Whether a node has taints of Kubernetes, which disappear a moment after it becomes ready."""
     taints = admin.get(f"/api/v1/nodes/{name}")["spec"].get("taints", ())
     return any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)

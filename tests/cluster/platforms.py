@@ -49,25 +49,25 @@ class Platform:
 
     @property
     def namespace(self) -> str:
-        """Where the objects of that project are."""
+        """The namespace of the project."""
         return f"{self.name}-forest"
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         """Send an API request as administrator."""
         with self.server.client() as client:
-            answer = client.request(method, path, json=body)
-        assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
-        return answer.json() if answer.content else None
+            response = client.request(method, path, json=body)
+        assert response.status_code < 300, f"{method} {path}: {response.status_code} {response.text[:1000]}"
+        return response.json() if response.content else None
 
-    def terminal(self, *words: str, code: int = 0) -> ProcessResult:
+    def terminal(self, *arguments: str, code: int = 0) -> ProcessResult:
         """Run a CLI command as administrator."""
-        known = {"FAIRLEAD_URL": self.server.url, "FAIRLEAD_TOKEN": self.server.token}
-        ended = self.machine.fairlead(*words, variables=known)
-        assert ended.code == code, f"{' '.join(words)}: {ended}"
+        variables = {"FAIRLEAD_URL": self.server.url, "FAIRLEAD_TOKEN": self.server.token}
+        ended = self.machine.fairlead(*arguments, variables=variables)
+        assert ended.code == code, f"{' '.join(arguments)}: {ended}"
         return ended
 
     def allow(self, **switches: Any) -> None:
-        """Turn switches of the platform's policy."""
+        """Set switches of the platform policy."""
         self.api("PUT", "/policies/platform/platform", {"switches": switches})
 
     def run(self, name: str = "train", **request: Any) -> Run:
@@ -76,8 +76,8 @@ class Platform:
         created = self.api("POST", "/projects/forest/runs", request)
         return Run(self.project.api, created)
 
-    def pretend(self, image: str, **request: Any) -> Run:
-        """Submit a run of an image that only pretends."""
+    def run_simulated(self, image: str, **request: Any) -> Run:
+        """Submit a run of a simulated image."""
         return self.run(function={"name": image, "kind": "container", "image": f"example.test/{image}"}, **request)
 
     def shell(self, text: str, **request: Any) -> Run:
@@ -85,21 +85,25 @@ class Platform:
         function = {"name": "shell", "kind": "container", "image": "busybox", "command": ["sh", "-c", text]}
         return self.run(function=function, **request)
 
-    def call(self, source: str, name: str = "train", image: str | None = None, **request: Any) -> Run:
-        """Submit a run of the Python function main of a file."""
+    def python(self, source: str, name: str = "train", image: str | None = None, **request: Any) -> Run:
+        """Submit a run of the function `main` of a Python file."""
         file = self.machine.folder / f"{name}_{uuid.uuid4().hex[:8]}.py"
         file.write_text(source, "utf-8")
         run: Run = self.project.function(name, source=str(file), handler="main", image=image).run(**request)
         return run
 
-    def show(self, run: Run | str) -> dict[str, Any]:
-        """Load a run from the API."""
+    def get_run(self, run: Run | str) -> dict[str, Any]:
+        """Get the data of a run from the API."""
         status: dict[str, Any] = self.api("GET", f"/runs/{run if isinstance(run, str) else run.id}")
         return status
 
-    def until(self, run: Run | str, *wanted: str, seconds: float = 60.0) -> dict[str, Any]:
-        """A run once its state or reason is one of these."""
-        return wait_for(lambda: self.show(run), lambda now: now["state"] in wanted or now["reason"] in wanted, seconds)  # type: ignore[no-any-return]
+    def until(self, run: Run | str, *states_or_reasons: str, seconds: float = 60.0) -> dict[str, Any]:
+        """Wait until a run has one of these states or reasons, and return its data."""
+        return wait_for(
+            lambda: self.get_run(run),
+            lambda status: status["state"] in states_or_reasons or status["reason"] in states_or_reasons,
+            seconds,
+        )  # type: ignore[no-any-return]
 
     def objects(self, plural: str, group: str = "/api/v1") -> list[dict[str, Any]]:
         """The objects of a kind in the project's namespace."""
@@ -117,7 +121,7 @@ class Platform:
         return self.admin.items("/api/v1/pods", labelSelector=f"fairlead.dev/run={run_id}")
 
     def restart(self) -> None:
-        """Start the server again on its data, at the same address; one that still runs is killed."""
+        """Kill the server if it is running, and start it again with the same data and port."""
         self.server.stop(signal.SIGKILL)
         data = self.server.data.name
         self.server = self.machine.up("--port", self.port, *self.options, data=data, variables=self.variables)
@@ -132,10 +136,10 @@ class Platform:
         return other
 
 
-def wait_for(look: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float = 60.0) -> Any:
+def wait_for(read: Callable[[], Any], is_done: Callable[[Any], bool], seconds: float = 60.0) -> Any:
     """Poll until a condition holds, and return the value."""
-    end = time.monotonic() + seconds
-    while not is_it(value := look()):
-        assert time.monotonic() < end, f"still {value}"
+    deadline = time.monotonic() + seconds
+    while not is_done(value := read()):
+        assert time.monotonic() < deadline, f"still {value}"
         time.sleep(0.05)
     return value

@@ -2,7 +2,7 @@
 
     with Proxy(plane) as proxy:
         Platform(machine, plane, admin, proxy.write_kubeconfig(folder / "proxy.kubeconfig"))
-        with proxy.doing(Fault("POST", "/jobs$", answer(500), "after")):
+        with proxy.injecting(Fault("POST", "/jobs$", respond_with(500), "after")):
             ...
 
 A fault happens before a request is forwarded, after the API server has responded but before the response is forwarded,
@@ -28,112 +28,112 @@ from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from tests.cluster.clients import PATIENCE, make_context
+from tests.cluster.clients import TIMEOUT, make_context
 from tests.cluster.control_planes import ControlPlane
 
 CHUNK = 1 << 16
 REASONS = {403: "Forbidden", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError"} | {
     503: "ServiceUnavailable"
 }
-OF_ONE_CONNECTION = ("connection", "transfer-encoding", "host", "keep-alive")
+HOP_BY_HOP_HEADERS = ("connection", "transfer-encoding", "host", "keep-alive")
 ALWAYS = 1 << 30
-SAID = "said by the proxy of the tests"
+MESSAGE = "injected by the test proxy"
 
 
 class Dropped(Exception):
-    """The connection is closed without a word."""
+    """The connection is closed without a response."""
 
 
 Moment = Literal["before", "after", "during"]
-Permission = Callable[["Proxied"], None]  # responds, raises `Dropped`, or does nothing to continue the request
+Action = Callable[["ProxyHandler"], None]  # responds, raises `Dropped`, or does nothing to continue the request
 
 
 @dataclass
 class Fault:
-    """A fault for requests with a method and path: for `times` requests after the first `after`."""
+    """A fault for requests with a method and path. Applies to `times` requests after the first `skip`."""
 
     method: str
-    address: str  # an expression that is found in the path and the query
-    permission: Permission
+    pattern: str  # a regular expression that is searched in the path and query
+    action: Action
     moment: Moment = "before"
     skip: int = 0
     times: int = 1
-    words: bytes = b""  # the text that triggers a fault during a response
-    met: list[float] = field(default_factory=list)  # when requests came so far, those that were skipped, too
+    text: bytes = b""  # the text that triggers a fault during a response
+    request_times: list[float] = field(default_factory=list)  # times of all matching requests, also of skipped ones
 
     @property
-    def befell(self) -> int:
-        """How many requests it befell."""
-        return max(0, min(len(self.met) - self.skip, self.times))
+    def hits(self) -> int:
+        """The number of requests to which the fault was applied."""
+        return max(0, min(len(self.request_times) - self.skip, self.times))
 
-    def befalls(self, method: str, address: str, moment: Moment, content: bytes) -> bool:
+    def applies_to(self, method: str, path: str, moment: Moment, content: bytes) -> bool:
         """Whether the fault applies to this request."""
-        if (method, moment) != (self.method, self.moment) or not re.search(self.address, address):
+        if (method, moment) != (self.method, self.moment) or not re.search(self.pattern, path):
             return False
-        if self.words not in content:
+        if self.text not in content:
             return False
-        self.met.append(time.monotonic())
-        return self.skip < len(self.met) <= self.skip + self.times
+        self.request_times.append(time.monotonic())
+        return self.skip < len(self.request_times) <= self.skip + self.times
 
 
-def answer(status: int, message: str = SAID, *, retry_after: int | None = None) -> Permission:
-    """Say that the API server has refused, and after how many seconds it is to be asked again."""
+def respond_with(status: int, message: str = MESSAGE, *, retry_after: int | None = None) -> Action:
+    """Respond with an error status, and optionally with Retry-After in seconds."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-    return lambda handler: handler.say(status, json.dumps(_make_status(status, message)).encode(), headers)
+    return lambda handler: handler.respond(status, json.dumps(_make_status(status, message)).encode(), headers)
 
 
-def lose_thread(handler: "Proxied") -> None:
-    """Answer a watch as an API server does that no longer knows what happened since: well, and then with an error."""
-    handler.say(200, json.dumps({"type": "ERROR", "object": _make_status(410, SAID)}).encode() + b"\n")
+def expire_watch(handler: "ProxyHandler") -> None:
+    """Respond to a watch with an expired resource version: status 200, and then an error event 410."""
+    handler.respond(200, json.dumps({"type": "ERROR", "object": _make_status(410, MESSAGE)}).encode() + b"\n")
 
 
-def drop(_handler: "Proxied") -> None:
-    """Close the connection."""
+def drop(_handler: "ProxyHandler") -> None:
+    """Close the connection without a response."""
     raise Dropped
 
 
-def send(pid: int, number: signal.Signals, ready: threading.Event) -> Permission:
+def send_signal(pid: int, number: signal.Signals, ready: threading.Event) -> Action:
     """Send a signal to the client when the test is ready. A killed client receives no response."""
 
-    def permission(_handler: "Proxied") -> None:
-        ready.wait(PATIENCE)
+    def action(_handler: "ProxyHandler") -> None:
+        ready.wait(TIMEOUT)
         os.kill(pid, number)
         if number == signal.SIGKILL:
             raise Dropped
 
-    return permission
+    return action
 
 
-def hang(seconds: float) -> Permission:
-    """Say nothing for a while, then close the connection."""
+def hang(seconds: float) -> Action:
+    """Do not respond for some seconds, then close the connection."""
 
-    def permission(handler: "Proxied") -> None:
+    def action(handler: "ProxyHandler") -> None:
         handler.proxy.closed.wait(seconds)
         raise Dropped
 
-    return permission
+    return action
 
 
-def hold(released: threading.Event, *, dropping: bool = False) -> Permission:
-    """Delay a request or a piece of an answer until the test sets the event; then go on, or close the connection."""
+def hold(released: threading.Event, *, drop_after: bool = False) -> Action:
+    """Delay a request or response chunk until the test sets the event. Then continue, or close the connection."""
 
-    def permission(_handler: "Proxied") -> None:
-        released.wait(PATIENCE)
-        if dropping:
+    def action(_handler: "ProxyHandler") -> None:
+        released.wait(TIMEOUT)
+        if drop_after:
             raise Dropped
 
-    return permission
+    return action
 
 
-def break_after(seconds: float) -> Permission:
-    """Let the answer begin, and break it off after a while."""
+def interrupt_after(seconds: float) -> Action:
+    """Forward the response, and close the connection after some seconds."""
 
-    def permission(handler: "Proxied") -> None:
-        timer = threading.Timer(seconds, handler.hang_up)
+    def action(handler: "ProxyHandler") -> None:
+        timer = threading.Timer(seconds, handler.disconnect)
         timer.daemon = True
         timer.start()
 
-    return permission
+    return action
 
 
 class Proxy:
@@ -145,8 +145,8 @@ class Proxy:
         self.requests: list[str] = []  # each as METHOD path?query
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
-        self._handlers: set[Proxied] = set()
-        self._server = _Server(("127.0.0.1", 0), functools.partial(Proxied, self))
+        self._handlers: set[ProxyHandler] = set()
+        self._server = _Server(("127.0.0.1", 0), functools.partial(ProxyHandler, self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="proxy", daemon=True)
         self.context: ssl.SSLContext = make_context(plane.authority)
 
@@ -160,7 +160,7 @@ class Proxy:
         self.closed.set()
         self._server.shutdown()
         while self._handlers:
-            self.hang_up()
+            self.disconnect()
             time.sleep(0.01)
         self._server.server_close()
         self._thread.join()
@@ -171,7 +171,7 @@ class Proxy:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def write_kubeconfig(self, file: Path) -> Path:
-        """A kubeconfig for an administrator that leads here."""
+        """Write a kubeconfig of an administrator with the URL of this proxy."""
         config = json.loads(self.plane.kubeconfig.read_text("utf-8"))
         config["clusters"][0]["cluster"] = {"server": self.url}
         file.touch(0o600)
@@ -179,42 +179,42 @@ class Proxy:
         return file
 
     @contextlib.contextmanager
-    def doing(self, *faults: Fault) -> Iterator[None]:
-        """Do this to requests, until the end of the block."""
+    def injecting(self, *faults: Fault) -> Iterator[None]:
+        """Inject faults during the block."""
         with self._lock:
             self._faults += faults
         try:
             yield
         finally:
             with self._lock:
-                self._faults = [fault for fault in self._faults if all(fault is not each for each in faults)]
+                self._faults = [fault for fault in self._faults if all(fault is not injected for injected in faults)]
 
-    def hang_up(self) -> None:
-        """Close every connection that is open."""
+    def disconnect(self) -> None:
+        """Close all open connections."""
         with self._lock:
             handlers = list(self._handlers)
         for handler in handlers:
-            handler.hang_up()
+            handler.disconnect()
 
-    def count(self, method: str, address: str) -> int:
-        """How many requests there were of a method to an address."""
+    def count(self, method: str, pattern: str) -> int:
+        """The number of requests with a method and a path that contains a pattern."""
         with self._lock:
-            return sum(bool(re.match(f"{method} .*{address}", request)) for request in self.requests)
+            return sum(bool(re.match(f"{method} .*{pattern}", request)) for request in self.requests)
 
-    def find(self, method: str, address: str, moment: Moment, content: bytes = b"") -> list[Fault]:
-        """The fault for a request at one point, or None."""
+    def find(self, method: str, path: str, moment: Moment, content: bytes = b"") -> list[Fault]:
+        """The faults that apply to a request at a moment. Records the request."""
         with self._lock:
             if moment == "before":
-                self.requests.append(f"{method} {address}")
-            return [fault for fault in self._faults if fault.befalls(method, address, moment, content)]
+                self.requests.append(f"{method} {path}")
+            return [fault for fault in self._faults if fault.applies_to(method, path, moment, content)]
 
-    def enter(self, handler: "Proxied") -> None:
-        """Know a connection."""
+    def add_handler(self, handler: "ProxyHandler") -> None:
+        """Register an open connection."""
         with self._lock:
             self._handlers.add(handler)
 
-    def leave(self, handler: "Proxied") -> None:
-        """Know it no more."""
+    def remove_handler(self, handler: "ProxyHandler") -> None:
+        """Unregister a closed connection."""
         with self._lock:
             self._handlers.discard(handler)
 
@@ -227,39 +227,39 @@ class _Server(http.server.ThreadingHTTPServer):
         """The client closed its connection."""
 
 
-class Proxied(http.server.BaseHTTPRequestHandler):
-    """One connection, and one to the API server for it."""
+class ProxyHandler(http.server.BaseHTTPRequestHandler):
+    """One client connection with its own connection to the API server."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def __init__(self, proxy: Proxy, *args: Any) -> None:
         self.proxy = proxy
-        where = urlsplit(proxy.plane.url)
-        assert where.hostname is not None
-        self._upstream = http.client.HTTPSConnection(where.hostname, where.port, context=proxy.context)
-        self._answered = False
+        url = urlsplit(proxy.plane.url)
+        assert url.hostname is not None
+        self._upstream = http.client.HTTPSConnection(url.hostname, url.port, context=proxy.context)
+        self._has_responded = False
         super().__init__(*args)
 
     def setup(self) -> None:
         super().setup()
-        self.proxy.enter(self)
+        self.proxy.add_handler(self)
 
     def finish(self) -> None:
-        self.proxy.leave(self)
+        self.proxy.remove_handler(self)
         self._upstream.close()
         super().finish()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close both connections, which wakes up blocked readers."""
-        for end in (self.connection, self._upstream.sock):
-            if end is not None:
+        for connection in (self.connection, self._upstream.sock):
+            if connection is not None:
                 with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
-    def say(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Answer with this, in the place of the API server."""
-        self._answered = True
+    def respond(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """Respond in place of the API server."""
+        self._has_responded = True
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -268,51 +268,51 @@ class Proxied(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_words: Any) -> None:
-        """Say nothing of each request."""
+    def log_message(self, *_: Any) -> None:
+        """Disable the request log."""
 
     def _handle(self) -> None:
-        self._answered = False
+        self._has_responded = False
         content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
-            if not self._befall("before"):
+            if not self._apply_faults("before"):
                 self._forward(content)
         except (Dropped, OSError, http.client.HTTPException):  # either end may close at any time
             self.close_connection = True
-            self.hang_up()
+            self.disconnect()
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _handle  # noqa: N815
 
-    def _befall(self, moment: Moment, content: bytes = b"") -> bool:
-        """Do what is due now; whether the request is answered by that."""
+    def _apply_faults(self, moment: Moment, content: bytes = b"") -> bool:
+        """Apply the faults of a moment. Return whether one of them has responded."""
         for fault in self.proxy.find(self.command, self.path, moment, content):
-            if not self._answered:
-                fault.permission(self)
-        return self._answered
+            if not self._has_responded:
+                fault.action(self)
+        return self._has_responded
 
     def _forward(self, content: bytes) -> None:
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_CONNECTION}
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP_HEADERS}
         self._upstream.request(self.command, self.path, content or None, headers)
         response = self._upstream.getresponse()
         with response:
-            if self._befall("after"):
+            if self._apply_faults("after"):
                 response.read()
                 return
             self.send_response_only(response.status)
             for name, value in response.getheaders():
-                if name.lower() not in OF_ONE_CONNECTION:
+                if name.lower() not in HOP_BY_HOP_HEADERS:
                     self.send_header(name, value)
-            whole = response.getheader("Content-Length") is not None
-            if not whole:
+            has_length = response.getheader("Content-Length") is not None
+            if not has_length:
                 self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            self._pass_on(response, whole=whole)
+            self._forward_body(response, has_length=has_length)
 
-    def _pass_on(self, response: http.client.HTTPResponse, *, whole: bool) -> None:
-        while piece := response.read1(CHUNK):
-            self._befall("during", piece)
-            self.wfile.write(piece if whole else b"%x\r\n%b\r\n" % (len(piece), piece))
-        if not whole:
+    def _forward_body(self, response: http.client.HTTPResponse, *, has_length: bool) -> None:
+        while chunk := response.read1(CHUNK):
+            self._apply_faults("during", chunk)
+            self.wfile.write(chunk if has_length else b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        if not has_length:
             self.wfile.write(b"0\r\n\r\n")
 
 

@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes writes them, by their value."""
+"""Parses Kubernetes quantities."""
 
 import re
 from decimal import Decimal
@@ -10,8 +10,8 @@ QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)(Ki|Mi|Gi|T
 
 def parse_quantity(text: str) -> Decimal:
     """Parse a quantity. Raises ValueError if it is invalid."""
-    matched = QUANTITY.fullmatch(text)
-    if matched is None:
+    match = QUANTITY.fullmatch(text)
+    if match is None:
         raise ValueError(f"invalid quantity {text!r}")
-    number, suffix = matched.groups()
+    number, suffix = match.groups()
     return Decimal(number) * (Decimal(2) ** BINARY[suffix] if suffix in BINARY else Decimal(10) ** DECIMAL[suffix])

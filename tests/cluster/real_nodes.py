@@ -1,4 +1,4 @@
-"""A real node: a kubelet with Debian's containerd and runc, which executes real pods of hand-made images.
+"""A real node: a kubelet with containerd and runc of Debian, which executes real pods with locally built images.
 
     with real_nodes.running() as (plane, node):
         with plane.client() as admin:
@@ -6,7 +6,7 @@
 
 The node runs in namespaces of this machine: its files are in memory, its processes end with its first process, and its
 network is a veth link. Nothing is installed, and a containerd of this machine is not touched. Pods can connect to
-servers on `network.here`, and this machine can connect to the addresses of pods.
+servers on `network.host_address`, and this machine can connect to the addresses of pods.
 """
 
 import contextlib
@@ -24,44 +24,44 @@ from tests.architecture.modules import ROOT
 from tests.cluster import binaries, images
 from tests.cluster.clients import Client, Object
 from tests.cluster.control_planes import GUARD, KUBELET, ControlPlane, take_ports
-from tests.cluster.nodes import tainted
+from tests.cluster.nodes import has_kubernetes_taints
 from tests.cluster.real_node import cgroups, configuring, networks, probing, trees
-from tests.cluster.real_node.inside import VOLUMES, Orders
+from tests.cluster.real_node.inside import VOLUMES, Arguments
 
-NOT_TESTED = "REAL PODS WERE NOT TESTED"  # why tests are skipped that need one
+NOT_TESTED = "REAL PODS WERE NOT TESTED"  # the start of the skip reason of tests that need a real node
 NAME = "real"
 STORAGE_CLASS = "folders"
-COUNT_OF_VOLUMES = 4
-PATIENCE = 120.0
+VOLUME_COUNT = 4
+TIMEOUT = 120.0
 NAMESPACES = ["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
 FILES = ("ca.crt", "kubelet.crt", "kubelet.key")
 
 
 class RealControlPlane(ControlPlane):
-    """A control plane that does not ask who a kubelet is: certificates are for 127.0.0.1, and no real node is there."""
+    """A control plane that does not verify kubelets, because their certificates are only valid for 127.0.0.1."""
 
-    def _arguments_of_api(self) -> list[str]:
-        return [word for word in super()._arguments_of_api() if "--kubelet-certificate-authority" not in word]
+    def _api_arguments(self) -> list[str]:
+        return [argument for argument in super()._api_arguments() if "--kubelet-certificate-authority" not in argument]
 
 
 class RealNode:
-    """One node."""
+    """One real node."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane, self.folder = plane, plane.folder / "node"
-        self.network = networks.take(os.getpid())
-        self._cgroup, self._hierarchies = f"{cgroups.NAME}{os.getpid()}", cgroups.find()
+        self.network = networks.choose_network(os.getpid())
+        self._cgroup, self._hierarchies = f"{cgroups.PREFIX}{os.getpid()}", cgroups.find()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until pods are taken."""
-        cgroups.make(self._cgroup, self._hierarchies)
-        orders = self._prepare()
-        words = [sys.executable, "-ISc", GUARD, shutil.which("unshare") or "", *NAMESPACES]
-        program = [sys.executable, "-m", "tests.cluster.real_node.inside", str(orders)]
+        """Start the node, and wait until it accepts pods."""
+        cgroups.create(self._cgroup, self._hierarchies)
+        arguments_file = self._prepare()
+        command = [sys.executable, "-ISc", GUARD, shutil.which("unshare") or "", *NAMESPACES]
+        program = [sys.executable, "-m", "tests.cluster.real_node.inside", str(arguments_file)]
         with (self.folder / "node.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*words, *program], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT
+                [*command, *program], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT
             )
         with self.plane.client() as admin:
             self._wait(admin)
@@ -72,8 +72,8 @@ class RealNode:
         """Stop the node and remove everything."""
         if self._process is not None:
             assert self._process.stdin is not None
-            self._process.stdin.close()  # with which it ends
-            self._process.wait(PATIENCE)
+            self._process.stdin.close()  # the first process ends with its input
+            self._process.wait(TIMEOUT)
         cgroups.remove(self._cgroup, self._hierarchies)
 
     def logs(self) -> str:
@@ -88,7 +88,7 @@ class RealNode:
         self.plane.write_kubeconfig(self.folder / "kubeconfig", self.plane.token_of(KUBELET))
         configuring.write_configuration(self.folder, self.network, *take_ports(1))
         folder = configuring.HERE
-        orders = Orders(
+        arguments = Arguments(
             folder=str(self.folder),
             tree=str(trees.build()),
             program=str(binaries.build()),
@@ -99,25 +99,25 @@ class RealNode:
                 f"--config={folder}/kubelet.json",
                 f"--kubeconfig={folder}/kubeconfig",
                 f"--hostname-override={NAME}",
-                f"--node-ip={self.network.here}",
+                f"--node-ip={self.network.host_address}",
             ],
-            volumes=COUNT_OF_VOLUMES,
+            volumes=VOLUME_COUNT,
         )
-        orders.write(self.folder / "orders.json")
-        return self.folder / "orders.json"
+        arguments.write(self.folder / "arguments.json")
+        return self.folder / "arguments.json"
 
     def _wait(self, admin: Client) -> None:
         assert self._process is not None
-        end = time.monotonic() + PATIENCE
-        while not is_ready(admin.find(f"/api/v1/nodes/{NAME}")) or tainted(admin, NAME):
+        deadline = time.monotonic() + TIMEOUT
+        while not is_ready(admin.find(f"/api/v1/nodes/{NAME}")) or has_kubernetes_taints(admin, NAME):
             if self._process.poll() is not None:
                 raise RuntimeError(f"the node ended:\n{self.logs()}")
-            if time.monotonic() > end:
-                raise RuntimeError(f"the node is not ready after {PATIENCE} s:\n{self.logs()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the node is not ready after {TIMEOUT} s:\n{self.logs()}")
             time.sleep(0.05)
 
     def _make_volumes(self) -> Iterator[Object]:
-        """Folders of the node as volumes, for claims of the class that is the default."""
+        """A default storage class, and local volumes for its claims."""
         yield {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -128,7 +128,7 @@ class RealNode:
             "provisioner": "kubernetes.io/no-provisioner",
         }
         term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NAME]}
-        for number in range(COUNT_OF_VOLUMES):
+        for number in range(VOLUME_COUNT):
             yield {
                 "apiVersion": "v1",
                 "kind": "PersistentVolume",
@@ -144,7 +144,7 @@ class RealNode:
 
 
 def is_ready(node: Object | None) -> bool:
-    """Whether a node says that it takes pods."""
+    """Whether a node is ready."""
     conditions = node["status"].get("conditions", ()) if node else ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
@@ -153,31 +153,31 @@ def is_ready(node: Object | None) -> bool:
 def running() -> Iterator[tuple[ControlPlane, RealNode]]:
     """Run a control plane with a real node. Raise `Missing` if this machine does not support it."""
     probing.check()
-    remove_left()
+    remove_leftovers()
     probing.check_network(trees.build())
     images.build()
-    with contextlib.ExitStack() as ending:
-        folder = Path(tempfile.mkdtemp(prefix=f"{cgroups.NAME}{os.getpid()}-"))
-        ending.callback(shutil.rmtree, folder, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix=f"{cgroups.PREFIX}{os.getpid()}-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         plane = RealControlPlane(folder)
-        ending.callback(plane.stop)
+        stack.callback(plane.stop)
         plane.start()
         node = RealNode(plane)
-        ending.callback(node.stop)
+        stack.callback(node.stop)
         node.start()
         yield plane, node
 
 
-def remove_left() -> None:
-    """Remove what nodes left whose maker was killed: all else went with them."""
-    cgroups.remove_left(cgroups.find())
-    for folder in Path(tempfile.gettempdir()).glob(f"{cgroups.NAME}*-*"):
-        if not cgroups.is_alive(folder.name.partition(cgroups.NAME)[2].partition("-")[0]):
+def remove_leftovers() -> None:
+    """Remove cgroups and folders of nodes whose creator was killed. Everything else was removed by Linux."""
+    cgroups.remove_leftovers(cgroups.find())
+    for folder in Path(tempfile.gettempdir()).glob(f"{cgroups.PREFIX}*-*"):
+        if not cgroups.is_alive(folder.name.partition(cgroups.PREFIX)[2].partition("-")[0]):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> None:
-    """A control plane with a real node, until it is interrupted."""
+    """Run a control plane with a real node until it is interrupted."""
     with running() as (plane, node):
         print(f"export KUBECONFIG={plane.kubeconfig}\nlogs: {node.folder}\nCtrl-C ends it", flush=True)
         with contextlib.suppress(KeyboardInterrupt):

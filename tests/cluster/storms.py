@@ -5,9 +5,19 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.cluster.proxies import ALWAYS, Fault, Moment, Permission, Proxied, answer, break_after, drop, lose_thread
+from tests.cluster.proxies import (
+    ALWAYS,
+    Action,
+    Fault,
+    Moment,
+    ProxyHandler,
+    drop,
+    expire_watch,
+    interrupt_after,
+    respond_with,
+)
 
-# Every kind of request: its method, what its address looks like, and of how many one meets each of its faults.
+# Every kind of request: its method, a pattern of its path, and the mean number of requests per fault.
 CALLS: dict[str, tuple[str, str, int]] = {
     "watch": ("GET", "[?&]watch=true", 10),
     "list": ("GET", "[?](?!.*watch=true).*limit=", 8),
@@ -17,89 +27,91 @@ CALLS: dict[str, tuple[str, str, int]] = {
     "release": ("PATCH", "", 10),
     "delete": ("DELETE", "", 10),
 }
-OFTEN = {("watch", "thread lost"): 2}  # each makes a list
-SEEING, DOING = ("watch", "list", "log"), ("get", "create", "release", "delete", "log")
-FAULTS: dict[str, tuple[Moment, Permission]] = {
-    "429": ("before", answer(429, retry_after=1)),
-    "500": ("before", answer(500)),
-    "403": ("before", answer(403)),
-    "410": ("before", answer(410)),
+FREQUENCIES = {("watch", "watch expired"): 2}  # each one causes a new list request
+OBSERVING_CALLS, CHANGING_CALLS = ("watch", "list", "log"), ("get", "create", "release", "delete", "log")
+FAULTS: dict[str, tuple[Moment, Action]] = {
+    "429": ("before", respond_with(429, retry_after=1)),
+    "500": ("before", respond_with(500)),
+    "403": ("before", respond_with(403)),
+    "410": ("before", respond_with(410)),
     "dropped": ("before", drop),
 }
 # The worst fault: the request is executed, but the response is an error.
-DONE: dict[str, tuple[Moment, Permission]] = {
-    "500, and done": ("after", answer(500)),
-    "dropped, and done": ("after", drop),
+FAILED_AFTER_EXECUTION: dict[str, tuple[Moment, Action]] = {
+    "500 after execution": ("after", respond_with(500)),
+    "dropped after execution": ("after", drop),
 }
-BROKEN: dict[str, tuple[Moment, Permission]] = {"broken off": ("after", break_after(0.5))}
-MORE: dict[str, dict[str, tuple[Moment, Permission]]] = {
-    "watch": BROKEN | {"thread lost": ("before", lose_thread)},
-    "log": BROKEN,
-    **dict.fromkeys(("create", "release", "delete"), DONE),
+INTERRUPTED: dict[str, tuple[Moment, Action]] = {"interrupted": ("after", interrupt_after(0.5))}
+EXTRA_FAULTS: dict[str, dict[str, tuple[Moment, Action]]] = {
+    "watch": INTERRUPTED | {"watch expired": ("before", expire_watch)},
+    "log": INTERRUPTED,
+    **dict.fromkeys(("create", "release", "delete"), FAILED_AFTER_EXECUTION),
 }
-SEED = "STORM_SEED"  # a variable: the seed of dice that are to be thrown again
+SEED = "STORM_SEED"  # environment variable with the seed of a failed test, to reproduce it
 
 
 def make_seed() -> int:
-    """A seed, which is printed if the test fails."""
+    """The seed from the environment, or a random one. Prints it, so that failures can be reproduced."""
     seed = int(os.environ.get(SEED) or random.SystemRandom().getrandbits(32))
-    print(f"{SEED}={seed} throws the same dice again")
+    print(f"{SEED}={seed} reproduces this test")
     return seed
 
 
 class Storm:
-    """The faults of a seed, and how often each befell a kind of request."""
+    """The random faults of a seed, and the number of times that each was applied."""
 
     def __init__(self, seed: int) -> None:
-        self.befell: Counter[tuple[str, str]] = Counter()
-        self._dice = random.Random(seed)
+        self.hits: Counter[tuple[str, str]] = Counter()
+        self._rng = random.Random(seed)
 
     def make_faults(self, *calls: str) -> list[Fault]:
         """The faults for these kinds of requests."""
         return [
-            _Gust(
-                *(method, address, self._count(call, name, permission), moment),
+            _RandomFault(
+                *(method, pattern, self._count(call, name, action), moment),
                 times=ALWAYS,
-                dice=self._dice,
-                one_of=OFTEN.get((call, name), one_of),
+                rng=self._rng,
+                mean_interval=FREQUENCIES.get((call, name), mean_interval),
             )
-            for call, (method, address, one_of) in CALLS.items()
-            for name, (moment, permission) in (FAULTS | MORE.get(call, {})).items()
+            for call, (method, pattern, mean_interval) in CALLS.items()
+            for name, (moment, action) in (FAULTS | EXTRA_FAULTS.get(call, {})).items()
             if call in calls
         ]
 
     def list_missing(self, *calls: str) -> list[tuple[str, str]]:
         """The faults that have not happened yet."""
-        return [(call, name) for call in calls for name in FAULTS | MORE.get(call, {}) if not self.befell[call, name]]
+        return [
+            (call, name) for call in calls for name in FAULTS | EXTRA_FAULTS.get(call, {}) if not self.hits[call, name]
+        ]
 
-    def _count(self, call: str, name: str, permission: Permission) -> Permission:
-        def counted(handler: Proxied) -> None:
-            self.befell[call, name] += 1
-            permission(handler)
+    def _count(self, call: str, name: str, action: Action) -> Action:
+        def count_and_act(handler: ProxyHandler) -> None:
+            self.hits[call, name] += 1
+            action(handler)
 
-        return counted
+        return count_and_act
 
 
 @dataclass
-class _Gust(Fault):
-    """A fault for one of every `often` requests on average."""
+class _RandomFault(Fault):
+    """A fault for one of every `mean_interval` requests on average."""
 
-    dice: random.Random = field(default_factory=random.Random)
-    one_of: int = 1
-    left: int = 0
+    rng: random.Random = field(default_factory=random.Random)
+    mean_interval: int = 1
+    remaining: int = 0
 
     def __post_init__(self) -> None:
-        self._wait()
+        self._choose_next()
 
-    def befalls(self, method: str, address: str, moment: Moment, content: bytes) -> bool:
+    def applies_to(self, method: str, path: str, moment: Moment, content: bytes) -> bool:
         """Whether the fault applies to this request."""
-        if not super().befalls(method, address, moment, content):
+        if not super().applies_to(method, path, moment, content):
             return False
-        self.left -= 1
-        if self.left:
+        self.remaining -= 1
+        if self.remaining:
             return False
-        self._wait()
+        self._choose_next()
         return True
 
-    def _wait(self) -> None:
-        self.left = self.dice.randint(1, 2 * self.one_of)
+    def _choose_next(self) -> None:
+        self.remaining = self.rng.randint(1, 2 * self.mean_interval)

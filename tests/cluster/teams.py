@@ -1,4 +1,4 @@
-"""Projects whose runs go through queues of Kueue, and the rights of the server that looks after them."""
+"""Projects with Kueue queues, and the kubeconfig of a server with minimal permissions."""
 
 import uuid
 from collections import Counter
@@ -14,11 +14,11 @@ from tests.cluster.platforms import CLUSTER, Platform, wait_for
 
 QUEUE = "default"
 GPUS = 8
-CHANGES = ("create", "patch", "update")
+CHANGING_VERBS = ("create", "patch", "update")
 
 
 class Team:
-    """A project whose runs go through a queue, into a ClusterQueue of its own unless it shares another one's."""
+    """A project with a LocalQueue. Creates its own ClusterQueue, unless `pool` names a shared one."""
 
     def __init__(self, platform: Platform, kueue: Kueue, pool: str = "", cluster: str = CLUSTER, **spec: Any) -> None:
         self.platform, self.kueue = platform, kueue
@@ -30,15 +30,15 @@ class Team:
         meta = {"name": self.namespace, "labels": labels}
         platform.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         if not pool:
-            kueue.add_queue(self.pool, GPUS, **spec)
+            kueue.add_cluster_queue(self.pool, GPUS, **spec)
 
-    def open_queue(self) -> "Team":
-        """Make its queue."""
-        self.kueue.open_queue(self.namespace, QUEUE, leads_to=self.pool)
+    def add_local_queue(self) -> "Team":
+        """Create the LocalQueue."""
+        self.kueue.add_local_queue(self.namespace, QUEUE, cluster_queue=self.pool)
         return self
 
     def submit(self, gpus: int = 4, name: str = "train", **options: Any) -> str:
-        """Submit a run that goes on until it is stopped."""
+        """Submit a run that runs until it is stopped."""
         function = {"name": name, "kind": "container", "image": "example.test/sleep"}
         request = {"function": function, "resources": {"gpu": gpus}, **options}
         return str(self.platform.api("POST", f"/projects/{self.name}/runs", request)["id"])
@@ -48,15 +48,15 @@ class Team:
         explanation: dict[str, Any] = self.platform.api("GET", f"/runs/{run}/why")
         return explanation
 
-    def until_details(self, run: str, *words: str) -> list[str]:
-        """Wait until the details of a run contain all given words, and return them."""
+    def until_details(self, run: str, *texts: str) -> list[str]:
+        """Wait until the details of a run contain all texts, and return the details."""
         return wait_for(  # type: ignore[no-any-return]
             lambda: self.why(run)["details"],
-            lambda details: all(any(word in line for line in details) for word in words),
+            lambda details: all(any(text in line for line in details) for text in texts),
         )
 
     def stop(self, *runs: str) -> None:
-        """Stop runs, and wait until they are."""
+        """Stop runs, and wait until they are stopped."""
         for run in runs:
             self.platform.api("POST", f"/runs/{run}/stop")
         for run in runs:
@@ -67,40 +67,41 @@ class Team:
         return str(self.platform.job_of(run)["metadata"]["name"])
 
     def history(self, run: str) -> list[str]:
-        """The states and reasons that a run went through, less those that depend on the moment."""
+        """The states and reasons of a run in order, without those that depend on timing."""
         states = [(event["state"], event["reason"]) for event in self.platform.api("GET", f"/runs/{run}/events")]
         return [f"{state} {reason}" for state, reason in states if reason not in ("Starting", "Claimed")]
 
-    def written(self) -> Counter[str]:
-        """How often the server has made or changed a Job of this project."""
+    def count_writes(self) -> Counter[str]:
+        """The number of successful writes to Jobs of this project by verb."""
         account = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
-        done = [event for event in self.platform.plane.requests(account) if event["responseStatus"]["code"] < 300]
-        refs = [(event["verb"], event.get("objectRef", {})) for event in done]
+        successful = [event for event in self.platform.plane.requests(account) if event["responseStatus"]["code"] < 300]
+        references = [(event["verb"], event.get("objectRef", {})) for event in successful]
         return Counter(
             verb
-            for verb, ref in refs
-            if verb in CHANGES and (ref.get("resource"), ref.get("namespace")) == ("jobs", self.namespace)
+            for verb, reference in references
+            if verb in CHANGING_VERBS
+            and (reference.get("resource"), reference.get("namespace")) == ("jobs", self.namespace)
         )
 
 
 def make_kubeconfig(plane: ControlPlane, admin: Client, file: Path, *, without: str = "") -> Path:
     """Apply the output of `fairlead clusters rbac` to a service account, without the rules of one API group."""
     cluster = Cluster(name=CLUSTER, queueing="kueue")
-    space, _, *roles = render_access(cluster, [])
+    namespace, _, *roles = render_access(cluster, [])
     if admin.find(f"/api/v1/namespaces/{SYSTEM}") is None:
-        admin.create(space)
+        admin.create(namespace)
     if without:
         rules = [rule for rule in roles[0]["rules"] if without not in rule["apiGroups"]]
         name = f"{ACCOUNT}-without"
         roles = [{**roles[0], "rules": rules}, *roles[1:]]
-        roles = [renamed(role, name) for role in roles]
+        roles = [rename_role(role, name) for role in roles]
     return plane.write_kubeconfig(file, plane.make_account(SYSTEM, name if without else ACCOUNT, roles))
 
 
-def renamed(role: Object, account: str) -> Object:
-    """The manifests for another service account."""
-    named = {**role, "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}-{account}"}}
+def rename_role(role: Object, account: str) -> Object:
+    """A role or role binding for another service account."""
+    renamed = {**role, "metadata": {**role["metadata"], "name": f"{role['metadata']['name']}-{account}"}}
     if "roleRef" in role:
-        named["roleRef"] = {**role["roleRef"], "name": f"{role['roleRef']['name']}-{account}"}
-        named["subjects"] = [{**role["subjects"][0], "name": account}]
-    return named
+        renamed["roleRef"] = {**role["roleRef"], "name": f"{role['roleRef']['name']}-{account}"}
+        renamed["subjects"] = [{**role["subjects"][0], "name": account}]
+    return renamed

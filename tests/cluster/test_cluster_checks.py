@@ -1,4 +1,4 @@
-"""The permissions that are printed, on a real API server: all are needed, they are enough, and no secret is read."""
+"""The permissions that `fairlead clusters rbac` prints: all are needed, they are sufficient, and exclude secrets."""
 
 import contextlib
 import copy
@@ -18,7 +18,7 @@ from fairlead.core.kubernetes_rbac import ACCOUNT, SYSTEM, list_permissions, ren
 from fairlead.model.connections import Connection
 from fairlead.model.observations import Check
 from fairlead.model.scopes import Cluster
-from tests.cluster.clients import Client, Refused, path_of, until
+from tests.cluster.clients import ApiError, Client, path_of, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
 
@@ -28,19 +28,19 @@ PROBES = {"labelSelector": "fairlead.dev/probe=true"}
 
 @pytest.fixture
 def project(admin: Client, namespace: str) -> str:
-    """A project whose namespace is there, and its own."""
+    """A project with an existing namespace."""
     admin.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"fairlead.dev/project": namespace}}})
     return namespace
 
 
 @contextlib.contextmanager
-def reaching(plane: ControlPlane, manifests: list[Object]) -> Iterator[KubernetesClient]:
-    """The cluster, as the service account sees it that was given these permissions; they are taken away afterwards."""
+def granting(plane: ControlPlane, manifests: list[Object]) -> Iterator[KubernetesClient]:
+    """A client of a service account that has these permissions during the block."""
     roles = [manifest for manifest in manifests if manifest["kind"] not in ("Namespace", "ServiceAccount")]
     with plane.client() as admin:
         for role in roles:
             admin.delete(path_of(role))
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(ApiError):
             admin.create(manifests[0])
         token = plane.make_account(SYSTEM, ACCOUNT, roles)
         api = KubernetesClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=token))
@@ -57,14 +57,14 @@ def find(api: KubernetesClient, cluster: Cluster, project: str, name: str) -> Ch
 
 
 CLUSTERS = [Cluster(name="main"), Cluster(name="main", create_namespaces=False)]
-EACH = pytest.mark.parametrize("cluster", CLUSTERS, ids=["everywhere", "in projects"])
+both_clusters = pytest.mark.parametrize("cluster", CLUSTERS, ids=["cluster-wide", "per project"])
 
 
-@EACH
+@both_clusters
 def test_printed_permissions_are_sufficient(
     control_plane: ControlPlane, kubelet: FakeKubelet, metrics: None, cluster: Cluster, project: str
 ) -> None:
-    with reaching(control_plane, render_access(cluster, [project])) as api:
+    with granting(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         until(lambda: find(api, cluster, project, "usage").state == "ok")
         checks = check_cluster(api, cluster, [project])
@@ -75,13 +75,13 @@ def test_printed_permissions_are_sufficient(
     assert "8 nvidia.com/gpu on 1 of" in messages["gpus"]
 
 
-@EACH
+@both_clusters
 def test_each_removed_permission_is_reported(
     control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
 ) -> None:
     """Each printed permission is checked, and each checked permission is printed."""
     manifests = render_access(cluster, [project])
-    with reaching(control_plane, manifests) as api:
+    with granting(control_plane, manifests) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         for permission in list_permissions(cluster):
             role = _role_of(manifests, permission.scope)
@@ -94,45 +94,45 @@ def test_each_removed_permission_is_reported(
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
 
 
-@EACH
+@both_clusters
 def test_printed_permissions_cannot_read_secrets(
     control_plane: ControlPlane, admin: Client, cluster: Cluster, project: str
 ) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs", "namespace": project}}
     admin.create({**secret, "stringData": {"word": "planted"}})
-    with reaching(control_plane, render_access(cluster, [project])) as api:
+    with granting(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         token = control_plane.make_account(SYSTEM, ACCOUNT)
         with control_plane.client(token) as account:
-            of_project, everywhere = f"/api/v1/namespaces/{project}/secrets", "/api/v1/secrets"
-            for ask in (
-                lambda: account.get(of_project),
-                lambda: account.get(everywhere),
-                lambda: account.get(f"{of_project}/theirs"),
-                lambda: list(account.lines(of_project, watch="true", timeoutSeconds=1)),
-                lambda: account.patch(f"{of_project}/theirs", {"metadata": {"labels": {"a": "b"}}}),
-                lambda: account.delete(f"{of_project}/theirs"),
+            project_path, all_path = f"/api/v1/namespaces/{project}/secrets", "/api/v1/secrets"
+            for request in (
+                lambda: account.get(project_path),
+                lambda: account.get(all_path),
+                lambda: account.get(f"{project_path}/theirs"),
+                lambda: list(account.lines(project_path, watch="true", timeoutSeconds=1)),
+                lambda: account.patch(f"{project_path}/theirs", {"metadata": {"labels": {"a": "b"}}}),
+                lambda: account.delete(f"{project_path}/theirs"),
                 lambda: account.get("/api/v1/namespaces/kube-system/configmaps"),
                 lambda: account.get("/apis/rbac.authorization.k8s.io/v1/clusterroles"),
             ):
-                with pytest.raises(Refused, match="403"):
-                    ask()
-            made = account.create({**secret, "metadata": {"name": "ours", "namespace": project}})
-            assert made["metadata"]["name"] == "ours"
-    assert admin.find(f"{of_project}/theirs") is not None
+                with pytest.raises(ApiError, match="403"):
+                    request()
+            created = account.create({**secret, "metadata": {"name": "ours", "namespace": project}})
+            assert created["metadata"]["name"] == "ours"
+    assert admin.find(f"{project_path}/theirs") is not None
 
 
 def test_roles_in_projects_grant_no_access_to_other_namespaces(control_plane: ControlPlane, project: str) -> None:
     cluster = CLUSTERS[1]
-    with reaching(control_plane, render_access(cluster, [project])) as api:
+    with granting(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         token = control_plane.make_account(SYSTEM, ACCOUNT)
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
         with control_plane.client(token) as account:
             account.create(body, project)
-            for elsewhere in ("default", "kube-system", SYSTEM):
-                with pytest.raises(Refused, match="403"):
-                    account.create(body, elsewhere)
+            for other_namespace in ("default", "kube-system", SYSTEM):
+                with pytest.raises(ApiError, match="403"):
+                    account.create(body, other_namespace)
 
 
 def test_kubectl_accepts_the_printed_permissions(control_plane: ControlPlane, admin: Client, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_kubectl_accepts_the_printed_permissions(control_plane: ControlPlane, ad
 
 @pytest.fixture
 def health() -> Iterator[str]:
-    """The address of something that is healthy."""
+    """The URL of a server with a health endpoint."""
 
     class Healthy(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -173,21 +173,21 @@ def test_callback_check_reports_whether_pods_reach_the_server(
     control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, project: str, health: str
 ) -> None:
     cluster = Cluster(name="main", create_namespaces=False, server_url=health)
-    with reaching(control_plane, render_access(cluster, [project])) as api:
+    with granting(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         check = find(api, cluster, project, "callbacks")
         assert (check.state, check.message) == ("ok", f"pods reach the server at {health}")
-        wrong = cluster.model_copy(update={"server_url": "http://127.0.0.1:1"})
-        check = find(api, wrong, project, "callbacks")
+        unreachable = cluster.model_copy(update={"server_url": "http://127.0.0.1:1"})
+        check = find(api, unreachable, project, "callbacks")
         assert (check.state, "refused" in check.message) == ("problem", True), check
-        missing = cluster.model_copy(update={"server_url": f"{health}/elsewhere"})
+        missing = cluster.model_copy(update={"server_url": f"{health}/other"})
         assert "404" in find(api, missing, project, "callbacks").message
         no_image = cluster.model_copy(update={"python_image": "example.test/no-such-image"})
-        assert "Image" in _impatient(api, no_image, project).message
+        assert "Image" in _check_callbacks_quickly(api, no_image, project).message
     until(lambda: not admin.items(f"/api/v1/namespaces/{project}/pods", **PROBES))
 
 
-def _impatient(api: KubernetesClient, cluster: Cluster, project: str) -> Check:
+def _check_callbacks_quickly(api: KubernetesClient, cluster: Cluster, project: str) -> Check:
     (check,) = check_callbacks(api, cluster, [project], patience=5.0)
     return check
 
@@ -196,10 +196,10 @@ def _wait_for(api: KubernetesClient, cluster: Cluster, project: str, message: st
     until(lambda: find(api, cluster, project, "permissions").message == message)
 
 
-def _role_of(manifests: list[Object], where: str) -> Object:
-    """The role that has the permissions of a place."""
+def _role_of(manifests: list[Object], scope: str) -> Object:
+    """The role with the permissions of a scope."""
     roles = [manifest for manifest in manifests if manifest["kind"] in ("Role", "ClusterRole")]
-    return roles[0] if where == "cluster" else roles[1]
+    return roles[0] if scope == "cluster" else roles[1]
 
 
 def _without(role: Object, group: str, resource: str, verb: str) -> list[Object]:
@@ -207,10 +207,10 @@ def _without(role: Object, group: str, resource: str, verb: str) -> list[Object]
     rules = []
     for rule in copy.deepcopy(role["rules"]):
         if rule["apiGroups"] == [group] and resource in rule["resources"] and verb in rule["verbs"]:
-            others = [other for other in rule["resources"] if other != resource]
-            left = [other for other in rule["verbs"] if other != verb]
-            rules += [{**rule, "resources": others}] if others else []
-            rules += [{**rule, "resources": [resource], "verbs": left}] if left else []
+            other_resources = [other for other in rule["resources"] if other != resource]
+            other_verbs = [other for other in rule["verbs"] if other != verb]
+            rules += [{**rule, "resources": other_resources}] if other_resources else []
+            rules += [{**rule, "resources": [resource], "verbs": other_verbs}] if other_verbs else []
         else:
             rules.append(rule)
     assert rules != role["rules"]

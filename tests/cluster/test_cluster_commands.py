@@ -1,4 +1,4 @@
-"""How an administrator brings a cluster, from the terminal, on a real control plane: permissions, token, add, check."""
+"""CLI commands that connect a real cluster: rbac, add, connect, check, edit and rm."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def terminal(server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -> Iterator[Path]:
-    """That of the service account for which the permissions were applied that `rbac` prints."""
+    """A kubeconfig of a service account with the permissions that `rbac` prints."""
     file = terminal.folder / "rbac.yaml"
     file.write_text(terminal.succeed("clusters", "rbac"), "utf-8")
     control_plane.kubectl("apply", "-f", str(file))
@@ -42,10 +42,10 @@ def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -
             admin.delete(path_of(manifest))
 
 
-def read_states(answer: CommandResult) -> dict[str, str]:
+def read_states(result: CommandResult) -> dict[str, str]:
     """The state of each check by name."""
     return {
-        name: state for state, name in re.findall(r"^(ok|warning|problem) +(\w+(?: \w+)?)  ", answer.out, re.MULTILINE)
+        name: state for state, name in re.findall(r"^(ok|warning|problem) +(\w+(?: \w+)?)  ", result.out, re.MULTILINE)
     }
 
 
@@ -62,7 +62,7 @@ def test_cluster_is_added_checked_edited_and_removed(
     assert terminal.read("clusters", "show", "main")["details"] == {"server_url": server.url}
     edited = terminal.succeed("clusters", "edit", "main", "--storage-class", "fast", "--storage-class", "gone")
     assert edited == "cluster main is at revision 2\n"
-    checked = until(lambda: _with(terminal("clusters", "check", "main"), "storage_classes allows gone"))
+    checked = until(lambda: _if_contains(terminal("clusters", "check", "main"), "storage_classes allows gone"))
     assert checked.code == 1
     assert terminal.succeed("clusters", "rm", "main") == "deleted cluster main\n"
     assert "cluster/main does not exist" in terminal.fail("clusters", "check", "main")
@@ -71,8 +71,8 @@ def test_cluster_is_added_checked_edited_and_removed(
 def test_invalid_token_is_reported_and_can_be_replaced(
     terminal: Terminal, control_plane: ControlPlane, kubelet: FakeKubelet, kubeconfig: Path
 ) -> None:
-    wrong = control_plane.write_kubeconfig(terminal.folder / "wrong", "not-a-token")
-    added = terminal("clusters", "add", "second", "--kubeconfig", str(wrong))
+    invalid = control_plane.write_kubeconfig(terminal.folder / "invalid", "not-a-token")
+    added = terminal("clusters", "add", "second", "--kubeconfig", str(invalid))
     assert (added.code, read_states(added)) == (1, {"connection": "problem"}), added
     assert "clusters connect second" in added.out
     connected = terminal("clusters", "connect", "second", "--kubeconfig", str(kubeconfig))
@@ -85,11 +85,11 @@ def test_missing_permissions_are_found_and_can_be_granted(
 ) -> None:
     admin.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fairlead-projects")
     terminal("clusters", "add", "third", "--kubeconfig", str(kubeconfig))
-    checked = until(lambda: _with(terminal("clusters", "check", "third"), "missing: create jobs.batch"))
+    checked = until(lambda: _if_contains(terminal("clusters", "check", "third"), "missing: create jobs.batch"))
     assert checked.code == 1
     assert "fairlead clusters rbac third | kubectl apply -f -" in checked.out
-    (terminal.folder / "again.yaml").write_text(terminal.succeed("clusters", "rbac", "third"), "utf-8")
-    control_plane.kubectl("apply", "-f", str(terminal.folder / "again.yaml"))
+    (terminal.folder / "rbac-of-third.yaml").write_text(terminal.succeed("clusters", "rbac", "third"), "utf-8")
+    control_plane.kubectl("apply", "-f", str(terminal.folder / "rbac-of-third.yaml"))
     until(lambda: terminal("clusters", "check", "third").code == 0)
     terminal.succeed("clusters", "rm", "third")
 
@@ -109,8 +109,8 @@ def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, ku
     assert [role["metadata"]["namespace"] for role in roles] == ["ai-leg"]
 
 
-def _with(answer: CommandResult, text: str) -> CommandResult | None:
-    return answer if text in answer.out else None
+def _if_contains(result: CommandResult, text: str) -> CommandResult | None:
+    return result if text in result.out else None
 
 
 PROGRAM = """\
@@ -118,7 +118,7 @@ import os, pathlib
 def main(n):
     print("hello", flush=True)
     pathlib.Path(os.environ["FAIRLEAD_OUTPUT"], "model.bin").write_text("model")
-    return {"n": n, "word": len(os.environ["WORD"])}
+    return {"n": n, "length": len(os.environ["PASSWORD"])}
 """
 
 
@@ -135,19 +135,30 @@ def test_runs_work_with_only_the_printed_permissions(
     terminal.succeed("projects", "create", "tree", "--parent", "cluster/fifth")
     account = "system:serviceaccount:fairlead-system:fairlead"
     before = len(control_plane.requests(account))
-    terminal.succeed("secrets", "set", "WORD", "--value", "planted", "--project", "tree")
+    terminal.succeed("secrets", "set", "PASSWORD", "--value", "planted", "--project", "tree")
     (terminal.folder / "train.py").write_text(PROGRAM, "utf-8")
-    asked = ["--secret", "WORD", "--volume", "data:/data:1Gi", "--input", "n=7", "--project", "tree", "--mem", "64Mi"]
-    ran = terminal("run", "train.py:main", *asked)
-    assert ran.code == 0, ran
-    assert '{"n": 7, "word": 7}' in ran.err
+    options = [
+        "--secret",
+        "PASSWORD",
+        "--volume",
+        "data:/data:1Gi",
+        "--input",
+        "n=7",
+        "--project",
+        "tree",
+        "--mem",
+        "64Mi",
+    ]
+    result = terminal("run", "train.py:main", *options)
+    assert result.code == 0, result
+    assert '{"n": 7, "length": 7}' in result.err
     (run,) = terminal.read("runs", "ls", "--filter", "scope=project/tree")
     assert [file["path"] for file in terminal.read("runs", "files", run["id"])] == ["model.bin"]
     terminal.succeed("runs", "rm", run["id"])
     until(lambda: not control_plane.kubectl("get", "jobs", "-n", "tree", "-o", "name"))
-    asked_for = [
+    requests = [
         (event["responseStatus"]["code"], event["verb"], event["requestURI"])
         for event in control_plane.requests(account)[before:]
     ]
-    assert [asked for asked in asked_for if asked[0] == 403] == []
-    assert {verb for _, verb, _ in asked_for} >= {"create", "patch", "delete", "get"}
+    assert [request for request in requests if request[0] == 403] == []
+    assert {verb for _, verb, _ in requests} >= {"create", "patch", "delete", "get"}

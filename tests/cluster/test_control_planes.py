@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.cluster import binaries
-from tests.cluster.clients import Client, Object, Refused, until
+from tests.cluster.clients import ApiError, Client, Object, until
 from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.making import make_map, make_pod, wait_for_phase
@@ -24,9 +24,9 @@ def test_api_server_has_the_built_version(admin: Client, control_plane: ControlP
 def test_outage_of_the_control_plane_loses_nothing(
     control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, namespace: str, number: signal.Signals
 ) -> None:
-    admin.create(make_pod(namespace, "ends", "python:3.12", ["sleep", "1"]))
-    admin.create(make_pod(namespace, "lasts", "example.test/sleep"))
-    for name in ("ends", "lasts"):
+    admin.create(make_pod(namespace, "short", "python:3.12", ["sleep", "1"]))
+    admin.create(make_pod(namespace, "long", "example.test/sleep"))
+    for name in ("short", "long"):
         wait_for_phase(admin, namespace, name, "Running")
 
     control_plane.stop_api(number)
@@ -34,10 +34,10 @@ def test_outage_of_the_control_plane_loses_nothing(
         admin.get("/version")
     control_plane.start_api()
 
-    wait_for_phase(admin, namespace, "ends", "Succeeded")
+    wait_for_phase(admin, namespace, "short", "Succeeded")
     admin.create(make_pod(namespace, "new", "example.test/succeed"))
     wait_for_phase(admin, namespace, "new", "Succeeded")
-    wait_for_phase(admin, namespace, "lasts", "Running")
+    wait_for_phase(admin, namespace, "long", "Running")
 
 
 def test_service_account_has_only_the_permissions_of_its_rules(
@@ -47,10 +47,10 @@ def test_service_account_has_only_the_permissions_of_its_rules(
 
     with control_plane.client(token) as reader:
         maps = f"/api/v1/namespaces/{namespace}/configmaps"
-        until(lambda: _may(reader, maps))
+        until(lambda: _can_read(reader, maps))
         before = len(control_plane.requests(f"system:serviceaccount:{namespace}:reader"))
         reader.get(maps)
-        with pytest.raises(Refused, match="403"):
+        with pytest.raises(ApiError, match="403"):
             reader.create(make_map(namespace, "new", {}))
 
     requests = control_plane.requests(f"system:serviceaccount:{namespace}:reader")[before:]
@@ -114,9 +114,9 @@ def make_program(file: Path, text: str = "") -> None:
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
-def _may(reader: Client, path: str) -> bool:
+def _can_read(reader: Client, path: str) -> bool:
     try:
         reader.get(path)
-    except Refused:
+    except ApiError:
         return False
     return True

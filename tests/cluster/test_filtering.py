@@ -1,7 +1,7 @@
-"""Of random clusters we say what kube-scheduler's own filters say: which nodes take a pod, and every reason why not.
+"""The node filter agrees with kube-scheduler on random clusters: the feasible nodes, and all reasons of the others.
 
-More cases: FAIRLEAD_EXAMPLES=1000 is ten times as many. One that disagrees is shown as small as it gets: keep it in
-filtering/kept, beside those that tell mistakes which were made, or could be, from what the scheduler does.
+FAIRLEAD_EXAMPLES=1000 runs ten times as many cases. A case that disagrees is minimized and shown. Store it in
+filtering/kept, next to the cases of earlier or possible mistakes.
 """
 
 import json
@@ -19,12 +19,12 @@ from tests.cluster.filtering import comparing, shrinking
 from tests.cluster.filtering.cases import make_case
 
 CASES = 40 * max(100, int(os.environ.get("FAIRLEAD_EXAMPLES", "100")))
-AT_ONCE, CHECKED, SHOWN = 1000, 500, 3
-KEPT = sorted((Path(__file__).parent / "filtering" / "kept").glob("*.json"))
+BATCH_SIZE, CHECKED_CASES, SHOWN_CASES = 1000, 500, 3
+RECORDED = sorted((Path(__file__).parent / "filtering" / "kept").glob("*.json"))
 # GPU sharing is done by other schedulers.
 CAUSES = [*(str(cause) for cause in Cause if cause not in (Cause.AMOUNT, Cause.SHARE))]
 RESOURCES = ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"]
-OFTEN = 0.01  # of all nodes
+MIN_SHARE = 0.01  # of all nodes
 
 
 @dataclass
@@ -39,28 +39,28 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:
-    """All cases, tried once."""
+    """The results of all cases, evaluated once."""
     outcome = Outcome()
-    for start in range(0, CASES, AT_ONCE):
-        cases = [make_case(Random(seed)) for seed in range(start, min(start + AT_ONCE, CASES))]
-        for case, answer in zip(cases, comparing.ask_all(cases), strict=True):
-            theirs = comparing.find_theirs(answer)
-            outcome.nodes += len(theirs.nodes)
-            outcome.feasible += len(theirs.feasible)
-            outcome.causes.update(cause for causes in theirs.nodes.values() for cause in causes)
-            if comparing.find_disagreements(case, answer):
+    for start in range(0, CASES, BATCH_SIZE):
+        cases = [make_case(Random(seed)) for seed in range(start, min(start + BATCH_SIZE, CASES))]
+        for case, result in zip(cases, comparing.evaluate_all(cases), strict=True):
+            verdict = comparing.read_scheduler_verdict(result)
+            outcome.nodes += len(verdict.nodes)
+            outcome.feasible += len(verdict.feasible)
+            outcome.causes.update(cause for causes in verdict.nodes.values() for cause in causes)
+            if comparing.find_disagreements(case, result):
                 outcome.disagreeing.append(case)
     return outcome
 
 
 def test_node_filter_agrees_with_the_scheduler_on_every_node(outcome: Outcome) -> None:
     if outcome.disagreeing:
-        pytest.fail(f"{len(outcome.disagreeing)} of {CASES} cases: {explain(outcome.disagreeing[:SHOWN])}")
+        pytest.fail(f"{len(outcome.disagreeing)} of {CASES} cases: {explain(outcome.disagreeing[:SHOWN_CASES])}")
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, *(f"{Cause.AMOUNT} {resource}" for resource in RESOURCES)])
 def test_random_cases_cover_every_cause(outcome: Outcome, cause: str) -> None:
-    assert outcome.causes[cause] > OFTEN * outcome.nodes
+    assert outcome.causes[cause] > MIN_SHARE * outcome.nodes
 
 
 def test_random_cases_have_feasible_and_infeasible_nodes(outcome: Outcome) -> None:
@@ -68,25 +68,25 @@ def test_random_cases_have_feasible_and_infeasible_nodes(outcome: Outcome) -> No
 
 
 def test_api_server_accepts_the_random_cases() -> None:
-    cases = [make_case(Random(seed)) for seed in range(CHECKED)]
-    for answer in comparing.ask_all(cases, "--check"):
-        assert not answer.get("invalid")
-        assert not answer["error"]
+    cases = [make_case(Random(seed)) for seed in range(CHECKED_CASES)]
+    for result in comparing.evaluate_all(cases, "--check"):
+        assert not result.get("invalid")
+        assert not result["error"]
 
 
-@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 def test_recorded_cases_agree(file: Path) -> None:
     case = json.loads(file.read_text("utf-8"))
-    (answer,) = comparing.ask_all([case])
-    assert not comparing.find_disagreements(case, answer), shrinking.show(case)
+    (result,) = comparing.evaluate_all([case])
+    assert not comparing.find_disagreements(case, result), shrinking.show(case)
 
 
 def explain(cases: list[dict[str, Any]]) -> str:
-    """Cases as small as they get, each with what we disagree in."""
+    """Minimize cases, and format them with their disagreements."""
     lines = []
     with comparing.filtering("--check") as scheduler:
         for case in cases:
             small = shrinking.shrink(case, scheduler)
-            answer = scheduler.ask(small)
-            lines += ["", *comparing.find_disagreements(small, answer), shrinking.show(small), json.dumps(answer)]
+            result = scheduler.evaluate(small)
+            lines += ["", *comparing.find_disagreements(small, result), shrinking.show(small), json.dumps(result)]
     return "\n".join(lines)

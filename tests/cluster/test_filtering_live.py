@@ -1,4 +1,4 @@
-"""The running scheduler puts pods where we say that they fit, and says of those that fit nowhere what we say."""
+"""The running scheduler places pods on nodes that we consider feasible, and reports the same reasons otherwise."""
 
 import json
 import re
@@ -23,22 +23,22 @@ from tests.cluster.filtering.cases import make_case
 
 JSON = dict[str, Any]
 
-FITTING, UNFITTING = 30, 30  # cases of each kind
-FIRST_SEED, TRIED = 1_000_000, 600
-SEEN_SECONDS = 0.2  # until the scheduler has seen what was created before the pod
-DECIDED_SECONDS = 15.0
+FEASIBLE_CASES, INFEASIBLE_CASES = 30, 30  # the number of cases of each kind
+FIRST_SEED, SEEDS = 1_000_000, 600
+SYNC_SECONDS = 0.2  # until the scheduler has seen the objects that were created before the pod
+DECISION_SECONDS = 15.0
 # The filter plugins in their order. The scheduler reports the first failure per node.
 ORDER: list[tuple[Cause, ...]] = [
     *[(Cause.CORDONED,), (Cause.NODE_NAME,), (Cause.TAINT,), (Cause.LABELS,), (Cause.PORTS,), (Cause.AMOUNT,)],
     *[(Cause.IN_USE,), (Cause.VOLUME,), (Cause.ZONE,)],
     *[(Cause.SPREAD_LABEL, Cause.SPREAD), (Cause.POD_AFFINITY, Cause.POD_ANTI_AFFINITY, Cause.REPELLED)],
 ]
-NARROWED = "node(s) didn't satisfy plugin"  # of nodes that it did not look at, for the pod names others
+NOT_CHECKED = "node(s) didn't satisfy plugin"  # message about nodes that were skipped because the pod names other nodes
 
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[Client]:
-    """An API server and a scheduler, without anything else that changes objects."""
+    """A client of an API server with a scheduler, without controllers that change objects."""
     with control_planes.running() as plane, plane.client() as admin:
         plane.stop_manager()
         clusters.prepare(admin)
@@ -46,23 +46,23 @@ def admin() -> Iterator[Client]:
 
 
 @pytest.fixture
-def cleared(admin: Client) -> Iterator[None]:
-    """Nothing of this case is there for the next one."""
+def clean_cluster(admin: Client) -> Iterator[None]:
+    """Delete all objects of a case after it."""
     yield
     clusters.clear(admin)
 
 
-@pytest.mark.parametrize("number", range(FITTING + UNFITTING))
-@pytest.mark.usefixtures("cleared")
+@pytest.mark.parametrize("number", range(FEASIBLE_CASES + INFEASIBLE_CASES))
+@pytest.mark.usefixtures("clean_cluster")
 def test_scheduler_agrees_with_the_node_filter(admin: Client, number: int) -> None:
     case = choose_cases()[number]
     clusters.set_up(admin, case)
-    time.sleep(SEEN_SECONDS)
+    time.sleep(SYNC_SECONDS)
     pod = admin.create(case["pod"])
-    node_filter = comparing.make_sieve(clusters.read_back(admin, pod))
-    feasible = {node_filter.table.names[at] for at in node_filter.feasible}
-    end, node, message = time.monotonic() + DECIDED_SECONDS, None, None
-    while time.monotonic() < end:
+    node_filter = comparing.make_node_filter(clusters.read_back(admin, pod))
+    feasible = {node_filter.table.names[index] for index in node_filter.feasible}
+    deadline, node, message = time.monotonic() + DECISION_SECONDS, None, None
+    while time.monotonic() < deadline:
         node, message = read_decision(admin, pod)
         if node is not None or (message is not None and not feasible and agrees(message, node_filter)):
             break
@@ -72,35 +72,35 @@ def test_scheduler_agrees_with_the_node_filter(admin: Client, number: int) -> No
     else:
         assert node is None
         assert message is not None
-        assert agrees(message, node_filter), f"{message}\nwe say: {total_capacity(node_filter)}"
+        assert agrees(message, node_filter), f"{message}\nour causes: {count_first_causes(node_filter)}"
 
 
 @cache
 def choose_cases() -> list[JSON]:
-    """As many of each kind, as they are before the API server has them; first those that bring a cause of their own."""
-    fitting, telling, others = list[JSON](), list[JSON](), list[JSON]()
-    covered: set[str] = set()
-    for seed in range(FIRST_SEED, FIRST_SEED + TRIED):
+    """Choose feasible and infeasible cases. Infeasible cases with a new cause come first."""
+    feasible, with_new_cause, other_cases = list[JSON](), list[JSON](), list[JSON]()
+    seen_causes: set[str] = set()
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
         case = make_live_case(seed)
-        node_filter = comparing.make_sieve(case)
+        node_filter = comparing.make_node_filter(case)
         if not is_decided(case, bool(node_filter.feasible)):
             continue
         if node_filter.feasible:
-            fitting.append(case)
+            feasible.append(case)
         else:
-            causes = set(total_capacity(node_filter))
-            (others if causes <= covered else telling).append(case)
-            covered |= causes
-    return fitting[:FITTING] + (telling + others)[:UNFITTING]
+            causes = set(count_first_causes(node_filter))
+            (other_cases if causes <= seen_causes else with_new_cause).append(case)
+            seen_causes |= causes
+    return feasible[:FEASIBLE_CASES] + (with_new_cause + other_cases)[:INFEASIBLE_CASES]
 
 
 def make_live_case(seed: int) -> JSON:
-    """A case with nodes of its own, and nothing that needs more than an API server."""
+    """A case with unique node names, without features that need more than an API server."""
     case: JSON = json.loads(json.dumps(make_case(Random(seed))).replace("node-", f"node-{seed}-"))
     for pod in (case["pod"], *case["pods"]):
         pod["spec"].pop("overhead", None)
         pod["spec"]["automountServiceAccountToken"] = False
-    for pod in case["pods"]:  # what they say of their own labels is in their selectors, where the server puts it
+    for pod in case["pods"]:  # the API server has already merged these keys into the selectors
         for term in pod["spec"].get("affinity", {}).get("podAntiAffinity", {}).get(REQUIRED, ()):
             term.pop("matchLabelKeys", None)
             term.pop("mismatchLabelKeys", None)
@@ -108,65 +108,67 @@ def make_live_case(seed: int) -> JSON:
 
 
 def is_decided(case: JSON, fits: bool) -> bool:
-    """Whether the decision is visible: not for a pod with a node, nor for one whose volumes must be bound first.
+    """Whether the decision is visible: not for a pod with a node name, nor for one whose volumes must be bound first.
 
     The scheduler names the node if it provisions volumes, but not if it binds existing ones.
     """
     spec = case["pod"]["spec"]
     if "nodeName" in spec:
         return False
-    mine = {volume["persistentVolumeClaim"]["claimName"] for volume in spec.get("volumes", ())}
-    claims = [claim for claim in case["claims"] if claim["metadata"]["name"] in mine]
-    waiting = [claim for claim in claims if "volumeName" not in claim["spec"]]
-    chosen = any("annotations" in claim["metadata"] for claim in waiting)
-    free = any(volume["status"]["phase"] == "Available" for volume in case["volumes"])
-    return not chosen and not (fits and waiting and free)
+    claim_names = {volume["persistentVolumeClaim"]["claimName"] for volume in spec.get("volumes", ())}
+    claims = [claim for claim in case["claims"] if claim["metadata"]["name"] in claim_names]
+    unbound = [claim for claim in claims if "volumeName" not in claim["spec"]]
+    has_selected_node = any("annotations" in claim["metadata"] for claim in unbound)
+    has_free_volumes = any(volume["status"]["phase"] == "Available" for volume in case["volumes"])
+    return not has_selected_node and not (fits and unbound and has_free_volumes)
 
 
 def read_decision(admin: Client, pod: JSON) -> tuple[str | None, str | None]:
-    """The node that the scheduler chose for a pod, or why there is none; neither before it has decided."""
-    now = admin.get(path_of(pod))
-    node = now["spec"].get("nodeName") or next(clusters.find_chosen(admin, pod), None)
-    conditions = [each for each in now["status"].get("conditions", ()) if each.get("reason") == "Unschedulable"]
+    """The node that the scheduler chose for a pod, or its message if there is none; None before the decision."""
+    current = admin.get(path_of(pod))
+    node = current["spec"].get("nodeName") or next(clusters.find_selected_nodes(admin, pod), None)
+    conditions = [
+        condition for condition in current["status"].get("conditions", ()) if condition.get("reason") == "Unschedulable"
+    ]
     return node, conditions[0]["message"] if conditions else None
 
 
 def agrees(message: str, node_filter: NodeFilter) -> bool:
-    """Whether the scheduler's sentence is what our reasons come to."""
+    """Whether the message of the scheduler matches our reasons."""
     count, counts = count_reasons(message)
     if count != len(node_filter.table):
         return False
-    ours = total_capacity(node_filter)
-    if Cause.CLAIM in ours or NARROWED in message:
-        return counts is None or NARROWED in message
+    our_counts = count_first_causes(node_filter)
+    if Cause.CLAIM in our_counts or NOT_CHECKED in message:
+        return counts is None or NOT_CHECKED in message
     if counts is None:
         return False
     # Two messages of the scheduler correspond to one cause, and a node can have both.
-    volumes = counts.pop(Cause.VOLUME, 0) > 0, ours.pop(Cause.VOLUME, 0) > 0
-    return counts == ours and volumes[0] == volumes[1]
+    volumes = counts.pop(Cause.VOLUME, 0) > 0, our_counts.pop(Cause.VOLUME, 0) > 0
+    return counts == our_counts and volumes[0] == volumes[1]
 
 
 def count_reasons(message: str) -> tuple[int, Counter[str] | None]:
     """The number of nodes, and of nodes per cause; None if the scheduler checked no node."""
-    matched = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
-    assert matched, message
+    match = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
+    assert match, message
     counts: Counter[str] = Counter()
-    for part in matched[2].split(", "):
-        counted = re.fullmatch(r"(\d+) (.+)", part)
-        if counted is None:
-            return int(matched[1]), None
-        if NARROWED not in counted[2]:
-            counts[comparing.name_words(counted[2])] += int(counted[1])
-    return int(matched[1]), counts
+    for part in match[2].split(", "):
+        match_part = re.fullmatch(r"(\d+) (.+)", part)
+        if match_part is None:
+            return int(match[1]), None
+        if NOT_CHECKED not in match_part[2]:
+            counts[comparing.cause_of_message(match_part[2])] += int(match_part[1])
+    return int(match[1]), counts
 
 
-def total_capacity(node_filter: NodeFilter) -> Counter[str]:
-    """On how many nodes each of our causes is the first."""
-    return Counter(cause for node in node_filter.table.nodes for cause in find_first(node_filter, node))
+def count_first_causes(node_filter: NodeFilter) -> Counter[str]:
+    """The number of nodes per first cause of ours."""
+    return Counter(cause for node in node_filter.table.nodes for cause in find_first_causes(node_filter, node))
 
 
-def find_first(node_filter: NodeFilter, node: Node) -> list[str]:
-    """The cause for which the scheduler would give up a node. Of resources it tells all."""
+def find_first_causes(node_filter: NodeFilter, node: Node) -> list[str]:
+    """The cause that the scheduler reports for a node. For resources it reports all causes."""
     reasons = list(evaluation.find_reasons(node_filter, node))
     if any(reason.cause is Cause.CLAIM for reason in reasons):
         return [Cause.CLAIM]

@@ -1,4 +1,4 @@
-"""The fake kubelet does what a real one does, as far as anybody can see through the API server."""
+"""The fake kubelet behaves like a real one, as observed through the API server."""
 
 import contextlib
 import itertools
@@ -48,11 +48,11 @@ def test_job_is_scheduled_and_completes(admin: Client, namespace: str) -> None:
 
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs/greets"
     until(lambda: admin.get(path)["status"].get("succeeded") == 1)
-    (ran,) = admin.items(f"/api/v1/namespaces/{namespace}/pods")
-    assert ran["spec"]["nodeName"] in ("plain", "gpus")
-    assert state_of(ran)["terminated"]["exitCode"] == 0
-    assert state_of(ran)["terminated"]["reason"] == "Completed"
-    assert read_log(admin, ran) == "hello world True\n"
+    (pod,) = admin.items(f"/api/v1/namespaces/{namespace}/pods")
+    assert pod["spec"]["nodeName"] in ("plain", "gpus")
+    assert state_of(pod)["terminated"]["exitCode"] == 0
+    assert state_of(pod)["terminated"]["reason"] == "Completed"
+    assert read_log(admin, pod) == "hello world True\n"
 
 
 def test_scheduler_respects_gpu_limits(admin: Client, namespace: str) -> None:
@@ -71,11 +71,11 @@ def test_log_is_followed_while_it_is_written(admin: Client, namespace: str) -> N
     wait_for_phase(admin, namespace, "talks", "Running")
 
     path = f"/api/v1/namespaces/{namespace}/pods/talks/log"
-    came = [(line.split(" ", 1), time.monotonic()) for line in admin.lines(path, follow="true", timestamps="true")]
+    lines = [(line.split(" ", 1), time.monotonic()) for line in admin.lines(path, follow="true", timestamps="true")]
 
-    (first, at_first), (second, at_second), (third, _) = came
-    assert [text for (_, text), _ in came] == ["one", "two", "three"]
-    assert at_second - at_first > 0.5
+    (first, first_time), (second, second_time), (third, _) = lines
+    assert [text for (_, text), _ in lines] == ["one", "two", "three"]
+    assert second_time - first_time > 0.5
     assert [len(stamp) for stamp in (first[0], second[0], third[0])] == [30, 30, 30]
     assert (datetime.fromisoformat(second[0]) - datetime.fromisoformat(first[0])).total_seconds() > 0.5
     assert admin.text(path, sinceTime=second[0]) == "two\nthree"
@@ -117,15 +117,15 @@ def test_outcome_of_an_image_can_be_configured(admin: Client, kubelet: FakeKubel
 
 
 def test_annotation_determines_the_outcome_of_a_pod(admin: Client, namespace: str) -> None:
-    pod = make_pod(namespace, "noted", IMAGE, ["never", "executed"])
+    pod = make_pod(namespace, "annotated", IMAGE, ["never", "executed"])
     pod["metadata"]["annotations"] = {"fairlead.test/outcome": "exit-9"}
     admin.create(pod)
 
-    assert state_of(wait_for_phase(admin, namespace, "noted", "Failed"))["terminated"]["exitCode"] == 9
+    assert state_of(wait_for_phase(admin, namespace, "annotated", "Failed"))["terminated"]["exitCode"] == 9
 
 
 def test_process_over_its_memory_limit_is_killed(admin: Client, namespace: str) -> None:
-    code = "import time; print('up', flush=True); kept = b'x' * 2**28; time.sleep(60)"
+    code = "import time; print('up', flush=True); data = b'x' * 2**28; time.sleep(60)"
     limits = {"limits": {"memory": "128Mi"}}
     admin.create(make_pod(namespace, "hungry", IMAGE, ["python3", "-c", code], main_resources=limits))
 
@@ -136,8 +136,8 @@ def test_process_over_its_memory_limit_is_killed(admin: Client, namespace: str) 
 def test_pod_waits_for_a_missing_image(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "pulls", "example.test/no-such-image"))
 
-    waits = wait_for_reason(admin, namespace, "pulls", "ImagePullBackOff")
-    assert 'Back-off pulling image "example.test/no-such-image"' in waits["message"]
+    waiting = wait_for_reason(admin, namespace, "pulls", "ImagePullBackOff")
+    assert 'Back-off pulling image "example.test/no-such-image"' in waiting["message"]
     assert admin.get(f"/api/v1/namespaces/{namespace}/pods/pulls")["status"]["phase"] == "Pending"
     assert {"Failed", "BackOff"} <= {event["reason"] for event in events_of(admin, namespace, "pulls")}
     admin.delete(f"/api/v1/namespaces/{namespace}/pods/pulls")
@@ -150,12 +150,12 @@ def test_pod_waits_for_a_missing_config_map_or_secret(admin: Client, namespace: 
     env = [{"name": "WORD", "valueFrom": reference}]
     admin.create(make_pod(namespace, "asks", IMAGE, ["sh", "-c", "echo $WORD"], main_env=env))
 
-    waits = wait_for_reason(admin, namespace, "asks", "CreateContainerConfigError")
-    assert waits["message"] == f'{kind.lower()} "values" not found'
+    waiting = wait_for_reason(admin, namespace, "asks", "CreateContainerConfigError")
+    assert waiting["message"] == f'{kind.lower()} "values" not found'
     body = {**make_map(namespace, "values", {"wrong": "d29yZA=="}), "kind": kind}
     admin.create(body)
-    words = f"couldn't find key word in {kind} {namespace}/values"
-    until(lambda: wait_for_reason(admin, namespace, "asks", "CreateContainerConfigError")["message"] == words)
+    message = f"couldn't find key word in {kind} {namespace}/values"
+    until(lambda: wait_for_reason(admin, namespace, "asks", "CreateContainerConfigError")["message"] == message)
     admin.patch(f"/api/v1/namespaces/{namespace}/{kind.lower()}s/values", {"data": {"word": "d29yZA=="}})
 
     pod = wait_for_phase(admin, namespace, "asks", "Succeeded")
@@ -170,9 +170,9 @@ def test_pod_waits_for_a_missing_volume(admin: Client, namespace: str) -> None:
 
     wait_for_reason(admin, namespace, "mounts", "ContainerCreating")
     until(lambda: "FailedMount" in [event["reason"] for event in events_of(admin, namespace, "mounts")])
-    admin.create(make_map(namespace, "words", {"a": "there", "c": "unseen"}))
+    admin.create(make_map(namespace, "words", {"a": "mounted", "c": "not mounted"}))
 
-    assert read_log(admin, wait_for_phase(admin, namespace, "mounts", "Succeeded")) == "there"
+    assert read_log(admin, wait_for_phase(admin, namespace, "mounts", "Succeeded")) == "mounted"
 
 
 def test_missing_program_is_a_start_error(admin: Client, namespace: str) -> None:
@@ -240,14 +240,14 @@ def test_pod_that_ignores_sigterm_is_killed(admin: Client, kubelet: FakeKubelet,
 def test_container_is_restarted_according_to_its_policy(admin: Client, namespace: str) -> None:
     admin.create(make_pod(namespace, "again", IMAGE, ["sh", "-c", "echo try; exit 2"], restartPolicy="Always"))
 
-    waits = wait_for_reason(admin, namespace, "again", "CrashLoopBackOff")
-    assert "back-off 1s restarting failed container" in waits["message"]
+    waiting = wait_for_reason(admin, namespace, "again", "CrashLoopBackOff")
+    assert "back-off 1s restarting failed container" in waiting["message"]
 
-    def look() -> Object | None:
+    def find_restarted() -> Object | None:
         status: Any = admin.get(f"/api/v1/namespaces/{namespace}/pods/again")["status"]["containerStatuses"][0]
         return status if status["restartCount"] >= 1 else None
 
-    assert until(look)["lastState"]["terminated"]["exitCode"] == 2
+    assert until(find_restarted)["lastState"]["terminated"]["exitCode"] == 2
 
 
 def test_pod_is_ready_when_its_port_accepts_connections(admin: Client, namespace: str) -> None:
@@ -271,8 +271,8 @@ def test_files_on_a_persistent_volume_claim_persist(admin: Client, namespace: st
     volumes = [{"name": "kept", "persistentVolumeClaim": {"claimName": "kept"}}]
     mounted = [{"name": "kept", "mountPath": "/kept", "subPath": "part"}]
     for name, command in (("writes", "echo word > /kept/file"), ("reads", "cat /kept/file")):
-        words = ["sh", "-c", command]
-        admin.create(make_pod(namespace, name, IMAGE, words, volumes=volumes, main_volumeMounts=mounted))
+        arguments = ["sh", "-c", command]
+        admin.create(make_pod(namespace, name, IMAGE, arguments, volumes=volumes, main_volumeMounts=mounted))
         pod = wait_for_phase(admin, namespace, name, "Succeeded")
 
     assert read_log(admin, pod) == "word\n"
@@ -289,10 +289,10 @@ def test_files_on_a_persistent_volume_claim_persist(admin: Client, namespace: st
 
 @pytest.mark.usefixtures("metrics")
 def test_usage_of_pods_is_measured(admin: Client, namespace: str) -> None:
-    code = "kept = b'x' * 2**27\nwhile True: pass"
+    code = "data = b'x' * 2**27\nwhile True: pass"
     admin.create(make_pod(namespace, "busy", IMAGE, ["python3", "-c", code]))
 
-    def look() -> Any:
+    def is_measured() -> Any:
         metrics = admin.find(f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/busy")
         usage = (
             metrics["containers"][0]["usage"] if metrics and metrics["containers"] else {"cpu": "0n", "memory": "0Ki"}
@@ -301,15 +301,15 @@ def test_usage_of_pods_is_measured(admin: Client, namespace: str) -> None:
         assert usage["memory"].endswith("Ki")
         return int(usage["cpu"][:-1]) > 2e8 and int(usage["memory"][:-2]) > 2**17
 
-    until(look)
+    until(is_measured)
     admin.delete(f"/api/v1/namespaces/{namespace}/pods/busy", gracePeriodSeconds="0")
     until(lambda: not admin.items(f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"))
 
 
 def test_pods_of_a_lost_node_are_removed(admin: Client, kubelet: FakeKubelet, namespace: str) -> None:
     kubelet.add_node("shaky", labels={"own": namespace})
-    chosen = {"own": namespace}
-    admin.create(make_pod(namespace, "lost", IMAGE, ["sleep", "60"], nodeSelector=chosen))
+    selector = {"own": namespace}
+    admin.create(make_pod(namespace, "lost", IMAGE, ["sleep", "60"], nodeSelector=selector))
     wait_for_phase(admin, namespace, "lost", "Running")
     (pid,) = kubelet.pids(namespace, "lost")
 
@@ -320,7 +320,7 @@ def test_pods_of_a_lost_node_are_removed(admin: Client, kubelet: FakeKubelet, na
     until(lambda: "deletionTimestamp" in admin.get(path)["metadata"])
     kubelet.restore_node("shaky")
     until(lambda: admin.find(path) is None)
-    admin.create(make_pod(namespace, "next", "example.test/succeed", nodeSelector=chosen))
+    admin.create(make_pod(namespace, "next", "example.test/succeed", nodeSelector=selector))
     wait_for_phase(admin, namespace, "next", "Succeeded")
     kubelet.delete_node("shaky")
     assert admin.find("/api/v1/nodes/shaky") is None
@@ -328,16 +328,16 @@ def test_pods_of_a_lost_node_are_removed(admin: Client, kubelet: FakeKubelet, na
 
 def read_log(admin: Client, pod: Object, **params: str) -> str:
     meta = pod["metadata"]
-    answer = admin.http.get(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log", params=params)
-    assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
-    return answer.text
+    response = admin.http.get(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log", params=params)
+    assert response.status_code == 200, f"{response.status_code} {response.text}"
+    return response.text
 
 
 def list_group(pid: int) -> list[str]:
     """The living processes of a process group, without zombies."""
-    left = [other.info for other in psutil.process_iter(["pid", "name", "status"])]
-    alive = [one for one in left if one["pid"] and one["status"] != psutil.STATUS_ZOMBIE]
-    return [one["name"] for one in alive if _group_of(one["pid"]) == pid]
+    processes = [other.info for other in psutil.process_iter(["pid", "name", "status"])]
+    alive = [process for process in processes if process["pid"] and process["status"] != psutil.STATUS_ZOMBIE]
+    return [process["name"] for process in alive if _group_of(process["pid"]) == pid]
 
 
 def _group_of(pid: int) -> int | None:

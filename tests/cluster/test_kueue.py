@@ -1,4 +1,4 @@
-"""Runs in the queues of a real Kueue: it holds them and lets them go, and each says what it waits for, behind whom."""
+"""Runs in the queues of a real Kueue: waiting reasons with positions, preemption, eviction and outages."""
 
 import uuid
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from tests.processes.machines import Machine
 
 LOW, HIGH = "low-of-kueue", "high-of-kueue"
 FIRST = "position 1 in ClusterQueue"
-ONE_START = {"create": 1, "patch": 1}  # made, then released
+ONE_START = {"create": 1, "patch": 1}  # created, then released
 
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A control plane of these tests alone: Kueue looks at all Jobs of one."""
+    """A separate control plane, because Kueue manages all Jobs of a cluster."""
     with control_planes.running(audit=True) as plane:
         yield plane
 
@@ -43,7 +43,7 @@ def kubelet(control_plane: ControlPlane) -> Iterator[FakeKubelet]:
 
 @pytest.fixture(scope="module")
 def kueue(control_plane: ControlPlane, admin: Client) -> Iterator[Kueue]:
-    """Kueue, beside the control plane."""
+    """Kueue on the control plane, with two priority classes."""
     with kueues.running(control_plane, admin) as kueue:
         for name, value in {LOW: 10, HIGH: 1000}.items():
             kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
@@ -55,19 +55,19 @@ def kueue(control_plane: ControlPlane, admin: Client) -> Iterator[Kueue]:
 def platform(
     shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, kueue: Kueue
 ) -> Platform:
-    """A server that may do no more on the cluster than what it asks for."""
+    """A server with only the printed permissions on the cluster."""
     kubeconfig = make_kubeconfig(control_plane, admin, shared_machine.folder / "kueue.kubeconfig")
     return Platform(shared_machine, control_plane, admin, kubeconfig, queueing="kueue")
 
 
 @pytest.fixture
 def team(platform: Platform, kueue: Kueue) -> Iterator[Team]:
-    """A project with a queue, whose runs are ended with the test."""
-    made = Team(platform, kueue).open_queue()
-    yield made
-    live = platform.api("GET", f"/runs?scope=project/{made.name}&active=true&limit=100")
-    items = live["items"] if isinstance(live, dict) else live
-    made.stop(*(run["id"] for run in items))
+    """A project with a queue. Its runs are stopped after the test."""
+    team = Team(platform, kueue).add_local_queue()
+    yield team
+    active = platform.api("GET", f"/runs?scope=project/{team.name}&active=true&limit=100")
+    items = active["items"] if isinstance(active, dict) else active
+    team.stop(*(run["id"] for run in items))
 
 
 # Waiting for quota
@@ -78,10 +78,12 @@ def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
     team.platform.until(first, "running")
     team.platform.until(second, "running")
     third = team.submit(name="third")
-    waits = f"waiting in queue default of ClusterQueue {team.pool}"
-    status = wait_for(lambda: team.platform.show(third), lambda now: now["message"] == waits)
+    message = f"waiting in queue default of ClusterQueue {team.pool}"
+    status = wait_for(lambda: team.platform.get_run(third), lambda now: now["message"] == message)
     assert (status["state"], status["reason"]) == ("pending", "Queued")
-    one, other = sorted((team.job_name(first), team.job_name(second)))  # of those of one second
+    one, other = sorted(
+        (team.job_name(first), team.job_name(second))
+    )  # by name, because both have the same creation time
     lines = team.until_details(third, "Kueue reports: ")
     assert lines == [
         f"needs 4 GPUs; 8 of 8 in use in ClusterQueue {team.pool}",
@@ -95,14 +97,14 @@ def test_runs_over_the_quota_wait_with_a_reason(team: Team) -> None:
     team.stop(first)
     team.platform.until(third, "running")
     assert team.history(third) == ["queued Queued", "pending Queued", "running Running"]
-    assert team.written() == {"create": 3, "patch": 3}
+    assert team.count_writes() == {"create": 3, "patch": 3}
 
 
 def test_runs_ahead_and_runs_using_the_quota_are_named_to_users_with_access(team: Team, kueue: Kueue) -> None:
-    other = Team(team.platform, kueue, pool=team.pool).open_queue()
+    other = Team(team.platform, kueue, pool=team.pool).add_local_queue()
     holder = team.submit(8, "large")
     team.platform.until(holder, "running")
-    # Of those that came in the same second, Kueue takes any first.
+    # Different priorities, because the order within the same second is undefined.
     before = [team.submit(4, "before", priority_class=HIGH), other.submit(2, "between", priority_class=LOW)]
     for run in before:
         team.until_details(run, "Kueue reports: ")
@@ -114,13 +116,13 @@ def test_runs_ahead_and_runs_using_the_quota_are_named_to_users_with_access(team
     vera = {"subject": "user:vera", "role": "viewer", "scope": f"project/{other.name}"}
     team.platform.api("POST", "/roles", vera)
     token = team.platform.api("POST", "/tokens", {"name": f"vera-{other.name}", "user": "vera"})["token"]
-    with team.platform.server.client(token) as seer:
-        shown = seer.get(f"/runs/{last}/why").json()
-    assert "GPUs in use by 1 other workload (8)" in shown["details"]
-    known = f"behind run {other.job_name(before[1])} and 1 more"
-    assert any(known in line for line in shown["details"]), shown["details"]
-    assert "large" not in str(shown)
-    assert team.namespace not in str(shown)
+    with team.platform.server.client(token) as client:
+        explanation = client.get(f"/runs/{last}/why").json()
+    assert "GPUs in use by 1 other workload (8)" in explanation["details"]
+    expected = f"behind run {other.job_name(before[1])} and 1 more"
+    assert any(expected in line for line in explanation["details"]), explanation["details"]
+    assert "large" not in str(explanation)
+    assert team.namespace not in str(explanation)
     other.stop(last, before[1])
 
 
@@ -134,36 +136,36 @@ def test_waiting_run_with_higher_priority_starts_first(team: Team) -> None:
     team.until_details(low, f"position 2 in ClusterQueue {team.pool}, behind run {team.job_name(high)}")
     team.stop(holder)
     team.platform.until(high, "running")
-    assert team.platform.show(low)["state"] == "pending"
+    assert team.platform.get_run(low)["state"] == "pending"
     team.stop(high)
     team.platform.until(low, "running")
 
 
 def test_run_larger_than_the_quota_gives_a_reason(team: Team, kueue: Kueue) -> None:
     run = team.submit(16)
-    words = f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota grows"
-    status = wait_for(lambda: team.platform.show(run), lambda now: words in now["message"])
+    message = f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota grows"
+    status = wait_for(lambda: team.platform.get_run(run), lambda now: message in now["message"])
     assert (status["state"], status["reason"]) == ("pending", "Queued")
     (workload,) = kueue.workloads(team.namespace)
     assert workload["status"]["conditions"][0]["status"] == "False"
     team.stop(run)
 
 
-# Queues that let nothing go
+# Missing and stopped queues
 
 
 def test_run_waits_for_a_missing_queue_and_names_it(platform: Platform, kueue: Kueue) -> None:
     team = Team(platform, kueue, pool=f"late-{uuid.uuid4().hex[:6]}")
     run = team.submit()
     missing = f"waiting for queue default: LocalQueue default does not exist in namespace {team.namespace}"
-    wait_for(lambda: platform.show(run), lambda now: missing in now["message"])
-    team.open_queue()
-    leads = f"waiting in queue default: its ClusterQueue {team.pool} does not exist"
-    wait_for(lambda: platform.show(run), lambda now: now["message"] == leads)
-    kueue.add_queue(team.pool, GPUS)
+    wait_for(lambda: platform.get_run(run), lambda now: missing in now["message"])
+    team.add_local_queue()
+    no_cluster_queue = f"waiting in queue default: its ClusterQueue {team.pool} does not exist"
+    wait_for(lambda: platform.get_run(run), lambda now: now["message"] == no_cluster_queue)
+    kueue.add_cluster_queue(team.pool, GPUS)
     platform.until(run, "running")
     assert team.history(run) == ["queued Queued", "pending Queued", "running Running"]
-    assert team.written() == ONE_START
+    assert team.count_writes() == ONE_START
     team.stop(run)
 
 
@@ -172,14 +174,14 @@ def test_stopped_queue_starts_no_runs_until_it_is_resumed(team: Team, kueue: Kue
     team.platform.until(first, "running")
     kueue.change_queue(team.pool, stopPolicy="Hold")
     second = team.submit()
-    words = f"ClusterQueue {team.pool} is stopped; no run starts there until it is resumed"
-    wait_for(lambda: team.platform.show(second), lambda now: words in now["message"])
+    message = f"ClusterQueue {team.pool} is stopped; no run starts there until it is resumed"
+    wait_for(lambda: team.platform.get_run(second), lambda now: message in now["message"])
     checks = team.platform.api("POST", f"/clusters/{CLUSTER}/check")
     queue_checks = [check for check in checks if check["name"] == "queueing" and team.pool in check["message"]]
     assert [(check["state"], check["message"]) for check in queue_checks] == [
         ("warning", f"ClusterQueue {team.pool} is stopped: runs there wait")
     ]
-    assert team.platform.show(first)["state"] == "running"
+    assert team.platform.get_run(first)["state"] == "running"
     kueue.change_queue(team.pool, stopPolicy="None")
     team.platform.until(second, "running")
 
@@ -193,31 +195,31 @@ def test_evicted_run_waits_again_with_the_same_job(team: Team, kueue: Kueue) -> 
     job = team.platform.job_of(run)["metadata"]["uid"]
     kueue.change_queue(team.pool, stopPolicy="HoldAndDrain")
     status = team.platform.until(run, "Evicted")
-    words = f"its queue was stopped; waiting in queue default: ClusterQueue {team.pool} is stopped"
-    assert (status["state"], status["message"].startswith(words)) == ("pending", True)
+    message = f"its queue was stopped; waiting in queue default: ClusterQueue {team.pool} is stopped"
+    assert (status["state"], status["message"].startswith(message)) == ("pending", True)
     until(lambda: not team.platform.pods_of(run))
     kueue.change_queue(team.pool, stopPolicy="None")
     team.platform.until(run, "running")
     assert team.platform.job_of(run)["metadata"]["uid"] == job
     assert team.history(run)[:3] == ["queued Queued", "pending Queued", "running Running"]
     assert team.history(run)[-1] == "running Running"
-    assert team.written() == ONE_START
+    assert team.count_writes() == ONE_START
 
 
 def test_preempted_run_waits_and_runs_again(platform: Platform, kueue: Kueue) -> None:
-    team = Team(platform, kueue, preemption={"withinClusterQueue": "LowerPriority"}).open_queue()
+    team = Team(platform, kueue, preemption={"withinClusterQueue": "LowerPriority"}).add_local_queue()
     low = team.submit(8, "low", priority_class=LOW)
     platform.until(low, "running")
     high = team.submit(8, "high", priority_class=HIGH)
     status = platform.until(low, "Preempted")
-    words = "preempted by a run with higher priority; waiting in queue default"
-    assert (status["state"], status["message"].startswith(words)) == ("pending", True)
+    message = "preempted by a run with higher priority; waiting in queue default"
+    assert (status["state"], status["message"].startswith(message)) == ("pending", True)
     platform.until(high, "running")
     team.until_details(low, f"GPUs in use by run {team.job_name(high)} (8)", FIRST)
     team.stop(high)
     platform.until(low, "running")
     assert "pending Preempted" in team.history(low)
-    assert team.written() == {"create": 2, "patch": 2}
+    assert team.count_writes() == {"create": 2, "patch": 2}
     team.stop(low)
 
 
@@ -231,11 +233,11 @@ def test_removed_workload_is_recreated_and_the_run_continues(team: Team, kueue: 
         team.platform.admin.delete(f"{kueues.PATH}/namespaces/{team.namespace}/workloads/{item['metadata']['name']}")
     until(lambda: len({item["metadata"]["uid"] for item in kueue.workloads(team.namespace)} - before) == 2)
     states = wait_for(
-        lambda: sorted(team.platform.show(run)["state"] for run in (running, waiting)),
+        lambda: sorted(team.platform.get_run(run)["state"] for run in (running, waiting)),
         lambda current: current == ["pending", "running"],
     )
     assert states == ["pending", "running"]
-    assert team.written() == {"create": 2, "patch": 2}
+    assert team.count_writes() == {"create": 2, "patch": 2}
 
 
 # Changes of waiting runs
@@ -251,7 +253,7 @@ def test_restarted_server_finds_waiting_runs(team: Team) -> None:
     team.stop(holder)
     team.platform.until(waiting, "running")
     assert team.history(waiting) == ["queued Queued", "pending Queued", "running Running"]
-    assert team.written() == {"create": 2, "patch": 2}
+    assert team.count_writes() == {"create": 2, "patch": 2}
 
 
 def test_waiting_run_that_is_stopped_leaves_no_objects(team: Team, kueue: Kueue) -> None:
@@ -260,7 +262,7 @@ def test_waiting_run_that_is_stopped_leaves_no_objects(team: Team, kueue: Kueue)
     waiting = team.submit(8)
     team.until_details(waiting, FIRST)
     team.stop(waiting)
-    assert len(until(lambda: _only(kueue.workloads(team.namespace)))) == 1
+    assert len(until(lambda: _if_single(kueue.workloads(team.namespace)))) == 1
     team.stop(holder)
     until(lambda: not kueue.workloads(team.namespace))
 
@@ -275,12 +277,12 @@ def test_runs_wait_while_kueue_is_down_and_continue_afterwards(team: Team, kueue
         team.platform.until(waiting, "pending")
         team.platform.api("POST", f"/runs/{unwanted}/stop")
         team.platform.until(unwanted, "Ending", "stopping")
-        assert team.platform.show(running)["state"] == "running"
+        assert team.platform.get_run(running)["state"] == "running"
     finally:
         kueue.start()
     team.platform.until(waiting, "running")
     team.platform.until(unwanted, "stopped")
-    assert team.written() == {"create": 3, "patch": 3}
+    assert team.count_writes() == {"create": 3, "patch": 3}
 
 
 def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
@@ -292,13 +294,13 @@ def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
     platform.api("POST", "/clusters", {"name": "blind", **details})
     connected = platform.terminal("clusters", "connect", "blind", "--kubeconfig", str(kubeconfig), code=1)
     assert "missing: get workloads.kueue.x-k8s.io" in connected.out
-    team = Team(platform, kueue, cluster="blind").open_queue()
+    team = Team(platform, kueue, cluster="blind").add_local_queue()
     holder = team.submit(8)
     platform.until(holder, "running")
     waiting = team.submit(8)
-    wait_for(lambda: platform.show(waiting), lambda now: now["message"] == "waiting in queue default of the cluster")
-    (trouble,) = team.until_details(waiting, "the queue cannot be read: ")
-    assert "cannot list resource" in trouble
+    wait_for(lambda: platform.get_run(waiting), lambda now: now["message"] == "waiting in queue default of the cluster")
+    (problem,) = team.until_details(waiting, "the queue cannot be read: ")
+    assert "cannot list resource" in problem
     checks = {check["name"]: check for check in platform.api("POST", "/clusters/blind/check")}
     assert checks["permissions"]["state"] == "problem"
     assert "list workloads.kueue.x-k8s.io" in checks["permissions"]["message"]
@@ -308,5 +310,5 @@ def test_missing_permission_to_read_queues_is_reported_and_runs_continue(
     team.stop(waiting)
 
 
-def _only(items: list[Object]) -> list[Object] | None:
+def _if_single(items: list[Object]) -> list[Object] | None:
     return items if len(items) == 1 else None

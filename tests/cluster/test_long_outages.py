@@ -1,6 +1,6 @@
-"""A cluster that is away for a minute: no run is lost, none starts twice, and nothing is left.
+"""A cluster outage of a minute: no run is lost, none starts twice, and no objects remain.
 
-In a file of its own, so that another worker runs it at the same time as the random faults of test_random_faults.py.
+This is a separate file, so that it runs in parallel with test_random_faults.py.
 """
 
 import os
@@ -15,11 +15,11 @@ from tests.cluster.control_planes import ControlPlane
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.ledgers import Ledger
 from tests.cluster.platforms import Platform
-from tests.cluster.test_outages import away
-from tests.cluster.test_random_faults import SLEEP, SUCCEED, WHOLE, prepare, warm_up
+from tests.cluster.test_outages import api_outage
+from tests.cluster.test_random_faults import SLEEP, SUCCEED, WITH_OBJECTS, prepare, warm_up
 from tests.processes.machines import Machine
 
-AWAY_SECONDS = 60.0
+OUTAGE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -35,37 +35,37 @@ def test_hundred_runs_survive_a_cluster_outage_of_a_minute(
     before = warm_up(platform, ledger)
     gate = tmp_path / "gate"
     os.mkfifo(gate)  # a reader blocks until a writer opens the FIFO
-    wait = f"echo begun; : < {gate}; echo over"
-    go_on = [ledger.note(platform.pretend(SLEEP), "stopped") for _ in range(60)]
-    end = [ledger.note(platform.shell(wait, **WHOLE), "completed") for _ in range(20)]
-    fail = [ledger.note(platform.shell(f"{wait}; exit 5"), "failed ExitCode") for _ in range(10)]
-    stop = [ledger.note(platform.pretend(SLEEP, **WHOLE), "stopped") for _ in range(10)]
-    for run in (*go_on, *end, *fail, *stop):
+    wait = f"echo started; : < {gate}; echo ended"
+    sleeping = [ledger.expect(platform.run_simulated(SLEEP), "stopped") for _ in range(60)]
+    ending = [ledger.expect(platform.shell(wait, **WITH_OBJECTS), "completed") for _ in range(20)]
+    failing = [ledger.expect(platform.shell(f"{wait}; exit 5"), "failed ExitCode") for _ in range(10)]
+    stopped = [ledger.expect(platform.run_simulated(SLEEP, **WITH_OBJECTS), "stopped") for _ in range(10)]
+    for run in (*sleeping, *ending, *failing, *stopped):
         platform.until(run, "running")
-    before_outage = {run.id: look(platform, run) for run in (*go_on, *end, *fail)}
+    before_outage = {run.id: read_fields(platform, run) for run in (*sleeping, *ending, *failing)}
 
-    with away(control_plane):
-        back_at = time.monotonic() + AWAY_SECONDS
+    with api_outage(control_plane):
+        outage_end = time.monotonic() + OUTAGE_SECONDS
         os.close(os.open(gate, os.O_WRONLY))
-        for run in stop:
+        for run in stopped:
             run.stop()
-        later = [ledger.note(platform.pretend(SUCCEED, **WHOLE), "completed") for _ in range(10)]
-        while time.monotonic() < back_at:
-            assert {run_id: look(platform, run_id) for run_id in before_outage} == before_outage
-            assert {platform.show(run)["state"] for run in later} <= {"queued", "pending"}
-            assert {platform.show(run)["state"] for run in stop} == {"stopping"}
+        submitted = [ledger.expect(platform.run_simulated(SUCCEED, **WITH_OBJECTS), "completed") for _ in range(10)]
+        while time.monotonic() < outage_end:
+            assert {run_id: read_fields(platform, run_id) for run_id in before_outage} == before_outage
+            assert {platform.get_run(run)["state"] for run in submitted} <= {"queued", "pending"}
+            assert {platform.get_run(run)["state"] for run in stopped} == {"stopping"}
             time.sleep(5)
 
-    for run in (*end, *fail, *stop, *later):
+    for run in (*ending, *failing, *stopped, *submitted):
         platform.until(run, "completed", "failed", "stopped")
-    assert {run.logs() for run in (*end, *fail)} == {"begun\nover\n"}
-    for run in go_on:
-        assert look(platform, run) == before_outage[run.id]
+    assert {run.logs() for run in (*ending, *failing)} == {"started\nended\n"}
+    for run in sleeping:
+        assert read_fields(platform, run) == before_outage[run.id]
         run.stop()
     ledger.check(before)
 
 
-def look(platform: Platform, run: Run | str) -> list[object]:
+def read_fields(platform: Platform, run: Run | str) -> list[object]:
     """The fields that must not change."""
-    status = platform.show(run)
+    status = platform.get_run(run)
     return [status[name] for name in ("state", "reason", "message", "revision")]

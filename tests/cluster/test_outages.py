@@ -1,4 +1,4 @@
-"""The API server of the cluster is away for a while: no run changes its state, and afterwards all catch up."""
+"""Outages of the API server: no run changes its state, and all are updated afterwards."""
 
 import contextlib
 import time
@@ -11,9 +11,9 @@ from tests.cluster.kubelet.outcomes import Outcome
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
 
-AWAY_SECONDS = 8.0
-UNSEEN = "the watch of cluster/main failed: the cluster is unreachable: "
-KEPT = ("state", "reason", "message", "revision")
+OUTAGE_SECONDS = 8.0
+UNREACHABLE = "the watch of cluster/main failed: the cluster is unreachable: "
+FIELDS = ("state", "reason", "message", "revision")
 
 
 def image(name: str) -> dict[str, str]:
@@ -21,14 +21,14 @@ def image(name: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def away(plane: ControlPlane) -> Iterator[None]:
-    """The API server is killed; at the end of the block it is there again, and so is what makes and places pods."""
+def api_outage(plane: ControlPlane) -> Iterator[None]:
+    """The API server is down during the block. Restarts it, the controller manager and the scheduler afterwards."""
     plane.stop_api()
     try:
         yield
     finally:
         plane.start_api()
-        plane.restart_others()
+        plane.restart_components()
 
 
 def test_states_are_unchanged_during_an_outage_and_updated_after_it(
@@ -36,69 +36,69 @@ def test_states_are_unchanged_during_an_outage_and_updated_after_it(
 ) -> None:
     kubelet.outcomes["example.test/ends-soon"] = Outcome("exit", 0, seconds=4, log="done\n")
     kubelet.outcomes["example.test/fails-soon"] = Outcome("exit", 5, seconds=4, log="oops\n")
-    goes_on, stopped = platform.run("goes-on"), platform.run("stopped")
-    for run in (goes_on, stopped):
+    sleeping, stopped = platform.run("sleeping"), platform.run("stopped")
+    for run in (sleeping, stopped):
         platform.until(run, "running")
     first = platform.run("first", resources={"gpu": 8})
     platform.until(first, "running")
-    waits = platform.run("waits", resources={"gpu": 8})
-    platform.until(waits, "Unschedulable")
-    ends, fails = platform.run(function=image("ends-soon")), platform.run(function=image("fails-soon"))
-    for run in (ends, fails):
+    waiting = platform.run("waiting", resources={"gpu": 8})
+    platform.until(waiting, "Unschedulable")
+    ending, failing = platform.run(function=image("ends-soon")), platform.run(function=image("fails-soon"))
+    for run in (ending, failing):
         platform.until(run, "running")
-    requested = platform.run("asked")
-    platform.until(requested, "running")
+    other = platform.run("other")
+    platform.until(other, "running")
 
-    before = {run.id: _look(platform, run) for run in (goes_on, ends, fails, first, waits, requested)}
-    with away(control_plane):
-        away_at = time.monotonic()
+    before = {run.id: _read_fields(platform, run) for run in (sleeping, ending, failing, first, waiting, other)}
+    with api_outage(control_plane):
+        outage_start = time.monotonic()
         submitted = platform.run(function=image("succeed"))
         stopped.stop()
-        while time.monotonic() - away_at < AWAY_SECONDS:
-            assert {run_id: _look(platform, run_id) for run_id in before} == before
-            assert platform.show(submitted)["state"] in ("queued", "pending")
-            assert platform.show(stopped)["state"] == "stopping"
+        while time.monotonic() - outage_start < OUTAGE_SECONDS:
+            assert {run_id: _read_fields(platform, run_id) for run_id in before} == before
+            assert platform.get_run(submitted)["state"] in ("queued", "pending")
+            assert platform.get_run(stopped)["state"] == "stopping"
             time.sleep(0.5)
-        delayed = platform.show(submitted)
+        delayed = platform.get_run(submitted)
         assert (delayed["state"], delayed["reason"]) == ("pending", "StartDelayed")
-        assert delayed["message"].startswith(UNSEEN)
-        assert platform.api("GET", "/nodes"), "what was seen last is still known"
+        assert delayed["message"].startswith(UNREACHABLE)
+        assert platform.api("GET", "/nodes"), "the last known nodes are still listed"
 
-    assert platform.until(ends, "completed", "failed")["state"] == "completed"
-    failed = platform.until(fails, "completed", "failed")
+    assert platform.until(ending, "completed", "failed")["state"] == "completed"
+    failed = platform.until(failing, "completed", "failed")
     assert (failed["reason"], failed["message"]) == ("ExitCode", "exited with code 5: oops")
-    assert (ends.logs(), fails.logs()) == ("done\n", "oops\n")
+    assert (ending.logs(), failing.logs()) == ("done\n", "oops\n")
     assert platform.until(submitted, "completed", "failed")["state"] == "completed"
     platform.until(stopped, "stopped")
     first.stop()
-    platform.until(waits, "running")
-    for run in (goes_on, requested):
-        assert _look(platform, run) == before[run.id]
+    platform.until(waiting, "running")
+    for run in (sleeping, other):
+        assert _read_fields(platform, run) == before[run.id]
         assert len(platform.pods_of(run)) == 1
         run.stop()
         platform.until(run, "stopped")
-    waits.stop()
+    waiting.stop()
 
 
 def test_server_started_during_an_outage_waits_for_the_cluster(platform: Platform, control_plane: ControlPlane) -> None:
     run = platform.run()
     platform.until(run, "running")
-    before = _look(platform, run)
-    with away(control_plane):
+    before = _read_fields(platform, run)
+    with api_outage(control_plane):
         platform.restart()
-        later = platform.run(function=image("succeed"))
+        submitted = platform.run(function=image("succeed"))
         time.sleep(2)
-        assert _look(platform, run) == before
-        assert platform.show(later)["state"] in ("queued", "pending")
+        assert _read_fields(platform, run) == before
+        assert platform.get_run(submitted)["state"] in ("queued", "pending")
         assert platform.api("GET", f"/runs/{run.id}/why")["state"] == "running"
-    platform.until(later, "completed")
-    assert _look(platform, run) == before
+    platform.until(submitted, "completed")
+    assert _read_fields(platform, run) == before
     run.stop()
     until(lambda: not platform.pods_of(run))
     platform.until(run, "stopped")
 
 
-def _look(platform: Platform, run: Run | str) -> list[object]:
+def _read_fields(platform: Platform, run: Run | str) -> list[object]:
     """The fields that must not change."""
-    status = platform.show(run)
-    return [status[name] for name in KEPT]
+    status = platform.get_run(run)
+    return [status[name] for name in FIELDS]

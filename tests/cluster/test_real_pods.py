@@ -1,4 +1,4 @@
-"""Runs on a real node, in real containers: what no fake kubelet can promise."""
+"""Runs on a real node in real containers, for behavior that a fake kubelet cannot test."""
 
 import contextlib
 import itertools
@@ -24,16 +24,16 @@ from tests.cluster.real_node.packages import Missing
 from tests.cluster.real_nodes import NOT_TESTED, RealNode
 from tests.processes.machines import Machine
 
-PATIENCE = 120.0  # seconds
+TIMEOUT = 120.0  # seconds
 PORT = 8000
-WAITING = f"""
+WAIT_FOR_CONNECTION = f"""
 import socket
 
 def main():
     with socket.create_server(("", {PORT})) as server:
-        print("waits", flush=True)
+        print("waiting", flush=True)
         server.accept()
-    print("goes on")
+    print("connected")
 """
 ADDER = """
 def init(step):
@@ -43,14 +43,14 @@ def init(step):
 def main(number):
     return number + more
 """
-MAKER = """
+START_NODE = """
 from tests.architecture.modules import ROOT
 from tests.cluster import images, real_nodes
 from tests.cluster.making import make_pod, wait_for_phase
 
 with real_nodes.running() as (plane, node), plane.client() as admin:
-    admin.create(make_pod("default", "lasts", images.PYTHON, ["sleep", "600"]))
-    wait_for_phase(admin, "default", "lasts", "Running")
+    admin.create(make_pod("default", "sleeping", images.PYTHON, ["sleep", "600"]))
+    wait_for_phase(admin, "default", "sleeping", "Running")
     print(node.network.link, plane.folder, flush=True)
     input()
 """
@@ -59,9 +59,9 @@ with real_nodes.running() as (plane, node), plane.client() as admin:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[ControlPlane, RealNode]]:
     """A control plane with one real node; skips if this machine does not support it."""
-    with contextlib.ExitStack() as ending:
+    with contextlib.ExitStack() as stack:
         try:
-            cluster = ending.enter_context(real_nodes.running())
+            cluster = stack.enter_context(real_nodes.running())
         except Missing as missing:
             pytest.skip(f"{NOT_TESTED}: {missing}")
         yield cluster
@@ -69,15 +69,15 @@ def cluster() -> Iterator[tuple[ControlPlane, RealNode]]:
 
 @pytest.fixture(scope="module")
 def real_platform(shared_machine: Machine, cluster: tuple[ControlPlane, RealNode]) -> Iterator[Platform]:
-    """A server that pods reach, which executes runs on the real node."""
+    """A server that pods can connect to, with a cluster of the real node."""
     plane, node = cluster
-    options = ("--host", node.network.here, "--auth", "tokens")
+    options = ("--host", node.network.host_address, "--auth", "tokens")
     with plane.client() as admin:
         yield Platform(shared_machine, plane, admin, None, *options, python_image=images.PYTHON)
 
 
 def test_python_function_uploads_its_result_and_files(real_platform: Platform) -> None:
-    run = real_platform.call(
+    run = real_platform.python(
         "import os, sys\n"
         "def main(size):\n"
         "    print(sys.executable, os.getuid(), os.getgid())\n"
@@ -100,7 +100,7 @@ def test_volumes_are_writable_and_shared_volumes_persist(real_platform: Platform
         {"volume_type": "empty_dir", "name": "quick", "mount_path": "/quick", "spec": {"medium": "Memory"}},
     ]
     for expected in ([1, 1, 1], [2, 1, 1]):
-        run = real_platform.call(
+        run = real_platform.python(
             "import os\n"
             "def main():\n"
             "    for folder in ('/shared', '/own', '/quick'):\n"
@@ -116,7 +116,7 @@ def test_volumes_are_writable_and_shared_volumes_persist(real_platform: Platform
 
 def test_secret_is_a_variable_and_a_file_and_is_masked_in_the_log(real_platform: Platform) -> None:
     real_platform.project.set_secret("API_KEY", "sesame-open")
-    run = real_platform.call(
+    run = real_platform.python(
         "import os\n"
         "def main():\n"
         "    with open('/keys/API_KEY') as file:\n"
@@ -131,40 +131,40 @@ def test_secret_is_a_variable_and_a_file_and_is_masked_in_the_log(real_platform:
 
 
 def test_function_over_its_memory_limit_is_killed(real_platform: Platform) -> None:
-    run = real_platform.call("def main():\n    return len(b'x' * 2**30)\n", resources={"mem": {"limits": "96Mi"}})
-    ended = real_platform.until(run, "completed", "failed", seconds=PATIENCE)
+    run = real_platform.python("def main():\n    return len(b'x' * 2**30)\n", resources={"mem": {"limits": "96Mi"}})
+    ended = real_platform.until(run, "completed", "failed", seconds=TIMEOUT)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "OOMKilled", 137)
 
 
 @pytest.mark.parametrize(
-    ("last", "code"),
+    ("statement", "code"),
     [
         pytest.param("sys.exit(7)", 7, id="exit"),
-        pytest.param("os._exit(3)", 3, id="at once"),
-        pytest.param("os.kill(os.getpid(), 9)", 137, id="by a signal"),
-        pytest.param("os.execv('/bin/sh', ['sh', '-c', 'exit 5'])", 5, id="as another program"),
+        pytest.param("os._exit(3)", 3, id="immediate exit"),
+        pytest.param("os.kill(os.getpid(), 9)", 137, id="signal"),
+        pytest.param("os.execv('/bin/sh', ['sh', '-c', 'exit 5'])", 5, id="exec"),
     ],
 )
-def test_exit_code_of_a_function_is_reported(real_platform: Platform, last: str, code: int) -> None:
-    run = real_platform.call(f"import os, sys\ndef main():\n    {last}\n")
-    ended = real_platform.until(run, "completed", "failed", seconds=PATIENCE)
+def test_exit_code_of_a_function_is_reported(real_platform: Platform, statement: str, code: int) -> None:
+    run = real_platform.python(f"import os, sys\ndef main():\n    {statement}\n")
+    ended = real_platform.until(run, "completed", "failed", seconds=TIMEOUT)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "ExitCode", code)
 
 
 def test_log_lines_arrive_while_a_function_runs(real_platform: Platform) -> None:
-    run = real_platform.call(WAITING)
+    run = real_platform.python(WAIT_FOR_CONNECTION)
     lines = run.read_logs(follow=True)
-    assert next(lines).text == "waits\n"
-    real_platform.until(run, "running", seconds=PATIENCE)
+    assert next(lines).text == "waiting\n"
+    real_platform.until(run, "running", seconds=TIMEOUT)
     (pod,) = real_platform.pods_of(run)
-    with socket.create_connection((pod["status"]["podIP"], PORT), PATIENCE):
-        assert [line.text for line in lines] == ["goes on\n"]
+    with socket.create_connection((pod["status"]["podIP"], PORT), TIMEOUT):
+        assert [line.text for line in lines] == ["connected\n"]
     assert wait(run).state is State.COMPLETED
 
 
 def test_stopped_function_receives_sigterm_and_is_not_killed(real_platform: Platform) -> None:
-    run = real_platform.call(WAITING)
-    assert next(run.read_logs(follow=True)).text == "waits\n"
+    run = real_platform.python(WAIT_FOR_CONNECTION)
+    assert next(run.read_logs(follow=True)).text == "waiting\n"
     (pod,) = real_platform.pods_of(run)
     changes = real_platform.admin.lines(
         f"/api/v1/namespaces/{real_platform.namespace}/pods",
@@ -175,12 +175,12 @@ def test_stopped_function_receives_sigterm_and_is_not_killed(real_platform: Plat
     run.stop()
     events = list(itertools.takewhile(lambda event: event["type"] != "DELETED", map(json.loads, changes)))
     assert state_of(events[-1]["object"])["terminated"]["exitCode"] == 143  # 137 if the signal was ignored
-    real_platform.until(run, "stopped", seconds=PATIENCE)
+    real_platform.until(run, "stopped", seconds=TIMEOUT)
 
 
 def test_served_function_answers_at_its_url(real_platform: Platform) -> None:
-    run = real_platform.call(ADDER, "adder", action="serve", inputs={"step": 2})
-    ready = real_platform.until(run, "Ready", seconds=PATIENCE)
+    run = real_platform.python(ADDER, "adder", action="serve", inputs={"step": 2})
+    ready = real_platform.until(run, "Ready", seconds=TIMEOUT)
     url = real_platform.api("GET", f"/runs/{run.id}/url")
     assert (ready["state"], url["ready"]) == ("running", True)
     with real_platform.server.client() as client:
@@ -191,25 +191,25 @@ def test_served_function_answers_at_its_url(real_platform: Platform) -> None:
 
 
 def test_missing_image_is_named(real_platform: Platform) -> None:
-    function = {"name": "lost", "kind": "container", "image": "fairlead.test/nowhere:1"}
-    waiting = real_platform.until(real_platform.run(function=function), "ImagePullBackOff", seconds=PATIENCE)
+    function = {"name": "missing", "kind": "container", "image": "fairlead.test/nowhere:1"}
+    waiting = real_platform.until(real_platform.run(function=function), "ImagePullBackOff", seconds=TIMEOUT)
     assert waiting["state"] == "starting"
     assert "fairlead.test/nowhere:1" in waiting["message"]
 
 
 def test_node_of_a_killed_process_is_cleaned_up(cluster: tuple[ControlPlane, RealNode]) -> None:
-    words = [sys.executable, "-c", MAKER]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as maker:
-        assert maker.stdout is not None
-        link, folder = maker.stdout.readline().split()
+    command = [sys.executable, "-c", START_NODE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as creator:
+        assert creator.stdout is not None
+        link, folder = creator.stdout.readline().split()
         assert Path("/sys/class/net", link).exists()
-        maker.kill()
-    real_nodes.remove_left()  # fails if a process of the node is still running
+        creator.kill()
+    real_nodes.remove_leftovers()  # fails if a process of the node is still running
     until(lambda: not Path("/sys/class/net", link).exists())
     assert not Path(folder).exists()
-    assert not any(hierarchy.place.joinpath(f"{cgroups.NAME}{maker.pid}").exists() for hierarchy in cgroups.find())
+    assert not any(hierarchy.path.joinpath(f"{cgroups.PREFIX}{creator.pid}").exists() for hierarchy in cgroups.find())
 
 
 def wait(run: Run) -> Run:
-    """A run that has ended."""
-    return run.wait(timeout=PATIENCE, progress=False)
+    """Wait until a run has ended, and return it."""
+    return run.wait(timeout=TIMEOUT, progress=False)

@@ -8,39 +8,43 @@ from typing import Any
 import pytest
 
 from fairlead.sdk.runs import Run
-from tests.cluster.clients import Client, Refused, until
+from tests.cluster.clients import ApiError, Client, until
 from tests.cluster.kubelet.outcomes import Outcome
 from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
 
 LOW, HIGH = "low-of-tests", "high-of-tests"
 ENFORCE = "pod-security.kubernetes.io/enforce"
-GREEDY = """
+ALLOCATE = """
 def main():
-    taken = []
+    data = []
     while True:
-        taken.append("x" * 1_000_000)
+        data.append("x" * 1_000_000)
 """
 
 
 def image(name: str) -> dict[str, str]:
-    """A container that only pretends."""
+    """A function with a simulated image."""
     return {"name": name, "kind": "container", "image": f"example.test/{name}"}
 
 
 def history_of(platform: Platform, run: Run) -> list[str]:
     """The states and reasons of a run in order, without those that depend on timing."""
     events = [(event["state"], event["reason"]) for event in platform.api("GET", f"/runs/{run.id}/events")]
-    lasting = [f"{state} {reason}" for state, reason in events if reason not in ("Starting", "Claimed")]
-    return [line for line, _ in itertools.groupby(lasting)]
+    states = [f"{state} {reason}" for state, reason in events if reason not in ("Starting", "Claimed")]
+    return [line for line, _ in itertools.groupby(states)]
 
 
 @contextlib.contextmanager
-def adding(platform: Platform, kubelet: FakeKubelet, name: str, **node: Any) -> Iterator[dict[str, Any]]:
-    """A node of a pool of its own, and how runs ask for it."""
+def temporary_node(platform: Platform, kubelet: FakeKubelet, name: str, **node: Any) -> Iterator[dict[str, Any]]:
+    """Add a node in its own pool during the block, and yield the node selector of runs for it."""
     kubelet.add_node(name, labels={"pool": name}, **node)
     try:
-        until(lambda: any(listed["name"] == name and listed["capacity"] for listed in platform.api("GET", "/nodes")))
+        until(
+            lambda: any(
+                node_data["name"] == name and node_data["capacity"] for node_data in platform.api("GET", "/nodes")
+            )
+        )
         yield {"node_selector": {"pool": name}}
     finally:
         kubelet.delete_node(name)
@@ -48,8 +52,8 @@ def adding(platform: Platform, kubelet: FakeKubelet, name: str, **node: Any) -> 
 
 @pytest.fixture(scope="module")
 def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
-    """A run whose node is taken away. It takes Kubernetes a minute to notice: the others do not wait for that."""
-    with adding(platform, kubelet, "weak") as selector:
+    """A run whose node was removed. Kubernetes needs a minute to notice it, during which other tests run."""
+    with temporary_node(platform, kubelet, "weak") as selector:
         run = platform.run("lost", **selector)
         platform.until(run, "running")
     return run
@@ -60,14 +64,14 @@ def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
 
 def test_missing_image(lost: Run, platform: Platform) -> None:
     status = platform.until(platform.run(function=image("no-such-image")), "ImagePullBackOff")
-    words = 'its image cannot be pulled: failed to pull and unpack image "example.test/no-such-image": not found'
-    assert (status["state"], status["message"]) == ("starting", words)
+    message = 'its image cannot be pulled: failed to pull and unpack image "example.test/no-such-image": not found'
+    assert (status["state"], status["message"]) == ("starting", message)
 
 
 def test_container_config_error(platform: Platform) -> None:
     status = platform.until(platform.run(function=image("config-error")), "CreateContainerConfigError")
-    words = "its container cannot be created: container has runAsNonRoot and image will run as root"
-    assert (status["state"], status["message"]) == ("starting", words)
+    message = "its container cannot be created: container has runAsNonRoot and image will run as root"
+    assert (status["state"], status["message"]) == ("starting", message)
 
 
 def test_volume_with_a_missing_storage_class(platform: Platform) -> None:
@@ -83,12 +87,12 @@ def test_volume_with_a_missing_storage_class(platform: Platform) -> None:
 
 
 def test_run_waits_for_a_resource_quota_of_the_namespace(platform: Platform, admin: Client) -> None:
-    platform.until(platform.run(function=image("succeed")), "completed")  # so that the namespace is there
-    where = f"/api/v1/namespaces/{platform.namespace}/resourcequotas/few"
+    platform.until(platform.run(function=image("succeed")), "completed")  # creates the namespace
+    path = f"/api/v1/namespaces/{platform.namespace}/resourcequotas/few"
     meta = {"name": "few", "namespace": platform.namespace}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {"pods": "0"}}}
     admin.create(quota)
-    until(lambda: "used" in admin.get(where).get("status", {}))
+    until(lambda: "used" in admin.get(path).get("status", {}))
     run = platform.run(function=image("succeed"))
     status = platform.until(run, "FailedCreate")
     assert status["state"] == "pending"
@@ -96,7 +100,7 @@ def test_run_waits_for_a_resource_quota_of_the_namespace(platform: Platform, adm
         "its pod cannot be created: exceeded quota: few, requested: pods=1, used: pods="
     )
     assert status["message"].endswith(", limited: pods=0; retrying")
-    admin.patch(where, {"spec": {"hard": {"pods": "50", "count/jobs.batch": "0"}}})
+    admin.patch(path, {"spec": {"hard": {"pods": "50", "count/jobs.batch": "0"}}})
     platform.until(run, "completed")
     assert history_of(platform, run) == [
         "queued Queued",
@@ -104,14 +108,14 @@ def test_run_waits_for_a_resource_quota_of_the_namespace(platform: Platform, adm
         "running Running",
         "completed Completed",
     ]
-    until(lambda: "count/jobs.batch" in admin.get(where).get("status", {}).get("used", {}))
+    until(lambda: "count/jobs.batch" in admin.get(path).get("status", {}).get("used", {}))
     run = platform.run(function=image("succeed"))
     status = platform.until(run, "StartDelayed")
     assert (status["state"], "exceeded quota: few, requested: count/jobs.batch=1" in status["message"]) == (
         "pending",
         True,
     )
-    admin.delete(where)
+    admin.delete(path)
     platform.until(run, "completed")
 
 
@@ -128,19 +132,19 @@ def test_run_waits_while_pod_security_forbids_its_pod(platform: Platform, admin:
 
 
 def test_manifest_rejected_by_an_admission_policy_fails_immediately(platform: Platform, admin: Client) -> None:
-    """A policy of the cluster says no to the Job itself, and means it."""
+    """An admission policy of the cluster rejects the Job permanently."""
     match = {"resourceRules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"]}]}
     match["resourceRules"][0]["resources"] = ["jobs"]
     rule = {"expression": "!object.metadata.name.startsWith('unwanted')", "message": "no unwanted runs here"}
     group = "admissionregistration.k8s.io/v1"
     spec = {"matchConstraints": match, "validations": [{**rule, "reason": "Invalid"}]}
     kind = {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "wanted"}, "spec": spec}
-    bound = {"policyName": "wanted", "validationActions": ["Deny"]}
-    binding = {**kind, "kind": "ValidatingAdmissionPolicyBinding", "spec": bound}
+    binding_spec = {"policyName": "wanted", "validationActions": ["Deny"]}
+    binding = {**kind, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding_spec}
     policies = f"/apis/{group}/validatingadmissionpolic"
     admin.post(f"{policies}ies", kind)
     admin.post(f"{policies}ybindings", binding)
-    until(lambda: _is_refused(admin, platform.namespace))
+    until(lambda: _is_rejected(admin, platform.namespace))
     status = platform.until(platform.run("unwanted"), "failed")
     admin.delete(f"{policies}ybindings/wanted")
     admin.delete(f"{policies}ies/wanted")
@@ -149,15 +153,15 @@ def test_manifest_rejected_by_an_admission_policy_fails_immediately(platform: Pl
     assert status["message"].endswith("no unwanted runs here")
 
 
-def _is_refused(admin: Client, namespace: str) -> bool:
-    """Whether a policy is in force, which takes it a while."""
+def _is_rejected(admin: Client, namespace: str) -> bool:
+    """Whether the policy is already in effect."""
     pod = {"containers": [{"name": "main", "image": "example.test/sleep"}], "restartPolicy": "Never"}
     meta = {"name": "unwanted", "namespace": namespace}
     try:
         body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": {"spec": pod}}}
         admin.create(body, dryRun="All")
-    except Refused as refused:
-        return "no unwanted" in refused.body
+    except ApiError as error:
+        return "no unwanted" in error.body
     return False
 
 
@@ -166,9 +170,9 @@ def _is_refused(admin: Client, namespace: str) -> bool:
 
 def test_run_over_its_memory_limit(platform: Platform) -> None:
     limits = {"mem": {"requests": "64Mi", "limits": "128Mi"}}
-    really = platform.call(GREEDY, resources=limits)
+    limited = platform.python(ALLOCATE, resources=limits)
     unlimited = platform.run(function=image("oom"))
-    status = platform.until(really, "failed")
+    status = platform.until(limited, "failed")
     assert (status["reason"], status["message"]) == ("OOMKilled", "exceeded its memory limit of 128Mi")
     assert status["exit_code"] == 137
     assert platform.until(unlimited, "failed")["message"] == "exceeded the memory of its node"
@@ -176,14 +180,14 @@ def test_run_over_its_memory_limit(platform: Platform) -> None:
 
 def test_exit_code_with_the_last_lines(platform: Platform, kubelet: FakeKubelet) -> None:
     lines = "".join(f"line {number}\n" for number in range(9))
-    kubelet.outcomes["example.test/talks"] = Outcome("exit", 4, log=lines)
-    status = platform.until(platform.run(function=image("talks")), "failed")
-    words = "exited with code 4: line 6 | line 7 | line 8"
-    assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", words, 4)
+    kubelet.outcomes["example.test/verbose"] = Outcome("exit", 4, log=lines)
+    status = platform.until(platform.run(function=image("verbose")), "failed")
+    message = "exited with code 4: line 6 | line 7 | line 8"
+    assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", message, 4)
 
 
 def test_missing_program(platform: Platform) -> None:
-    function = {"name": "wrong", "kind": "container", "image": "registry.example/x", "command": "no-such-program"}
+    function = {"name": "invalid", "kind": "container", "image": "registry.example/x", "command": "no-such-program"}
     status = platform.until(platform.run(function=function), "failed")
     assert status["reason"] == "StartFailed"
     assert status["message"].startswith("its container could not be started: ")
@@ -191,7 +195,7 @@ def test_missing_program(platform: Platform) -> None:
 
 
 def test_exception_of_a_function(platform: Platform) -> None:
-    run = platform.call("def main():\n    raise ValueError('bad')\n")
+    run = platform.python("def main():\n    raise ValueError('bad')\n")
     status = platform.until(run, "failed")
     assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", "ValueError: bad", 1)
     error = platform.api("GET", f"/runs/{run.id}/result")["error"]
@@ -200,7 +204,7 @@ def test_exception_of_a_function(platform: Platform) -> None:
 
 
 def test_run_killed_by_a_signal(platform: Platform) -> None:
-    run = platform.call("import os\ndef main():\n    print('bye', flush=True)\n    os.kill(os.getpid(), 11)\n")
+    run = platform.python("import os\ndef main():\n    print('bye', flush=True)\n    os.kill(os.getpid(), 11)\n")
     status = platform.until(run, "failed")
     assert (status["reason"], status["message"]) == ("ExitCode", "killed by SIGSEGV (exit code 139): bye")
 
@@ -208,16 +212,18 @@ def test_run_killed_by_a_signal(platform: Platform) -> None:
 def test_run_over_its_deadline(platform: Platform) -> None:
     run = platform.run(deadline=2)
     status = platform.until(run, "failed")
-    words = "exceeded its deadline of 2 s"
-    assert (status["reason"], status["message"]) == ("DeadlineExceeded", words)
+    message = "exceeded its deadline of 2 s"
+    assert (status["reason"], status["message"]) == ("DeadlineExceeded", message)
     assert history_of(platform, run) == ["queued Queued", "running Running", "failed DeadlineExceeded"]
     events = platform.api("GET", f"/runs/{run.id}/events")
-    assert [event["state"] for event in events].index("running") == len(events) - 2  # and never back to pending
+    assert [event["state"] for event in events].index("running") == len(
+        events
+    ) - 2  # the state never returns to pending
 
 
 def test_failure_of_one_of_several_pods(platform: Platform) -> None:
     source = "import os, time\ndef main():\n    if os.environ['JOB_COMPLETION_INDEX'] == '1':\n"
-    run = platform.call(f"{source}        raise ValueError('one')\n    time.sleep(60)\n", replicas=3)
+    run = platform.python(f"{source}        raise ValueError('one')\n    time.sleep(60)\n", replicas=3)
     status = platform.until(run, "failed")
     assert (status["reason"], status["message"], status["exit_code"]) == ("ExitCode", "pod 1: ValueError: one", 1)
 
@@ -239,14 +245,14 @@ def test_preempted_run_waits_and_runs_again(platform: Platform, kubelet: FakeKub
     for name, value in {LOW: 10, HIGH: 1000}.items():
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         admin.create({**kind, "value": value})
-    with adding(platform, kubelet, "narrow", room={"cpu": "2"}) as selector:
+    with temporary_node(platform, kubelet, "narrow", capacity={"cpu": "2"}) as selector:
         options = {"resources": {"cpu": 2}, **selector}
         low = platform.run("low", priority_class=LOW, **options)
         platform.until(low, "running")
         high = platform.run("high", priority_class=HIGH, **options)
         status = platform.until(low, "Preempted")
-        words = "preempted by a pod with higher priority, waiting for another node"
-        assert (status["state"], status["message"].startswith(words)) == ("pending", True)
+        message = "preempted by a pod with higher priority, waiting for another node"
+        assert (status["state"], status["message"].startswith(message)) == ("pending", True)
         platform.until(high, "running")
         high.stop()
         platform.until(low, "running")
@@ -260,13 +266,13 @@ def test_preempted_run_waits_and_runs_again(platform: Platform, kubelet: FakeKub
 def test_evicted_run_waits_for_another_node(platform: Platform) -> None:
     run = platform.run(function=image("evicted"))
     status = platform.until(run, "Evicted")
-    words = "terminated by its node, waiting for another node: The node was low on resource: ephemeral-storage."
-    assert (status["state"], status["message"].startswith(words)) == ("pending", True)
+    message = "terminated by its node, waiting for another node: The node was low on resource: ephemeral-storage."
+    assert (status["state"], status["message"].startswith(message)) == ("pending", True)
     run.stop()
 
 
 def test_run_on_an_unreachable_node_stays_running(platform: Platform, kubelet: FakeKubelet) -> None:
-    with adding(platform, kubelet, "quiet") as selector:
+    with temporary_node(platform, kubelet, "quiet") as selector:
         run = platform.run(**selector)
         platform.until(run, "running")
         kubelet.lose_node("quiet")
@@ -277,7 +283,7 @@ def test_run_on_an_unreachable_node_stays_running(platform: Platform, kubelet: F
         )
         (pod,) = platform.pods_of(run)
         until(lambda: "deletionTimestamp" in platform.pods_of(run)[0]["metadata"])  # it receives SIGTERM
-        assert platform.show(run)["reason"] == "NodeLost"
+        assert platform.get_run(run)["reason"] == "NodeLost"
         kubelet.restore_node("quiet")
         until(
             lambda: [
@@ -292,14 +298,14 @@ def test_run_on_an_unreachable_node_stays_running(platform: Platform, kubelet: F
 
 
 def test_run_on_a_rebooted_node_fails(platform: Platform, kubelet: FakeKubelet) -> None:
-    with adding(platform, kubelet, "rebooted") as selector:
+    with temporary_node(platform, kubelet, "rebooted") as selector:
         run = platform.run(**selector)
         platform.until(run, "running")
         kubelet.lose_node("rebooted")
         kubelet.restore_node("rebooted")
         status = platform.until(run, "failed")
-        words = "its node rebooted restarted while it was running"
-        assert (status["reason"], status["message"]) == ("NodeLost", words)
+        message = "its node rebooted restarted while it was running"
+        assert (status["reason"], status["message"]) == ("NodeLost", message)
 
 
 # Manual changes
@@ -312,8 +318,8 @@ def test_suspended_job_continues_when_resumed(platform: Platform, admin: Client)
     path = f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}"
     admin.patch(path, {"spec": {"suspend": True}})
     status = platform.until(run, "Suspended")
-    words = f"Job {name} was suspended; the run continues when it is resumed"
-    assert (status["state"], status["message"]) == ("pending", words)
+    message = f"Job {name} was suspended; the run continues when it is resumed"
+    assert (status["state"], status["message"]) == ("pending", message)
     admin.patch(path, {"spec": {"suspend": False}})
     platform.until(run, "running")
     run.stop()
@@ -325,8 +331,8 @@ def test_run_with_a_removed_job_is_lost(platform: Platform, admin: Client) -> No
     name = platform.job_of(run)["metadata"]["name"]
     admin.delete(f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}", propagationPolicy="Background")
     status = platform.until(run, "failed")
-    words = "disappeared: it was removed by something other than Fairlead"
-    assert (status["reason"], status["message"]) == ("Lost", words)
+    message = "disappeared: it was removed by something other than Fairlead"
+    assert (status["reason"], status["message"]) == ("Lost", message)
 
 
 def test_run_with_a_removed_pod_fails(platform: Platform, admin: Client) -> None:
@@ -341,10 +347,10 @@ def test_run_with_a_removed_pod_fails(platform: Platform, admin: Client) -> None
 
 def test_run_on_a_removed_node_moves_to_another(platform: Platform, kubelet: FakeKubelet, lost: Run) -> None:
     status = platform.until(lost, "pending", seconds=120)
-    words = "its node was lost, waiting for another node"
-    assert (status["reason"], status["message"].startswith(words)) == ("NodeLost", True)
+    message = "its node was lost, waiting for another node"
+    assert (status["reason"], status["message"].startswith(message)) == ("NodeLost", True)
     assert "running NodeLost" in history_of(platform, lost)
-    with adding(platform, kubelet, "weak"):
+    with temporary_node(platform, kubelet, "weak"):
         platform.until(lost, "running")
         history = history_of(platform, lost)
         assert len(history) == len(set(history)) + 1, history  # each is reported once, and running twice

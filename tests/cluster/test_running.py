@@ -1,4 +1,4 @@
-"""Runs on a cluster, as a user sees them: from Python, through a real server, to pods and back."""
+"""Runs on a cluster from the SDK, through a real server and real objects."""
 
 from pathlib import Path
 

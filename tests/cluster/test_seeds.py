@@ -1,4 +1,4 @@
-"""Every field that the seeds speak of, seen in the objects of the cluster after a run was submitted to the server."""
+"""Every field of the seed stories reaches the live objects of the cluster."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ EXISTING = {
 
 @pytest.fixture(scope="module")
 def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:
-    """A platform with clusters that share GPUs in each way, to which nodes may be added: nothing is too large."""
+    """A platform with autoscaled clusters, one per kind of GPU sharing."""
     platform = Platform(shared_machine, control_plane, admin, autoscaled=True, gpu_types=GPU_TYPES)
     for sharing in ("kai", "hami"):
         options = {"namespace": f"{platform.name}-{{project}}", "gpu_sharing": sharing, "autoscaled": True}
@@ -50,12 +50,12 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
 
 @pytest.fixture(scope="module")
 def runs(platform: Platform) -> dict[str, Run]:
-    """Every story of the seeds, submitted."""
+    """A submitted run for every seed story."""
     return {story: submit_story(platform, story) for story in STORIES}
 
 
 def submit_story(platform: Platform, story: str) -> Run:
-    """Submit a story, on a platform as it says."""
+    """Configure the platform as a story requires, and submit its run."""
     folder, documents = stories.FOLDER / story, list[Object]()
     if (folder / "platform.yaml").exists():
         documents = list(yaml.safe_load_all((folder / "platform.yaml").read_text("utf-8")))
@@ -68,7 +68,7 @@ def submit_story(platform: Platform, story: str) -> Run:
     serves = request.get("action") == "serve"
     image = "example.test/sleep" if serves else "example.test/succeed"
     function = {"name": "train", "kind": "container", "image": image, **({"port": 8000} if serves else {})}
-    request |= {"function": function, "inputs": {}}  # a container takes none
+    request |= {"function": function, "inputs": {}}  # a container has no inputs
     project = sharing[0] if sharing else "forest"
     created = platform.api("POST", f"/projects/{project}/runs", request)
     return Run(platform.project.api, created)
@@ -79,10 +79,10 @@ def apply(platform: Platform, *documents: Object) -> None:
     platform.api("POST", "/apply", {"documents": documents_with_kind, "force": True})
 
 
-def main_of(admin: Client, run: Run) -> Object | None:
-    """The Job or Deployment of a run, once it is released."""
-    for address in ("/apis/batch/v1/jobs", "/apis/apps/v1/deployments"):
-        for item in admin.items(address, labelSelector=f"fairlead.dev/run={run.id}"):
+def workload_of(admin: Client, run: Run) -> Object | None:
+    """The Job or Deployment of a run, or None if it is not released yet."""
+    for path in ("/apis/batch/v1/jobs", "/apis/apps/v1/deployments"):
+        for item in admin.items(path, labelSelector=f"fairlead.dev/run={run.id}"):
             if item["metadata"].get("annotations", {}).get("fairlead.dev/released") == "true":
                 return item
     return None
@@ -93,16 +93,16 @@ def objects_of(admin: Client, run: Run, plural: str) -> list[Object]:
 
 
 def pod_of(admin: Client, run: Run) -> Object:
-    """A pod of a run, once one is there."""
+    """Wait until a run has a pod, and return it."""
     return until(lambda: objects_of(admin, run, "pods"))[0]
 
 
 def read_live(admin: Client, run: Run) -> dict[str, Object]:
-    """The parts of the live objects that the seeds speak of."""
-    main, pod = until(lambda: main_of(admin, run)), pod_of(admin, run)
+    """The parts of the live objects that the seed stories describe."""
+    workload, pod = until(lambda: workload_of(admin, run)), pod_of(admin, run)
     container, claims = pod["spec"]["containers"][0], objects_of(admin, run, "persistentvolumeclaims")
     return {
-        "job": main["spec"],
+        "job": workload["spec"],
         "pod": pod["spec"],
         "annotations": pod["metadata"].get("annotations", {}),
         "security": pod["spec"]["securityContext"],
@@ -116,21 +116,21 @@ def read_live(admin: Client, run: Run) -> dict[str, Object]:
     }
 
 
-@pytest.mark.parametrize(("story", "part", "promised"), EXPECTED_PARTS)
+@pytest.mark.parametrize(("story", "part", "expected"), EXPECTED_PARTS)
 def test_live_objects_contain_the_expected_values(
-    runs: dict[str, Run], admin: Client, story: str, part: str, promised: Object
+    runs: dict[str, Run], admin: Client, story: str, part: str, expected: Object
 ) -> None:
     live = read_live(admin, runs[story])[part]
-    values = {name: live.get(name) for name in promised}
-    if part == "claim" and "resources" in promised:
+    values = {name: live.get(name) for name in expected}
+    if part == "claim" and "resources" in expected:
         assert live["accessModes"] == ["ReadWriteOnce"]
-    assert values == promised
+    assert values == expected
 
 
 def test_no_story_failed_or_stayed_queued(runs: dict[str, Run], platform: Platform) -> None:
-    states = {story: platform.show(run) for story, run in runs.items()}
-    wrong = {story: status["message"] for story, status in states.items() if status["state"] in ("failed", "queued")}
-    assert wrong == {}
+    states = {story: platform.get_run(run) for story, run in runs.items()}
+    failures = {story: status["message"] for story, status in states.items() if status["state"] in ("failed", "queued")}
+    assert failures == {}
 
 
 # Kubernetes defaults
@@ -175,21 +175,21 @@ def test_compute_resource_overrides_values_of_the_user(platform: Platform, admin
     apply(
         platform,
         {"kind": "Policy", "scope": "platform", "switches": ALLOWED},
-        {"name": "firm", "requirements": requirements},
+        {"name": "fixed", "requirements": requirements},
     )
     request: Object = {
         "resources": {"cpu": 1, "disk": "1Gi"},
         "envs": {"WHO": "user", "ALSO": "user"},
         "run_as_user": 3000,
     }
-    run = platform.run(profile="firm", **request)
+    run = platform.run(profile="fixed", **request)
     live = read_live(admin, run)
     assert live["resources"]["requests"] == {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "1Gi"}
     assert live["resources"]["limits"] == {"cpu": "3"}
     assert (live["envs"]["WHO"], live["envs"]["ALSO"]) == ("profile", "user")
     assert live["security"]["runAsUser"] == 2000
     assert live["pod"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    assert pod_of(admin, run)["metadata"]["labels"]["fairlead.dev/compute-resource"] == "firm"
+    assert pod_of(admin, run)["metadata"]["labels"]["fairlead.dev/compute-resource"] == "fixed"
     run.stop()
 
 
@@ -199,8 +199,12 @@ def test_compute_resource_overrides_values_of_the_user(platform: Platform, admin
 def test_only_named_secrets_reach_the_run_by_reference(
     platform: Platform, admin: Client, control_plane: ControlPlane
 ) -> None:
-    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs", "namespace": platform.namespace}}
-    admin.create({**theirs, "stringData": {"word": "planted"}})
+    other_secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "other", "namespace": platform.namespace},
+    }
+    admin.create({**other_secret, "stringData": {"key": "planted"}})
     volume = {"volume_type": "secret", "name": "token", "mount_path": "/token", "spec": {"name": "HF_TOKEN"}}
     run = platform.run(secrets=["my-secret-key"], volumes=[volume])
     pod = pod_of(admin, run)
@@ -210,11 +214,11 @@ def test_only_named_secrets_reach_the_run_by_reference(
         for key, value in secret["data"].items()
     }
     assert values == {"my-secret-key": "the value of my-secret-key", "HF_TOKEN": "the value of HF_TOKEN"}
-    assert "the value of" not in json.dumps([pod, main_of(admin, run), objects_of(admin, run, "configmaps")])
-    ours = [event for event in control_plane.requests() if event["userAgent"] == "fairlead"]
-    about = [event for event in ours if event.get("objectRef", {}).get("resource") == "secrets"]
-    assert {event["verb"] for event in about} == {"create"}
-    assert "theirs" not in {event["objectRef"].get("name") for event in about}
+    assert "the value of" not in json.dumps([pod, workload_of(admin, run), objects_of(admin, run, "configmaps")])
+    server_requests = [event for event in control_plane.requests() if event["userAgent"] == "fairlead"]
+    secret_requests = [event for event in server_requests if event.get("objectRef", {}).get("resource") == "secrets"]
+    assert {event["verb"] for event in secret_requests} == {"create"}
+    assert "other" not in {event["objectRef"].get("name") for event in secret_requests}
     run.stop()
 
 
@@ -247,11 +251,11 @@ def test_existing_objects_are_used_only_with_the_project_label(
     platform: Platform, admin: Client, existing: None, kind: str
 ) -> None:
     name, plural, volume_type, key = EXISTING[kind]
-    volumes = [{"name": "there", "mount_path": "/there", "volume_type": volume_type, "spec": {key: name}}]
+    volumes = [{"name": "data", "mount_path": "/data", "volume_type": volume_type, "spec": {key: name}}]
     status = platform.until(platform.run(volumes=volumes), "failed")
     command = f"kubectl --namespace {platform.namespace} label {kind.lower()} {name} {PROJECT}=forest"
-    words = f"{kind} {name} is not labeled for project forest: its owner can run `{command}`"
-    assert (status["reason"], status["message"]) == ("StartFailed", words)
+    message = f"{kind} {name} is not labeled for project forest: its owner can run `{command}`"
+    assert (status["reason"], status["message"]) == ("StartFailed", message)
     platform.plane.kubectl(*command.split()[1:])
     run = platform.run(volumes=volumes)
     platform.until(run, "running")
@@ -261,10 +265,10 @@ def test_existing_objects_are_used_only_with_the_project_label(
 
 
 def test_missing_config_map_is_reported(platform: Platform) -> None:
-    volume = {"volume_type": "config_map", "name": "there", "mount_path": "/there", "spec": {"name": "nowhere"}}
+    volume = {"volume_type": "config_map", "name": "data", "mount_path": "/data", "spec": {"name": "nowhere"}}
     status = platform.until(platform.run(volumes=[volume]), "failed")
-    words = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it, and submit the run again"
-    assert (status["reason"], status["message"]) == ("StartFailed", words)
+    message = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it, and submit the run again"
+    assert (status["reason"], status["message"]) == ("StartFailed", message)
 
 
 def test_shared_volume_is_created_once_and_persists(platform: Platform, admin: Client) -> None:
@@ -286,22 +290,22 @@ def test_shared_volume_is_created_once_and_persists(platform: Platform, admin: C
 
 def test_objects_are_owned_by_the_run_and_pods_have_no_cluster_token(platform: Platform, admin: Client) -> None:
     volume = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
-    run = platform.call("import time\ndef main():\n    time.sleep(60)\n", volumes=[volume], secrets=["HF_TOKEN"])
+    run = platform.python("import time\ndef main():\n    time.sleep(60)\n", volumes=[volume], secrets=["HF_TOKEN"])
     function = {"name": "served", "kind": "container", "image": "example.test/sleep", "port": 8000}
     served = platform.run(function=function, action="serve", secrets=["HF_TOKEN"])
     kinds = {"persistentvolumeclaims", "secrets", "configmaps"}
-    for each, expected in ((run, kinds), (served, {"secrets", "services"})):
-        main, spec = until(partial(main_of, admin, each)), pod_of(admin, each)["spec"]
-        made = {plural: objects_of(admin, each, plural) for plural in (*kinds, "services")}
-        assert {plural for plural, items in made.items() if items} == expected
-        for item in (item for items in made.values() for item in items):
-            assert [owner["uid"] for owner in item["metadata"]["ownerReferences"]] == [main["metadata"]["uid"]]
+    for current, expected in ((run, kinds), (served, {"secrets", "services"})):
+        workload, spec = until(partial(workload_of, admin, current)), pod_of(admin, current)["spec"]
+        objects = {plural: objects_of(admin, current, plural) for plural in (*kinds, "services")}
+        assert {plural for plural, items in objects.items() if items} == expected
+        for item in (item for items in objects.values() for item in items):
+            assert [owner["uid"] for owner in item["metadata"]["ownerReferences"]] == [workload["metadata"]["uid"]]
             assert item["metadata"]["labels"][PROJECT] == "forest"
         assert spec["automountServiceAccountToken"] is False
         assert not [volume for volume in spec["volumes"] if "projected" in volume]
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        inside = spec["containers"][0]["securityContext"]
-        assert inside == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-        each.stop()
-        platform.until(each, "stopped")
+        security_context = spec["containers"][0]["securityContext"]
+        assert security_context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        current.stop()
+        platform.until(current, "stopped")

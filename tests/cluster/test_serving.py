@@ -11,10 +11,10 @@ from tests.cluster.test_executors import bench  # noqa: F401
 from tests.contracts.executors import SERVES
 from tests.databases import wait_until
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 
-def ask(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
+def send_request(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
     """Send a request to the served run."""
     endpoint = bench.executor.find_endpoint("r1")
     headers = dict(endpoint.headers)
@@ -23,19 +23,19 @@ def ask(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # noqa: F811
     )
 
 
-def answers(bench: KubernetesBench) -> bool:  # noqa: F811
+def responds(bench: KubernetesBench) -> bool:  # noqa: F811
     """Whether the run responds. The API server may know the endpoint a moment after the pod is ready."""
     try:
-        return ask(bench).status_code == 200
+        return send_request(bench).status_code == 200
     except Unavailable:
         return False
 
 
-def until(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
+def wait_for_reason(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
     """Wait until the run has a reason, and return the run."""
     wait_until(
         lambda: (observation := bench.executor.observe("r1")) is not None and observation.reason == reason,
-        seconds=PATIENCE,
+        seconds=TIMEOUT,
     )
     observation = bench.executor.observe("r1")
     assert observation is not None
@@ -46,11 +46,11 @@ def test_served_run_is_reachable_and_degraded_until_it_restarts(
     bench: KubernetesBench,  # noqa: F811
 ) -> None:
     bench.start("r1", SERVES, action="serve")
-    until(bench, "Ready")
-    wait_until(lambda: answers(bench), seconds=PATIENCE)
-    ask(bench, code=3)
-    observation = until(bench, "CrashLoopBackOff")
+    wait_for_reason(bench, "Ready")
+    wait_until(lambda: responds(bench), seconds=TIMEOUT)
+    send_request(bench, code=3)
+    observation = wait_for_reason(bench, "CrashLoopBackOff")
     assert observation.phase is Phase.DEGRADED
     assert observation.message.startswith("exited with code 3; it has exited ")
-    until(bench, "Ready")
-    wait_until(lambda: answers(bench), seconds=PATIENCE)
+    wait_for_reason(bench, "Ready")
+    wait_until(lambda: responds(bench), seconds=TIMEOUT)

@@ -1,4 +1,4 @@
-"""A run with everything that a run can have, in a namespace of its own, and what is found there afterwards."""
+"""A run with all kinds of objects in its own namespace, and checks of these objects."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from fairlead.sdk.runs import Run
 from tests.cluster.clients import Object, until
 from tests.cluster.control_planes import take_ports
 from tests.cluster.platforms import CLUSTER, Platform
-from tests.cluster.proxies import Fault, Moment, send
+from tests.cluster.proxies import Fault, Moment, send_signal
 
 KINDS = {
     "Job": "/apis/batch/v1/{}/jobs",
@@ -27,18 +27,18 @@ KINDS = {
     "PersistentVolumeClaim": "/api/v1/{}/persistentvolumeclaims",
     "Service": "/api/v1/{}/services",
 }
-OF_THE_CLUSTER = ("kube-root-ca.crt",)  # in every namespace
-# The objects of a running run.
-WHOLE = {"ConfigMap": 1, "Job": 1, "PersistentVolumeClaim": 1, "Pod": 1, "Secret": 2}
-SERVING = {"Deployment": 1, "Pod": 1, "ReplicaSet": 1, "Service": 1}
+CLUSTER_OBJECTS = ("kube-root-ca.crt",)  # in every namespace
+# The number of objects of a running run by kind.
+RUN_OBJECTS = {"ConfigMap": 1, "Job": 1, "PersistentVolumeClaim": 1, "Pod": 1, "Secret": 2}
+SERVED_RUN_OBJECTS = {"Deployment": 1, "Pod": 1, "ReplicaSet": 1, "Service": 1}
 KEY, PULL = "sesame-open", json.dumps({"auths": {"registry.example": {"auth": "bWU6bWluZQ=="}}})
 SOURCE = """
 import os, pathlib, time
 
-def main(ran, go):
-    with open(ran, "a") as file:
+def main(executions, go):
+    with open(executions, "a") as file:
         file.write(os.environ["FAIRLEAD_RUN"] + "\\n")
-    print("begun", flush=True)
+    print("started", flush=True)
     while not pathlib.Path(go).exists():
         time.sleep(0.05)
     return {"key": len(os.environ["API_KEY"])}
@@ -48,15 +48,15 @@ _numbers = itertools.count()
 
 
 class Trial:
-    """A project of its own. Its run adds a line to `ran` each time that it is executed, and ends once `go` is there."""
+    """A project with one run. Each execution adds a line to the file `executions`, and ends when `go` exists."""
 
-    def __init__(self, platform: Platform, *, waits: bool = False) -> None:
+    def __init__(self, platform: Platform, *, blocked: bool = False) -> None:
         self.platform, self.name = platform, f"t{next(_numbers)}"
         self.namespace = f"{platform.name}-{self.name}"
-        self.ran, self.go = self._file("ran"), self._file("go")
+        self.executions, self.go = self._file("executions"), self._file("go")
         self.source = self._file("train.py")
         self.source.write_text(SOURCE, "utf-8")
-        if not waits:
+        if not blocked:
             self.go.touch()
         platform.api("POST", "/projects", {"name": self.name, "parent": f"cluster/{CLUSTER}"})
         self.project.set_secret("API_KEY", KEY)
@@ -65,7 +65,7 @@ class Trial:
 
     @property
     def project(self) -> Project:
-        """The project, at the server that is there now."""
+        """The project on the current server."""
         return Project(ApiClient(self.platform.server.url, self.platform.server.token), self.name)
 
     def submit(self) -> Run:
@@ -73,7 +73,7 @@ class Trial:
         function = self.project.function("train", source=str(self.source), handler="main", pull_secrets=["PULL"])
         claim = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data"}
         run = function.run(
-            inputs={"ran": str(self.ran), "go": str(self.go)},
+            inputs={"executions": str(self.executions), "go": str(self.go)},
             secrets=["API_KEY"],
             volumes=[{**claim, "spec": {"size": "1Gi"}}],
         )
@@ -81,7 +81,7 @@ class Trial:
         return run
 
     def serve(self) -> Run:
-        """Submit a run that serves instead."""
+        """Submit a served run instead."""
         (port,) = take_ports(1)
         command = ["python3", "-m", "http.server", str(port)]
         function = {"name": "web", "kind": "container", "image": "python:3.12", "command": command, "port": port}
@@ -89,15 +89,15 @@ class Trial:
         self.submitted.set()
         return Run(self.project.api, created)
 
-    def killing(
-        self, method: str, address: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **when: Any
+    def make_kill_fault(
+        self, method: str, pattern: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **options: Any
     ) -> Fault:
-        """A fault that kills the server (or sends another signal) at a request about this run."""
-        permission = send(self.platform.server.process.pid, number, self.submitted)
-        return Fault(method, address.replace("{}", f"namespaces/{self.namespace}"), permission, moment, **when)
+        """A fault that kills the server, or sends another signal, at a request about this run."""
+        action = send_signal(self.platform.server.process.pid, number, self.submitted)
+        return Fault(method, pattern.replace("{}", f"namespaces/{self.namespace}"), action, moment, **options)
 
-    def complete(self, run: Run) -> None:
-        """Wait until the run has completed, with its result."""
+    def wait_for_result(self, run: Run) -> None:
+        """Wait until the run has completed, and check its result."""
         ended = self.platform.until(run, "completed", "failed", "stopped")
         assert (ended["state"], run.refresh().result) == ("completed", RESULT), ended
 
@@ -109,46 +109,46 @@ class Trial:
             except Unavailable as error:
                 time.sleep(error.retry_after_seconds)
 
-    def count_runs(self) -> int:
-        """How often it was executed."""
-        return len(self.ran.read_text("utf-8").splitlines()) if self.ran.exists() else 0
+    def count_executions(self) -> int:
+        """The number of executions of the run."""
+        return len(self.executions.read_text("utf-8").splitlines()) if self.executions.exists() else 0
 
-    def count_made(self, kind: str) -> int:
-        """How many objects of a kind were ever created in the namespace.
+    def count_created(self, kind: str) -> int:
+        """The number of objects of a kind that were ever created in the namespace, from the audit log.
 
-        From the audit log: the watch cache of the API server forgets events after 75 seconds, and a watch from an older
-        version answers 410 Gone; a list would miss what was created and removed since.
+        A watch is not sufficient, because the API server drops events after 75 seconds and then returns 410 Gone. A
+        list does not contain deleted objects.
         """
         return self.platform.plane.count_created(f"{kind.lower()}s", self.namespace)
 
     def list_objects(self) -> list[Object]:
-        """All that is in the namespace and not of the cluster's own."""
-        objects = [{**each, "kind": kind} for kind in KINDS for each in self.platform.admin.items(self._path(kind))]
-        return [each for each in objects if each["metadata"]["name"] not in OF_THE_CLUSTER]
+        """All objects in the namespace, except those that every namespace has."""
+        objects = [{**item, "kind": kind} for kind in KINDS for item in self.platform.admin.items(self._path(kind))]
+        return [item for item in objects if item["metadata"]["name"] not in CLUSTER_OBJECTS]
 
     def count_objects(self) -> dict[str, int]:
         """The number of objects per kind."""
-        kinds = [each["kind"] for each in self.list_objects()]
+        kinds = [item["kind"] for item in self.list_objects()]
         return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
     def find_orphans(self) -> list[str]:
         """Objects without an existing owner, except the main objects of runs, which have none."""
         objects = self.list_objects()
-        living = {each["metadata"]["uid"] for each in objects}
+        existing_uids = {item["metadata"]["uid"] for item in objects}
         owners = {
-            f"{each['kind']}/{each['metadata']['name']}": {
-                owner["uid"] for owner in each["metadata"].get("ownerReferences", ())
+            f"{item['kind']}/{item['metadata']['name']}": {
+                owner["uid"] for owner in item["metadata"].get("ownerReferences", ())
             }
-            for each in objects
-            if each["kind"] not in ("Job", "Deployment")
+            for item in objects
+            if item["kind"] not in ("Job", "Deployment")
         }
-        return [name for name, uids in owners.items() if not uids & living]
+        return [name for name, uids in owners.items() if not uids & existing_uids]
 
     def check_all(self, run: Run) -> None:
-        """It ran once, of one Job with one pod; all that is there belongs to it, and goes with it."""
-        assert (self.count_made("Job"), self.count_made("Pod"), self.count_runs()) == (1, 1, 1)
+        """Check that the run executed once with one Job and one pod, and that its objects are deleted with it."""
+        assert (self.count_created("Job"), self.count_created("Pod"), self.count_executions()) == (1, 1, 1)
         assert self.find_orphans() == []
-        assert self.count_objects() == WHOLE
+        assert self.count_objects() == RUN_OBJECTS
         self.platform.api("DELETE", f"/runs/{run.id}")
         until(lambda: not self.list_objects())
 

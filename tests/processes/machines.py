@@ -126,7 +126,7 @@ class RunningServer:
         all_headers = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
         return httpx2.Client(base_url=f"{self.url}/api/v1", headers=all_headers, **CLIENT_OPTIONS)
 
-    def anybody(self) -> httpx2.Client:
+    def anonymous_client(self) -> httpx2.Client:
         """A client without a token that stores cookies like a browser."""
         return httpx2.Client(base_url=self.url, **CLIENT_OPTIONS)
 

@@ -1,1 +1,1 @@
-"""Random clusters, on which our verdicts are held against those of kube-scheduler's own filters."""
+"""Random clusters that compare the node filter of Fairlead with the filter plugins of kube-scheduler."""

@@ -1,11 +1,11 @@
-"""Which nodes a pod may be on, and which pods it bears near it: random, and valid."""
+"""Random valid node affinity, pod affinity, topology spread constraints, taints and tolerations."""
 
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 JSON = dict[str, Any]
-Known = Mapping[str, tuple[str, ...]]  # labels, and the values that they can have
+Known = Mapping[str, tuple[str, ...]]  # label keys and their possible values
 
 HOST, ZONE, REGION, RACK = (
     "kubernetes.io/hostname",
@@ -35,17 +35,17 @@ EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 
 def chance(random: Random, probability: float) -> bool:
-    """Whether something that is so likely comes true."""
+    """Return True with a probability."""
     return random.random() < probability
 
 
 def pick_labels(random: Random, known: Known, probability: float) -> dict[str, str]:
-    """Some labels, each so likely."""
+    """Random labels, each with a probability."""
     return {key: random.choice(values) for key, values in known.items() if chance(random, probability)}
 
 
 def make_taints(random: Random) -> list[JSON]:
-    """Taints, no two of them with the same key and effect."""
+    """Random taints with unique keys and effects."""
     chosen = {(random.choice(TAINTS), random.choice(EFFECTS)) for _ in range(random.choice((0, 0, 0, 1, 1, 2)))}
     taints = []
     for key, effect in sorted(chosen):
@@ -60,36 +60,36 @@ def make_tolerations(random: Random) -> list[JSON]:
 
 
 def make_node_selector(random: Random) -> dict[str, str]:
-    """Labels that a node must have, sometimes none."""
+    """A random node selector, sometimes empty."""
     return pick_labels(random, {key: values for key, values in NODE_LABELS.items() if key != "size"}, 0.2)
 
 
 def make_node_affinity(random: Random, names: list[str]) -> JSON:
-    """A node affinity: terms that must hold, and sometimes some that are only wishes."""
+    """A node affinity with required terms, and sometimes preferred ones."""
     terms = [make_node_term(random, names) for _ in range(random.choice((1, 1, 1, 2, 2, 3)))]
     affinity: JSON = {REQUIRED: {"nodeSelectorTerms": terms}}
     if chance(random, 0.1):
         # No preferences with invalid numbers: filters ignore them, but the scheduler fails when it scores nodes.
-        wished = {"key": "pool", "operator": "In", "values": [random.choice(NODE_LABELS["pool"])]}
-        wish = {"weight": 1, "preference": {"matchExpressions": [wished]}}
-        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
+        expression = {"key": "pool", "operator": "In", "values": [random.choice(NODE_LABELS["pool"])]}
+        preference = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [preference]
     return affinity
 
 
 def make_node_term(random: Random, names: list[str], *, fields: bool = True) -> JSON:
-    """A term about nodes: expressions, the name, both, or nothing."""
+    """A node selector term with expressions, a node name, both, or nothing."""
     term: JSON = {}
     if chance(random, 0.85):
         term["matchExpressions"] = [make_node_expression(random) for _ in range(random.choice((1, 1, 2)))]
     if fields and chance(random, 0.25):
-        wanted = [random.choice([*names, "node-none"])]  # the API takes one name, no more
+        values = [random.choice([*names, "node-none"])]  # the API accepts only one name
         operator = random.choice(("In", "In", "NotIn"))
-        term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": wanted}]
+        term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": values}]
     return term
 
 
 def make_node_expression(random: Random) -> JSON:
-    """A condition on labels of nodes, with each of the six operators."""
+    """An expression on node labels with any of the six operators."""
     operator = random.choice(("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
     if operator in ("Gt", "Lt"):
         return {"key": "size", "operator": operator, "values": [random.choice(NUMBERS)]}
@@ -100,22 +100,22 @@ def make_node_expression(random: Random) -> JSON:
     return {"key": key, "operator": operator, "values": random.sample(values, random.randint(1, min(2, len(values))))}
 
 
-def make_pod_terms(random: Random, own: dict[str, str]) -> list[JSON]:
-    """Terms about other pods, often those with labels of its own."""
-    return [_make_pod_term(random, own) for _ in range(random.choice((1, 1, 1, 2)))]
+def make_pod_terms(random: Random, own_labels: dict[str, str]) -> list[JSON]:
+    """Pod affinity terms, often matching the labels of the pod itself."""
+    return [_make_pod_term(random, own_labels) for _ in range(random.choice((1, 1, 1, 2)))]
 
 
-def make_spread(random: Random, own: dict[str, str]) -> list[JSON]:
-    """How pods are spread, often those with labels of its own. No two have the same key and strictness."""
+def make_spread(random: Random, own_labels: dict[str, str]) -> list[JSON]:
+    """Topology spread constraints with unique keys and strictness, often matching the labels of the pod itself."""
     constraints: dict[tuple[str, str], JSON] = {}
     for _ in range(random.choice((1, 1, 1, 2))):
-        constraint = _make_constraint(random, own)
+        constraint = _make_constraint(random, own_labels)
         constraints[constraint["topologyKey"], constraint["whenUnsatisfiable"]] = constraint
     return list(constraints.values())
 
 
 def make_selector(random: Random, known: Known) -> JSON:
-    """A selector of labels: everything, plain labels, expressions, or both."""
+    """A label selector that is empty, or has labels, expressions, or both."""
     selector: JSON = {}
     if chance(random, 0.6):
         key = random.choice(list(known))
@@ -143,10 +143,10 @@ def _make_toleration(random: Random) -> JSON:
     return toleration
 
 
-def _make_pod_term(random: Random, own: dict[str, str]) -> JSON:
+def _make_pod_term(random: Random, own_labels: dict[str, str]) -> JSON:
     term: JSON = {"topologyKey": _pick_domain(random)}
     if chance(random, 0.95):
-        term["labelSelector"] = _select_pods(random, own)
+        term["labelSelector"] = _select_pods(random, own_labels)
     if chance(random, 0.1):
         _add_keys(term, random.choice(("matchLabelKeys", "mismatchLabelKeys")), random.choice(list(POD_LABELS)))
     if chance(random, 0.25):
@@ -156,7 +156,7 @@ def _make_pod_term(random: Random, own: dict[str, str]) -> JSON:
     return term
 
 
-def _make_constraint(random: Random, own: dict[str, str]) -> JSON:
+def _make_constraint(random: Random, own_labels: dict[str, str]) -> JSON:
     strict = chance(random, 0.85)
     constraint: JSON = {
         "maxSkew": random.choice((1, 1, 1, 2, 3)),
@@ -164,7 +164,7 @@ def _make_constraint(random: Random, own: dict[str, str]) -> JSON:
         "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
     }
     if chance(random, 0.95):
-        constraint["labelSelector"] = _select_pods(random, own)
+        constraint["labelSelector"] = _select_pods(random, own_labels)
     if chance(random, 0.1):
         _add_keys(constraint, "matchLabelKeys", random.choice(list(POD_LABELS)))
     if strict and chance(random, 0.25):
@@ -175,15 +175,15 @@ def _make_constraint(random: Random, own: dict[str, str]) -> JSON:
     return constraint
 
 
-def merge_keys(terms: list[JSON], own: dict[str, str]) -> list[JSON]:
-    """Terms as the API server leaves them: what they say of a pod's own labels is in their selectors."""
+def merge_keys(terms: list[JSON], own_labels: dict[str, str]) -> list[JSON]:
+    """Terms as the API server stores them: matchLabelKeys and mismatchLabelKeys are merged into the selectors."""
     merged = []
     for term in terms:
         expressions = [
-            {"key": key, "operator": operator, "values": [own[key]]}
+            {"key": key, "operator": operator, "values": [own_labels[key]]}
             for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
             for key in term.get(name, ())
-            if key in own
+            if key in own_labels
         ]
         if expressions:
             selector = term["labelSelector"]
@@ -195,7 +195,7 @@ def merge_keys(terms: list[JSON], own: dict[str, str]) -> list[JSON]:
 
 
 def _add_keys(term: JSON, name: str, key: str) -> None:
-    """Let a term speak of a label of its own pod, unless its selector does already."""
+    """Add matchLabelKeys or mismatchLabelKeys to a term, unless its selector already uses the label."""
     selector = term.get("labelSelector")
     if selector is None:
         return
@@ -211,10 +211,10 @@ def _pick_domain(random: Random) -> str:
     return random.choice(DOMAINS) if chance(random, 0.96) else "nowhere"
 
 
-def _select_pods(random: Random, own: dict[str, str]) -> JSON:
-    if not own or chance(random, 0.4):
+def _select_pods(random: Random, own_labels: dict[str, str]) -> JSON:
+    if not own_labels or chance(random, 0.4):
         return make_selector(random, POD_LABELS)
-    return {"matchLabels": dict([random.choice(list(own.items()))])}
+    return {"matchLabels": dict([random.choice(list(own_labels.items()))])}
 
 
 def _make_label_expression(random: Random, known: Known) -> JSON:

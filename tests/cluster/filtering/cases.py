@@ -1,7 +1,7 @@
-"""Cases for kube-scheduler's filters: a pod, and the small cluster in which it looks for a node.
+"""Cases for the filters of kube-scheduler: a new pod, and a small cluster.
 
-Everything is Kubernetes' own JSON, and what its API server would take. Values come from small pools, so that nodes and
-pods often meet, and what each pod asks for is drawn per case, so that one reason does not hide another.
+All objects are Kubernetes JSON that its API server accepts. Values come from small sets, so that nodes and pods often
+match. The constraints of a pod are chosen per case, so that one reason does not hide another.
 """
 
 from random import Random
@@ -9,12 +9,12 @@ from typing import Any
 
 from tests.cluster.filtering import affinities, containers
 from tests.cluster.filtering.affinities import HOST, NAMESPACES, OLD_ZONE, ZONES, chance, pick_labels
-from tests.cluster.filtering.storage import GONE, Storage
+from tests.cluster.filtering.storage import DELETED_AT, Storage
 
 JSON = dict[str, Any]
 
-MOST_NODES, MOST_PODS = 8, 12
-ROOM = {
+MAX_NODES, MAX_PODS = 8, 12
+CAPACITY = {
     "cpu": ("0", "101m", "201m", "2", "4", "4", "8", "8", "3500m", "16"),
     "memory": ("201", "512Mi", "1Gi", "2Gi", "4Gi", "4Gi", "8Gi", "1000000000"),
     "ephemeral-storage": ("1Gi", "10Gi", "20Gi", "10G"),
@@ -30,11 +30,11 @@ PHASES = ("Running", "Running", "Running", "Running", "Running", "Pending", "Suc
 
 
 def make_case(random: Random) -> JSON:
-    """A case, in the words of the program that answers it."""
-    names = [f"node-{number}" for number in range(1, random.randint(1, MOST_NODES) + 1)]
+    """A case in the format of the filter program."""
+    names = [f"node-{number}" for number in range(1, random.randint(1, MAX_NODES) + 1)]
     storage = Storage(random, names)
     pod = make_pod(random, names, storage)
-    pods = [make_placed_pod(random, number, names, storage) for number in range(random.randint(0, MOST_PODS))]
+    pods = [make_placed_pod(random, number, names, storage) for number in range(random.randint(0, MAX_PODS))]
     if "volumes" in pod["spec"]:
         storage.add_spare_volumes()
     return {
@@ -49,31 +49,31 @@ def make_case(random: Random) -> JSON:
 
 
 def make_node(random: Random, name: str) -> JSON:
-    """A node, with labels that most others have too."""
+    """A node, with labels that most nodes have."""
     labels = pick_labels(random, affinities.NODE_LABELS, 0.75)
     if chance(random, 0.9):
         labels[HOST] = name if chance(random, 0.97) else "node-1"
     if chance(random, 0.15):
         labels[OLD_ZONE] = random.choice(ZONES)
-    room = {resource: random.choice(amounts) for resource, amounts in ROOM.items()}
-    room |= {resource: random.choice(amounts) for resource, amounts in DEVICES.items() if chance(random, 0.6)}
+    capacity = {resource: random.choice(amounts) for resource, amounts in CAPACITY.items()}
+    capacity |= {resource: random.choice(amounts) for resource, amounts in DEVICES.items() if chance(random, 0.6)}
     spec: JSON = {"taints": affinities.make_taints(random)} if chance(random, 0.5) else {}
     if chance(random, 0.06):
         spec["unschedulable"] = True
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
-    return body | {"status": {"allocatable": room}}
+    return body | {"status": {"allocatable": capacity}}
 
 
 def make_namespace(random: Random, name: str) -> JSON:
-    """A namespace, with the label that the API server gives it."""
+    """A namespace, with the label that the API server adds."""
     labels = pick_labels(random, affinities.NAMESPACE_LABELS, 0.6) | {"kubernetes.io/metadata.name": name}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def make_pod(random: Random, names: list[str], storage: Storage) -> JSON:
-    """The pod that looks for a node: as it is before the API server has filled in what it leaves out."""
-    pod = _make_body(random, "asked", lax=True)
-    spec, own = pod["spec"], pod["metadata"].get("labels", {})
+    """The new pod, before the API server has added default values."""
+    pod = _make_body(random, "new", omit_defaults=True)
+    spec, own_labels = pod["spec"], pod["metadata"].get("labels", {})
     affinity: JSON = {}
     if chance(random, 0.6):
         spec["tolerations"] = affinities.make_tolerations(random)
@@ -82,15 +82,15 @@ def make_pod(random: Random, names: list[str], storage: Storage) -> JSON:
     if chance(random, 0.2):
         affinity["nodeAffinity"] = affinities.make_node_affinity(random, names)
     if chance(random, 0.15):
-        affinity["podAffinity"] = _require(affinities.make_pod_terms(random, own))
+        affinity["podAffinity"] = _require(affinities.make_pod_terms(random, own_labels))
     if chance(random, 0.15):
-        affinity["podAntiAffinity"] = _require(affinities.make_pod_terms(random, own))
+        affinity["podAntiAffinity"] = _require(affinities.make_pod_terms(random, own_labels))
     if affinity:
         spec["affinity"] = affinity
     if chance(random, 0.4):
-        spec["topologySpreadConstraints"] = affinities.make_spread(random, own)
+        spec["topologySpreadConstraints"] = affinities.make_spread(random, own_labels)
     if chance(random, 0.3):
-        containers.add_ports(random, spec, lax=True)
+        containers.add_ports(random, spec, omit_defaults=True)
     if chance(random, 0.3):
         storage.mount(pod["metadata"]["namespace"], spec)
     if chance(random, 0.04):
@@ -99,20 +99,20 @@ def make_pod(random: Random, names: list[str], storage: Storage) -> JSON:
 
 
 def make_placed_pod(random: Random, number: int, names: list[str], storage: Storage) -> JSON:
-    """A pod that has a node: it runs there, is leaving it, or has ended."""
-    pod = _make_body(random, f"placed-{number}", lax=False)
+    """A pod that is bound to a node: running, terminating or ended."""
+    pod = _make_body(random, f"placed-{number}", omit_defaults=False)
     meta, spec = pod["metadata"], pod["spec"]
     spec["nodeName"] = random.choice(names) if chance(random, 0.97) else "node-none"
     if chance(random, 0.2):
-        own = meta.get("labels", {})
-        terms = affinities.merge_keys(affinities.make_pod_terms(random, own), own)
+        own_labels = meta.get("labels", {})
+        terms = affinities.merge_keys(affinities.make_pod_terms(random, own_labels), own_labels)
         spec["affinity"] = {"podAntiAffinity": _require(terms)}
     if chance(random, 0.25):
-        containers.add_ports(random, spec, lax=False)
+        containers.add_ports(random, spec, omit_defaults=False)
     if chance(random, 0.2):
         storage.mount(meta["namespace"], spec)
     if chance(random, 0.1):
-        meta |= {"deletionTimestamp": GONE, "deletionGracePeriodSeconds": 30}
+        meta |= {"deletionTimestamp": DELETED_AT, "deletionGracePeriodSeconds": 30}
     status: JSON = {"phase": random.choice(PHASES)}
     if chance(random, 0.25):
         status["containerStatuses"] = containers.make_statuses(random, spec["containers"])
@@ -123,17 +123,17 @@ def make_placed_pod(random: Random, number: int, names: list[str], storage: Stor
     return pod | {"status": status}
 
 
-def _make_body(random: Random, name: str, *, lax: bool) -> JSON:
-    """A pod with all that it asks of a node's resources."""
-    as_a_whole = chance(random, 0.1)
-    spec: JSON = {"containers": containers.make_containers(random, lax=lax, small=as_a_whole)}
+def _make_body(random: Random, name: str, *, omit_defaults: bool) -> JSON:
+    """A pod with its resource requests."""
+    pod_level = chance(random, 0.1)
+    spec: JSON = {"containers": containers.make_containers(random, omit_defaults=omit_defaults, small=pod_level)}
     if chance(random, 0.3):
-        spec["initContainers"] = containers.make_init_containers(random, lax=lax, small=as_a_whole)
+        spec["initContainers"] = containers.make_init_containers(random, omit_defaults=omit_defaults, small=pod_level)
     if chance(random, 0.1):
         spec["overhead"] = {"cpu": "100m", "memory": "64Mi"} if chance(random, 0.7) else {"cpu": "250m"}
-    if as_a_whole:
+    if pod_level:
         requests = {"cpu": random.choice(("1500m", "2")), "memory": random.choice(("768Mi", "1Gi"))}
-        part = "limits" if lax and chance(random, 0.3) else "requests"
+        part = "limits" if omit_defaults and chance(random, 0.3) else "requests"
         spec["resources"] = {part: dict(random.sample(list(requests.items()), random.choice((1, 2))))}
     meta = {"name": name, "namespace": pick_namespace(random), "uid": name}
     labels = pick_labels(random, affinities.POD_LABELS, 0.75)
@@ -141,7 +141,7 @@ def _make_body(random: Random, name: str, *, lax: bool) -> JSON:
 
 
 def pick_namespace(random: Random) -> str:
-    """Most are in one."""
+    """A namespace. Most pods are in the first one."""
     return NAMESPACES[0] if chance(random, 0.6) else random.choice(NAMESPACES)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cluster.clients import Client, Object, path_of
 from tests.cluster.filtering.affinities import NAMESPACES
-from tests.cluster.filtering.storage import CHOSEN_NODE
+from tests.cluster.filtering.storage import SELECTED_NODE
 
 JSON = dict[str, Any]
 
@@ -21,11 +21,11 @@ LISTS = {
     "volumes": ("/api/v1/persistentvolumes", "PersistentVolume"),
     "classes": ("/apis/storage.k8s.io/v1/storageclasses", "StorageClass"),
 }
-GONE_AFTER_SECONDS = 600  # pods that are leaving stay for the time of a case
+DELETION_GRACE_SECONDS = 600  # terminating pods exist for the duration of a case
 
 
 def prepare(admin: Client) -> None:
-    """The namespaces of all cases, in which pods can be created."""
+    """Create the namespaces of all cases with their default service accounts."""
     for name in NAMESPACES:
         meta = {"name": "default", "namespace": name}
         admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -33,7 +33,7 @@ def prepare(admin: Client) -> None:
 
 
 def set_up(admin: Client, case: JSON) -> None:
-    """Create all objects of a case but the pod that looks for a node."""
+    """Create all objects of a case except the new pod."""
     for namespace in case["namespaces"]:
         labels = {"team": None, "stage": None} | namespace["metadata"]["labels"]
         admin.patch(path_of(namespace), {"metadata": {"labels": labels}})
@@ -43,13 +43,13 @@ def set_up(admin: Client, case: JSON) -> None:
     for claim in case["claims"]:
         uids[claim["metadata"]["uid"]] = _add(admin, claim)["metadata"]["uid"]
     for volume in deepcopy(case["volumes"]):
-        kept_for = volume["spec"].get("claimRef", {})
-        if "uid" in kept_for:
-            kept_for["uid"] = uids.get(kept_for["uid"], kept_for["uid"])
+        claim_reference = volume["spec"].get("claimRef", {})
+        if "uid" in claim_reference:
+            claim_reference["uid"] = uids.get(claim_reference["uid"], claim_reference["uid"])
         _add(admin, volume)
     for node in case["nodes"]:
         _add(admin, node)
-        # The server says of every new node that it is not ready.
+        # The API server adds a not-ready taint to every new node.
         spec = {"taints": node["spec"].get("taints"), "unschedulable": node["spec"].get("unschedulable")}
         admin.patch(path_of(node), {"spec": spec})
     for pod in case["pods"]:
@@ -64,31 +64,31 @@ def read_back(admin: Client, pod: Object) -> JSON:
 
 
 def clear(admin: Client) -> None:
-    """Take everything away but the namespaces."""
+    """Delete everything except the namespaces."""
     for part, (path, kind) in LISTS.items():
         if part != "namespaces":
             for item in admin.items(path):
                 _remove(admin, {"apiVersion": _version_of(path), "kind": kind, **item})
 
 
-def find_chosen(admin: Client, pod: Object) -> Iterator[str]:
-    """The node on which the scheduler has a pod's volumes made: it binds the pod when they are, and not before."""
+def find_selected_nodes(admin: Client, pod: Object) -> Iterator[str]:
+    """The node that the scheduler selected for volumes of a pod. The pod is bound only after provisioning."""
     for volume in pod["spec"].get("volumes", ()):
         name = volume["persistentVolumeClaim"]["claimName"]
         claim = admin.find(f"/api/v1/namespaces/{pod['metadata']['namespace']}/persistentvolumeclaims/{name}") or {}
-        if node := claim.get("metadata", {}).get("annotations", {}).get(CHOSEN_NODE):
+        if node := claim.get("metadata", {}).get("annotations", {}).get(SELECTED_NODE):
             yield node
 
 
 def _add(admin: Client, body: Object) -> Object:
     """Create an object with its status, and delete it if it has a deletion timestamp."""
     meta = {key: value for key, value in body["metadata"].items() if not key.startswith(("deletion", "uid"))}
-    made = admin.create({**body, "metadata": meta})
+    created = admin.create({**body, "metadata": meta})
     if "status" in body:
         admin.patch(f"{path_of(body)}/status", {"status": body["status"]})
     if "deletionTimestamp" in body["metadata"]:
-        admin.delete(path_of(body), gracePeriodSeconds=GONE_AFTER_SECONDS)
-    return made
+        admin.delete(path_of(body), gracePeriodSeconds=DELETION_GRACE_SECONDS)
+    return created
 
 
 def _remove(admin: Client, body: Object) -> None:

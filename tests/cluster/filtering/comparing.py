@@ -1,4 +1,4 @@
-"""Our verdict on a case beside that of kube-scheduler's filters: per node, the set of causes that keep the pod off."""
+"""Compares our verdict on a case with that of the filters of kube-scheduler: the causes per rejecting node."""
 
 import contextlib
 import json
@@ -18,14 +18,14 @@ from fairlead.core.fitting.reasons import Cause, Reason
 from tests.cluster import binaries
 
 JSON = dict[str, Any]
-Causes = frozenset[str]  # by the names of ours; one of amounts also names the resource, as in "amount cpu"
+Causes = frozenset[str]  # names of our causes; for amounts with the resource, such as "amount cpu"
 
 PARTS = ("nodes", "pods", "namespaces", "claims", "volumes", "classes")
 RESTRICTIONS = "VolumeRestrictions"
 ONE_POD = "PersistentVolumeClaim with ReadWriteOncePod access mode"
 TOO_MANY_PODS, INSUFFICIENT = "Too many pods", "Insufficient "
-# Messages of the scheduler's filter plugins, and the cause of ours that corresponds.
-SAID: Mapping[str, Cause] = {
+# Messages of the filter plugins of the scheduler, and our corresponding causes.
+MESSAGE_CAUSES: Mapping[str, Cause] = {
     "node(s) didn't match the requested node name": Cause.NODE_NAME,
     "node(s) were unschedulable": Cause.CORDONED,
     "node(s) had untolerated taint(s)": Cause.TAINT,
@@ -43,15 +43,15 @@ SAID: Mapping[str, Cause] = {
     "node(s) didn't match pod topology spread constraints (missing required label)": Cause.SPREAD_LABEL,
 }
 # PreFilter messages, which reject the pod before any node is checked.
-REFUSED = {
+PREFILTER_CAUSES = {
     "NodeAffinity": Cause.LABELS,
     "VolumeBinding": Cause.CLAIM,
     "VolumeZone": Cause.CLAIM,
     "VolumeRestrictions": Cause.CLAIM,
 }
-WE_FAIL = "we fail:"
-SPREADING = (Cause.SPREAD, Cause.SPREAD_LABEL)
-OF_VOLUMES = (Cause.VOLUME, Cause.ZONE)
+OUR_ERROR = "our code failed:"
+SPREAD_CAUSES = (Cause.SPREAD, Cause.SPREAD_LABEL)
+VOLUME_CAUSES = (Cause.VOLUME, Cause.ZONE)
 
 
 @dataclass(frozen=True)
@@ -63,34 +63,34 @@ class Verdict:
 
     @property
     def feasible(self) -> set[str]:
-        """The nodes that take the pod."""
+        """The nodes that accept the pod."""
         return set() if self.error else {name for name, causes in self.nodes.items() if not causes}
 
 
 class Scheduler:
-    """The scheduler's own filters, as a program that answers cases."""
+    """A program that evaluates cases with the filters of kube-scheduler."""
 
     def __init__(self, *options: str) -> None:
-        words = [*binaries.filter_command(), *options]
-        self._program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        command = [*binaries.filter_command(), *options]
+        self._program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def close(self) -> None:
         """End the program."""
         self._program.communicate()
 
-    def ask(self, case: JSON) -> JSON:
-        """The answer to a case, as the program gives it."""
+    def evaluate(self, case: JSON) -> JSON:
+        """Evaluate a case, and return the output of the program."""
         assert self._program.stdin
         assert self._program.stdout
         self._program.stdin.write(json.dumps(case).encode() + b"\n")
         self._program.stdin.flush()
-        answer: JSON = json.loads(self._program.stdout.readline())
-        return answer
+        result: JSON = json.loads(self._program.stdout.readline())
+        return result
 
 
 @contextlib.contextmanager
 def filtering(*options: str) -> Iterator[Scheduler]:
-    """The scheduler's filters, until the end of the block."""
+    """Run the filter program during the block."""
     scheduler = Scheduler(*options)
     try:
         yield scheduler
@@ -98,104 +98,109 @@ def filtering(*options: str) -> Iterator[Scheduler]:
         scheduler.close()
 
 
-def ask_all(cases: Sequence[JSON], *options: str) -> list[JSON]:
-    """The answers to many cases at once."""
+def evaluate_all(cases: Sequence[JSON], *options: str) -> list[JSON]:
+    """Evaluate many cases at once."""
     text = "".join(f"{json.dumps(case)}\n" for case in cases)
-    words = [*binaries.filter_command(), *options]
-    answered = subprocess.run(words, check=True, input=text, capture_output=True, text=True)
-    return [json.loads(line) for line in answered.stdout.splitlines()]
+    command = [*binaries.filter_command(), *options]
+    process = subprocess.run(command, check=True, input=text, capture_output=True, text=True)
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-def find_theirs(answer: JSON) -> Verdict:
-    """The scheduler's verdict, in our words."""
-    everywhere = {str(REFUSED[plugin]) for plugin in answer["refused"]}
+def read_scheduler_verdict(result: JSON) -> Verdict:
+    """Translate the result of the scheduler to our causes."""
+    prefilter_causes = {str(PREFILTER_CAUSES[plugin]) for plugin in result["refused"]}
     nodes = {}
-    for name, reasons_by_plugin in answer["nodes"].items():
+    for name, reasons_by_plugin in result["nodes"].items():
         causes = {_name_cause(plugin, reason) for plugin, reasons in reasons_by_plugin.items() for reason in reasons}
-        nodes[name] = _leave_out_hidden(everywhere | causes, answer)
-    return Verdict(nodes, answer["error"])
+        nodes[name] = _without_hidden(prefilter_causes | causes, result)
+    return Verdict(nodes, result["error"])
 
 
-def find_ours(node_filter: NodeFilter, answer: JSON) -> Verdict:
-    """Our verdict. The scheduler's answer says at which of its rules it stopped: ours after it are left out."""
+def find_our_verdict(node_filter: NodeFilter, result: JSON) -> Verdict:
+    """Our verdict, without causes that the scheduler does not check after an earlier rejection."""
     nodes = {
-        node.name: _leave_out_hidden(_sum_up(evaluation.find_reasons(node_filter, node)), answer)
+        node.name: _without_hidden(_list_causes(evaluation.find_reasons(node_filter, node)), result)
         for node in node_filter.table.nodes
     }
     return Verdict(nodes)
 
 
-def find_disagreements(case: JSON, answer: JSON) -> list[str]:
-    """In what our verdict on a case is another than the scheduler's, and where ours contradicts itself."""
+def find_disagreements(case: JSON, result: JSON) -> list[str]:
+    """The differences between our verdict and that of the scheduler, and contradictions in our own results."""
     try:
-        return list(_compare(make_sieve(case), answer))
+        return list(_compare(make_node_filter(case), result))
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return [f"{WE_FAIL} {error!r} in {place.name}, line {place.lineno} of {place.filename}"]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return [f"{OUR_ERROR} {error!r} in {frame.name}, line {frame.lineno} of {frame.filename}"]
 
 
-def make_sieve(case: JSON) -> NodeFilter:
-    """A case as we see it."""
+def make_node_filter(case: JSON) -> NodeFilter:
+    """Create our node filter for a case."""
     pod = case["pod"]
     table: NodeTable = read_cluster([*case.get("nodes", ()), *case.get("pods", ())])
-    around = (item for part in PARTS[2:] for item in case.get(part, ()))
-    table.context = read_scheduling_context(around, complete=True)
+    context_objects = (item for part in PARTS[2:] for item in case.get(part, ()))
+    table.context = read_scheduling_context(context_objects, complete=True)
     return NodeFilter(read_pod(pod["spec"], pod["metadata"]), table)
 
 
-def name_words(words: str) -> str:
-    """The cause that a sentence of the scheduler tells of."""
-    if words == TOO_MANY_PODS:
+def cause_of_message(message: str) -> str:
+    """The cause of a message of the scheduler."""
+    if message == TOO_MANY_PODS:
         return f"{Cause.AMOUNT} pods"
-    if words.startswith(INSUFFICIENT):
-        return f"{Cause.AMOUNT} {words.removeprefix(INSUFFICIENT)}"
-    return str(SAID[words])
+    if message.startswith(INSUFFICIENT):
+        return f"{Cause.AMOUNT} {message.removeprefix(INSUFFICIENT)}"
+    return str(MESSAGE_CAUSES[message])
 
 
-def _compare(node_filter: NodeFilter, answer: JSON) -> Iterator[str]:
-    theirs, ours = find_theirs(answer), find_ours(node_filter, answer)
+def _compare(node_filter: NodeFilter, result: JSON) -> Iterator[str]:
+    theirs, ours = read_scheduler_verdict(result), find_our_verdict(node_filter, result)
     for name in sorted(theirs.nodes.keys() | ours.nodes.keys()):
-        one, other = theirs.nodes.get(name, frozenset()), ours.nodes.get(name, frozenset())
-        if one != other:
-            yield f"{name}: the scheduler says {_show(one - other)} more, we say {_show(other - one)} more"
+        their_causes, our_causes = theirs.nodes.get(name, frozenset()), ours.nodes.get(name, frozenset())
+        if their_causes != our_causes:
+            only_theirs, only_ours = _show(their_causes - our_causes), _show(our_causes - their_causes)
+            yield f"{name}: only the scheduler reports {only_theirs}, only our filter reports {only_ours}"
     if theirs.feasible != ours.feasible:
-        yield f"takes it: {_show(theirs.feasible)} by the scheduler, {_show(ours.feasible)} by us"
-    now, best = (
-        {node_filter.table.names[at] for at in positions}
+        yield f"feasible nodes: {_show(theirs.feasible)} by the scheduler, {_show(ours.feasible)} by our filter"
+    now, when_empty = (
+        {node_filter.table.names[index] for index in positions}
         for positions in (node_filter.feasible, node_filter.feasible_when_empty)
     )
     if now != ours.feasible:
-        yield f"takes it: {_show(ours.feasible)} by our reasons, {_show(now)} by our columns"
-    if not now <= best:
-        yield f"takes it now, and never would: {_show(now - best)}"
+        yield f"feasible nodes: {_show(ours.feasible)} by our reasons, {_show(now)} by our columns"
+    if not now <= when_empty:
+        yield f"feasible now, but not when empty: {_show(now - when_empty)}"
     if (evaluation.evaluate(node_filter.pod_request, node_filter.table).verdict == evaluation.NOW) != bool(
         ours.feasible
     ):
-        yield "our verdict is not what our reasons come to"
+        yield "our verdict contradicts our reasons"
 
 
-def _name_cause(plugin: str, words: str) -> str:
-    """As above; a filter that counts volumes has only found that a claim is not there."""
-    return str(Cause.CLAIM) if plugin == "NodeVolumeLimits" and words.endswith("not found") else name_words(words)
+def _name_cause(plugin: str, message: str) -> str:
+    """The cause of a message of a plugin. NodeVolumeLimits also reports missing claims."""
+    return (
+        str(Cause.CLAIM)
+        if plugin == "NodeVolumeLimits" and message.endswith("not found")
+        else cause_of_message(message)
+    )
 
 
-def _sum_up(reasons: Iterable[Reason]) -> set[str]:
-    """Our causes. Of the rules by which pods are spread, the scheduler tells only the first that is broken."""
+def _list_causes(reasons: Iterable[Reason]) -> set[str]:
+    """Our causes. The scheduler reports only the first violated topology spread constraint, so others are skipped."""
     causes: set[str] = set()
-    spreads = False
+    has_spread_cause = False
     for reason in reasons:
-        if reason.cause in SPREADING:
-            if spreads:
+        if reason.cause in SPREAD_CAUSES:
+            if has_spread_cause:
                 continue
-            spreads = True
+            has_spread_cause = True
         causes.add(f"{reason.cause} {reason.resource}" if reason.cause is Cause.AMOUNT else str(reason.cause))
     return causes
 
 
-def _leave_out_hidden(causes: set[str], answer: JSON) -> Causes:
+def _without_hidden(causes: set[str], result: JSON) -> Causes:
     """The scheduler stops checking volumes after a claim that no node satisfies."""
-    hidden: set[str] = set(OF_VOLUMES) if Cause.CLAIM in causes else set()
-    if RESTRICTIONS in answer["refused"]:
+    hidden: set[str] = set(VOLUME_CAUSES) if Cause.CLAIM in causes else set()
+    if RESTRICTIONS in result["refused"]:
         hidden.add(Cause.IN_USE)
     return frozenset(causes - hidden)
 

@@ -1,4 +1,4 @@
-"""Containers that ask for resources and ports, and what a kubelet says that they have: random, and valid."""
+"""Random valid containers with resources and ports, and container statuses of a kubelet."""
 
 from random import Random
 from typing import Any
@@ -16,32 +16,34 @@ PAGE_SIZES = ("2Mi", "64Mi", "128Mi")
 PORTS, PROTOCOLS, ADDRESSES = (8080, 9090), ("TCP", "UDP"), ("0.0.0.0", "10.0.0.1", "10.0.0.2")
 
 
-def make_containers(random: Random, *, lax: bool, small: bool = False) -> list[JSON]:
-    """One or two containers. Lax: some of what the API server fills in is left out. Small: they ask for little."""
+def make_containers(random: Random, *, omit_defaults: bool, small: bool = False) -> list[JSON]:
+    """One or two containers, optionally without default values of the API server, or with small requests."""
     count = random.choice((1, 1, 1, 2))
-    return [make_container(random, f"main-{number}", lax=lax, small=small) for number in range(count)]
+    return [
+        make_container(random, f"main-{number}", omit_defaults=omit_defaults, small=small) for number in range(count)
+    ]
 
 
-def make_init_containers(random: Random, *, lax: bool, small: bool = False) -> list[JSON]:
+def make_init_containers(random: Random, *, omit_defaults: bool, small: bool = False) -> list[JSON]:
     """Init containers, some of them sidecars."""
-    made = []
+    containers = []
     for number in range(random.choice((1, 1, 2, 3))):
-        container = make_container(random, f"init-{number}", lax=lax, small=small)
+        container = make_container(random, f"init-{number}", omit_defaults=omit_defaults, small=small)
         if chance(random, 0.5):
             container["restartPolicy"] = "Always"
-        made.append(container)
-    return made
+        containers.append(container)
+    return containers
 
 
-def make_container(random: Random, name: str, *, lax: bool, small: bool) -> JSON:
-    """A container that asks for some of everything."""
+def make_container(random: Random, name: str, *, omit_defaults: bool, small: bool) -> JSON:
+    """A container with random resources."""
     container: JSON = {"name": name, "image": "example.test/image"}
     if chance(random, 0.9):
-        container["resources"] = make_resources(random, lax=lax, small=small)
+        container["resources"] = make_resources(random, omit_defaults=omit_defaults, small=small)
     return container
 
 
-def make_resources(random: Random, *, lax: bool, small: bool) -> JSON:
+def make_resources(random: Random, *, omit_defaults: bool, small: bool) -> JSON:
     """Requests and limits."""
     requests: JSON = {}
     if chance(random, 0.7):
@@ -51,22 +53,22 @@ def make_resources(random: Random, *, lax: bool, small: bool) -> JSON:
     if chance(random, 0.15):
         requests["ephemeral-storage"] = random.choice(DISK)
     limits = {device: random.choice(("1", "1", "2")) for device in DEVICES if chance(random, 0.07)}
-    # Beside huge pages, the API server fills in what a pod asks for as a whole: one that it has left would say it all.
-    if requests.keys() & {"cpu", "memory"} and (lax or not small) and chance(random, 0.08):
+    # With huge pages, the API server adds pod-level requests, which stored pods would therefore need as well.
+    if requests.keys() & {"cpu", "memory"} and (omit_defaults or not small) and chance(random, 0.08):
         limits[PAGES] = PAGE_SIZES[0] if small else random.choice(PAGE_SIZES)
-    if lax and chance(random, 0.1):  # the API server takes a limit for the request
+    if omit_defaults and chance(random, 0.1):  # the API server uses the limit as the request
         return {"limits": requests | limits}
-    if lax and chance(random, 0.05) and requests.get("cpu") == "1":
+    if omit_defaults and chance(random, 0.05) and requests.get("cpu") == "1":
         requests["cpu"] = 1
     if not limits:
         return {"requests": requests} if requests else {}
-    return {"requests": requests if lax and chance(random, 0.3) else requests | limits, "limits": limits}
+    return {"requests": requests if omit_defaults and chance(random, 0.3) else requests | limits, "limits": limits}
 
 
-def add_ports(random: Random, spec: JSON, *, lax: bool) -> None:
-    """Give a pod ports of its node; one that is in the network of its node has all of its ports there."""
-    own_network = not chance(random, 0.15)
-    if not own_network:
+def add_ports(random: Random, spec: JSON, *, omit_defaults: bool) -> None:
+    """Add host ports to a pod, or put it into the host network, in which all ports are host ports."""
+    has_own_network = not chance(random, 0.15)
+    if not has_own_network:
         spec["hostNetwork"] = True
     taken = set()
     containers = [*spec["containers"], *spec.get("initContainers", ())]
@@ -78,9 +80,9 @@ def add_ports(random: Random, spec: JSON, *, lax: bool) -> None:
         port: JSON = {"containerPort": number, "hostPort": number, "protocol": protocol}
         if address != ADDRESSES[0] or chance(random, 0.3):
             port["hostIP"] = address
-        if lax and protocol == PROTOCOLS[0] and chance(random, 0.3):
+        if omit_defaults and protocol == PROTOCOLS[0] and chance(random, 0.3):
             del port["protocol"]
-        if lax and not own_network and chance(random, 0.5):
+        if omit_defaults and not has_own_network and chance(random, 0.5):
             del port["hostPort"]
         container["ports"] = [port]
 
@@ -92,14 +94,14 @@ def make_statuses(random: Random, containers: list[JSON]) -> list[JSON]:
         status: JSON = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}
         status |= {"restartCount": 0}
         requests = container.get("resources", {}).get("requests", {})
-        sized = {key: value for key, value in requests.items() if key in ("cpu", "memory")}
+        resizable = {key: value for key, value in requests.items() if key in ("cpu", "memory")}
         if chance(random, 0.8):
-            status["resources"] = {"requests": requests | _resize(random, sized)}
+            status["resources"] = {"requests": requests | _resize(random, resizable)}
         if chance(random, 0.8):
-            status["allocatedResources"] = requests | _resize(random, sized)
+            status["allocatedResources"] = requests | _resize(random, resizable)
         statuses.append(status)
     return statuses
 
 
-def _resize(random: Random, sized: JSON) -> JSON:
-    return {key: random.choice(CPU if key == "cpu" else MEMORY) for key in sized if chance(random, 0.5)}
+def _resize(random: Random, resizable: JSON) -> JSON:
+    return {key: random.choice(CPU if key == "cpu" else MEMORY) for key in resizable if chance(random, 0.5)}

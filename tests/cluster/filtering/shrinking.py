@@ -1,55 +1,57 @@
-"""A case that a person can read: whatever can go without the disagreement going with it is left out."""
+"""Minimizes a case: removes everything that is not needed to reproduce a disagreement."""
 
 import copy
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.cluster.filtering.comparing import PARTS, WE_FAIL, Scheduler, find_disagreements
+from tests.cluster.filtering.comparing import OUR_ERROR, PARTS, Scheduler, find_disagreements
 
 JSON = dict[str, Any]
 Path = tuple[str | int, ...]
 
 
 def shrink(case: JSON, scheduler: Scheduler) -> JSON:
-    """The smallest case found in which we still disagree, and which the API server would take. Asks with --check."""
+    """Find a small case that is valid and still disagrees. Needs a scheduler with --check."""
 
     def compare(smaller: JSON) -> list[str]:
-        answer = scheduler.ask(smaller)
-        return [] if answer.get("invalid") or answer["error"] else find_disagreements(smaller, answer)
+        result = scheduler.evaluate(smaller)
+        return [] if result.get("invalid") or result["error"] else find_disagreements(smaller, result)
 
-    found_first = compare(case)
-    if not found_first:  # the scheduler has said something else before
+    disagreements = compare(case)
+    if not disagreements:  # the scheduler returned another result before
         return case
-    fails = any(line.startswith(WE_FAIL) for line in found_first)
+    has_error = any(line.startswith(OUR_ERROR) for line in disagreements)
 
     def disagrees(smaller: JSON) -> bool:
-        found = compare(smaller)
-        return bool(found) and fails == any(line.startswith(WE_FAIL) for line in found)
+        smaller_disagreements = compare(smaller)
+        return bool(smaller_disagreements) and has_error == any(
+            line.startswith(OUR_ERROR) for line in smaller_disagreements
+        )
 
-    return leave_out(case, disagrees)
+    return minimize(case, disagrees)
 
 
-def leave_out(case: JSON, keeps: Callable[[JSON], bool]) -> JSON:
-    """The case without all that can go, one after the other, as long as a smaller one is found."""
+def minimize(case: JSON, condition: Callable[[JSON], bool]) -> JSON:
+    """Remove parts of a case one by one while a condition holds, until nothing more can be removed."""
     found = True
     while found:
         found = False
         for path in _list_paths(case):
             smaller = _without(case, path)
-            if smaller is not None and keeps(smaller):
+            if smaller is not None and condition(smaller):
                 case, found = smaller, True
     return case
 
 
 def show(case: JSON) -> str:
-    """A case with a line for each object."""
+    """Format a case with one line per object."""
     lines = [f"pod: {json.dumps(case['pod'])}"]
     return "\n".join([*lines, *(f"{part}: {json.dumps(item)}" for part in PARTS for item in case.get(part, ()))])
 
 
 def _list_paths(value: Any, path: Path = ()) -> list[Path]:
-    """All that is in a case, whole objects first; of lists the last first, so that the others keep their places."""
+    """The paths of all parts of a case: whole objects first, and list items in reverse order to keep indexes valid."""
     return sorted(_walk(value, path), key=len)
 
 
@@ -60,7 +62,7 @@ def _walk(value: Any, path: Path) -> Iterator[Path]:
     elif isinstance(value, list):
         parts = list(reversed(list(enumerate(value))))
     for key, part in parts:
-        if key != "kind":  # by which we know what it is
+        if key != "kind":  # the kind identifies the object
             yield (*path, key)
         yield from _walk(part, (*path, key))
 
@@ -68,11 +70,11 @@ def _walk(value: Any, path: Path) -> Iterator[Path]:
 def _without(case: JSON, path: Path) -> JSON | None:
     """A copy without one item; None if it was removed together with another item."""
     smaller = copy.deepcopy(case)
-    inside: Any = smaller
+    container: Any = smaller
     try:
         for key in path[:-1]:
-            inside = inside[key]
-        del inside[path[-1]]
+            container = container[key]
+        del container[path[-1]]
     except (KeyError, IndexError, TypeError):
         return None
     return smaller

@@ -1,4 +1,4 @@
-"""Claims, volumes and storage classes, in every state that they can be in: random, and valid."""
+"""Random valid claims, volumes and storage classes in all possible states."""
 
 import json
 from random import Random
@@ -21,10 +21,10 @@ JSON = dict[str, Any]
 
 CLAIMS = ("data", "models", "scratch")
 PROVISIONER, NO_PROVISIONER = "csi.example.test", "kubernetes.io/no-provisioner"
-LATER = {"volumeBindingMode": "WaitForFirstConsumer"}
+WAIT_FOR_CONSUMER = {"volumeBindingMode": "WaitForFirstConsumer"}
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
-CHOSEN_NODE = "volume.kubernetes.io/selected-node"
-GONE = "2026-01-01T00:00:00Z"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+DELETED_AT = "2026-01-01T00:00:00Z"
 MODES = (
     ["ReadWriteOnce"],
     ["ReadWriteOnce"],
@@ -40,41 +40,50 @@ STATES = (
         "bound",
         "bound",
         "bound",
-        "made later",
-        "made later",
-        "zoned later",
-        "given later",
-        "given later",
+        "provisioned later",
+        "provisioned later",
+        "zoned",
+        "bound later",
+        "bound later",
     ),
-    *("at once", "without class", "class is gone", "prebound", "volume is gone", "lost", "leaving", "chosen"),
+    *(
+        "immediate",
+        "without class",
+        "missing class",
+        "prebound",
+        "missing volume",
+        "lost",
+        "terminating",
+        "node selected",
+    ),
 )
 # The claim that a volume is reserved for. Of two volumes reserved for one claim, the scheduler takes either.
-KEPT_FOR = (None, None, None, None, "it", "one before", "another")
+RESERVED_FOR = (None, None, None, None, "this claim", "previous claim", "other claim")
 CLASS_OF = {
-    "made later": "quick",
-    "zoned later": "zoned",
-    "given later": "given",
-    "at once": "slow",
-    "class is gone": "gone",
+    "provisioned later": "quick",
+    "zoned": "zoned",
+    "bound later": "static",
+    "immediate": "slow",
+    "missing class": "missing",
     "prebound": "quick",
-    "chosen": "quick",
+    "node selected": "quick",
 }
 
 
 class Storage:
-    """The storage of a case, which grows with the claims that are made."""
+    """The storage objects of a case. Grows with each mounted claim."""
 
     def __init__(self, random: Random, names: list[str]) -> None:
         self._random, self._names = random, names
-        self._usual = random.choice(STATES)  # so that a pod often mounts two that compete
-        # No two are of the same size: of such, the scheduler takes any, and says now this and now that.
+        self._usual_state = random.choice(STATES)  # so that two claims of a pod often compete for volumes
+        # Sizes are unique, because the scheduler chooses randomly between volumes of equal size.
         self._sizes = random.sample(range(1, 40), 39)
         self.claims: dict[tuple[str, str], JSON] = {}
         self.volumes: list[JSON] = []
         self.classes = [
-            _make_class("quick", PROVISIONER, **LATER),
-            _make_class("zoned", PROVISIONER, **LATER, allowedTopologies=self._make_topologies()),
-            _make_class("given", NO_PROVISIONER, **LATER),
+            _make_class("quick", PROVISIONER, **WAIT_FOR_CONSUMER),
+            _make_class("zoned", PROVISIONER, **WAIT_FOR_CONSUMER, allowedTopologies=self._make_topologies()),
+            _make_class("static", NO_PROVISIONER, **WAIT_FOR_CONSUMER),
             _make_class("slow", PROVISIONER, volumeBindingMode="Immediate"),
         ]
 
@@ -92,15 +101,15 @@ class Storage:
         ]
 
     def add_spare_volumes(self) -> None:
-        """Unbound volumes."""
+        """Add unbound volumes."""
         for _ in range(self._random.choice((0, 1, 2, 3))):
             phase = self._random.choice(("Available", "Available", "Available", "Released", "Pending"))
-            storage_class = self._random.choice(("given", "given", "given", "quick", ""))
+            storage_class = self._random.choice(("static", "static", "static", "quick", ""))
             self._add_volume(storage_class, phase)
 
     def _add_claim(self, namespace: str, name: str) -> None:
         random = self._random
-        state = self._usual if chance(random, 0.5) else random.choice(STATES)
+        state = self._usual_state if chance(random, 0.5) else random.choice(STATES)
         modes, size = random.choice(MODES), self._sizes.pop()
         meta: JSON = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}
         spec: JSON = {"accessModes": modes, "resources": {"requests": {"storage": f"{size}Gi"}}}
@@ -108,35 +117,39 @@ class Storage:
         spec["storageClassName"] = CLASS_OF.get(state, "") if state != "bound" else random.choice(("", "quick", "slow"))
         if chance(random, 0.2):
             spec["volumeMode"] = "Block"
-        if state in ("bound", "leaving", "volume is gone", "lost"):
+        if state in ("bound", "terminating", "missing volume", "lost"):
             meta["annotations"], status["phase"] = dict(BOUND), "Lost" if state == "lost" else "Bound"
             spec["volumeName"] = f"volume-of-{namespace}-{name}"
-        if state in ("bound", "leaving"):
+        if state in ("bound", "terminating"):
             self._add_volume(spec["storageClassName"], "Bound", spec["volumeName"], owner=meta)
         if state == "prebound":
             spec["volumeName"] = self._add_volume("quick", "Available")
-        if state == "chosen":
-            meta["annotations"] = {CHOSEN_NODE: random.choice(self._names)}
-        if state == "leaving":
-            meta |= {"deletionTimestamp": GONE, "deletionGracePeriodSeconds": 0, "finalizers": ["example.test/keep"]}
-        if state == "given later":
-            self._offer(meta, spec)
+        if state == "node selected":
+            meta["annotations"] = {SELECTED_NODE: random.choice(self._names)}
+        if state == "terminating":
+            meta |= {
+                "deletionTimestamp": DELETED_AT,
+                "deletionGracePeriodSeconds": 0,
+                "finalizers": ["example.test/keep"],
+            }
+        if state == "bound later":
+            self._add_candidates(meta, spec)
         body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec, "status": status}
         self.claims[namespace, name] = body
 
-    def _offer(self, meta: JSON, spec: JSON) -> None:
-        """Volumes that a claim could get: for anybody, for it alone, for one of its name that is gone, for another."""
+    def _add_candidates(self, meta: JSON, spec: JSON) -> None:
+        """Add volumes for a claim: unreserved, or reserved for it, for a deleted claim of its name, or for another."""
         random = self._random
         if chance(random, 0.2):
             spec["selector"] = {"matchLabels": {"kind": "fast"}}
-        for kept_for in random.sample(KEPT_FOR, random.choice((0, 1, 2, 2))):
-            self._add_volume("given", "Available" if chance(random, 0.9) else "Released")
+        for reserved_for in random.sample(RESERVED_FOR, random.choice((0, 1, 2, 2))):
+            self._add_volume("static", "Available" if chance(random, 0.9) else "Released")
             volume = self.volumes[-1]
-            if kept_for is not None:
+            if reserved_for is not None:
                 reference = {"kind": "PersistentVolumeClaim", "namespace": meta["namespace"], "name": meta["name"]}
-                if kept_for == "one before":
-                    reference["uid"] = "of-one-before"
-                elif kept_for == "another":
+                if reserved_for == "previous claim":
+                    reference["uid"] = "of-previous-claim"
+                elif reserved_for == "other claim":
                     reference["name"] = "other"
                 elif chance(random, 0.5):
                     reference["uid"] = meta["uid"]
@@ -159,14 +172,18 @@ class Storage:
             reference = {"kind": "PersistentVolumeClaim", "namespace": owner["namespace"], "name": owner["name"]}
             spec["claimRef"] = reference | {"uid": owner["uid"]}
         elif chance(random, 0.05):
-            meta |= {"deletionTimestamp": GONE, "deletionGracePeriodSeconds": 0, "finalizers": ["example.test/keep"]}
+            meta |= {
+                "deletionTimestamp": DELETED_AT,
+                "deletionGracePeriodSeconds": 0,
+                "finalizers": ["example.test/keep"],
+            }
         status = {"phase": phase}
         body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec, "status": status}
         self.volumes.append(body)
         return name
 
     def _make_volume_labels(self) -> dict[str, str]:
-        """Zones and regions, in the new and the old words, one or several; and what claims choose by."""
+        """Labels of zones and regions with new and old keys and one or several values, and a label for selectors."""
         random = self._random
         labels = {"kind": random.choice(("fast", "slow"))} if chance(random, 0.6) else {}
         for key, values, probability in (

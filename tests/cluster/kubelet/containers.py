@@ -21,16 +21,16 @@ from tests.cluster.kubelet.outcomes import Outcome
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONS = ("python", "python3")
 MEASURE_SECONDS = 0.1
-FLED_SECONDS = 2
+PIPE_SECONDS = 2
 CHUNK = 64 * 1024
 KILLED = 128 + signal.SIGKILL
-TOLD_TO_END = 128 + signal.SIGTERM
-IDLE = (0.001, 20 * 2**20)  # what one that pretends uses
+TERMINATED = 128 + signal.SIGTERM
+IDLE = (0.001, 20 * 2**20)  # the usage of a simulated container: CPU seconds, and bytes
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a container ended."""
+class ExitStatus:
+    """The exit status of a container."""
 
     code: int
     reason: str
@@ -38,30 +38,30 @@ class Ended:
 
 
 class StartError(Exception):
-    """The program does not exist; with the message of the container runtime."""
+    """The program does not exist. Has the message of the container runtime."""
 
 
-class Content(Protocol):
+class ContainerProcess(Protocol):
     """The process of a container."""
 
-    async def wait(self) -> Ended:
-        """How it ended, once it has."""
+    async def wait(self) -> ExitStatus:
+        """Wait for the end, and return the exit status."""
 
     async def stop(self, grace_seconds: float) -> None:
-        """Ask it to end, and see to it that it does in time."""
+        """Stop the process gracefully, and kill it after the grace period."""
 
     def kill(self, reason: str) -> None:
-        """End it at once, and say so as the reason."""
+        """Kill the process, with a reason for its exit status."""
 
-    async def see_off(self) -> None:
-        """Kill it, and wait until all its processes are gone."""
+    async def kill_and_wait(self) -> None:
+        """Kill the process, and wait until all its child processes have ended."""
 
     def usage(self) -> tuple[float, int]:
-        """The seconds of CPU that it used so far, and the bytes of memory that it uses now."""
+        """The CPU seconds used so far, and the current memory in bytes."""
 
 
 class Process:
-    """A process, with everything that it starts."""
+    """A real process with its child processes."""
 
     def __init__(self, child: asyncio.subprocess.Process, log: Log, memory: int | None) -> None:
         self._child, self._log, self._memory = child, log, memory
@@ -69,20 +69,20 @@ class Process:
         assert child.stdout is not None
         assert child.stderr is not None
         pipes = [(child.stdout, "stdout"), (child.stderr, "stderr")]
-        self._readers = [asyncio.create_task(self._keep(pipe, stream)) for pipe, stream in pipes]
-        self._guard = asyncio.create_task(self._watch_memory())
+        self._readers = [asyncio.create_task(self._read_pipe(pipe, stream)) for pipe, stream in pipes]
+        self._memory_watcher = asyncio.create_task(self._watch_memory())
 
     @classmethod
     async def start(
-        cls, words: Sequence[str], variables: Mapping[str, str], folder: Path, log: Log, memory: int | None = None
+        cls, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, log: Log, memory: int | None = None
     ) -> "Process":
-        """Start a program with nothing but these variables. Over its memory, in bytes, it is ended."""
+        """Start a program with only these variables. It is killed if it uses more than `memory` bytes."""
         variables = {"PATH": PATH, **variables}
-        program = sys.executable if words[0] in PYTHONS else shutil.which(words[0], path=variables["PATH"])
+        program = sys.executable if arguments[0] in PYTHONS else shutil.which(arguments[0], path=variables["PATH"])
         if program is None:
-            raise StartError(f'exec: "{words[0]}": executable file not found in $PATH: unknown')
+            raise StartError(f'exec: "{arguments[0]}": executable file not found in $PATH: unknown')
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-ISc", GUARD, program, *words[1:]),
+            *(sys.executable, "-ISc", GUARD, program, *arguments[1:]),
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
@@ -94,19 +94,19 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
+        """The PID."""
         return self._child.pid
 
-    async def wait(self) -> Ended:
-        """How it ended, once it has and all that it wrote is in the log."""
+    async def wait(self) -> ExitStatus:
+        """Wait until the process has ended and its output is in the log, and return the exit status."""
         code = await self._child.wait()
-        self._signal(signal.SIGKILL)  # what it started ends with it
+        self._signal(signal.SIGKILL)  # kill its child processes
         await self._finish()
         code = 128 - code if code < 0 else code
-        return Ended(code, self._reason or ("Error" if code else "Completed"))
+        return ExitStatus(code, self._reason or ("Error" if code else "Completed"))
 
     async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM, and after the grace SIGKILL."""
+        """Send SIGTERM, and SIGKILL after the grace period."""
         with contextlib.suppress(ProcessLookupError):
             self._child.terminate()
         try:
@@ -115,22 +115,22 @@ class Process:
             self._signal(signal.SIGKILL)
 
     def kill(self, reason: str) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to the process group."""
         self._reason = self._reason or reason
         self._signal(signal.SIGKILL)
 
-    async def see_off(self) -> None:
-        """SIGKILL, and the end of all that waits for it."""
+    async def kill_and_wait(self) -> None:
+        """Send SIGKILL, and wait until the output is read."""
         self.kill("Error")
         await self._child.wait()
         await self._finish()
 
     def usage(self) -> tuple[float, int]:
-        """Of the process and those that it started."""
+        """The usage of the process and its child processes."""
         cpu, memory = 0.0, 0
         with contextlib.suppress(psutil.Error):
-            own = psutil.Process(self.pid)
-            for process in (own, *own.children(recursive=True)):
+            main_process = psutil.Process(self.pid)
+            for process in (main_process, *main_process.children(recursive=True)):
                 with contextlib.suppress(psutil.Error), process.oneshot():
                     times = process.cpu_times()
                     cpu += times.user + times.system
@@ -138,14 +138,14 @@ class Process:
         return cpu, memory
 
     async def _finish(self) -> None:
-        """Read what is left to be read, unless something that fled keeps the pipes open."""
-        self._guard.cancel()
-        await asyncio.wait(self._readers, timeout=FLED_SECONDS)
+        """Read the remaining output. Gives up if a detached process keeps the pipes open."""
+        self._memory_watcher.cancel()
+        await asyncio.wait(self._readers, timeout=PIPE_SECONDS)
         for task in self._readers:
             task.cancel()
         self._log.close()
 
-    async def _keep(self, pipe: asyncio.StreamReader, stream: str) -> None:
+    async def _read_pipe(self, pipe: asyncio.StreamReader, stream: str) -> None:
         while data := await pipe.read(CHUNK):
             self._log.write(stream, data)
 
@@ -160,41 +160,41 @@ class Process:
             os.killpg(self.pid, number)
 
 
-class Pretence:
+class SimulatedProcess:
     """A simulated process with a given duration and exit code."""
 
     def __init__(self, outcome: Outcome, log: Log) -> None:
         self._outcome, self._log = outcome, log
-        self._told: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._exit_status: asyncio.Future[ExitStatus] = asyncio.get_running_loop().create_future()
 
-    async def wait(self) -> Ended:
-        """How it ended, once it has."""
+    async def wait(self) -> ExitStatus:
+        """Wait for the end, and return the exit status."""
         self._log.write("stdout", self._outcome.log.encode())
         seconds = None if self._outcome.kind == "sleep" else self._outcome.seconds
         try:
-            return await asyncio.wait_for(self._told, seconds)
+            return await asyncio.wait_for(self._exit_status, seconds)
         except TimeoutError:
             code = self._outcome.exit_code
             reason = "OOMKilled" if self._outcome.kind == "oom" else "Error" if code else "Completed"
-            return Ended(code, reason, self._outcome.message)
+            return ExitStatus(code, reason, self._outcome.message)
         finally:
             self._log.close()
 
     async def stop(self, grace_seconds: float) -> None:  # noqa: ARG002
-        """It ends at once."""
-        self._tell(Ended(TOLD_TO_END, "Error"))
+        """End immediately."""
+        self._set_exit_status(ExitStatus(TERMINATED, "Error"))
 
     def kill(self, reason: str) -> None:
-        """It ends at once."""
-        self._tell(Ended(KILLED, reason))
+        """End immediately."""
+        self._set_exit_status(ExitStatus(KILLED, reason))
 
-    async def see_off(self) -> None:
-        """There is nothing to wait for."""
+    async def kill_and_wait(self) -> None:
+        """Do nothing, because there is no process."""
 
     def usage(self) -> tuple[float, int]:
-        """A fixed exit, independent of the time."""
+        """A fixed usage, independent of the time."""
         return IDLE
 
-    def _tell(self, ended: Ended) -> None:
-        if not self._told.done():
-            self._told.set_result(ended)
+    def _set_exit_status(self, status: ExitStatus) -> None:
+        if not self._exit_status.done():
+            self._exit_status.set_result(status)

@@ -7,43 +7,43 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-LONGEST_LINE = 16 * 1024
+MAX_LINE = 16 * 1024
 FOLLOW_SECONDS = 0.05
 # The fallback termination message of a failed container.
 FALLBACK_BYTES, FALLBACK_LINES = 2048, 80
 
 
 class Log:
-    """The log of one container: each line with its time, its stream, and whether it is whole (F) or goes on (P)."""
+    """The log of one container. Each line has a time, a stream, and a tag: full (F) or partial (P)."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._left = {"stdout": b"", "stderr": b""}
+        self._unfinished = {"stdout": b"", "stderr": b""}
         file.touch()
 
     def write(self, stream: str, data: bytes) -> None:
-        """Add what a container wrote; the part after the last line end waits for the rest."""
-        *lines, rest = (self._left[stream] + data).split(b"\n")
-        entries = [part for line in lines for part in _parts(line, last="F")]
-        while len(rest) >= LONGEST_LINE:
-            entries.append(("P", rest[:LONGEST_LINE]))
-            rest = rest[LONGEST_LINE:]
-        self._left[stream] = rest
+        """Add output of a container. Text after the last newline is buffered."""
+        *lines, rest = (self._unfinished[stream] + data).split(b"\n")
+        entries = [part for line in lines for part in _split_line(line, last="F")]
+        while len(rest) >= MAX_LINE:
+            entries.append(("P", rest[:MAX_LINE]))
+            rest = rest[MAX_LINE:]
+        self._unfinished[stream] = rest
         self._append(stream, entries)
 
     def close(self) -> None:
-        """Add what was written without a line end."""
-        for stream, rest in self._left.items():
+        """Write the buffered text."""
+        for stream, rest in self._unfinished.items():
             self._append(stream, [("P", rest)] if rest else [])
-        self._left = {"stdout": b"", "stderr": b""}
+        self._unfinished = {"stdout": b"", "stderr": b""}
 
     def tail(self) -> str:
-        """The last that was written."""
+        """The last lines of the log, as a termination message."""
         texts = [entry.text + (b"\n" if entry.whole else b"") for entry in parse_entries(self.file.read_bytes())]
         return b"".join(texts[-FALLBACK_LINES:])[-FALLBACK_BYTES:].decode("utf-8", "replace")
 
     def _append(self, stream: str, entries: list[tuple[str, bytes]]) -> None:
-        # The file may be gone: a forced deletion does not wait for processes.
+        # The file may be deleted already, because a forced deletion does not wait for processes.
         with contextlib.suppress(FileNotFoundError), self.file.open("r+b") as file:
             file.seek(0, 2)
             for tag, text in entries:
@@ -52,7 +52,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a log, or a part of one."""
+    """A line of a log, or part of one."""
 
     time: str
     whole: bool
@@ -60,7 +60,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LogOptions:
     """The options of a log request."""
 
     follow: bool = False
@@ -70,35 +70,35 @@ class Reading:
     limit: int | None = None
 
 
-async def read(file: Path, asked: Reading, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def read(file: Path, options: LogOptions, has_ended: Callable[[], bool]) -> AsyncIterator[bytes]:
     """Yield the log in chunks; with `follow`, until the container has ended."""
-    left, at, fresh, first = asked.limit, 0, True, True
+    remaining, offset, at_line_start, first = options.limit, 0, True, True
     while True:
-        over = ended()
+        is_last = has_ended()
         try:
-            with file.open("rb") as opened:
-                opened.seek(at)
-                data = opened.read()
+            with file.open("rb") as log:
+                log.seek(offset)
+                data = log.read()
         except FileNotFoundError:
             return
         data = data[: data.rfind(b"\n") + 1]
-        at += len(data)
+        offset += len(data)
         entries = parse_entries(data)
-        if first and asked.tail is not None:
-            entries = entries[-asked.tail :] if asked.tail else []
+        if first and options.tail is not None:
+            entries = entries[-options.tail :] if options.tail else []
         first = False
         for entry in entries:
-            if asked.since and datetime.fromisoformat(entry.time[:26] + "+00:00") < asked.since:
+            if options.since and datetime.fromisoformat(entry.time[:26] + "+00:00") < options.since:
                 continue
-            text = f"{entry.time} ".encode() + entry.text if asked.timestamps and fresh else entry.text
+            text = f"{entry.time} ".encode() + entry.text if options.timestamps and at_line_start else entry.text
             text += b"\n" if entry.whole else b""
-            fresh = entry.whole
-            if left is not None:
-                text, left = text[:left], left - len(text)
+            at_line_start = entry.whole
+            if remaining is not None:
+                text, remaining = text[:remaining], remaining - len(text)
             yield text
-            if left is not None and left <= 0:
+            if remaining is not None and remaining <= 0:
                 return
-        if over or not asked.follow:
+        if is_last or not options.follow:
             return
         await asyncio.sleep(FOLLOW_SECONDS)
 
@@ -109,12 +109,12 @@ def parse_entries(data: bytes) -> list[Entry]:
     return [Entry(time.decode(), tag == b"F", text) for time, _, tag, text in parts]
 
 
-def parse_reading(params: dict[str, str]) -> Reading:
+def parse_options(params: dict[str, str]) -> LogOptions:
     """Parse a log request to the kubelet."""
     since = datetime.fromisoformat(params["sinceTime"]) if "sinceTime" in params else None
     if "sinceSeconds" in params:
         since = datetime.now(UTC) - timedelta(seconds=int(params["sinceSeconds"]))
-    return Reading(
+    return LogOptions(
         follow=params.get("follow") == "true",
         timestamps=params.get("timestamps") == "true",
         since=since,
@@ -123,12 +123,12 @@ def parse_reading(params: dict[str, str]) -> Reading:
     )
 
 
-def format_time(when: datetime) -> str:
-    """A time as logs have it, to the nanosecond."""
-    return f"{when:%Y-%m-%dT%H:%M:%S.%f}000Z"
+def format_time(moment: datetime) -> str:
+    """Format a time for a log, with nanoseconds."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%f}000Z"
 
 
-def _parts(line: bytes, last: str) -> list[tuple[str, bytes]]:
-    """A line in the parts that fit."""
-    cut = [line[at : at + LONGEST_LINE] for at in range(0, len(line), LONGEST_LINE)] or [b""]
-    return [*(("P", part) for part in cut[:-1]), (last, cut[-1])]
+def _split_line(line: bytes, last_tag: str) -> list[tuple[str, bytes]]:
+    """Split a line into parts of the maximum length."""
+    parts = [line[at : at + MAX_LINE] for at in range(0, len(line), MAX_LINE)] or [b""]
+    return [*(("P", part) for part in parts[:-1]), (last_tag, parts[-1])]

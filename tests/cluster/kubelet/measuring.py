@@ -1,11 +1,11 @@
-"""metrics.k8s.io for tests: what pods use, written every second as a metrics server would serve it."""
+"""metrics.k8s.io for tests: the usage of pods, updated every second like a metrics server."""
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable
 
-from tests.cluster.clients import APPLY, Object, Refused
+from tests.cluster.clients import APPLY, ApiError, Object
 from tests.cluster.kubelet import statuses
 from tests.cluster.kubelet.api import Api
 from tests.cluster.kubelet.pods import Pod
@@ -14,7 +14,7 @@ GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 
 
 def make_definition() -> Object:
-    """The resource that stands for what a metrics server serves."""
+    """A CustomResourceDefinition for the resource of a metrics server."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": "pods", "singular": "pod", "kind": "PodMetrics", "listKind": "PodMetricsList"}
     version = {"name": VERSION, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -30,34 +30,41 @@ def make_definition() -> Object:
 
 
 async def measure(api: Api, pods: Callable[[], Iterable[Pod]], seconds: float) -> None:
-    """Write what each running pod uses, again and again."""
-    used: dict[str, tuple[float, float]] = {}  # when each container was measured, and its seconds of CPU by then
+    """Write the usage of each running pod periodically."""
+    last_samples: dict[
+        str, tuple[float, float]
+    ] = {}  # per container: the time of the last sample, and the CPU seconds until then
     written: dict[tuple[str, str], str] = {}
     while True:
         running = {pod.key: pod for pod in pods() if pod.phase == "Running"}
         for key, pod in running.items():
-            with contextlib.suppress(Refused):  # the namespace is going
-                await api.ask(
-                    "PATCH", _path(key), _measure(pod, used, seconds), APPLY, fieldManager="metrics", force="true"
+            with contextlib.suppress(ApiError):  # the namespace is being deleted
+                await api.request(
+                    "PATCH",
+                    _path(key),
+                    _measure(pod, last_samples, seconds),
+                    APPLY,
+                    fieldManager="metrics",
+                    force="true",
                 )
                 written[key] = pod.pod["metadata"]["uid"]
         for key in written.keys() - running.keys():
             del written[key]
-            with contextlib.suppress(Refused):
-                await api.ask("DELETE", _path(key))
+            with contextlib.suppress(ApiError):
+                await api.request("DELETE", _path(key))
         await asyncio.sleep(seconds)
 
 
-def _measure(pod: Pod, used: dict[str, tuple[float, float]], seconds: float) -> Object:
+def _measure(pod: Pod, last_samples: dict[str, tuple[float, float]], seconds: float) -> Object:
     containers = []
     for name, slot in pod.slots.items():
-        if slot.content is None or "running" not in slot.state:
+        if slot.process is None or "running" not in slot.state:
             continue
-        cpu, memory = slot.content.usage()
+        cpu, memory = slot.process.usage()
         identity, now = f"{pod.pod['metadata']['uid']}/{name}/{slot.restarts}", time.monotonic()
-        before, spent = used.get(identity, (now - seconds, 0.0))
-        used[identity] = now, cpu
-        rate = max(0, int((cpu - spent) / (now - before) * 1e9))
+        before, cpu_before = last_samples.get(identity, (now - seconds, 0.0))
+        last_samples[identity] = now, cpu
+        rate = max(0, int((cpu - cpu_before) / (now - before) * 1e9))
         containers.append({"name": name, "usage": {"cpu": f"{rate}n", "memory": f"{memory // 1024}Ki"}})
     meta = pod.pod["metadata"]
     return {

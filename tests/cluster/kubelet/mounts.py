@@ -13,52 +13,52 @@ from tests.cluster.kubelet.api import Api
 TERMINATION_LOG = "/dev/termination-log"
 
 
-class NotYet(Exception):
-    """Something that a pod refers to is not there; in the kubelet's words."""
+class MissingObject(Exception):
+    """An object that a pod refers to does not exist. Has the message of a kubelet."""
 
 
 @dataclass(frozen=True)
-class Places:
+class PathMapping:
     """Map mount paths of a container to folders of this machine. Other paths are unchanged."""
 
     folders: Mapping[str, Path]
 
-    def place(self, text: str) -> str:
-        """A text with every path in it replaced."""
+    def translate(self, text: str) -> str:
+        """Replace all mount paths in a text."""
         if not self.folders:
             return text
         paths = sorted(self.folders, key=len, reverse=True)
         pattern = r"(?<![\w./-])(" + "|".join(map(re.escape, paths)) + r")(?![\w.-])"
-        return re.sub(pattern, lambda matched: str(self.folders[matched[1]]), text)
+        return re.sub(pattern, lambda match: str(self.folders[match[1]]), text)
 
 
 async def make_volumes(api: Api, pod: Object, folder: Path) -> dict[str, Path]:
-    """The folders of a pod's volumes, filled. Raises NotYet where something of them is missing."""
-    made = {}
+    """Create and fill the folders of a pod's volumes. Raises MissingObject if a referenced object is missing."""
+    folders = {}
     for volume in pod["spec"].get("volumes", ()):
-        made[volume["name"]] = await _make_volume(api, pod, volume, folder / volume["name"])
-    return made
+        folders[volume["name"]] = await _make_volume(api, pod, volume, folder / volume["name"])
+    return folders
 
 
-def place_mounts(container: Object, volumes: Mapping[str, Path], termination: Path) -> Places:
-    """Where what a container mounts is found."""
+def map_mounts(container: Object, volumes: Mapping[str, Path], termination: Path) -> PathMapping:
+    """Map the mount paths of a container to folders."""
     folders = {container.get("terminationMessagePath", TERMINATION_LOG): termination}
     for mount in container.get("volumeMounts", ()):
         path = volumes[mount["name"]] / mount.get("subPath", "")
         if not path.exists():
             path.mkdir(parents=True)
         folders[mount["mountPath"].rstrip("/")] = path
-    return Places(folders)
+    return PathMapping(folders)
 
 
 async def make_environment(api: Api, pod: Object, container: Object) -> dict[str, str]:
-    """The environment of a container. Raises NotYet if a referenced object does not exist."""
+    """The environment of a container. Raises MissingObject if a referenced object does not exist."""
     values: dict[str, str] = {}
     for source in container.get("envFrom", ()):
-        for kind, word in (("configMap", "configMapRef"), ("secret", "secretRef")):
-            if word in source:
-                found = await _read(api, pod, kind, source[word])
-                values |= {source.get("prefix", "") + key: data.decode() for key, data in (found or {}).items()}
+        for kind, reference in (("configMap", "configMapRef"), ("secret", "secretRef")):
+            if reference in source:
+                contents = await _read(api, pod, kind, source[reference])
+                values |= {source.get("prefix", "") + key: data.decode() for key, data in (contents or {}).items()}
     for variable in container.get("env", ()):
         value = await _value(api, pod, variable)
         if value is not None:
@@ -67,41 +67,43 @@ async def make_environment(api: Api, pod: Object, container: Object) -> dict[str
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """A text with every $(NAME) replaced; a name that is not known stays as it is, and $$ is a dollar."""
+    """Replace every $(NAME) in a text. Unknown names stay unchanged, and $$ is a dollar sign."""
     pattern = r"\$\$|\$\(([\w.-]+)\)"
-    return re.sub(pattern, lambda matched: "$" if matched[0] == "$$" else values.get(matched[1], matched[0]), text)
+    return re.sub(pattern, lambda match: "$" if match[0] == "$$" else values.get(match[1], match[0]), text)
 
 
 async def _make_volume(api: Api, pod: Object, volume: Object, folder: Path) -> Path:
     name, namespace = volume["name"], pod["metadata"]["namespace"]
-    for kind, word in (("configMap", "name"), ("secret", "secretName")):
+    for kind, name_field in (("configMap", "name"), ("secret", "secretName")):
         if kind in volume:
             source = volume[kind]
-            found = await _read(api, pod, kind, {**source, "name": source[word]}, volume=name)
-            _write(folder, found or {}, source, f"{kind.lower()} {namespace}/{source[word]}", name)
+            contents = await _read(api, pod, kind, {**source, "name": source[name_field]}, volume=name)
+            _write(folder, contents or {}, source, f"{kind.lower()} {namespace}/{source[name_field]}", name)
             return folder
     if "hostPath" in volume:
         return Path(volume["hostPath"]["path"])
     if "persistentVolumeClaim" in volume or "ephemeral" in volume:
         claim = volume.get("persistentVolumeClaim", {}).get("claimName") or f"{pod['metadata']['name']}-{name}"
-        bound = await api.find(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
-        kept = bound and await api.find(f"/api/v1/persistentvolumes/{bound['spec'].get('volumeName')}")
-        if not kept:
-            raise NotYet(f'MountVolume.SetUp failed for volume "{name}" : claim "{claim}" is not bound')
-        folder = Path(kept["spec"]["hostPath"]["path"])
+        claim_object = await api.find(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")
+        persistent_volume = claim_object and await api.find(
+            f"/api/v1/persistentvolumes/{claim_object['spec'].get('volumeName')}"
+        )
+        if not persistent_volume:
+            raise MissingObject(f'MountVolume.SetUp failed for volume "{name}" : claim "{claim}" is not bound')
+        folder = Path(persistent_volume["spec"]["hostPath"]["path"])
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _write(folder: Path, contents: Mapping[str, bytes], source: Object, description: str, volume: str) -> None:
-    """Write the keys of a ConfigMap or a Secret, all or those that are named."""
-    named = {item["key"]: item["path"] for item in source.get("items", ())} or {key: key for key in contents}
-    for key, path in named.items():
+    """Write the keys of a ConfigMap or Secret to files: the named keys, or all of them."""
+    paths = {item["key"]: item["path"] for item in source.get("items", ())} or {key: key for key in contents}
+    for key, path in paths.items():
         if key not in contents:
             if source.get("optional"):
                 continue
-            wrong = f"references non-existent {description.split()[0]} key: {key}"
-            raise NotYet(f'MountVolume.SetUp failed for volume "{volume}" : {wrong}')
+            problem = f"references non-existent {description.split()[0]} key: {key}"
+            raise MissingObject(f'MountVolume.SetUp failed for volume "{volume}" : {problem}')
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(contents[key])
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,22 +114,25 @@ async def _value(api: Api, pod: Object, variable: Object) -> str | None:
     source: Any = variable.get("valueFrom")
     if source is None:
         return str(variable.get("value", ""))
-    for kind, word, told in (("configMap", "configMapKeyRef", "ConfigMap"), ("secret", "secretKeyRef", "Secret")):
-        if word in source:
-            found = await _read(api, pod, kind, source[word])
-            key, where = source[word]["key"], f"{pod['metadata']['namespace']}/{source[word]['name']}"
-            if found is not None and key in found:
-                return found[key].decode()
-            if source[word].get("optional"):
+    for kind, reference, kind_name in (
+        ("configMap", "configMapKeyRef", "ConfigMap"),
+        ("secret", "secretKeyRef", "Secret"),
+    ):
+        if reference in source:
+            contents = await _read(api, pod, kind, source[reference])
+            key, object_name = source[reference]["key"], f"{pod['metadata']['namespace']}/{source[reference]['name']}"
+            if contents is not None and key in contents:
+                return contents[key].decode()
+            if source[reference].get("optional"):
                 return None
-            raise NotYet(f"couldn't find key {key} in {told} {where}")
+            raise MissingObject(f"couldn't find key {key} in {kind_name} {object_name}")
     return _field(pod, source.get("fieldRef", {}).get("fieldPath", ""))
 
 
 def _field(pod: Object, path: str) -> str:
-    """A field of the pod itself."""
-    if matched := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
-        return str(pod["metadata"].get(matched[1], {}).get(matched[2], ""))
+    """The value of a field of the pod."""
+    if match := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
+        return str(pod["metadata"].get(match[1], {}).get(match[2], ""))
     value: Any = pod
     for part in path.split(".") if path else ():
         value = value.get(part, {})
@@ -143,10 +148,10 @@ async def _read(
     if found is None:
         if reference.get("optional"):
             return None
-        wrong = f'{kind.lower()} "{name}" not found'
-        raise NotYet(f'MountVolume.SetUp failed for volume "{volume}" : {wrong}' if volume else wrong)
-    encoded = found.get("binaryData" if kind == "configMap" else "data") or {}
-    plain = found.get("data") or {} if kind == "configMap" else {}
-    return {key: base64.b64decode(value) for key, value in encoded.items()} | {
-        key: value.encode() for key, value in plain.items()
+        problem = f'{kind.lower()} "{name}" not found'
+        raise MissingObject(f'MountVolume.SetUp failed for volume "{volume}" : {problem}' if volume else problem)
+    encoded_values = found.get("binaryData" if kind == "configMap" else "data") or {}
+    text_values = found.get("data") or {} if kind == "configMap" else {}
+    return {key: base64.b64decode(value) for key, value in encoded_values.items()} | {
+        key: value.encode() for key, value in text_values.items()
     }

@@ -19,18 +19,18 @@ ANNOTATION = "fairlead.test/outcome"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a container ends that only pretends: after some seconds, having written some text."""
+    """The outcome of a simulated container: its duration, exit code and log."""
 
     kind: Kind
     exit_code: int = 0
     seconds: float = 0.2
     log: str = ""
-    message: str = ""  # what it leaves as its termination message
+    message: str = ""  # the termination message
 
 
 SLEEP = Outcome("sleep")
 SUCCEED = Outcome("exit")
-NAMED: dict[str, Outcome] = {
+BY_NAME: dict[str, Outcome] = {
     "succeed": SUCCEED,
     "sleep": SLEEP,
     "oom": Outcome("oom", 137),
@@ -48,6 +48,6 @@ def outcome_of(pod: Object, image: str, registered: Mapping[str, Outcome]) -> Ou
     if annotation is None and not image.startswith(HOST):
         return None
     name = annotation or re.split("[:@]", image.removeprefix(HOST))[0].rpartition("/")[2]
-    if exits := re.fullmatch(r"exit-(\d+)", name):
-        return Outcome("exit", int(exits[1]), log=f"going to exit with {exits[1]}\n")
-    return NAMED[name]
+    if match := re.fullmatch(r"exit-(\d+)", name):
+        return Outcome("exit", int(match[1]), log=f"going to exit with {match[1]}\n")
+    return BY_NAME[name]

@@ -1,19 +1,19 @@
-"""Storage for tests: claims of the classes here are bound to folders, which go when their claim goes."""
+"""Storage for tests: claims are bound to local folders, which are deleted with their claim."""
 
 import contextlib
 import shutil
 from pathlib import Path
 
-from tests.cluster.clients import Object, Refused
+from tests.cluster.clients import ApiError, Object
 from tests.cluster.kubelet.api import Api
 
 PROVISIONER = "fairlead.test/folders"
 DEFAULT, FAST = "standard", "fast"
-BY = "pv.kubernetes.io/provisioned-by"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 
 def make_classes() -> list[Object]:
-    """The storage classes: one that is the default, and one that is not."""
+    """Two storage classes, one of them the default."""
     return [
         {
             "apiVersion": "storage.k8s.io/v1",
@@ -30,30 +30,30 @@ def make_classes() -> list[Object]:
 
 
 async def provide_volumes(api: Api, folder: Path) -> None:
-    """Make a volume for each claim that waits for one, for ever."""
-    async for kind, seen in api.watch("/api/v1/persistentvolumeclaims"):
+    """Create a volume for each unbound claim. Runs forever."""
+    async for kind, changed in api.watch("/api/v1/persistentvolumeclaims"):
         if kind != "DELETED":
-            for claim in seen if kind == "LISTED" else [seen]:
-                if _waits(claim):
+            for claim in changed if kind == "LISTED" else [changed]:
+                if _needs_volume(claim):
                     await _provide(api, claim, folder)
 
 
 async def remove_volumes(api: Api) -> None:
-    """Remove each volume whose claim is gone, for ever."""
-    async for kind, seen in api.watch("/api/v1/persistentvolumes"):
+    """Delete each volume whose claim was deleted. Runs forever."""
+    async for kind, changed in api.watch("/api/v1/persistentvolumes"):
         if kind != "DELETED":
-            for volume in seen if kind == "LISTED" else [seen]:
-                mine = (volume["metadata"].get("annotations") or {}).get(BY) == PROVISIONER
-                if mine and volume.get("status", {}).get("phase") == "Released":
+            for volume in changed if kind == "LISTED" else [changed]:
+                is_ours = (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER
+                if is_ours and volume.get("status", {}).get("phase") == "Released":
                     shutil.rmtree(volume["spec"]["hostPath"]["path"], ignore_errors=True)
-                    with contextlib.suppress(Refused):
-                        await api.ask("DELETE", f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
+                    with contextlib.suppress(ApiError):
+                        await api.request("DELETE", f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
 
 
-def _waits(claim: Object) -> bool:
+def _needs_volume(claim: Object) -> bool:
     meta = claim["metadata"]
-    by = (meta.get("annotations") or {}).get("volume.kubernetes.io/storage-provisioner")
-    return by == PROVISIONER and not claim["spec"].get("volumeName") and "deletionTimestamp" not in meta
+    provisioner = (meta.get("annotations") or {}).get("volume.kubernetes.io/storage-provisioner")
+    return provisioner == PROVISIONER and not claim["spec"].get("volumeName") and "deletionTimestamp" not in meta
 
 
 async def _provide(api: Api, claim: Object, folder: Path) -> None:
@@ -63,7 +63,7 @@ async def _provide(api: Api, claim: Object, folder: Path) -> None:
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {BY: PROVISIONER}},
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
         "spec": {
             "capacity": {"storage": spec["resources"]["requests"]["storage"]},
             "accessModes": spec["accessModes"],
@@ -77,5 +77,5 @@ async def _provide(api: Api, claim: Object, folder: Path) -> None:
             },
         },
     }
-    with contextlib.suppress(Refused):  # it was made already
-        await api.ask("POST", "/api/v1/persistentvolumes", volume)
+    with contextlib.suppress(ApiError):  # it already exists
+        await api.request("POST", "/api/v1/persistentvolumes", volume)

@@ -1,4 +1,4 @@
-"""The part of the kubelet's own API that the API server asks for logs."""
+"""The log endpoint of the kubelet API, which the API server calls."""
 
 import ssl
 from collections.abc import Callable
@@ -19,11 +19,11 @@ Find = Callable[[str, str], Pod | None]
 def make_server(find: Find, port: int, pki: Path) -> uvicorn.Server:
     """A log server for clients with a certificate of the cluster."""
 
-    async def give_log(request: Request) -> Response:
+    async def serve_log(request: Request) -> Response:
         namespace, name, container = (request.path_params[part] for part in ("namespace", "pod", "container"))
-        return _give_log(find(namespace, name), name, container, dict(request.query_params))
+        return _serve_log(find(namespace, name), name, container, dict(request.query_params))
 
-    app = Starlette(routes=[Route("/containerLogs/{namespace}/{pod}/{container}", give_log)])
+    app = Starlette(routes=[Route("/containerLogs/{namespace}/{pod}/{container}", serve_log)])
     config = uvicorn.Config(
         app,
         host="127.0.0.1",
@@ -41,7 +41,7 @@ def make_server(find: Find, port: int, pki: Path) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def _give_log(pod: Pod | None, name: str, container: str, params: dict[str, str]) -> Response:
+def _serve_log(pod: Pod | None, name: str, container: str, params: dict[str, str]) -> Response:
     if pod is None:
         return PlainTextResponse(f'pod "{name}" does not exist\n', 404)
     slot = pod.slots.get(container)
@@ -55,7 +55,9 @@ def _give_log(pod: Pod | None, name: str, container: str, params: dict[str, str]
         reason = slot.state.get("waiting", {}).get("reason", "ContainerCreating")
         return PlainTextResponse(f'container "{container}" in pod "{name}" is waiting to start: {reason}', 400)
 
-    def ended() -> bool:
+    def has_ended() -> bool:
         return "running" not in slot.state or slot.log is not log
 
-    return StreamingResponse(logfiles.read(log.file, logfiles.parse_reading(params), ended), media_type="text/plain")
+    return StreamingResponse(
+        logfiles.read(log.file, logfiles.parse_options(params), has_ended), media_type="text/plain"
+    )

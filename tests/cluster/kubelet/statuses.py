@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 
 from tests.cluster.clients import Object
-from tests.cluster.kubelet.containers import Ended
+from tests.cluster.kubelet.containers import ExitStatus
 
-LONGEST_MESSAGE = 4096
+MAX_MESSAGE = 4096
 
 
 def now() -> str:
-    """This moment, as Kubernetes writes times."""
+    """The current time in the format of Kubernetes."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -18,15 +18,15 @@ def waiting(reason: str, message: str = "") -> Object:
     return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
-def terminated(ended: Ended, identity: str, started: str, message: str) -> Object:
+def terminated(status: ExitStatus, identity: str, started: str, message: str) -> Object:
     """The state of a container that has ended."""
-    cut = message.encode()[:LONGEST_MESSAGE].decode("utf-8", "ignore")
-    message_field = {"message": cut} if cut else {}
+    truncated = message.encode()[:MAX_MESSAGE].decode("utf-8", "ignore")
+    message_field = {"message": truncated} if truncated else {}
     times = {"startedAt": started, "finishedAt": now()}
     return {
         "terminated": {
-            "exitCode": ended.code,
-            "reason": ended.reason,
+            "exitCode": status.code,
+            "reason": status.reason,
             "containerID": identity,
             **times,
             **message_field,
@@ -38,10 +38,10 @@ def container_status(container: Object, state: Object, last: Object, restarts: i
     """The status of a container."""
     running = "running" in state
     image = container["image"]
-    known = {} if "waiting" in state and not last else {"imageID": f"{image}@sha256:{'0' * 64}"}
-    inside = next(iter(state.values())) or {}
-    identity = {"containerID": inside["containerID"]} if "containerID" in inside else {}
-    shown = {"running": {"startedAt": inside["startedAt"]}} if running else state
+    image_id = {} if "waiting" in state and not last else {"imageID": f"{image}@sha256:{'0' * 64}"}
+    details = next(iter(state.values())) or {}
+    identity = {"containerID": details["containerID"]} if "containerID" in details else {}
+    visible_state = {"running": {"startedAt": details["startedAt"]}} if running else state
     return {
         "name": container["name"],
         "image": image,
@@ -49,15 +49,15 @@ def container_status(container: Object, state: Object, last: Object, restarts: i
         "ready": ready,
         "started": running,
         "restartCount": restarts,
-        "state": shown,
+        "state": visible_state,
         "lastState": last,
-        **known,
+        **image_id,
         **identity,
     }
 
 
 def conditions(phase: str, ready: bool, *, evicted: bool = False) -> list[Object]:
-    """The status of a pod, including the conditions of the scheduler."""
+    """The conditions of a pod that the kubelet reports."""
     done = phase == "Succeeded"
     reason = "PodCompleted" if done else None if ready else "ContainersNotReady"
     states: list[tuple[str, bool, str | None]] = [
@@ -68,5 +68,6 @@ def conditions(phase: str, ready: bool, *, evicted: bool = False) -> list[Object
     ]
     states += [("DisruptionTarget", True, "TerminationByKubelet")] if evicted else []
     return [
-        {"type": kind, "status": str(true), "lastTransitionTime": now(), "reason": why} for kind, true, why in states
+        {"type": kind, "status": str(is_true), "lastTransitionTime": now(), "reason": condition_reason}
+        for kind, is_true, condition_reason in states
     ]

@@ -8,9 +8,9 @@ from tests.cluster import images
 from tests.cluster.real_node.networks import Network
 
 SOCKET = "/run/containerd/containerd.sock"
-HERE = "/node"  # the folder of these files, as the node sees it
+HERE = "/node"  # the folder of these files inside the node
 PLUGINS = "/usr/lib/cni"
-# Root may be without CAP_SYS_RESOURCE, in a container say, and AppArmor's profiles would be the machine's.
+# Root may lack CAP_SYS_RESOURCE, for example in a container. AppArmor profiles would apply to the whole machine.
 CONTAINERD = """
 version = 2
 disabled_plugins = [
@@ -32,7 +32,13 @@ conf_dir = "{here}/cni"
 
 def write_configuration(folder: Path, network: Network, port: int) -> None:
     """Write all configuration files into a folder that contains ca.crt, kubelet.crt and kubelet.key."""
-    values = {"socket": SOCKET, "pause": images.PAUSE, "plugins": PLUGINS, "here": HERE, "address": network.there}
+    values = {
+        "socket": SOCKET,
+        "pause": images.PAUSE,
+        "plugins": PLUGINS,
+        "here": HERE,
+        "address": network.node_address,
+    }
     (folder / "containerd.toml").write_text(CONTAINERD.format(**values), "utf-8")
     (folder / "cni").mkdir()
     (folder / "cni" / "pods.conflist").write_text(json.dumps(_network(network)), "utf-8")
@@ -53,7 +59,7 @@ def _kubelet(network: Network, port: int) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": network.here,
+        "address": network.host_address,
         "port": port,
         "readOnlyPort": 0,
         "healthzPort": 0,
@@ -66,7 +72,7 @@ def _kubelet(network: Network, port: int) -> dict[str, Any]:
         },
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
-        "clusterDNS": [network.here],  # no DNS server listens there; without an address each pod gets a warning
+        "clusterDNS": [network.host_address],  # no DNS server listens there; without an address each pod gets a warning
         "resolvConf": "",
         "nodeStatusUpdateFrequency": "1s",
         "nodeStatusReportFrequency": "5m",

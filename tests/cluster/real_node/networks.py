@@ -1,4 +1,4 @@
-"""How a real node is reached: a link from this machine to the network of its pods, which goes with the node."""
+"""The network of a real node: a veth link between this machine and its pods, removed with the node."""
 
 import ipaddress
 import random
@@ -11,24 +11,24 @@ NAMESPACE = "pods"
 
 @dataclass(frozen=True)
 class Network:
-    """Addresses of one node: its first eight are the link's, its second half the pods'."""
+    """The addresses of one node: the first eight for the link, the second half for pods."""
 
     addresses: ipaddress.IPv4Network
     link: str
 
     @property
-    def here(self) -> str:
-        """This machine, as pods reach it."""
+    def host_address(self) -> str:
+        """The address of this machine for pods."""
         return str(self.addresses[1])
 
     @property
-    def there(self) -> str:
-        """The other end of the link."""
+    def node_address(self) -> str:
+        """The address of the node, at the other end of the link."""
         return str(self.addresses[2])
 
     @property
     def pods(self) -> ipaddress.IPv4Network:
-        """Where pods are."""
+        """The subnet of the pods."""
         return list(self.addresses.subnets())[1]
 
     def commands(self) -> list[str]:
@@ -36,19 +36,19 @@ class Network:
         return [
             f"netns add {NAMESPACE}",
             f"link add {self.link} type veth peer name eth0 netns {NAMESPACE}",
-            f"address add {self.here}/29 dev {self.link}",
+            f"address add {self.host_address}/29 dev {self.link}",
             f"link set {self.link} up",
             f"-n {NAMESPACE} link set lo up",
-            f"-n {NAMESPACE} address add {self.there}/29 dev eth0",
+            f"-n {NAMESPACE} address add {self.node_address}/29 dev eth0",
             f"-n {NAMESPACE} link set eth0 up",
-            f"-n {NAMESPACE} route add default via {self.here}",
-            f"route add {self.pods} via {self.there}",
+            f"-n {NAMESPACE} route add default via {self.host_address}",
+            f"route add {self.pods} via {self.node_address}",
         ]
 
 
-def take(process: int) -> Network:
-    """Addresses that this machine has no way to yet, for the node of a process."""
+def choose_network(process: int) -> Network:
+    """Choose addresses that this machine has no route to, for the node of a process."""
     routes = [line.split() for line in Path("/proc/net/route").read_text("ascii").splitlines()[1:]]
-    known = {ipaddress.ip_address(bytes.fromhex(route[1])[::-1]) for route in routes}
-    free = [part for part in RANGE.subnets(new_prefix=24) if not any(address in part for address in known)]
+    routed = {ipaddress.ip_address(bytes.fromhex(route[1])[::-1]) for route in routes}
+    free = [subnet for subnet in RANGE.subnets(new_prefix=24) if not any(address in subnet for address in routed)]
     return Network(random.choice(free), f"fairlead{process}"[:15])

@@ -1,4 +1,4 @@
-"""Debian packages as one tree of files, with all that they need: nothing is installed on this machine."""
+"""Extracts Debian packages and their dependencies into one file tree. Nothing is installed on this machine."""
 
 import hashlib
 import os
@@ -12,85 +12,85 @@ from pathlib import Path
 UPDATE = ["apt-get", "--quiet", "update"]
 INSTALL = ["apt-get", "--quiet", "--yes", "--no-install-recommends", "--download-only"]
 MERGED = ("bin", "sbin", "lib", "lib64")  # links into usr, as on an installed Debian
-LEFT_OUT = re.compile(r"usr/(include|share/(doc|man|locale|lintian)|lib/[^/]+/gconv)/")
+IGNORED = re.compile(r"usr/(include|share/(doc|man|locale|lintian)|lib/[^/]+/gconv)/")
 
 
 class Missing(Exception):
     """A real node cannot run on this machine. The message says why."""
 
 
-def keep(kind: str, source: str, write: Callable[[Path], None], variables: Mapping[str, str] = os.environ) -> Path:
-    """A cached file that is built from packages; built if it is missing or its definition changed."""
+def cached(kind: str, source: str, write: Callable[[Path], None], variables: Mapping[str, str] = os.environ) -> Path:
+    """The path of a cached file, which is built if it is missing or its definition has changed."""
     digest = hashlib.sha256()
     for file in (Path(source), Path(__file__), Path("/etc/os-release")):
         digest.update(file.read_bytes() + b"\0")
     cache = variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or Path.home()) / ".cache"
     target = Path(cache) / "fairlead" / f"{kind}-{digest.hexdigest()[:12]}"
     if not target.exists():
-        print(f"making {kind} for the tests of real pods, once (half a minute or so): {target}", flush=True)
+        print(f"building {kind} for the tests of real pods, once (about half a minute): {target}", flush=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as aside:
-            write(Path(aside) / target.name)
-            (Path(aside) / target.name).rename(target)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            write(Path(folder) / target.name)
+            (Path(folder) / target.name).rename(target)
     return target
 
 
-def write_tree(names: Sequence[str], file: Path, more: Sequence[tarfile.TarInfo] = ()) -> None:
+def write_tree(names: Sequence[str], file: Path, extra_files: Sequence[tarfile.TarInfo] = ()) -> None:
     """Write packages and additional files into one archive."""
-    with tempfile.TemporaryDirectory() as aside, tarfile.open(file, "w") as tree:
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(file, "w") as tree:
         for name in MERGED:
             tree.addfile(make_link(name, f"usr/{name}"))
-        for package in _download(names, Path(aside)):
+        for package in _download(names, Path(folder)):
             _add_files(tree, package)
-        for member in more:
+        for member in extra_files:
             tree.addfile(member)
 
 
 def make_link(name: str, target: str) -> tarfile.TarInfo:
-    """A symbolic link of a tree."""
+    """An archive entry of a symbolic link."""
     link = tarfile.TarInfo(name)
     link.type, link.linkname, link.mode = tarfile.SYMTYPE, target, 0o777
     return link
 
 
 def _download(names: Sequence[str], folder: Path) -> list[Path]:
-    """Packages, and whatever they depend on: as for a machine on which nothing is installed."""
+    """Download packages with all dependencies, as for an empty machine."""
     (folder / "partial").mkdir()
     (folder / "status").touch()
     options = {"Dir::State::status": folder / "status", "Dir::Cache::archives": folder, "APT::Sandbox::User": "root"}
     install = [*INSTALL, *(f"--option={name}={value}" for name, value in options.items()), "install", *names]
     error = ""
-    for command in (install, UPDATE, install):  # a machine that asked long ago what there is has to ask first
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if ended.returncode == 0 and command is install:
+    for command in (install, UPDATE, install):  # the package lists may be outdated
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if result.returncode == 0 and command is install:
             return sorted(folder.glob("*.deb"))
-        error = ended.stderr.strip() or error
+        error = result.stderr.strip() or error
     raise Missing(f"apt-get did not get {', '.join(names)}: {' '.join(error.split())[-400:]}")
 
 
 def _add_files(tree: tarfile.TarFile, package: Path) -> None:
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as unpacking:
-        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as archive:
-            for member in _merged(archive):
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+            for member in _usr_merged_members(archive):
                 tree.addfile(member, archive.extractfile(member) if member.isreg() else None)
-        assert unpacking.stdout is not None
-        unpacking.stdout.read()  # what pads the archive
-    assert unpacking.returncode == 0, f"{package.name} cannot be unpacked"
+        assert process.stdout is not None
+        process.stdout.read()  # the padding of the archive
+    assert process.returncode == 0, f"{package.name} cannot be unpacked"
 
 
-def _merged(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The members of a package under the names that they have where MERGED are links."""
+def _usr_merged_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members of a package, with names for a tree in which the MERGED folders are links into usr."""
     for member in archive:
-        member.name = _below_usr(member.name)
+        member.name = _move_to_usr(member.name)
         if member.islnk():
-            member.linkname = _below_usr(member.linkname)
-        if member.name and member.name not in MERGED and not LEFT_OUT.match(member.name):
+            member.linkname = _move_to_usr(member.linkname)
+        if member.name and member.name not in MERGED and not IGNORED.match(member.name):
             member.mode &= 0o777  # no setuid programs in a cache folder
             yield member
 
 
-def _below_usr(name: str) -> str:
-    plain = name.removeprefix("./").rstrip("/")
-    first = plain.partition("/")[0]
-    return f"usr/{plain}" if first in MERGED and plain != first else plain
+def _move_to_usr(name: str) -> str:
+    path = name.removeprefix("./").rstrip("/")
+    first = path.partition("/")[0]
+    return f"usr/{path}" if first in MERGED and path != first else path

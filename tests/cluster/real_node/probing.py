@@ -1,4 +1,4 @@
-"""Whether this machine can have a real node: what that needs is tried, and undone."""
+"""Checks whether a real node can run on this machine, by trying everything that it needs."""
 
 import os
 import shutil
@@ -25,42 +25,44 @@ def check() -> None:
     """Raise `Missing` with the reason if a node cannot run on this machine."""
     if os.geteuid() != 0:
         raise Missing(f"only root can start a node, and this is user {os.geteuid()}")
-    without = [name for name in PROGRAMS if shutil.which(name) is None]
-    if without:
-        raise Missing(f"this is not Debian: {' and '.join(without)} not found")
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        raise Missing(f"this is not Debian: {' and '.join(missing)} not found")
     with tempfile.TemporaryDirectory() as folder:
-        _try("no namespaces or mounts of its own", "unshare", *NAMESPACES, "sh", "-ec", MOUNTS, folder)
+        _try("cannot create namespaces or mounts", "unshare", *NAMESPACES, "sh", "-ec", MOUNTS, folder)
     _try_cgroups()
     try:
         KERNEL_LOG.open("rb").close()
     except OSError as error:
-        raise Missing(f"the log of the kernel cannot be read: {error}") from error
+        raise Missing(f"cannot read the kernel log: {error}") from error
 
 
 def check_network(tree: Path) -> None:
     """Raise `Missing` if the kernel lacks veth links. Uses the `ip` program of the node."""
     for kind in LINKS:
-        words = f"ip link add fairlead0 {kind}".split()
-        _try("no links for pods", "unshare", "--net", "chroot", str(tree), *words)
+        command = f"ip link add fairlead0 {kind}".split()
+        _try("cannot create network links for pods", "unshare", "--net", "chroot", str(tree), *command)
 
 
 def _try_cgroups() -> None:
-    name, hierarchies = f"{cgroups.NAME}{os.getpid()}", cgroups.find()
+    name, hierarchies = f"{cgroups.PREFIX}{os.getpid()}", cgroups.find()
     if not hierarchies:
         raise Missing("no cgroup hierarchy can limit memory")
     try:
-        cgroups.make(name, hierarchies)
+        cgroups.create(name, hierarchies)
     except OSError as error:
-        raise Missing(f"cgroups cannot be made here: {error}") from error
+        raise Missing(f"cannot create cgroups: {error}") from error
     finally:
         cgroups.remove(name, hierarchies)
 
 
-def _try(lack: str, *words: str) -> None:
-    ended: subprocess.CompletedProcess[str] = _run(words)
-    if ended.returncode:
-        raise Missing(f"{lack}: {' '.join(ended.stderr.split())[-300:] or f'{words[0]} ended with {ended.returncode}'}")
+def _try(problem: str, *command: str) -> None:
+    result: subprocess.CompletedProcess[str] = _run(command)
+    if result.returncode:
+        raise Missing(
+            f"{problem}: {' '.join(result.stderr.split())[-300:] or f'{command[0]} ended with {result.returncode}'}"
+        )
 
 
-def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

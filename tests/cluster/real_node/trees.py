@@ -1,4 +1,4 @@
-"""The files of a real node: a small Debian with containerd, runc and network plugins, kept in the user's cache."""
+"""The root file system of a real node: a small Debian with containerd, runc and network plugins, cached."""
 
 import subprocess
 from pathlib import Path
@@ -9,8 +9,8 @@ PACKAGES = ("containerd", "runc", "containernetworking-plugins", "iproute2", "mo
 
 
 def build() -> Path:
-    """The root folder of a node, which is built if it is missing. Nodes mount it read-only."""
-    return packages.keep("node", __file__, _write)
+    """The root folder of a node, built if it is missing. Nodes mount it read-only."""
+    return packages.cached("node", __file__, _write)
 
 
 def _write(tree: Path) -> None:
