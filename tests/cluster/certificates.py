@@ -23,8 +23,8 @@ def write_certificates(folder: Path, *names: str) -> None:
     authority = _make_certificate("authority", key, "authority", key)
     (folder / "ca.crt").write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     for name in names:
-        own = _write_key(folder / f"{name}.key")
-        certificate = _make_certificate(name, own, "authority", key)
+        certificate_key = _write_key(folder / f"{name}.key")
+        certificate = _make_certificate(name, certificate_key, "authority", key)
         (folder / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     public = _write_key(folder / "accounts.key").public_key()
     key_format = serialization.PublicFormat.SubjectPublicKeyInfo
@@ -40,7 +40,7 @@ def _write_key(file: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def _make_certificate(
-    name: str, own: ec.EllipticCurvePrivateKey, issuer: str, key: ec.EllipticCurvePrivateKey
+    name: str, certificate_key: ec.EllipticCurvePrivateKey, issuer: str, key: ec.EllipticCurvePrivateKey
 ) -> x509.Certificate:
     now = datetime.now(UTC)
     addresses = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, HOSTS)]
@@ -49,12 +49,12 @@ def _make_certificate(
         x509.CertificateBuilder()
         .subject_name(_make_name(name))
         .issuer_name(_make_name(issuer))
-        .public_key(own.public_key())
+        .public_key(certificate_key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + LIFETIME)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(own.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(certificate_key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
     )
     if is_authority:

@@ -210,8 +210,8 @@ def environment(home: Path, variables: Variables = None) -> dict[str, str]:
     """The environment of a process: inherited, without Fairlead's variables, and with another home."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))}
     inherited.pop("PYTHONDONTWRITEBYTECODE", None)
-    own = {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "PYTHONPYCACHEPREFIX": str(BYTECODE)}
-    return inherited | own | dict(variables or {})
+    overrides = {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+    return inherited | overrides | dict(variables or {})
 
 
 def make_resource(name: str, **fields: Any) -> dict[str, Any]:

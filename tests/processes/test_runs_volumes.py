@@ -111,8 +111,8 @@ def test_volume_mounted_over_a_host_folder_does_not_change_it(platform: Platform
     run = platform.shell("touch /mnt/mine /etc/fairlead-test/mine; ls /mnt; cat /etc/hostname", volumes=volumes)
     assert wait_for_end(run)["state"] == "completed"
     assert run.logs().startswith("mine\n")
-    inside = platform.shell("ls -d /etc/fairlead-test /mnt/mine")
-    assert wait_for_end(inside)["state"] == "failed"
+    other_run = platform.shell("ls -d /etc/fairlead-test /mnt/mine")
+    assert wait_for_end(other_run)["state"] == "failed"
 
 
 def test_nested_volume_is_mounted_at_its_path(platform: Platform) -> None:

@@ -17,8 +17,8 @@ from tests.processes.machines import Machine
 
 RESOURCE_NAMES = {"cpu": "CPU core", "memory": "memory"}
 # On a machine with 4 CPU cores and 4 GiB, one run of each of the first two sizes uses the whole capacity.
-MUCH_MEMORY, MANY_CPUS, WHOLE = {"cpu": 1, "mem": "3Gi"}, {"cpu": 3, "mem": "1Gi"}, {"cpu": 4, "mem": "4Gi"}
-SIZES = [*[MUCH_MEMORY, MANY_CPUS] * 5, MUCH_MEMORY, WHOLE]
+MUCH_MEMORY, MANY_CPUS, ALL_RESOURCES = {"cpu": 1, "mem": "3Gi"}, {"cpu": 3, "mem": "1Gi"}, {"cpu": 4, "mem": "4Gi"}
+SIZES = [*[MUCH_MEMORY, MANY_CPUS] * 5, MUCH_MEMORY, ALL_RESOURCES]
 AMOUNT = r"(\S+(?: [GM]iB)?)"
 NEEDS = re.compile(rf"needs {AMOUNT} (CPU cores?|memory); {AMOUNT} of {AMOUNT} free on (\S+)\. In use by ([^;]+)")
 
@@ -78,7 +78,9 @@ def check_reason(platform: Platform, gated: GatedRun, running: list[GatedRun]) -
     assert (why["state"], why["fit"]["verdict"]) == ("queued", "later")
     lacking = [name for name, amount in gated.requested.items() if nanos(amount) > nanos(node["free"][name])]
     needs = NEEDS.findall(why["message"])
-    assert [word.removesuffix("s") for _, word, *_ in needs] == [RESOURCE_NAMES[name] for name in lacking]
+    assert [resource_name.removesuffix("s") for _, resource_name, *_ in needs] == [
+        RESOURCE_NAMES[name] for name in lacking
+    ]
     for resource, (needed, _, free, total, node_name, holders) in zip(lacking, needs, strict=True):
         assert (needed, node_name) == (format_amount(gated.requested[resource]), node["name"])
         assert (free, total) == (format_amount(node["free"][resource]), format_amount(node["capacity"][resource]))
@@ -135,7 +137,7 @@ def test_twelve_waiting_runs_give_correct_reasons(platform: Platform) -> None:
 
 
 def test_cli_prints_the_same_explanation(platform: Platform, shared_machine: Machine) -> None:
-    running, waiting = (submit(platform, number, WHOLE) for number in (20, 21))
+    running, waiting = (submit(platform, number, ALL_RESOURCES) for number in (20, 21))
     wait_for_states(platform, [running], [waiting])
     why = check_reason(platform, waiting, [running])
     variables = {"FAIRLEAD_URL": platform.server.url, "FAIRLEAD_TOKEN": platform.server.token}

@@ -84,8 +84,8 @@ def test_secrets_are_not_in_responses_logs_files_or_database(
     _use_local_server(machine, own_database, detector)
     assert {200, 201, 204, 303, 400, 401, 403, 404, 409, 412, 415, 422, 428, 500} <= detector.statuses
 
-    leaks = {where: detector.find_planted(text.encode()) for where, text in detector.responses.items()}
-    assert {where: names for where, names in leaks.items() if names} == {}
+    leaks = {source: detector.find_planted(text.encode()) for source, text in detector.responses.items()}
+    assert {source: names for source, names in leaks.items() if names} == {}
     assert sum(file.stat().st_size for file in machine.folder.glob("*.err")) > 20_000
     for file in sorted(machine.folder.glob("*.err")):
         assert detector.find_planted(file.read_bytes()) == [], file

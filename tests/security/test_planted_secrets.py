@@ -159,7 +159,7 @@ def test_lists_and_audit_log_do_not_contain_the_secret(planted: Planted, runs: d
                         address_of(item, object_names).removeprefix("/api/v1"), params={"search": planted.value[:-1]}
                     )
         assert '"secret.create"' in client.get("/audit/export").text
-    assert [where for where, response in planted.responses.items() if planted.is_in(response)] == []
+    assert [location for location, response in planted.responses.items() if planted.is_in(response)] == []
 
 
 def test_server_log_does_not_contain_values_from_requests(planted: Planted, runs: dict[str, Run]) -> None:
@@ -195,7 +195,9 @@ def test_value_in_place_of_a_secret_name_is_rejected_and_not_stored(planted: Pla
     with planted.neighbors.client(OURS) as client:
         for path in ("runs/preview", "runs"):
             assert client.post(f"/projects/{OURS}/{path}", json=request).status_code == 422
-    assert [where for where, content in read_everything(planted.neighbors) if b"Pl4nted-by-mistake" in content] == []
+    assert [
+        location for location, content in read_everything(planted.neighbors) if b"Pl4nted-by-mistake" in content
+    ] == []
 
 
 def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
@@ -208,9 +210,9 @@ def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: di
     contents = list(read_everything(planted.neighbors))
     active_run.stop()
     wait_for_end(active_run)
-    assert any(where.startswith("secrets.sealed") for where, _ in contents)
-    assert any(run.id in where for where, _ in contents for run in runs.values())
-    assert [where for where, content in contents if planted.is_in(content)] == []
+    assert any(location.startswith("secrets.sealed") for location, _ in contents)
+    assert any(run.id in location for location, _ in contents for run in runs.values())
+    assert [location for location, content in contents if planted.is_in(content)] == []
 
 
 def read_everything(neighbors: Neighbors) -> Iterator[tuple[str, bytes]]:

@@ -123,8 +123,8 @@ def call(path: Path) -> bytes:
 
 
 def test_socket_replaced_by_a_symlink_is_not_followed(tmp_path: Path) -> None:
-    home, elsewhere, finished = tmp_path / "home", tmp_path / "elsewhere", threading.Event()
-    for folder in (home, elsewhere):
+    home, other_folder, finished = tmp_path / "home", tmp_path / "other", threading.Event()
+    for folder in (home, other_folder):
         folder.mkdir()
     spec, deadline, responses = make_spec(home), time.monotonic() + 3, set()
 
@@ -132,8 +132,8 @@ def test_socket_replaced_by_a_symlink_is_not_followed(tmp_path: Path) -> None:
         while not finished.is_set():
             responses.add(call(tmp_path / SOCKET))
 
-    with respond_as(elsewhere, SOCKET, b"theirs"), respond_as(home, "socket", b"ours"):
-        os.symlink(elsewhere / SOCKET, home / "link")
+    with respond_as(other_folder, SOCKET, b"theirs"), respond_as(home, "socket", b"ours"):
+        os.symlink(other_folder / SOCKET, home / "link")
         connect_thread = threading.Thread(target=connect_repeatedly)
         connect_thread.start()
         while time.monotonic() < deadline:

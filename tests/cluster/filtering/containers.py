@@ -70,13 +70,13 @@ def add_ports(random: Random, spec: JSON, *, omit_defaults: bool) -> None:
     has_own_network = not chance(random, 0.15)
     if not has_own_network:
         spec["hostNetwork"] = True
-    taken = set()
+    used_ports = set()
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     for container in random.sample(containers, min(len(containers), 2)):
         key = number, protocol, address = random.choice(PORTS), random.choice(PROTOCOLS), random.choice(ADDRESSES)
-        if key in taken:
+        if key in used_ports:
             continue
-        taken.add(key)
+        used_ports.add(key)
         port: JSON = {"containerPort": number, "hostPort": number, "protocol": protocol}
         if address != ADDRESSES[0] or chance(random, 0.3):
             port["hostIP"] = address
