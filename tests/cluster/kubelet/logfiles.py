@@ -24,7 +24,7 @@ class Log:
     def write(self, stream: str, data: bytes) -> None:
         """Add output of a container. Text after the last newline is buffered."""
         *lines, rest = (self._unfinished[stream] + data).split(b"\n")
-        entries = [part for line in lines for part in _split_line(line, last="F")]
+        entries = [part for line in lines for part in _split_line(line, last_tag="F")]
         while len(rest) >= MAX_LINE:
             entries.append(("P", rest[:MAX_LINE]))
             rest = rest[MAX_LINE:]
