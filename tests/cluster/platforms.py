@@ -99,11 +99,12 @@ class Platform:
 
     def until(self, run: Run | str, *states_or_reasons: str, seconds: float = 60.0) -> dict[str, Any]:
         """Wait until a run has one of these states or reasons, and return its data."""
-        return wait_for(
+        status: dict[str, Any] = wait_for(
             lambda: self.get_run(run),
             lambda status: status["state"] in states_or_reasons or status["reason"] in states_or_reasons,
             seconds,
-        )  # type: ignore[no-any-return]
+        )
+        return status
 
     def objects(self, plural: str, group: str = "/api/v1") -> list[dict[str, Any]]:
         """The objects of a kind in the project's namespace."""

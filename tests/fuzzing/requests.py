@@ -89,7 +89,9 @@ def check_request(requested: Any, snapshot: Snapshot) -> None:
 
 def check_preview(site: Site, requested: Any) -> None:
     """Raise AssertionError unless a server responds with a plan or a valid error."""
-    response = site.request("POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON)
+    response = site.request(
+        "POST", "/projects/alpha/runs/preview", content=json.dumps(requested).encode(), headers=JSON
+    )
     assert response.status_code in (200, 400, 413, 422), f"{response.status_code}: {response.text}"
     assert "Traceback" not in response.text
     data = response.json()

@@ -54,7 +54,7 @@ def test_call_waits_until_the_run_is_ready(run: Run) -> None:
 
 
 def test_error_response_of_a_run_is_raised_with_its_body(run: Run) -> None:
-    with pytest.raises(FairleadError, match=f"run {run.id} answered 422: invalid input"):
+    with pytest.raises(FairleadError, match=f"run {run.id} responded with 422: invalid input"):
         run.call("reject")
 
 

@@ -71,5 +71,5 @@ def test_other_hosts_do_not_receive_the_token(redirecting_server: ThreadingHTTPS
 
 
 def test_redirect_loops_end(redirecting_server: ThreadingHTTPServer) -> None:
-    with pytest.raises(FairleadError, match="answered 307"):
+    with pytest.raises(FairleadError, match="responded with 307"):
         call(redirecting_server, "circle")

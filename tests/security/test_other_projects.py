@@ -74,7 +74,7 @@ def test_event_stream_contains_only_runs_of_the_own_project(neighbors: Neighbors
     ours = neighbors.submit(OURS, text)
     assert wait_for_end(ours)["state"] == "completed"
     neighbors.project(OURS).api.delete(f"/runs/{ours.id}")
-    until(lambda: b"event: gone" in b"".join(chunks))
+    until(lambda: b"event: deleted" in b"".join(chunks))
     stream = b"".join(chunks)
     assert ours.id.encode() in stream
     assert theirs.id.encode() not in stream
