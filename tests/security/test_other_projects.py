@@ -92,6 +92,8 @@ def test_idempotency_keys_are_separate_per_user(neighbors: Neighbors) -> None:
 
 
 def test_cursor_of_another_user_reveals_no_other_runs(neighbors: Neighbors) -> None:
+    for _ in range(2):
+        wait_for_end(neighbors.submit(THEIRS, "def main():\n    pass\n"))
     with neighbors.client(THEIRS) as client:
         cursor = client.get("/runs", params={"limit": 1}).json()["next_cursor"]
     assert cursor
