@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,9 @@ def run_through_full_disk(site: Site, *, accepted: bool = False) -> RequestRecor
         ):
             Path(f"{site.executions}.go").touch()
             if accepted:
-                waiting_id = client.submit("succeeding")
-                until(lambda: client.get(waiting_id)["reason"] == "StartDelayed")
-                assert "No space left on device" in client.get(waiting_id)["message"]
+                # Not a certain run: runs that end free some space, in which a few others can start.
+                delayed = until(lambda: find_delayed_runs(client))
+                assert "No space left on device" in delayed[0]["message"]
             else:
                 until(lambda: len(record.rejections) > 10)
             until(lambda: not any(map(find_programs, run_ids)))
@@ -100,6 +101,13 @@ def run_through_full_disk(site: Site, *, accepted: bool = False) -> RequestRecor
         check_footprint(before, Footprint.of(pid))
     assert site.server.process.poll() is None
     return record
+
+
+def find_delayed_runs(client: RetryingClient) -> list[dict[str, Any]]:
+    """The runs that wait because they could not be started."""
+    client.submit("succeeding")
+    runs = client.request("GET", "/runs", params={"active": "true", "limit": "500"}).json()["items"]
+    return [run for run in runs if run["reason"] == "StartDelayed"]
 
 
 def find_programs(run_id: str) -> list[int]:
