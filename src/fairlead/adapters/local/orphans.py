@@ -3,20 +3,28 @@
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 from fairlead.core.attempts import run_id_of
 
+EXIT_SECONDS = 2.0  # a process in an uninterruptible system call exits later
+PAUSE_SECONDS = 0.01
+
 
 def kill_processes_of(execution: str) -> None:
-    """Kill every process of a run. They are found by the run's id in their environment.
+    """Kill every process of a run and wait until they have exited. They are found by the run ID in their environment.
 
-    All attempts of a run share that id, but only one attempt is active at a time.
+    All attempts of a run share that ID, but only one attempt is active at a time.
     """
     variable = f"FAIRLEAD_RUN={run_id_of(execution)}".encode()
-    for pid in list_processes_of(variable):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + EXIT_SECONDS
+    # Repeated, because a process may start another one before it is killed.
+    while (pids := list_processes_of(variable)) and time.monotonic() < deadline:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(PAUSE_SECONDS)
 
 
 def list_processes_of(variable: bytes) -> list[int]:

@@ -1,0 +1,33 @@
+"""Processes that survive the supervisor of their run."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead.adapters.local import orphans
+
+RUN = "0198c0de0198c0de0198c0de0198c0de"
+# Each process starts its successor and exits, so one is always newer than a list of processes.
+CHAIN = """
+import os, time
+while True:
+    if os.fork():
+        time.sleep(0.002)
+        os._exit(0)
+"""
+
+
+@pytest.fixture
+def chain() -> Iterator[None]:
+    variables = {**os.environ, "FAIRLEAD_RUN": RUN}
+    with subprocess.Popen([sys.executable, "-S", "-c", CHAIN], env=variables, start_new_session=True):
+        yield
+
+
+@pytest.mark.usefixtures("chain")
+def test_no_process_of_a_run_is_left_even_if_it_starts_others() -> None:
+    orphans.kill_processes_of(RUN)
+    assert orphans.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode()) == []
