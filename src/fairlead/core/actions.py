@@ -1,4 +1,4 @@
-"""Checks of each action: replicas, timeouts, ports, inputs and the size of code."""
+"""Checks for each action: replicas, timeouts, ports, inputs and code size."""
 
 from collections.abc import Iterator, Sequence
 
@@ -44,7 +44,7 @@ def check_serving(draft: Draft) -> Iterator[Violation]:
 
 
 def check_inputs(draft: Draft) -> Iterator[Violation]:
-    """Inputs are the arguments of a handler, so runs without a handler cannot have them."""
+    """Inputs are passed to a handler as arguments, so runs without a handler cannot have them."""
     function, action = draft.function, draft.request.action
     if not draft.request.inputs:
         return
@@ -62,11 +62,11 @@ def check_inputs(draft: Draft) -> Iterator[Violation]:
 
 
 def check_code_size(draft: Draft) -> Iterator[Violation]:
-    """Code and inputs must fit a ConfigMap, unless pods can download larger code from the server."""
+    """Code and inputs must fit in a ConfigMap, unless pods can download larger code from the server."""
     code = draft.snapshot.code
     if draft.function.kind != "python":
         return
-    # Code that pods download does not have to fit. The bootstrap and the inputs always do.
+    # Code that pods download does not have to fit. The bootstrap and the inputs always have to.
     size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
     if size > MAX_CONFIG_MAP_BYTES:
         message = f"code and inputs have {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"
@@ -74,7 +74,7 @@ def check_code_size(draft: Draft) -> Iterator[Violation]:
 
 
 def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int) -> Iterator[Violation]:
-    """Stored code must fit the ConfigMap of a run, unless pods can download it from the server."""
+    """Stored code must fit in a run's ConfigMap, unless pods can download it from the server."""
     program = next((manifest for manifest in manifests if manifest["kind"] == "ConfigMap"), None)
     if program is None or cluster.executor == "local" or cluster.server_url is not None:
         return

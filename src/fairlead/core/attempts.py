@@ -1,4 +1,4 @@
-"""Attempts of a run: their execution IDs, and the decision whether to retry."""
+"""A run's attempts: their execution IDs, and the decision whether to retry."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
 
-# The suffix of the execution IDs of all attempts but the first. Run IDs contain no hyphen, so it is unambiguous.
+# The execution ID suffix of every attempt but the first. It is unambiguous, because run IDs contain no hyphen.
 ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)
 OUT_OF_MEMORY = "OOMKilled"
 # A service that the program needs may be down, so a pause may help. After other failures, such as a lost node, the
 # cause is gone.
 PROGRAM_FAILURE = "ExitCode"
-# The pause doubles with each retry. The defaults of kubelet for crashing containers are the same.
+# The pause doubles with each retry. These are also kubelet's defaults for crashing containers.
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10, 300
 MAX_GROWTHS = 20  # a factor close to 1 would otherwise cause many retries
 STEP = 2**20  # memory grows to a multiple of this many bytes, so that amounts stay readable
 
 
 def execution_of(run_id: str, attempt: int) -> str:
-    """The execution ID of an attempt. That of the first attempt is the run ID."""
+    """The execution ID of an attempt. For the first attempt, this is the run ID."""
     return run_id if attempt == 1 else f"{run_id}-{attempt}"
 
 
@@ -55,7 +55,7 @@ def last_started_attempt(run: RunRecord) -> int:
 
 
 def is_paused(run: RunRecord, now: datetime) -> bool:
-    """Whether a run waits for the time of its next attempt."""
+    """Whether a run is pausing before its next attempt."""
     return run.retry_at is not None and run.retry_at > now
 
 
@@ -73,8 +73,8 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, plan: PlanRecord) -> "RetryPolicy":
-        """The retry policy of a plan. Memory that a compute resource sets does not grow."""
-        # Read from the stored plan, not from current policies: a retry must not change what was accepted.
+        """The retry policy from a plan. Memory that a compute resource sets does not grow."""
+        # The stored plan is used, not the current policies: a retry must not change what was accepted.
         settings: Mapping[str, Any] = {setting["path"]: setting for setting in plan.plan["settings"]}
         values = {path: setting["value"] for path, setting in settings.items() if setting["value"] is not None}
         owner = settings.get("resources.mem.requests", {}).get("source", {}).get("layer")
@@ -96,7 +96,7 @@ class RetryPolicy:
         return self.request if run.mem_bytes == self.request * self.pods else run.mem_bytes // self.pods
 
     def limit_with(self, request: int) -> int | None:
-        """The memory limit for a request: it grows in proportion."""
+        """The memory limit for a request. It grows in proportion to the request."""
         return None if self.limit is None else -(-self.limit * request // self.request)
 
     def grow_from(self, request: int) -> int | None:
@@ -105,16 +105,16 @@ class RetryPolicy:
             return None
         # -(-a // b) rounds up. Rounding down could return the same amount for a small factor.
         grown = -(-(request * self.grow) // STEP) * STEP
-        # `max_memory` applies to the limit, which grows in proportion, so it is converted to a bound of the request.
+        # `max_memory` applies to the limit, which grows in proportion, so it is converted to a bound on the request.
         maximum = self.max_memory * self.request // (self.limit or self.request)
-        # The memory of all pods is stored together, as a 64-bit integer.
+        # The total memory of all pods is stored as a 64-bit integer.
         increased = min(grown, maximum, MAXIMUM // self.pods)
         return increased if increased > request else None
 
 
 @dataclass(frozen=True)
 class AttemptHistory:
-    """The retry policy of a run, and the memory of each previous attempt."""
+    """A run's retry policy, and the memory of each previous attempt."""
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     previous_memory: Sequence[int] = ()
@@ -142,16 +142,16 @@ class NoRetry:
 def decide_next(run: RunRecord, reason: str, history: AttemptHistory) -> NextAttempt | NoRetry:
     """Decide what follows a failed attempt. Attempts with more memory do not count as retries."""
     policy = history.policy
-    # Counted from the previous attempts, because only the memory of each attempt is stored.
+    # Memory increases are counted from the previous attempts, because only the memory of each attempt is stored.
     growths = sum(before < after for before, after in pairwise([*history.previous_memory, run.mem_bytes]))
     retries_left = policy.retries - (run.attempt - 1 - growths)
     request, number = policy.memory_of(run), run.attempt + 1
     increased = policy.grow_from(request) if growths < MAX_GROWTHS else None
-    # Before retries are considered: with the same memory, the program would most likely fail again.
+    # This comes before normal retries: with the same memory, the program would most likely fail again.
     if reason == OUT_OF_MEMORY and increased is not None:
         memory = format_memory(policy.limit_with(increased) or increased)
         return NextAttempt(increased * policy.pods, 0, f"attempt {number} starts now with {memory} of memory")
-    # Attempts with more memory come on top of the retries.
+    # Attempts with more memory are in addition to the retries.
     total = 1 + policy.retries + growths
     if retries_left > 0 and reason in policy.retry_on:
         pause = _pause_after(reason, policy.retries - retries_left)
@@ -183,5 +183,5 @@ def _pause_after(reason: str, used: int) -> int:
 
 
 def _read_bytes(text: str | None) -> int | None:
-    """An amount of a plan in bytes; None if unset or unlimited."""
+    """An amount from a plan, in bytes; None if unset or unlimited."""
     return None if text is None or text == "unlimited" else Quantity.parse(text).units

@@ -1,4 +1,4 @@
-"""Checks of requests against the capabilities of the cluster."""
+"""Checks of requests against the cluster's capabilities."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
         message = f"{memory} of a GPU requested; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
         yield Violation("resources.gpu.memory", "gpu_sharing", message, hint)
     elif limit is not None and limit != memory and cluster.gpu_sharing == "hami":
-        # Rejected, not ignored: the program would fail as soon as it uses more than its request.
+        # The limit is rejected, not ignored: the program would fail as soon as it uses more than its request.
         message = (
             f"limit {limit} exceeds the request {memory}; cluster {cluster.name} (hami) enforces the request as limit"
         )
@@ -29,7 +29,7 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
 
 
 def check_storage_classes(draft: Draft) -> Iterator[Violation]:
-    """The storage class of a claim must be allowed in the cluster. Without one, the cluster default applies."""
+    """A claim's storage class must be allowed in the cluster. A claim without one gets the cluster default."""
     allowed = draft.cluster.storage_classes
     for name, parts in draft.resolution.named("volumes").items():
         requested = parts.get("spec.storage_class")
@@ -49,7 +49,7 @@ def check_runtime_class(draft: Draft) -> Iterator[Violation]:
 def _reject(
     draft: Draft, path: str, rule: str, requested: str, allowed: Sequence[str], source: Source | None
 ) -> Violation:
-    """The violation for a class that the cluster does not allow. Lists allowed classes, the most similar first."""
+    """The violation for a class that the cluster does not allow. It lists the allowed classes, most similar first."""
     noun = rule.removesuffix("es").replace("_", " ")
     known = sorted(allowed, key=lambda name: (-difflib.SequenceMatcher(None, name, requested).ratio(), name))
     message = f"{noun} {requested} requested; cluster {draft.cluster.name} allows {', '.join(known) or 'none'}"

@@ -12,7 +12,7 @@ from fairlead.model.plans import Plan, Violation
 from fairlead.model.policies import Switches
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 
-# A plan needs a function, but it does not affect the result.
+# A plan needs a function, but the function does not affect the result.
 PLACEHOLDER_FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
     "kubernetes": {"name": "placeholder", "kind": "container", "image": "placeholder", "port": 80},
     "local": {"name": "placeholder", "source": "placeholder.py", "handler": "placeholder"},
@@ -21,12 +21,12 @@ FUNCTION_PATHS = ("function", "replicas", "deadline")
 
 
 def find_pod_request(resource: ComputeResource, snapshot: Snapshot) -> PodRequest | Violation:
-    """The request of one pod with a compute resource of the snapshot, or the violation that prevents its use.
+    """The request of one pod with this compute resource, or the violation that prevents its use.
 
     Tries each allowed action until one can be planned.
     """
     violations: list[Violation] = []
-    # A policy may forbid some actions. The resources of the pod are the same for all of them.
+    # A policy may forbid some actions. The pod's resources are the same for all of them.
     for action, kind in WORKLOAD_TYPES.items():
         if resource.workload_types is None or kind in resource.workload_types:
             result = _plan({"profile": resource.name, "action": action}, snapshot)
@@ -41,21 +41,21 @@ def _plan(fields: Mapping[str, str], snapshot: Snapshot) -> PodRequest | Violati
     request = RunRequest.model_validate({**fields, "function": PLACEHOLDER_FUNCTIONS[snapshot.cluster.executor]})
     plan = plan_run(request, snapshot, NO_RUN)
     if violations := [violation for violation in plan.violations if not _is_resolved_by_users(violation)]:
-        # A violation of the compute resource is more useful than one of the action.
+        # A violation about the compute resource is more useful than one about the action.
         return min(violations, key=lambda violation: violation.path == "action")
-    if not plan.manifests:  # users must set more values, which do not change the resources of the pod
+    if not plan.manifests:  # users must set more values, but these do not change the pod's resources
         plan = _plan_without_rules(request, snapshot)
     return read_pod_request(plan.manifests) if plan.manifests else plan.violations[0]
 
 
 def _is_resolved_by_users(violation: Violation) -> bool:
-    """Whether users resolve it in their requests: it is about the function, or a value that a policy requires."""
+    """Whether users resolve the violation in their requests: it concerns the function or a value a policy requires."""
     required = violation.source is not None and violation.rule == "required"
     return violation.path.startswith(FUNCTION_PATHS) or required
 
 
 def _plan_without_rules(request: RunRequest, snapshot: Snapshot) -> Plan:
-    """Plan with the defaults of policies but without their rules and switches."""
+    """Plan with policy defaults but without policy rules and switches."""
     without_rules = {"rules": {}, "switches": Switches()}
     policies = tuple(policy.model_copy(update=without_rules) for policy in snapshot.policies)
     return plan_run(request, replace(snapshot, policies=policies), NO_RUN)

@@ -1,4 +1,4 @@
-"""Folders in the container of a run that are reserved for the platform."""
+"""Folders in a run's container that are reserved for the platform."""
 
 HOME = "/fairlead"  # writable home folder
 BOOTSTRAP = "/etc/fairlead"  # the ConfigMap with the bootstrap program and the code, read-only

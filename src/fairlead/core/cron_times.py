@@ -24,7 +24,7 @@ ALIASES = {
 }
 FIELDS = 5  # CronSim also accepts six, the first for seconds
 GRACE_PERIOD = timedelta(minutes=1)  # later than this, a time counts as missed
-MAX_MISSED = 100  # a schedule of every minute misses 1,440 times per day
+MAX_MISSED = 100  # a schedule that runs every minute can miss 1,440 times per day
 FOLD = timedelta(hours=3)  # more than any daylight saving shift: local times repeat when clocks go back
 EXAMPLE = "0 6 * * *"
 
@@ -38,7 +38,7 @@ class DueTimes:
 
 
 def check_schedule(draft: Draft) -> Iterator[Violation]:
-    """The schedule of a request must be valid."""
+    """A request's schedule must be valid."""
     if draft.request.schedule is not None:
         yield from find_violations(draft.request.schedule)
 
@@ -51,7 +51,7 @@ def find_violations(schedule: Schedule) -> Iterator[Violation]:
         hint = suggest_names(schedule.timezone, sorted(_load_zones()), "use a name such as Europe/Rome or UTC")
         yield Violation("schedule.timezone", "timezone", f"unknown time zone {short_repr(schedule.timezone)}", hint)
     try:
-        # A fixed date: the result of a check must not depend on the clock.
+        # The date is fixed, because the result of a check must not depend on the clock.
         _iterate(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         hint = f"use minute, hour, day, month and weekday, for example {EXAMPLE}, or @daily"
@@ -70,18 +70,18 @@ def next_after(cron: str, timezone: str, moment: datetime) -> datetime | None:
 
 
 def find_due(schedule: ScheduleRecord, now: datetime) -> DueTimes:
-    """The times that are due by now, with missed times according to the schedule (at most MAX_MISSED)."""
+    """The times that are due now, including missed times if the schedule asks for them (at most MAX_MISSED)."""
     cron, timezone, last_at = schedule.cron, schedule.timezone, schedule.last_at
     # If the clock is set back by a few seconds, the same time must not be due twice.
     since = last_at if last_at is not None and now < last_at <= now + GRACE_PERIOD else now
     next_at = next_after(cron, timezone, since)
     if schedule.paused or schedule.next_at is None:
         return DueTimes((), schedule.next_at)
-    if schedule.next_at > now:  # may be far away if the clock was set back
+    if schedule.next_at > now:  # may be far in the future if the clock was set back
         return DueTimes((), next_at)
     first = schedule.next_at
-    # Backwards, because a schedule of every minute may have missed a year. The start is after now, because right after
-    # clocks go back, a time that has passed has a later local time.
+    # Times are listed backwards, because a schedule that runs every minute may have missed a year. The list starts in
+    # the future, because right after clocks go back, a time that has already passed can have a later local time.
     back = (time for time in _times(cron, timezone, now + FOLD, reverse=True) if time <= now)
     # Without overlap, only one of the missed runs could start.
     most = MAX_MISSED if schedule.missed == "all" and schedule.overlap == "allow" else 1
@@ -107,5 +107,5 @@ def _iterate(cron: str, moment: datetime, *, reverse: bool = False) -> CronSim:
 @cache
 def _load_zones() -> frozenset[str]:
     """All time zone names except `localtime`, which differs between machines."""
-    # Cached, because it searches the time zone folders of the machine.
+    # Cached, because this searches the machine's time zone folders.
     return frozenset(available_timezones() - {"localtime"})

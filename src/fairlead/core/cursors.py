@@ -9,5 +9,5 @@ def join(attempt: int, position: int) -> int:
 
 
 def split(cursor: int) -> tuple[int, int]:
-    """The attempt and the position in its log."""
+    """The attempt and the position in its log, from a cursor."""
     return cursor // POSITIONS + 1, cursor % POSITIONS

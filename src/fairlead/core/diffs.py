@@ -25,7 +25,7 @@ def _walk(path: str, before: Any, after: Any) -> Iterator[Difference]:
         for key in {**old, **new}:
             yield from _walk(f"{path}.{key}" if path else str(key), old.get(key), new.get(key))
     elif isinstance(old, Mapping) and new is None:
-        # Compared with an empty mapping, so that each field that was added or removed has its own path.
+        # The value is compared with an empty mapping, so that each field that was added or removed has its own path.
         yield from _walk(path, old, {})
     elif isinstance(new, Mapping) and old is None:
         yield from _walk(path, {}, new)
@@ -36,7 +36,7 @@ def _walk(path: str, before: Any, after: Any) -> Iterator[Difference]:
 def _by_name(value: Any) -> Any:
     """A list of named entries as a mapping by name; other values unchanged."""
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        # If entries were matched by position, one that is inserted at the start would change all others.
+        # If entries were matched by position, inserting one at the start would change all the others.
         for key in ("name", "key"):
             if all(isinstance(item.get(key), str) for item in value):
                 return {item[key]: {name: part for name, part in item.items() if name != key} for item in value}

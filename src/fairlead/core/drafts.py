@@ -1,4 +1,4 @@
-"""The inputs of planning: a snapshot of the configuration, and a request with its layers merged."""
+"""The inputs for planning: a snapshot of the configuration, and a request with its layers merged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a plan depends on except the request. None means unknown, and is not checked."""
+    """Everything a plan depends on except the request. None means that a value is unknown and is not checked."""
 
     project: str
     cluster: Cluster
@@ -42,12 +42,12 @@ class Snapshot:
     policies: tuple[Policy, ...] = ()  # from the platform down to the project
     compute_resources: Mapping[str, ComputeResource] = field(default_factory=dict)
     templates: Mapping[str, Template] = field(default_factory=dict)
-    # Names in the project. Files do not contain them, so commands without a server cannot check them.
+    # Names in the project. Files do not contain these names, so commands without a server cannot check them.
     secrets: frozenset[str] | None = None
     volumes: frozenset[str] | None = None
     sharing_clusters: tuple[str, ...] = ()  # clusters with GPU sharing, for hints
     code: Code | None = None
-    archived: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # (field, name): its successor
+    archived: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # (field, name) to successor
     # A cache, not part of the value: snapshots with the same configuration are equal.
     _layers: dict[tuple[Layer, str], LayerValues] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -68,12 +68,12 @@ class Snapshot:
 
     @cached_property
     def defaults(self) -> tuple[LayerValues, ...]:
-        """The defaults of the platform and of the policies, in ascending precedence."""
+        """The platform and policy defaults, in ascending precedence."""
         policies = (layer_values(merging.source_of(policy), policy.defaults) for policy in self.policies)
         return (layer_values(Source(Layer.PLATFORM), self.platform), *policies)
 
     def layer_of(self, layer: Layer, named: NamedRequirements) -> LayerValues:
-        """The values of a template or compute resource. Cached, because many requests name the same one."""
+        """The values of a template or compute resource. Cached, because many requests use the same one."""
         key = (layer, named.name)
         if key not in self._layers:
             source = Source(layer, named.name, named.scope, named.revision)
@@ -136,7 +136,7 @@ class Draft:
 
     @cached_property
     def required_nodes(self) -> list[Term] | None:
-        """The required node affinity terms (a node must match one), combined with the products of the GPU type."""
+        """The required node affinity terms (a node must match one), combined with the GPU type's products."""
         requested: list[Term] | None = self.resolution.value("affinity", REQUIRED_NODES)
         if self.gpu_type is None:
             return requested
@@ -156,7 +156,7 @@ class Draft:
         """The secrets of the run, each with the path that requests it."""
         secrets = {name: f"secrets.{name}" for name in self.resolution.named("secrets")}
         for volume, parts in self.resolution.named("volumes").items():
-            # A secret may be a variable and a file at the same time; then the path of the variable is reported.
+            # A secret can be both a variable and a file. In that case, the path of the variable is reported.
             if parts["volume_type"] == "secret":
                 secrets.setdefault(parts["spec.name"], f"volumes.{volume}.spec.name")
         return dict(sorted(secrets.items()))

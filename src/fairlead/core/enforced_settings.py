@@ -1,4 +1,4 @@
-"""Enforced settings of the platform: security, labels and variables of the run."""
+"""Settings that the platform enforces: security, labels and the run's variables."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
 
 ENFORCED = Source(Layer.ENFORCED)
-# Numeric, because kubelet cannot verify that a user name of an image is not root, and refuses to start it.
+# A number, because kubelet refuses to start an image with a user name: it cannot verify that the user is not root.
 DEFAULT_ID = 1000
 
 
@@ -37,10 +37,10 @@ def _defaults(resolution: Resolution) -> Iterator[SettingGroup]:
         yield single_setting("run_as_user", "", DEFAULT_ID)
     if group is None:
         yield single_setting("run_as_group", "", DEFAULT_ID)
-    # Kubernetes makes volumes writable for this group. Otherwise most new volumes belong to root.
+    # Kubernetes makes volumes writable for this group. Without it, most new volumes belong to root.
     if resolution.value("fs_group") is None:
         yield single_setting("fs_group", "", DEFAULT_ID if group is None else group)
-    # A secret named HOME becomes a variable, too. Setting both would be a violation.
+    # A secret named HOME also becomes a variable. Setting both would be a violation.
     if resolution.value("envs", "HOME") is None and resolution.value("secrets", "HOME") is None:
         yield single_setting("envs", "HOME", HOME)
 
@@ -51,7 +51,7 @@ def _always(resolution: Resolution) -> Iterator[SettingGroup]:
     yield single_setting("security", "allow_privilege_escalation", False)
     yield single_setting("security", "drop_capabilities", "ALL")
     yield single_setting("security", "seccomp_profile", "RuntimeDefault")
-    # Code of users must not be able to call the Kubernetes API.
+    # User code must not be able to call the Kubernetes API.
     yield single_setting("security", "service_account_token", False)
 
 
@@ -68,7 +68,7 @@ def _labels(resolution: Resolution, request: RunRequest, snapshot: Snapshot, run
         yield single_setting("labels", key, names.label_value(value))
     yield single_setting("envs", "FAIRLEAD_PROJECT", snapshot.project)
     yield single_setting("envs", "FAIRLEAD_RUN", run_id)
-    # Later attempts replace the value when their manifests are derived from the plan.
+    # Later attempts replace this value when their manifests are derived from the plan.
     yield single_setting("envs", ATTEMPT, "1")
 
 
@@ -81,6 +81,6 @@ def _server(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
 def _port(resolution: Resolution, request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
     """The port to listen on. Local Python handlers use a Unix socket instead."""
     port = resolution.value("function", "port")
-    # In the strongest layer, because the Service and the readiness probe use the same port.
+    # The port is in the strongest layer, because the Service and the readiness probe use the same port.
     if request.action != "job" and port is not None and (request.function.command or cluster.executor != "local"):
         yield single_setting("envs", "PORT", str(port))

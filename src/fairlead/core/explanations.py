@@ -31,7 +31,7 @@ def format_finding(finding: Finding) -> list[str]:
 
 
 def to_data(plan: Plan) -> dict[str, Any]:
-    """The plan as JSON, as in the API, the CLI and the SDK."""
+    """The plan as JSON, in the format used by the API, the CLI and the SDK."""
     return {
         "settings": [_setting_data(setting) for setting in plan.settings],
         "warnings": [finding_data(warning) for warning in plan.warnings],
@@ -87,7 +87,7 @@ def _describe_total(plan: Plan) -> str:
 
 
 def _table(settings: Sequence[Setting]) -> Iterator[str]:
-    """One line for each setting and each note. A path that is too long has its own line."""
+    """One line for each setting and each note. A path that is too long gets its own line."""
     rows = [(setting, _format_setting(setting)) for setting in settings]
     path_width = min(MAX_PATH_WIDTH, max((len(setting.path) for setting, _ in rows), default=0))
     value_width = max((len(value) for _, value in rows), default=0)
@@ -154,7 +154,7 @@ def _sourced_data(sourced: SourcedValue) -> dict[str, Any]:
 
 
 def _source_data(source: Source | None) -> dict[str, Any] | None:
-    # Explicit fields: a plan has about seventy sources, and dataclasses.asdict takes ten times as long.
+    # Fields are listed explicitly: a plan has about seventy sources, and dataclasses.asdict takes ten times as long.
     if source is None:
         return None
     return {"layer": source.layer, "name": source.name, "scope": source.scope, "revision": source.revision}

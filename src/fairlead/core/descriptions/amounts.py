@@ -47,14 +47,14 @@ def describe_memory(facts: Facts) -> Iterator[Sentence]:
     yield Sentence(path, "gets", _describe_bytes(reserved, limit, "memory"))
     if limit is not None:
         yield Sentence(f"{path}.limits", "risk", f"Killed above {format_size(limit)} (out of memory).")
-    # A pod that cannot exceed its request is among the last to be killed if its node runs out of memory.
+    # If a node runs out of memory, pods that cannot exceed their requests are among the last to be killed.
     if limit is None or limit != reserved:
         yield Sentence(path, "risk", _describe_memory_pressure(reserved))
     yield from _describe_sources(facts, "mem")
 
 
 def describe_disk(facts: Facts) -> Iterator[Sentence]:
-    """Ephemeral disk of the node, for files outside of volumes."""
+    """The node's ephemeral disk, for files outside volumes."""
     path = "resources.disk"
     reserved, limit = _amount(facts, "disk")
     if f"{path}.requests" not in facts.settings:
@@ -62,7 +62,7 @@ def describe_disk(facts: Facts) -> Iterator[Sentence]:
     yield Sentence(path, "gets", _describe_bytes(reserved, limit, "disk"))
     if limit is not None:
         yield Sentence(f"{path}.limits", "risk", f"Evicted above {format_size(limit)} of disk usage: the run ends.")
-    # kubelet evicts pods when the disk of a node fills up. The local executor only enforces limits.
+    # kubelet evicts pods when a node's disk fills up. The local executor only enforces limits.
     if (limit is None or limit != reserved) and not facts.is_local:
         grows = f"; the risk grows with usage above {format_size(reserved)}" if reserved else ""
         yield Sentence(path, "risk", f"May be evicted if the disk of its node is nearly full{grows}.")
@@ -143,7 +143,7 @@ def _describe_memory_pressure(reserved: Quantity | None) -> str:
 
 
 def _describe_sources(facts: Facts, name: str) -> Iterator[Sentence]:
-    """Notes with the sources of request and limit, and how a default was computed."""
+    """Notes on where the request and the limit come from, and how a default was computed."""
     path = f"resources.{name}"
     requests, limits = facts.settings[f"{path}.requests"], facts.settings[f"{path}.limits"]
     yield from describe_source(facts, path, requests)

@@ -30,7 +30,7 @@ def describe_variables(facts: Facts) -> Iterator[Sentence]:
         ("envs", "Sets variable{s} {names}."),
         ("secrets", "Provides secret{s} {names} of the project as variable{s} (must exist)."),
     ):
-        # groupby joins only neighbors, so entries with the same source must follow each other.
+        # groupby only joins adjacent entries, so entries with the same source must be next to each other.
         settings = sorted(facts.section(section).items(), key=lambda item: (str(item[1].source), item[0]))
         for _, group in groupby(settings, key=lambda item: item[1].source):
             by_name = dict(group)
@@ -56,7 +56,7 @@ def describe_ids(facts: Facts) -> Iterator[Sentence]:
 def describe_profile(facts: Facts) -> Iterator[Sentence]:
     """The compute resource of a template."""
     setting = facts.settings.get("profile")
-    # A compute resource would describe itself here.
+    # For a compute resource, this would be the described object itself.
     if facts.own is Layer.TEMPLATE and setting is not None and setting.value is not None:
         yield Sentence("profile", "gets", f"Uses compute resource {setting.value} by default.")
         yield from describe_source(facts, "profile", setting)
@@ -91,7 +91,7 @@ def _describe_volume(name: str, parts: Parts, *, local: bool) -> str:
 
 def _describe_mount(parts: Parts) -> str:
     folder = f" (folder {parts['sub_path']})" if "sub_path" in parts else ""
-    # A mounted secret is a file with its name in the mount path.
+    # A mounted secret is a file in the mount path, named after the secret.
     name = parts["spec.name"] if parts["volume_type"] == "secret" and not folder else ""
     path = "/".join(filter(None, (parts["mount_path"], name)))
     return f" at {path}{folder}{', read-only' if parts.get('read_only') else ''}"

@@ -1,4 +1,4 @@
-"""The input of descriptions: the settings of a plan, its cluster and the rules that apply."""
+"""The input for descriptions: a plan's settings, its cluster and the rules that apply."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ class Facts:
 
     settings: Mapping[str, Setting]
     cluster: Cluster | None
-    own: Layer  # the layer of the described object, whose values need no source
+    own: Layer  # the layer of the described object; its values need no source
     rules: Mapping[str, EffectiveRule] = field(default_factory=dict)
 
     @property
     def is_local(self) -> bool:
-        """Whether the local executor runs it, without Kubernetes."""
+        """Whether the run uses the local executor, without Kubernetes."""
         return self.cluster is not None and self.cluster.executor == "local"
 
     def value(self, path: str) -> Any:
@@ -29,7 +29,7 @@ class Facts:
         return None if setting is None else setting.value
 
     def section(self, section: str) -> dict[str, Setting]:
-        """The settings of a section by the rest of their paths, without enforced settings."""
+        """The settings in a section, keyed by the rest of the path, without enforced settings."""
         return {
             path.removeprefix(f"{section}."): setting
             for path, setting in self.settings.items()
@@ -62,9 +62,9 @@ def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterato
 
 
 def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
-    """Words for a sentence, such as `a, b and c`. Long lists end with the number of further words."""
+    """Words for a sentence, such as `a, b and c`. Long lists end with the number of words left out."""
     if len(words) > most:
-        # One word less than `most`, because the number of the others takes its place.
+        # One word fewer than `most`, because the count of the others takes the last place.
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]
         last = "and"
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -54,7 +54,7 @@ def _describe_mig(facts: Facts, of_type: str) -> Iterator[Sentence]:
 
 def _describe_share(facts: Facts, memory: Memory, of_type: str) -> Iterator[Sentence]:
     limit = facts.value(f"{MEMORY}.limit")
-    limit = None if limit == memory else limit  # then it adds nothing to the request
+    limit = None if limit == memory else limit  # an equal limit adds nothing to the request
     sharing = None if facts.cluster is None else facts.cluster.gpu_sharing
     fraction = f"{_describe_fraction(memory)} of the memory of one GPU{of_type} per pod"
     if sharing == "none":

@@ -43,7 +43,7 @@ def describe_affinity(facts: Facts) -> Iterator[Sentence]:
             pods = [term if required else term["podAffinityTerm"] for term in setting.value]
             text = f"{AFFINITY_PHRASES[kind, required]} {format_list(list(map(_describe_pods, pods)), most=MAX_TERMS)}."
             yield Sentence(setting.path, "note", text)
-        # Terms of several layers have no single source.
+        # Terms combined from several layers have no single source.
         if not setting.combined:
             yield from describe_source(facts, setting.path, setting)
 
@@ -71,7 +71,7 @@ def _describe_toleration(path: str, taint: Json) -> Sentence:
 
 def _describe_node_terms(terms: Sequence[Json], *, required: bool) -> str:
     descriptions = [_describe_conditions(term if required else term["preference"]) for term in terms]
-    # Without conditions, a required term matches no node, and a preferred one has no effect.
+    # Without conditions, a required term matches no node and a preferred term has no effect.
     descriptions = [text for text in descriptions if text]
     if not descriptions:
         return "Matches no node: the node affinity has no conditions." if required else "No node preference."
@@ -105,7 +105,7 @@ def _describe_pods(term: Json) -> str:
     selector = term.get("labelSelector")
     labels = [f"{key}={_quote(value)}" for key, value in ((selector or {}).get("matchLabels") or {}).items()]
     labels += [_describe_condition(condition) for condition in (selector or {}).get("matchExpressions") or ()]
-    # In Kubernetes a missing selector matches no pod, an empty one matches every pod.
+    # In Kubernetes, a missing selector matches no pods, and an empty selector matches every pod.
     pods = "no pod" if selector is None else f"pods with {format_list(labels)}" if labels else "any pod"
     if term.get("namespaces"):
         pods += f" in {format_list(list(term['namespaces']))}"

@@ -1,4 +1,4 @@
-"""Descriptions of the position of a run in a queue of its cluster: quota usage and workloads ahead."""
+"""Descriptions of a run's position in its cluster queue: quota usage and the workloads ahead."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -50,8 +50,8 @@ def _describe_position(queue_position: QueuePosition, is_visible: IsVisible) -> 
 
 
 def _describe_workloads(workloads: Sequence[QueueWorkload], is_visible: IsVisible, resource: str | None = None) -> str:
-    """The visible workloads by name and the number of others, with their usage of a resource."""
-    # The names of other runs could reveal what another team works on, so these are only counted.
+    """The names of visible workloads and the number of others, with how much of a resource they use."""
+    # The names of other runs could reveal what another team is working on, so those runs are only counted.
     visible = [workload for workload in workloads if workload.project and is_visible(workload.project)][:MAX_NAMED]
     parts = [f"run {workload.name}{_describe_usage([workload], resource)}" for workload in visible]
     others = [workload for workload in workloads if workload not in visible]

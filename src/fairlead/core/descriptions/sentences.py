@@ -17,7 +17,7 @@ def describe_plans(
 ) -> tuple[Sentence, ...]:
     """Describe the plans of one object on several clusters. Sentences that differ start with the cluster names.
 
-    `own` is the layer of the described object, whose values need no source.
+    `own` is the layer of the described object. Values from that layer need no source.
     """
     facts_of_clusters = [
         Facts({setting.path: setting for setting in plan.settings}, cluster, own, rules) for cluster, plan in plans
@@ -28,7 +28,7 @@ def describe_plans(
 def _merge(facts_of_clusters: Sequence[Facts], describe: Describer) -> Iterator[Sentence]:
     clusters_of: dict[Sentence, list[str]] = {}
     for facts in facts_of_clusters:
-        # A sentence that occurs twice must count only once per cluster.
+        # A sentence that occurs twice on a cluster must only count once.
         for sentence in dict.fromkeys(describe(facts)):
             clusters_of.setdefault(sentence, []).append("" if facts.cluster is None else facts.cluster.name)
     for sentence, clusters in clusters_of.items():
