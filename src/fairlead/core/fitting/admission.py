@@ -11,8 +11,8 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node
 
-# How long later runs may overtake one that does not fit. Longer keeps the machine busier, but a steady stream of small
-# runs delays a large one by as much.
+# How long later runs may overtake one that does not fit. A longer time keeps the machine busier, but then a steady
+# stream of small runs can delay a large one by that long.
 PATIENCE_SECONDS = 300.0
 WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
 
@@ -25,12 +25,12 @@ class QueuedRun:
     name: str
     pod_request: PodRequest
     waited_seconds: float = 0.0
-    scope: str = ""  # of its project
+    scope: str = ""  # the scope of its project
 
 
 @dataclass(frozen=True)
 class AdmissionDecision:
-    """Whether a run is admitted, else the reason. The message avoids numbers that change every second."""
+    """Whether a run is admitted, and if not, why. The message avoids numbers that change every second."""
 
     run_id: str
     admitted: bool
@@ -43,17 +43,17 @@ class AdmissionSession:
 
     def __init__(self, node: Node) -> None:
         self._node, self._table = node, NodeTable([node])
-        self._blocking: QueuedRun | None = None  # has waited so long that no other run may overtake it
+        self._blocking: QueuedRun | None = None  # a run that has waited so long that no other run may overtake it
 
     def could_take(self, queued: QueuedRun) -> bool:
-        """Whether the run would fit the empty machine."""
+        """Whether the run would fit on the machine if it were empty."""
         return bool(NodeFilter(queued.pod_request, self._table).feasible_when_empty)
 
     def decide(self, queued: QueuedRun) -> AdmissionDecision:
         """Admit the next run, or explain why it waits."""
         node_filter = NodeFilter(queued.pod_request, self._table)
         fits = bool(node_filter.feasible)
-        # Decided before the turn: such a run never starts, so it must neither wait behind others nor block them.
+        # This comes before the queue order: such a run never starts, so it must neither wait behind others nor block them.
         if not fits and not node_filter.feasible_when_empty:
             messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
             return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))
@@ -63,7 +63,7 @@ class AdmissionSession:
                 message = f"waiting behind {self._blocking.name}, which has been queued longer"
             return AdmissionDecision(queued.run_id, False, "WaitingForTurn", message)
         if fits:
-            # Later runs of this pass must see what this one uses, although it has not started yet.
+            # Later runs in this pass must see what this run uses, although it has not started yet.
             self._node = place(queued.pod_request, self._node, queued.run_id, queued.name)
             self._table.put(self._node)
             return AdmissionDecision(queued.run_id, True)
@@ -78,7 +78,7 @@ def admit(queue: Sequence[QueuedRun], node: Node) -> Iterator[AdmissionDecision]
 
 
 def describe_wait(pod_request: PodRequest, node: Node) -> str:
-    """A message about the missing resources, without free amounts: it is stored each time it changes."""
+    """A message about the missing resources. It leaves out free amounts, because it is stored each time it changes."""
     short = [
         f"{describe_amount(resource, amount)} {name_resource(resource, amount)}"
         for resource, amount in pod_request.amounts.items()

@@ -1,4 +1,4 @@
-"""Total, requested and free capacity of a cluster, of its node groups and of its GPU types."""
+"""Total, requested and free capacity of a cluster, its node groups and its GPU types."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.request_checks import GPU_RESOURCES
 from fairlead.model.nodes import Amounts, Labels, Node
 
-# Labels of managed clusters and autoscalers for node groups; the first one that a node has applies. Cloud nodes always
-# have an instance type, so it comes after the labels of their groups.
+# Node group labels that managed clusters and autoscalers set; the first one that a node has applies. Cloud nodes always
+# have an instance type, so that label comes after the group labels.
 GROUP_LABELS = (
     "eks.amazonaws.com/nodegroup",
     "alpha.eksctl.io/nodegroup-name",
@@ -26,7 +26,7 @@ GROUP_LABELS = (
     "node.kubernetes.io/instance-type",
     "pool",
 )
-# Labels with the GPU model, set by discovery agents of vendors and clouds.
+# Labels with the GPU model, set by the discovery agents of vendors and clouds.
 GPU_LABELS = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -36,7 +36,7 @@ GPU_LABELS = (
     "karpenter.k8s.aws/instance-gpu-name",
 )
 MAX_PLACED = 10  # pods that affect each other; placing one takes 50 ms on 5,000 nodes with 30 pods each
-ALWAYS = ("cpu", "memory", "ephemeral-storage")  # listed first, even if no node has any
+ALWAYS = ("cpu", "memory", "ephemeral-storage")  # listed first, even if no node has them
 NO_GROUP = NO_GPU = ""
 
 
@@ -51,7 +51,7 @@ class LargestBlock(NamedTuple):
 class NodePool:
     """The capacity of several nodes. `free` is negative if they are overcommitted.
 
-    `unavailable`: the number of cordoned or unhealthy nodes, which count everywhere except in `largest`.
+    `unavailable`: the number of cordoned or unhealthy nodes. They are included everywhere except in `largest`.
     """
 
     name: str
@@ -69,15 +69,15 @@ def total_capacity(table: NodeTable, name: str = "") -> NodePool:
 
 
 def capacity_by_group(table: NodeTable) -> list[NodePool]:
-    """The capacity of each node group by name, nodes without a group first; empty without groups."""
+    """The capacity of each node group by name, nodes without a group first; empty if there are no groups."""
     pools = _CapacitySums(table).by(map(group_of, table.labels))
     return [] if [pool.name for pool in pools] == [NO_GROUP] else pools
 
 
 def capacity_by_gpu_type(table: NodeTable, label: str = GPU_LABELS[0]) -> list[NodePool]:
-    """The capacity of each GPU type by name, nodes without GPUs first. `label`: the cluster's label for GPU types."""
+    """The capacity of each GPU type by name, nodes without GPUs first. `label`: the cluster's GPU type label."""
     gpus = [(name, table.capacity[name]) for name in sorted(table.capacity) if is_gpu(name)]
-    # A node without a label has the name of its GPU resource, which at least shows the vendor.
+    # For a node without the label, the name of its GPU resource is used, which at least shows the vendor.
     by_resource = (next((name for name, column in gpus if column[at]), NO_GPU) for at in range(len(table)))
     keys = tuple(dict.fromkeys((label, *GPU_LABELS)))
     return _CapacitySums(table).by(
@@ -94,7 +94,7 @@ def count_additional(node_filter: NodeFilter, limit: int) -> tuple[int, bool]:
     if pod_request.pod_affinity or pod_request.pod_anti_affinity or pod_request.topology_spread or pod_request.claims:
         limit = min(limit, MAX_PLACED)
         count = node_filter.count_fitting(limit) if fitting else 0
-    elif len(fitting) >= limit:  # every feasible node takes at least one
+    elif len(fitting) >= limit:  # every feasible node has room for at least one
         count = limit
     elif node_filter.checks or pod_request.ports:
         # Here a placed pod affects only its own node (host port, GPU share), so each node is filled separately.
@@ -111,13 +111,13 @@ def group_of(labels: Labels) -> str:
 
 
 def gpu_type_of(node: Node, label: str = GPU_LABELS[0]) -> str:
-    """The GPU type of a node, or the resource name if no label has the type."""
+    """The GPU type of a node, or the resource name if no label contains the type."""
     gpus = (name for name, amount in node.capacity.items() if amount and is_gpu(name))
     return _read_label(node.labels, (label, *GPU_LABELS)) or min(gpus, default=NO_GPU)
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource is a GPU or a part of one, of any vendor."""
+    """Whether a resource is a GPU or part of a GPU, from any vendor."""
     return resource.endswith("/gpu") or resource.startswith(GPU_RESOURCES)
 
 
@@ -128,7 +128,7 @@ def is_cordoned_or_unhealthy(taint_set: TaintSet) -> bool:
 
 
 def _fill(node_filter: NodeFilter, node: Node) -> Iterator[Node]:
-    """Place pods on a feasible node until it is full; yields the node after each pod."""
+    """Place pods on a feasible node until it is full. Yields the node after each pod."""
     pod_request = node_filter.pod_request
     while True:
         node = place(pod_request, node)
@@ -147,7 +147,7 @@ def _read_label(labels: Labels, keys: Iterable[str]) -> str:
 
 
 class _CapacitySums:
-    """Sums of the columns of a node table over sets of nodes."""
+    """Column sums of a node table, over sets of nodes."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -155,8 +155,8 @@ class _CapacitySums:
         self.unavailable = (
             {at for at, taint_set in enumerate(table.taint_sets) if id(taint_set) in ids} if ids else set()
         )
-        # Columns remain when the last node with a resource is gone. A resource that only pods have counts as requested:
-        # the device plugin that reported it may have stopped.
+        # Columns remain after the last node with a resource is gone. A resource that only pods have still counts as
+        # requested: the device plugin that reported it may have stopped.
         self.resources = _sort(name for name in {*table.capacity, *table.free} if name in ALWAYS or self._exists(name))
 
     def by(self, names: Iterable[str]) -> list[NodePool]:

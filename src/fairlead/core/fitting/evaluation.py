@@ -1,4 +1,4 @@
-"""Verdicts on whether a run fits the nodes of a cluster now, later or never, with reasons."""
+"""Verdicts on whether a run fits on a cluster's nodes now, later or never, with reasons."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def evaluate(pod_request: PodRequest, table: NodeTable, *, autoscaled: bool = Fa
     """
     node_filter = NodeFilter(pod_request, table)
     verdict = decide_verdict(node_filter, autoscaled=autoscaled)
-    # Each feasible node is also feasible when empty, so the counts add up to all nodes.
+    # Each feasible node is also feasible when empty, so the counts add up to the number of nodes.
     counts = {
         NOW: len(node_filter.feasible),
         LATER: len(node_filter.feasible_when_empty) - len(node_filter.feasible),
@@ -85,14 +85,14 @@ def list_reasons(node_filter: NodeFilter, node: Node) -> list[str]:
     """The messages of all reasons why a node cannot run the pod now."""
     reasons = list(find_reasons(node_filter, node))
     if any(reason.cause is Cause.CORDONED for reason in reasons):
-        # The taint of a cordoned node repeats that it is cordoned.
+        # A cordoned node also has a taint that says the same thing.
         duplicate = f"taint {matching.CORDONED},"
         reasons = [reason for reason in reasons if duplicate not in reason.message]
     return [reason.message for reason in reasons]
 
 
 def explain_never_fits(pod_request: PodRequest, table: NodeTable) -> Iterator[Violation]:
-    """Why a pod does not fit the closest node, even if that node is empty."""
+    """Why a pod would not fit on the closest node, even if that node were empty."""
     node_filter = NodeFilter(pod_request, table)
     # The node with the fewest lasting reasons shows the user what to change.
     nearest = min((_find_lasting(node_filter, node) for node in _find_nearest(node_filter)), key=len, default=[])
@@ -106,14 +106,14 @@ def explain_never_fits(pod_request: PodRequest, table: NodeTable) -> Iterator[Vi
 
 
 def _hint(node_filter: NodeFilter, reason: Reason) -> str:
-    """How to resolve a lasting reason; for an amount, with the largest request that fits."""
+    """How to resolve a lasting reason. For an amount, the hint includes the largest request that fits."""
     resource = reason.resource if reason.cause is Cause.AMOUNT else ""
     column = node_filter.table.capacity.get(resource)
     if resource == PODS:
         return "request fewer replicas" if reason.path == "replicas" else OTHERWISE
     if column is None:
         return HINTS.get(reason.cause, OTHERWISE)
-    # The largest amount on the nodes that meet all other requirements: only that one makes the run fit.
+    # Only nodes that meet all other requirements count, because the run cannot use larger amounts on other nodes.
     rest = NodeFilter(
         replace(node_filter.pod_request, amounts={**node_filter.pod_request.amounts, resource: 0}), node_filter.table
     )
@@ -138,7 +138,7 @@ def _find_lasting(node_filter: NodeFilter, node: Node) -> list[Reason]:
 
 
 def _summarize(node_filter: NodeFilter, reasons: dict[str, list[str]]) -> tuple[str, ...]:
-    """All reasons of a single node; one sentence for several nodes."""
+    """All reasons for a single node; one sentence for several nodes."""
     if len(node_filter.table) == 1 and node_filter.pod_request.count == 1:
         return tuple(chain(*reasons.values()))
     return (wait_reasons.explain_no_fit(node_filter),)

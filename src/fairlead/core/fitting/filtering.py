@@ -1,4 +1,4 @@
-"""Filters the nodes that can run a pod, now and when they are empty, on the columns of a node table."""
+"""Finds the nodes that can run a pod, now or when they are empty, from the columns of a node table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import NodeCheck
 from fairlead.model.nodes import Node, ScheduledPod
 
-MAX_PODS_PER_NODE = 10_000  # more than any node allows; the default of kubelet is 110
-MAX_STARTS = 10  # nodes that are tried for the first pod, which determines where the others can go
-# How many pods are placed one by one to count how many fit. Each placement filters all nodes again, so with
-# more nodes fewer pods are placed: within the first two bounds, pods x nodes is at most MAX_NODES_SCANNED.
+MAX_PODS_PER_NODE = 10_000  # more than any node allows; kubelet's default is 110
+MAX_STARTS = 10  # nodes to try for the first pod, which determines where the others can go
+# How many pods are placed one by one to count how many fit. Each placement filters all nodes again, so
+# fewer pods are placed if there are more nodes: within the first two bounds, pods x nodes <= MAX_NODES_SCANNED.
 MIN_TRIED, MAX_TRIED, MAX_NODES_SCANNED = 5, 50, 50_000
 
 Columns = dict[str, list[int]]
@@ -44,7 +44,7 @@ class NodeFilter:
         )
         # Terms are JSON, which cannot be hashed. The check depends on nothing else in the request.
         key = repr((*about, pod_request.node_selector, pod_request.node_terms, pod_request.tolerations))
-        # It goes through all pods of the cluster, and suggestions filter the same table again and again.
+        # Cached: the check goes through all pods in the cluster, and suggestions filter the same table many times.
         return table.cached(key, lambda: pod_affinity.prepare(pod_request, table))
 
     @cached_property
@@ -88,7 +88,7 @@ class NodeFilter:
     def feasible(self) -> list[int]:
         """Nodes that can run the pod now."""
         nodes = self.table.nodes
-        # The checks are slow, so they only see nodes that passed the comparison of columns.
+        # The checks are slow, so they only look at nodes that passed the column comparison.
         positions = self.with_free_resources
         if self.pod_request.ports:
             positions = [at for at in positions if matching.find_taken_port(self.pod_request, nodes[at]) is None]
@@ -121,7 +121,7 @@ class NodeFilter:
 
         Pods that affect each other are placed one by one. This is slow, so only the first few are placed.
         """
-        # Amounts alone: an upper bound if pods also affect each other.
+        # Based on amounts alone, so this is only an upper bound if the pods also affect each other.
         room = (
             min(len(self.feasible), limit)
             if self.pod_request.ports
@@ -172,13 +172,13 @@ class NodeFilter:
         return room if domains is None else min(room, domains)
 
     def _find_starts(self, tries: int) -> list[int]:
-        """Nodes to try for the first pod: one per topology domain of its affinity, those with most room first."""
+        """Nodes to try for the first pod: one per affinity topology domain, those with the most room first."""
         keys, labels, free = (
             [term["topologyKey"] for term in self.pod_request.pod_affinity],
             self.table.labels,
             self.table.free,
         )
-        # All pods with affinity to each other go to the domain of the first one, so one node per domain is enough.
+        # Pods with affinity to each other all go to the first pod's domain, so one node per domain is enough.
         domains: dict[tuple[str | None, ...], list[int]] = {}
         for at in self.feasible:
             domains.setdefault(tuple(labels[at].get(key) for key in keys), []).append(at)
@@ -201,7 +201,7 @@ class NodeFilter:
     def _without(self, rejected: dict[TaintSet, bool]) -> list[int]:
         if not any(rejected.values()):
             return self.label_matches
-        # By id, because hashing a taint set for each of thousands of nodes is slower.
+        # Compared by `id()`, because hashing a taint set for each of thousands of nodes is slower.
         taint_sets, ids = self.table.taint_sets, {id(taint_set) for taint_set, reject in rejected.items() if reject}
         return [at for at in self.label_matches if id(taint_sets[at]) not in ids]
 
@@ -214,7 +214,7 @@ class NodeFilter:
         return positions
 
     def _count(self, positions: list[int], columns: Columns, limit: int) -> int:
-        # Every position passed `_having`, so each requested resource has a column if there is a position.
+        # Every position has passed `_having`, so if there are any positions, each requested resource has a column.
         required = [
             (columns[resource], amount) for resource, amount in self.pod_request.amounts.items() if amount and positions
         ]
@@ -224,7 +224,7 @@ class NodeFilter:
 
 
 def place(pod_request: PodRequest, node: Node, run_id: str = "", name: str | None = None) -> Node:
-    """A copy of the node on which the pod has been placed."""
+    """A copy of the node with the pod placed on it."""
     pod = ScheduledPod(
         run_id,
         name,

@@ -1,4 +1,4 @@
-"""Reports on whether a request fits a cluster, as it is or with what-if changes."""
+"""Reports on whether a request fits on a cluster, either as it is or with what-if changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ MAX_ROOM = 1000
 
 @dataclass(frozen=True)
 class WhatIfChanges:
-    """Nodes that were added and removed. Pods of removed nodes are not rescheduled."""
+    """Nodes that were added and removed. Pods on removed nodes are not rescheduled."""
 
     added_nodes: list[AddedNodes] = field(default_factory=list)
     removed_nodes: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class WhatIfChanges:
 
 @dataclass(frozen=True)
 class NodeFit:
-    """Whether a node can run a pod of the run now, with all reasons why not."""
+    """Whether a node can run one of the run's pods now, and if not, all the reasons."""
 
     name: str
     fits: bool
@@ -85,12 +85,12 @@ def build_report(
 
 
 def report_violations(plan: Plan, *reasons: str) -> FitReport:
-    """A report without nodes: the violations of a plan, and why the cluster was not checked."""
+    """A report without nodes: the plan's violations, and why the cluster was not checked."""
     return FitReport(reasons=list(reasons), violations=list(map(explanations.finding_data, plan.violations)))
 
 
 def count_fitting_runs(pod_request: PodRequest, table: NodeTable) -> int:
-    """How many such runs, with all of their pods, fit now."""
+    """How many such runs fit now, with all of their pods."""
     return NodeFilter(pod_request, table).count_fitting(MAX_ROOM * pod_request.count) // pod_request.count
 
 

@@ -9,7 +9,7 @@ SIZES = ("memory", "ephemeral-storage")
 
 
 def name_resource(resource: str, amount: int = NANOS) -> str:
-    """The name of a resource in a sentence, in the plural if the amount before it requires that."""
+    """The name of a resource in a sentence, in the plural if the amount requires it."""
     plural = "s" * (amount != NANOS)
     if resource == "cpu":
         return f"CPU core{plural}"
@@ -18,14 +18,14 @@ def name_resource(resource: str, amount: int = NANOS) -> str:
 
 def path_of(resource: str) -> str:
     """The path of the request field that sets a resource."""
-    # Each MIG profile is a separate resource for Kubernetes, but one field of the request.
+    # Each MIG profile is a separate resource in Kubernetes, but the request has one field for all of them.
     if resource.startswith("nvidia.com/mig-"):
         return "resources.gpu.mig"
     return "resources.gpu" if resource.endswith("/gpu") else PATHS.get(resource, f"resources.extended.{resource}")
 
 
 def show_amount(resource: str, nanos: int) -> str:
-    """An amount in the notation of Kubernetes, memory rounded to one decimal: 1.5Gi."""
+    """An amount in Kubernetes notation, with memory rounded to one decimal: 1.5Gi."""
     if resource not in SIZES:
         return str(nanos // NANOS) if nanos % NANOS == 0 else str(Quantity(nanos, QuantityFormat.DECIMAL))
     size = nanos // NANOS
@@ -47,7 +47,7 @@ def describe_amount(resource: str, nanos: int) -> str:
 
 
 def describe_pair(resource: str, one: int, other: int) -> tuple[str, str]:
-    """Two amounts for one sentence, in bytes if rounding would make different amounts look equal."""
+    """Two amounts for the same sentence, in bytes if rounding would make different amounts look equal."""
     described = describe_amount(resource, one), describe_amount(resource, other)
     if described[0] != described[1] or one == other:
         return described

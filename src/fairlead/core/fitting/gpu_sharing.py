@@ -1,7 +1,7 @@
-"""GPU sharing with HAMi and KAI: devices of nodes, allocations of pods, and whether another share fits.
+"""GPU sharing with HAMi and KAI: node devices, pod allocations, and whether another share fits.
 
-HAMi: nodes register their devices in an annotation, and pods list their allocations in another. KAI: a node label has
-the memory of its GPUs; pods that share a GPU have the same group label, and a reservation pod of KAI requests that GPU.
+HAMi: nodes register their devices in an annotation, and pods list their allocations in theirs. KAI: a node label has
+the memory of its GPUs; pods that share a GPU have the same group label, and a KAI reservation pod requests that GPU.
 """
 
 import json
@@ -24,7 +24,7 @@ TRUE = ("1", "t", "true")  # the spellings of true that Go accepts, in lower cas
 REGISTERED = "hami.io/node-nvidia-register"
 CORDONED = "hami.io/device-cordon"
 ALLOCATED = "hami.io/vgpu-devices-allocated"
-FIELDS = (7, 9)  # of a device; older versions of HAMi write no index and no mode
+FIELDS = (7, 9)  # number of fields per device; older versions of HAMi write neither index nor mode
 
 GROUP = "runai-gpu-group"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
@@ -40,7 +40,7 @@ class FreeGpu(NamedTuple):
     device: str
     memory: int
     free: int
-    pods: int = 1  # pods that a share adds to the node: with KAI, the first share of a GPU adds a reservation pod
+    pods: int = 1  # pods that a share adds to the node; with KAI, the first share of a GPU also adds a reservation pod
 
 
 def read_devices(annotations: Labels) -> tuple[SharedGpu, ...]:
@@ -56,7 +56,7 @@ def read_devices(annotations: Labels) -> tuple[SharedGpu, ...]:
 
 
 def read_gpu_allocations(annotations: Labels, labels: Labels) -> tuple[GpuAllocation, ...]:
-    """The GPU allocations of a pod from annotations and labels of HAMi or KAI; none if they cannot be parsed."""
+    """A pod's GPU allocations, from HAMi or KAI annotations and labels; none if they cannot be parsed."""
     try:
         if ALLOCATED in annotations:
             return tuple(_parse_allocated(annotations[ALLOCATED]))
@@ -68,9 +68,9 @@ def read_gpu_allocations(annotations: Labels, labels: Labels) -> tuple[GpuAlloca
 
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """A check of the GPU share that a pod requests, or None if it requests none.
+    """A check for the GPU share that a pod requests, or None if it requests no share.
 
-    Whole GPUs are checked too if HAMi shares them, because its nodes report each GPU once per possible share.
+    Whole GPUs are also checked if HAMi shares them, because its nodes report each GPU once per possible share.
     """
     share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is not None:
@@ -93,7 +93,7 @@ def allocate(pod_request: PodRequest, node: Node) -> tuple[GpuAllocation, ...]:
 
 
 def count_when_empty(pod_request: PodRequest, node: Node) -> int | None:
-    """How many identical pods get a GPU share on the empty node; None if GPU sharing does not matter."""
+    """How many identical pods would get a GPU share if the node were empty; None if GPU sharing does not matter."""
     share, count = pod_request.gpu_share, _count_whole(pod_request)
     if share is None:
         return len(node.devices) // count if count and node.devices else None
@@ -108,14 +108,14 @@ def count_when_empty(pod_request: PodRequest, node: Node) -> int | None:
 
 
 def _parse_json(text: str) -> Iterator[SharedGpu]:
-    """The format of newer versions, which omit fields that are false, 0 or empty."""
+    """Parse the format of newer versions, which omit fields that are false, 0 or empty."""
     for raw in json.loads(text):
         memory, slots = int(raw.get("devmem", 0)), int(raw.get("count", 0))
         yield SharedGpu(str(raw.get("id", "")), memory, slots, raw.get("health") is True, str(raw.get("type", "")))
 
 
 def _parse_text(text: str) -> Iterator[SharedGpu]:
-    """The format of older versions, in which each device ends with a colon."""
+    """Parse the format of older versions, in which each device ends with a colon."""
     for device in filter(None, text.split(":")):
         fields = device.split(",")
         if len(fields) not in FIELDS:
@@ -125,7 +125,7 @@ def _parse_text(text: str) -> Iterator[SharedGpu]:
 
 
 def _parse_allocated(text: str) -> Iterator[GpuAllocation]:
-    # Each device ends with a colon, the devices of each container with a semicolon.
+    # Each device ends with a colon, and each container's list of devices ends with a semicolon.
     for device in filter(None, text.replace(";", ":").split(":")):
         name, _kind, memory, _cores, *_ = device.split(",")
         if int(memory) < 0:
@@ -134,7 +134,7 @@ def _parse_allocated(text: str) -> Iterator[GpuAllocation]:
 
 
 def _read_groups(labels: Labels) -> list[str]:
-    """The GPU groups of a pod in KAI. A pod on several GPUs has one label for each."""
+    """A pod's GPU groups in KAI. A pod that uses several GPUs has one label for each."""
     groups = (name for key, name in labels.items() if key == GROUP or key.startswith(f"{GROUP}/"))
     return list(dict.fromkeys(groups))
 
@@ -158,7 +158,7 @@ def _check_devices(share: GpuShare, node: Node) -> Reason | None:
 
 def _check_whole(count: int, node: Node) -> Reason | None:
     """Why too few devices that HAMi manages are unused for a request of whole GPUs, or None."""
-    # Not from the capacity: HAMi reports each GPU as many times as it can be shared.
+    # The capacity cannot be used here: HAMi reports each GPU as many times as it can be shared.
     total = len(node.devices)
     unused = sum(gpu.free == gpu.memory for gpu in _find_free_devices(node))
     if not total or count <= unused:
@@ -195,9 +195,9 @@ def _yield(reason: Reason | None) -> Iterator[Reason]:
 
 
 def _find_fitting(share: GpuShare, node: Node) -> FreeGpu | None:
-    """A GPU that fits the share, on a node with room for the pods that it adds."""
+    """A GPU with room for the share, if the node also has room for the pods that the share adds."""
     kai = share.provider == "kai"
-    # HAMi adds no pod, and room for the pod itself is checked with its other amounts.
+    # HAMi adds no extra pod, and room for the pod itself is checked with its other amounts.
     free_pods = node.free(PODS) // NANOS if kai else 1
     for gpu in _find_free_groups(node) if kai else _find_free_devices(node):
         if gpu.free >= _required(share, gpu.memory, share.provider) and gpu.pods <= free_pods:
@@ -206,11 +206,11 @@ def _find_fitting(share: GpuShare, node: Node) -> FreeGpu | None:
 
 
 def _cache_on_node(compute: Callable[[Node], Value]) -> Callable[[Node], Value]:
-    """Cache a function of a node in the node itself, as a cached property: it is called for every pod."""
+    """Cache a function's result on the node itself, like a cached property, because it is called for every pod."""
     name = compute.__name__
 
     def cached(node: Node) -> Value:
-        # Nodes are frozen, so the value stays valid. Writing to __dict__ is what cached_property does, too.
+        # Nodes are frozen, so the value stays valid. cached_property also writes to __dict__.
         values: dict[str, Value] = vars(node)
         if name not in values:
             values[name] = compute(node)
@@ -238,7 +238,7 @@ def _find_free_devices(node: Node) -> list[FreeGpu]:
 
 @_cache_on_node
 def _find_free_groups(node: Node) -> list[FreeGpu]:
-    """GPUs that KAI shares and that keep at least one pod, and one entry for all unused GPUs."""
+    """GPUs that KAI shares and that have a pod that is not terminating, and one entry for all unused GPUs."""
     memory = _read_memory(node) or UNKNOWN_MEMORY
     allocated: dict[str, int] = {}
     staying, reserved = set[str](), set[str]()
@@ -260,23 +260,23 @@ def _find_free_groups(node: Node) -> list[FreeGpu]:
 
 
 def _required(share: GpuShare | GpuAllocation, memory: int, provider: str) -> int:
-    """MiB that a share takes of a GPU, rounded down as its scheduler does: KAI calculates with floats."""
+    """How many MiB of a GPU a share takes, rounded down as its scheduler does: KAI calculates with floats."""
     return share.memory or (int(share.percent / 100 * memory) if provider == "kai" else memory * share.percent // 100)
 
 
 @_cache_on_node
 def _read_memory(node: Node) -> int | None:
-    """MiB of each GPU of a node, or None if it lacks the label."""
+    """The memory of each GPU of a node in MiB, or None if the node lacks the label."""
     text = node.labels.get(MEMORY_LABEL, "")
     if not (text.isascii() and text.isdigit()):
         return None
-    return int(text) if int(text) < MEBIBYTE else int(text) // MEBIBYTE  # some nodes have bytes in this label
+    return int(text) if int(text) < MEBIBYTE else int(text) // MEBIBYTE  # on some nodes this label is in bytes
 
 
 @_cache_on_node
 def _uses_mig(node: Node) -> bool:
-    """Whether MIG partitions the GPUs of a node, by the rules of KAI."""
-    # With strategy `none`, the device plugin ignores MIG and reports whole GPUs.
+    """Whether MIG partitions a node's GPUs, according to KAI's rules."""
+    # With the `none` strategy, the device plugin ignores MIG and reports whole GPUs.
     if node.labels.get(MIG_STRATEGY) not in ("single", "mixed"):
         return False
     if MIG_LABEL in node.labels:
@@ -285,10 +285,10 @@ def _uses_mig(node: Node) -> bool:
 
 
 def _describe_free(share: GpuShare, node: Node) -> str:
-    """How much of the best GPU of a node is free, or what else prevents sharing it."""
+    """How much of a node's best GPU is free, or what else prevents sharing it."""
     gpus = _find_free_groups(node) if share.provider == "kai" else _find_free_devices(node)
     best = max(gpus, key=lambda gpu: gpu.free if share.memory else gpu.free / gpu.memory, default=None)
-    # Enough memory, so the node only lacks room for the pods.
+    # There is enough memory, so the node only lacks room for the pods.
     if best is not None and best.free >= _required(share, best.memory, share.provider):
         free_pods = max(node.free(PODS) // NANOS, 0)
         room = f"room for {free_pods} pod{'s' * (free_pods != 1)}"
@@ -311,7 +311,7 @@ def _describe_need(share: GpuShare) -> str:
 
 
 def _describe_pair(share: GpuShare, free: int, memory: int) -> tuple[str, str]:
-    """The request and the free memory of a GPU in the same unit, in MiB if rounding would make them look equal."""
+    """The request and a GPU's free memory in the same unit, in MiB if rounding would make them look equal."""
     if not share.memory:
         return f"needs {share.percent}% of a GPU's memory", f"{free * 100 // memory}%"
     requested, available = _show(share.memory), _show(free)

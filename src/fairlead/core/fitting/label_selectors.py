@@ -14,7 +14,7 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():
-        # Kubernetes treats a missing label as different from every value, also from an empty one.
+        # Kubernetes treats a missing label as different from every value, even an empty one.
         if labels.get(key) != value:
             return False
     for requirement in selector.get("matchExpressions") or ():
@@ -28,7 +28,7 @@ def compile_selector(selector: Selector | None) -> Callable[[Labels], bool]:
     required = list(((selector or {}).get("matchLabels") or {}).items())
     if selector is None or selector.get("matchExpressions") or len(required) != 1:
         return lambda labels: selects(selector, labels)
-    # Most selectors have exactly one label; comparing it directly takes a third of the time.
+    # Most selectors have exactly one label, and comparing it directly takes a third of the time.
     key, value = required[0]
     return lambda labels: labels.get(key) == value
 
@@ -39,7 +39,7 @@ def is_empty(selector: Selector | None) -> bool:
 
 
 def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], labels: Labels) -> Selector | None:
-    """Merge matchLabelKeys (operator In) or mismatchLabelKeys (NotIn) into a selector, with the pod's own values.
+    """Merge matchLabelKeys (operator In) or mismatchLabelKeys (NotIn) into a selector, with the pod's own label values.
 
     The API server merges them when a pod is created, so keys that are already merged are skipped.
     """

@@ -10,7 +10,7 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import HostPort, Labels, Node, Taint, Term
 
-INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # int() also accepts underscores and spaces, Go does not
+INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # unlike Go, int() also accepts underscores and spaces
 MAX_INT64 = 2**63 - 1
 OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
     "In": lambda value, wanted: value in wanted,
@@ -25,7 +25,7 @@ OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
 EXCLUDING_EFFECTS = ("NoSchedule", "NoExecute")
 # Kubernetes adds this taint to a cordoned node shortly after `unschedulable` is set, so both are checked.
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-# Prefixes of taints that mark unhealthy or unfinished nodes and are removed again: by Kubernetes, autoscalers and
+# Prefixes of temporary taints, which mark nodes that are unhealthy or not ready yet: from Kubernetes, autoscalers and
 # node agents.
 TEMPORARY_TAINTS = (
     "node.kubernetes.io/",
@@ -39,8 +39,8 @@ TEMPORARY_TAINTS = (
     "node.cilium.io/agent-not-ready",
     "ebs.csi.aws.com/agent-not-ready",
 )
-ANY_ADDRESS = "0.0.0.0"  # a port on all addresses of the node
-GPU_PRODUCT = "gpu.product"  # end of the label with the type of a node's GPUs
+ANY_ADDRESS = "0.0.0.0"  # the port is used on all of the node's addresses
+GPU_PRODUCT = "gpu.product"  # suffix of the label with a node's GPU type
 
 NodeMatcher = Callable[[Labels, str], bool]  # takes the labels and the name of a node
 
@@ -68,7 +68,7 @@ def find_mismatches(pod_request: PodRequest, node: Node) -> Iterator[Reason]:
 
 
 def compile_node_matcher(pod_request: PodRequest) -> NodeMatcher | None:
-    """A matcher for the node selector and node affinity of a pod, or None if every node matches."""
+    """A matcher for a pod's node selector and node affinity, or None if every node matches."""
     selector, terms = tuple(pod_request.node_selector.items()), pod_request.node_terms
     if not selector and terms is None:
         return None
@@ -90,7 +90,7 @@ def compile_terms(terms: Sequence[Term]) -> NodeMatcher:
 
 
 def matches_node_affinity(pod_request: PodRequest, labels: Labels, name: str) -> bool:
-    """Whether a node matches the node affinity of a pod, or the pod has none."""
+    """Whether a node matches a pod's node affinity. True if the pod has none."""
     return pod_request.node_terms is None or compile_terms(pod_request.node_terms)(labels, name)
 
 
@@ -103,7 +103,7 @@ def show_terms(terms: Sequence[Term]) -> str:
 
 
 def is_cordoned(pod_request: PodRequest, taint_set: TaintSet) -> bool:
-    """Whether a node is cordoned and the pod does not tolerate the taint of cordoned nodes."""
+    """Whether a node is cordoned and the pod does not tolerate the taint on cordoned nodes."""
     return taint_set.unschedulable and not _is_tolerated(CORDONED, pod_request)
 
 
@@ -127,7 +127,7 @@ def find_taken_port(pod_request: PodRequest, node: Node) -> HostPort | None:
 
 
 def show_expression(requirement: Mapping[str, Any]) -> str:
-    """A requirement on labels for messages: zone In a, b."""
+    """A label requirement for messages: zone In a, b."""
     values = requirement.get("values") or ()
     if requirement["key"].endswith(GPU_PRODUCT) and requirement["operator"] == "In":
         return f"a GPU of type {' or '.join(values)}"
@@ -144,7 +144,7 @@ def _is_tolerated(taint: Taint, pod_request: PodRequest) -> bool:
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    # A toleration without an effect or key applies to all of them.
+    # A toleration without an effect or key applies to all effects or keys.
     if toleration.get("effect") not in (None, "", taint.effect) or toleration.get("key") not in (None, "", taint.key):
         return False
     if toleration.get("operator") == "Exists":
@@ -175,7 +175,7 @@ def _compile_expression(requirement: Mapping[str, Any]) -> Callable[[str | None]
 
 def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
     """Which requirements of a single term a node does not meet; with several terms, only that none matches."""
-    # A node only has to match one term, so the requirements of several terms would not be reasons.
+    # A node only has to match one term, so with several terms, no single unmet requirement is the reason.
     if len(terms) != 1 or not any(terms[0].values()):
         message = f"{node.name} matches no term of its node affinity"
         yield Reason(Cause.LABELS, "affinity", message, lasts=True)
@@ -195,7 +195,7 @@ def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
 
 def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:
     numbers = [int(text) for text in (value, *wanted[:1]) if text is not None and INTEGER.fullmatch(text)]
-    # Kubernetes parses both as int64 and does not match if that fails.
+    # Kubernetes parses both as int64. If that fails, the requirement does not match.
     if len(numbers) != 2 or any(not -MAX_INT64 - 1 <= number <= MAX_INT64 for number in numbers):
         return False
     return (numbers[0] - numbers[1]) * sign > 0

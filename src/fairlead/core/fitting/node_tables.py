@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from fairlead.model.nodes import Amounts, Labels, Node, ScheduledPod, SchedulingContext, Taint
 
-MAX_PENDING = 64  # changes that each copy may apply by itself; with more, the original applies them first
+MAX_PENDING = 64  # changes that each copy may apply itself; if there are more, the original applies them first
 
 T = TypeVar("T")
 Column = TypeVar("Column", list[Any], dict[str, int])
 
 
 class TaintSet(NamedTuple):
-    """The taints of a node and whether it is cordoned. Many nodes share one."""
+    """The taints of a node and whether it is cordoned. Many nodes share the same set."""
 
     taints: tuple[Taint, ...]
     unschedulable: bool
@@ -34,7 +34,7 @@ class NodeTable:
 
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
         self.context = context or SchedulingContext()
-        self.noun = "run"  # what messages call the holders of resources: run or pod
+        self.noun = "run"  # what messages call whatever uses resources: run or pod
         self.can_see: Callable[[str], bool] = lambda _project: True  # whether the reader may see runs of a project
         self._nodes: list[Node] = []
         self._names: list[str] = []
@@ -43,12 +43,12 @@ class NodeTable:
         self._capacity: dict[str, list[int]] = {}
         self._free: dict[str, list[int]] = {}
         self._positions: dict[str, int] = {}
-        # Maps equal taint sets to one object. Copies share it, because it only grows.
+        # Maps equal taint sets to the same object. Copies of the table share this mapping, because it only grows.
         self._known_taint_sets: dict[TaintSet, TaintSet] = {}
         # Changes that are not yet in the columns, by node name. None: the node is removed.
         self._pending: dict[str, Node | None] = {}
         self._prepared: dict[str, Any] = {}
-        self._own: set[int] = set()  # ids of the columns that no other table shares
+        self._own: set[int] = set()  # `id()` of each column that no other table shares
         for node in nodes:
             self.put(node)
 
@@ -60,7 +60,7 @@ class NodeTable:
 
     def put(self, node: Node) -> None:
         """Add a node, or replace the node with the same name."""
-        # Only the last change counts: nodes change more often than tables are read.
+        # Only the last change is stored, because nodes change more often than tables are read.
         self._pending[node.name] = node
         self._prepared = {}
 
@@ -70,8 +70,8 @@ class NodeTable:
         self._prepared = {}
 
     def copy(self) -> Self:
-        """A copy that later changes of this table do not affect."""
-        # Otherwise each copy would apply the same changes, and copy each changed column for itself.
+        """A copy that is not affected by later changes to this table."""
+        # Otherwise each copy would apply the same changes and make its own copy of each changed column.
         if len(self._pending) > MAX_PENDING:
             self._apply_pending()
         other = copy(self)
@@ -89,7 +89,7 @@ class NodeTable:
         return other
 
     def visible_to(self, can_see: Callable[[str], bool]) -> Self:
-        """A copy for a reader who may see the runs of some projects only."""
+        """A copy for a reader who may only see the runs of some projects."""
         other = self.copy()
         other.can_see = can_see
         return other
@@ -118,7 +118,7 @@ class NodeTable:
 
     @property
     def taint_sets(self) -> list[TaintSet]:
-        """The taint set of each node. Equal ones are the same object, so that callers can compare ids."""
+        """The taint set of each node. Equal sets are the same object, so that callers can compare them by `id()`."""
         self._apply_pending()
         return self._taint_sets
 
@@ -197,7 +197,7 @@ class NodeTable:
             self._positions[self._names[position]] = position
 
     def _set(self, column: list[T], position: int, value: T) -> list[T]:
-        # Most changes of a node are new pods, which leave its labels and taints the same objects.
+        # Most changes to a node are new pods, which leave its labels and taints as the same objects.
         if column[position] is value:
             return column
         column = self._writable(column)
@@ -208,7 +208,7 @@ class NodeTable:
         for name in amounts:
             if name not in columns:
                 columns[name] = self._writable([0] * len(self._nodes))
-        # Also resources that the node no longer has: they become 0.
+        # This includes resources that the node no longer has: they become 0.
         for name, column in columns.items():
             if column[position] != (amount := amounts.get(name, 0)):
                 columns[name] = self._writable(column)
@@ -224,7 +224,7 @@ class NodeTable:
 
     def _writable(self, column: Column) -> Column:
         """The column itself if no other table shares it, else a copy."""
-        # An id stays valid, because a table never drops a column that it owns.
+        # The `id()` stays valid, because a table never drops a column that it owns.
         if id(column) in self._own:
             return column
         own = column.copy()
