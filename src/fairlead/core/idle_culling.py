@@ -8,17 +8,17 @@ from typing import Any
 from fairlead.model.quantities import Duration
 
 STOPPED_BY, REASON = "fairlead", "Idle"  # `stopped_by` and reason of runs that were stopped because they were idle
-BUSY_CORES = 0.05  # idle notebook servers use a little CPU, too
+BUSY_CORES = 0.05  # even idle notebook servers use a little CPU
 RECENT = timedelta(minutes=1)
 MIN_IDLE_TIMEOUT = Duration(300)  # the last use is only stored once per minute
 
 
 def is_unused(idle_seconds: int, last_used_at: datetime | None, started_at: datetime | None, now: datetime) -> bool:
-    """Whether the URL of a started run was not used for at least `idle_seconds`."""
-    # A workspace that waits for a node is not idle.
+    """Whether the URL of a started run has not been used for at least `idle_seconds`."""
+    # A workspace that is still waiting for a node is not idle.
     if started_at is None:
         return False
-    # A use before the start belongs to an earlier attempt.
+    # Any use before the start belongs to an earlier attempt.
     return now - max(last_used_at or started_at, started_at) >= timedelta(seconds=idle_seconds)
 
 
@@ -29,15 +29,16 @@ def is_idle(
     samples: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> bool:
-    """Whether a run was not used for `idle_seconds` and used less than BUSY_CORES, on average and recently.
+    """Whether a run's URL has been unused for `idle_seconds` and its CPU usage was below BUSY_CORES in that time.
 
-    Without samples only the URL counts. If no sample is recent enough, the last one counts.
+    Both the average and the most recent CPU usage must be below it. If no sample is recent enough, the last one counts.
+    Without samples, only the URL counts.
     """
     if not is_unused(idle_seconds, last_used_at, started_at, now):
         return False
     since = now - timedelta(seconds=idle_seconds)
     within = [sample for sample in samples if sample["at"] > since] or list(samples[-1:])
-    # The average over the whole time ignores short bursts. The recent average detects work that has just started.
+    # The average over the whole period ignores short bursts. The recent average detects work that has just started.
     recent = [sample for sample in within if sample["at"] > now - RECENT] or within[-1:]
     return all(fmean(sample.get("cpu", 0.0) for sample in period) < BUSY_CORES for period in (within, recent) if period)
 

@@ -1,4 +1,4 @@
-"""Conversion of a kubeconfig context to a connection. Messages never contain values that may be secret."""
+"""Converts a kubeconfig context to a connection. Messages never contain values that may be secret."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ from fairlead.model.hosts import MAX_PORT, is_host, is_loopback
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 
-KUBECONFIG = "KUBECONFIG"  # the name of the secret that stores the kubeconfig of a cluster
+KUBECONFIG = "KUBECONFIG"  # the name of the secret that stores a cluster's kubeconfig
 ROOT = "kubeconfig"
 MAX_SERVER_LENGTH = 500
 ADDRESS = re.compile(
@@ -30,7 +30,7 @@ FILES = {"certificate-authority": "certificate-authority-data", "client-certific
     "client-key": "client-key-data",
     "tokenFile": "token",
 }
-# Programs that print credentials. Anyone who may connect a cluster could run a program on the server with them.
+# Programs that print credentials. They would let anyone who may connect a cluster run a program on the server.
 PLUGINS = ("exec", "auth-provider")
 BASIC_AUTH = ("username", "password")
 UNSUPPORTED = {"proxy-url": "a proxy"} | dict.fromkeys(("as", "as-uid", "as-groups", "as-user-extra"), "impersonation")
@@ -42,7 +42,7 @@ USER_FIELDS = ("token", "client-certificate-data", "client-key-data")
 
 @dataclass(frozen=True)
 class SelectedContext:
-    """A context of a kubeconfig with its cluster and user, and their paths."""
+    """A kubeconfig context with its cluster and user, and their paths."""
 
     context: str
     cluster: Mapping[str, Any]
@@ -67,7 +67,7 @@ def select_context(document: Any, context: str | None = None) -> SelectedContext
 
 
 def to_connection(selected: SelectedContext) -> Connection:
-    """The connection of a context. Raises `RequestRejected` with all mistakes."""
+    """The connection for a context. Raises `RequestRejected` with all errors."""
     violations = [*_check_cluster(selected), *_check_user(selected)]
     if violations:
         raise RequestRejected(violations)
@@ -85,7 +85,7 @@ def to_connection(selected: SelectedContext) -> Connection:
 
 def minify(selected: SelectedContext) -> dict[str, Any]:
     """A kubeconfig with only this context and the fields that it needs."""
-    # Only what is needed is stored: a kubeconfig often contains credentials of other clusters.
+    # Only what is needed is stored: a kubeconfig often contains credentials for other clusters.
     cluster = {name: value for name, value in selected.cluster.items() if name not in IGNORED_FIELDS}
     user = {name: value for name, value in selected.user.items() if name not in IGNORED_FIELDS}
     return {
@@ -104,18 +104,18 @@ def serialize_kubeconfig(selected: SelectedContext) -> bytes:
 
 
 def parse_serialized(content: bytes) -> tuple[str, Connection]:
-    """The name of the context and the connection of a serialized kubeconfig."""
+    """The context name and the connection from a serialized kubeconfig."""
     selected = select_context(json.loads(content))
     return selected.context, to_connection(selected)
 
 
 def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any]]:
-    """The entries of a list of the kubeconfig. Entries that are not mappings become empty."""
+    """The entries of a list in the kubeconfig. Entries that are not mappings become empty."""
     entries = document.get(section)
     if not isinstance(entries, list | tuple):
         message = f"must be a list of mappings, found {_kind(entries)}"
         raise _reject(f"{ROOT}.{section}", "list", message, f"use the format of kubectl for {section}")
-    # An empty entry keeps the indexes, which are part of the paths of violations.
+    # Empty entries keep the indexes correct, which are part of violation paths.
     return [entry if isinstance(entry, Mapping) else {} for entry in entries]
 
 
@@ -135,7 +135,7 @@ def _find(document: Mapping[str, Any], kind: str, name: Any, reference_path: str
         hint = suggest_names(name, _names(entries), "known: {known}")
         raise _reject(reference_path, f"unknown_{kind}", f"unknown {kind} {short_repr(name)}", hint)
     path = f"{ROOT}.{section}[{indexes[-1]}]"
-    # kubectl rejects duplicate names, too.
+    # kubectl also rejects duplicate names.
     if len(indexes) > 1:
         message = f"{len(indexes)} {section} have the name {short_repr(name)}"
         raise _reject(f"{path}.name", "duplicate", message, "remove all but one")
@@ -156,7 +156,7 @@ def _check_cluster(selected: SelectedContext) -> Iterator[Violation]:
         message = f"must be true or false, found {_kind(insecure)}"
         yield Violation(f"{path}.insecure-skip-tls-verify", "type", message, "use true or false")
     elif insecure and fields.get("certificate-authority-data"):
-        # kubectl rejects this combination, too.
+        # kubectl also rejects this combination.
         message = "cannot be combined with certificate-authority-data"
         yield Violation(f"{path}.insecure-skip-tls-verify", "contradiction", message, "remove it")
     name = fields.get("tls-server-name")
@@ -203,7 +203,7 @@ def _check_fields(
         if value in (None, "", [], {}):
             continue
         if name in files:
-            # Embedded data takes precedence over a file, except for tokens: there kubectl prefers the file.
+            # Embedded data takes precedence over a file, except for tokens, where kubectl prefers the file.
             if name == "tokenFile" or not fields.get(FILES[name]):
                 yield Violation(
                     f"{path}.{name}", "file", f"is a file, which the server does not read: {_describe(value)}", EMBED
@@ -249,7 +249,7 @@ def _check_pem(fields: Mapping[str, Any], path: str, name: str) -> Iterator[Viol
 
 def _decode(value: Any) -> str | None:
     """Decode base64 text, which may contain line breaks."""
-    # validate: b64decode ignores invalid characters otherwise.
+    # `validate` is set because b64decode otherwise ignores invalid characters.
     return base64.b64decode("".join(value.split()), validate=True).decode("ascii") if value else None
 
 
@@ -258,7 +258,7 @@ def _reject(path: str, rule: str, message: str, hint: str) -> RequestRejected:
 
 
 def _kind(value: Any) -> str:
-    """The type of a value, never the value itself, which may be secret."""
+    """The type of a value. Never returns the value itself, which may be secret."""
     match value:
         case None:
             return "nothing"

@@ -16,7 +16,7 @@ LABELS = {"app.kubernetes.io/managed-by": "fairlead"}
 
 @dataclass(frozen=True)
 class RbacRule:
-    """Verbs on a resource, in the whole cluster or in the namespaces of projects."""
+    """Verbs on a resource, in the whole cluster or in project namespaces."""
 
     group: str
     resource: str
@@ -31,7 +31,7 @@ class RbacRule:
 
 
 SCHEDULING = "placement of runs, free capacity, and reasons why a run does not start"
-# In the whole cluster: read-only, and nothing that may contain secrets.
+# For the whole cluster: read-only, and nothing that may contain secrets.
 IN_CLUSTER = (
     RbacRule("", "nodes", ("list", "watch"), SCHEDULING, "cluster"),
     RbacRule("", "pods", ("list", "watch"), SCHEDULING, "cluster"),
@@ -55,9 +55,9 @@ KUEUE = (
     RbacRule("kueue.x-k8s.io", "localqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),
     RbacRule("kueue.x-k8s.io", "clusterqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),
 )
-# In the namespaces of projects. Secrets are only created: Kubernetes deletes them with the run that owns them.
+# For project namespaces. Secrets only need to be created: Kubernetes deletes them with the run that owns them.
 IN_PROJECTS = (
-    # patch: a Job is created suspended, and resumed when its other objects exist.
+    # patch: a Job is created suspended, and resumed once the run's other objects exist.
     RbacRule("batch", "jobs", ("create", "delete", "get", "patch"), "jobs"),
     RbacRule("apps", "deployments", ("create", "delete", "get", "patch"), "served runs and workspaces"),
     RbacRule("", "services", ("create",), "addresses of served runs"),
@@ -72,7 +72,7 @@ SERVICE_PROXY = RbacRule("", "services/proxy", ALL_METHODS, "requests to served 
 
 
 def list_permissions(cluster: Cluster) -> list[RbacRule]:
-    """All rules that a cluster needs with its configuration."""
+    """All rules that a cluster needs, given its configuration."""
     needs_kai = "kai" in (cluster.gpu_sharing, cluster.queueing)
     return [
         *IN_CLUSTER,
@@ -86,7 +86,7 @@ def list_permissions(cluster: Cluster) -> list[RbacRule]:
 
 
 def render_access(cluster: Cluster, namespaces: Sequence[str]) -> list[Manifest]:
-    """Manifests of a service account and its roles.
+    """Manifests for a service account and its roles.
 
     If Fairlead creates namespaces, their names are not known in advance, so the role for projects applies to the whole
     cluster. Otherwise it applies only to the given namespaces.

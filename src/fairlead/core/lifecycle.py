@@ -1,4 +1,4 @@
-"""The state machine of runs: decides the next state from the stored run and the observation of its executor."""
+"""The state machine of runs: decides the next state from the stored run and what its executor observed."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -56,7 +56,7 @@ class Decision:
     action: ExecutorAction
     reason: str
     message: str
-    failure: AttemptFailure | None = None  # of the attempt that ended, if another one follows
+    failure: AttemptFailure | None = None  # why the last attempt failed, if another one follows
 
 
 def decide(run: RunRecord, observation: Observation | None, history: AttemptHistory = NO_HISTORY) -> Decision:
@@ -64,19 +64,19 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
     state = State(run.state)
     if state in FINAL:
         return Decision(state, ExecutorAction.NONE, run.reason, run.message)
-    # Checked before the state, so that a run that ended while it was being stopped keeps its result.
+    # This comes before the state checks, so that a run that ended while it was being stopped keeps its result.
     if observation is not None and observation.phase in FINAL_STATES:
         return _retry(run, _end(run, observation), history)
     match state, observation:
         case State.STOPPING, None:
             if run.started_at is not None:
                 return _describe_stopped(run)
-            # Its objects may exist without having started. Stopping removes them, so that they cannot start later.
+            # The run's objects may exist without having started. Stopping removes them, so they cannot start later.
             return Decision(
                 State.STOPPED, ExecutorAction.STOP, "Stopped", _describe_unstarted(run, run.stopped_by or "")
             )
         case State.STOPPING, _:
-            # Repeated until the executor reports the end: the server may have been killed before the first stop.
+            # Repeat the stop until the executor reports the end: the server may have been killed before the first stop.
             return Decision(State.STOPPING, ExecutorAction.STOP, run.reason, run.message)
         case State.QUEUED, None:
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
@@ -84,15 +84,15 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
             # The server ended between claiming and starting. Nothing has started yet, so starting is safe.
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
         case _, None:
-            # Started before, and now unknown to its executor. Starting it again could run it twice.
+            # The run was started before, but its executor no longer knows it. Starting it again could run it twice.
             return Decision(State.FAILED, ExecutorAction.NONE, "Lost", LOST)
         case State.RUNNING | State.DEGRADED, Observation(phase=Phase.STARTING) if run.action != "job":
-            # A served run was available before, and `starting` would hide that it no longer is.
+            # The served run was available before, and `starting` would hide that it no longer is.
             message = f"no longer responding: {observation.message or 'restarting'}"
             return Decision(State.DEGRADED, ExecutorAction.NONE, observation.reason or "NotReady", message)
         case State.RUNNING, Observation(phase=Phase.STARTING) | Observation(phase=Phase.PENDING, reason=""):
-            # A new pod that is about to be scheduled or to start does not change the state. An eviction does: it has
-            # a reason.
+            # A new pod that is about to be scheduled or started does not change the state. An eviction does: it
+            # has a reason.
             return Decision(State.RUNNING, ExecutorAction.NONE, run.reason, run.message)
         case _, _:
             # Narrows the type: the cases above cover None.

@@ -53,7 +53,7 @@ class AdmissionSession:
         """Admit the next run, or explain why it waits."""
         node_filter = NodeFilter(queued.pod_request, self._table)
         fits = bool(node_filter.feasible)
-        # This comes before the queue order: such a run never starts, so it must neither wait behind others nor block them.
+        # This comes before the queue order: a run that never starts must neither wait behind others nor block them.
         if not fits and not node_filter.feasible_when_empty:
             messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
             return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))

@@ -1,4 +1,4 @@
-"""Simulates how kube-scheduler would place the pending pods of a cluster one after the other."""
+"""Simulates how kube-scheduler would place a cluster's pending pods one after another."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class PendingPod:
 
 @dataclass(frozen=True)
 class PlacementResult:
-    """The node of a pending pod, or the reasons why it stays pending."""
+    """The node for a pending pod, or the reasons why the pod stays pending."""
 
     pod: str
     verdict: str
@@ -40,12 +40,12 @@ class PlacementResult:
 def read_pending_pods(items: Iterable[JSON]) -> list[PendingPod]:
     """The pending pods among Kubernetes objects, in the order in which kube-scheduler considers them."""
     pods = [_read(raw) for raw in items if raw["kind"] == "Pod" and is_pending(raw)]
-    # Timestamps of Kubernetes are in UTC and have a fixed length, so they can be compared as text.
+    # Kubernetes timestamps are in UTC and have a fixed length, so they can be compared as text.
     return sorted(pods, key=lambda pod: (-pod.priority, pod.created_at, pod.name))
 
 
 def is_pending(raw: JSON) -> bool:
-    """Whether a pod waits for a node."""
+    """Whether a pod is waiting for a node."""
     node_name, ended = raw["spec"].get("nodeName"), (raw.get("status") or {}).get("phase") in ENDED
     return not node_name and not ended and "deletionTimestamp" not in raw["metadata"]
 

@@ -17,7 +17,7 @@ Pod = TypeVar("Pod", PodRequest, ScheduledPod)
 
 
 class AffinityTerm(NamedTuple):
-    """A term of pod affinity or anti-affinity. Nodes with the same value of the label `key` are one topology domain."""
+    """A term of pod affinity or anti-affinity. Nodes with the same value for the `key` label form a topology domain."""
 
     key: str
     namespaces: frozenset[str] | None  # None: all
@@ -39,7 +39,7 @@ class Matches(NamedTuple):
 
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """A check of affinity, anti-affinity and topology spread, or None if the pod is not affected by any."""
+    """A check for affinity, anti-affinity and topology spread, or None if none of them affect the pod."""
     parts = (_prepare_affinity, _prepare_anti_affinity, _prepare_existing_anti_affinity, topology_spread.prepare)
     checks = [check for part in parts if (check := part(pod_request, table)) is not None]
 
@@ -51,8 +51,8 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
 
 
 def count_domains(pod_request: PodRequest, table: NodeTable, positions: Sequence[int]) -> int | None:
-    """How many identical pods with anti-affinity to each other fit the nodes; None without such anti-affinity."""
-    # Only terms that select the pod itself: pods of the same run have the same labels.
+    """How many identical pods with anti-affinity to each other fit on the nodes; None without such anti-affinity."""
+    # Only terms that select the pod itself matter here, because pods of the same run have the same labels.
     keys = [
         term.key for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table) if term.among([pod_request])
     ]
@@ -62,7 +62,7 @@ def count_domains(pod_request: PodRequest, table: NodeTable, positions: Sequence
 
 
 def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """A pod that all terms select must run in the same domain. The first pod of a group may run anywhere."""
+    """The pod must run in the same domain as a pod that all terms select. The first pod of a group may run anywhere."""
     terms = _read_terms(pod_request.pod_affinity, pod_request, table)
     if not terms:
         return None
@@ -70,10 +70,10 @@ def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | 
     occupied: set[tuple[str, str]] = set()
     for node in table.nodes:
         domains = {(key, node.labels[key]) for key in keys if key in node.labels}
-        # Nodes whose domains are all known already need no look at their pods.
+        # If all domains of a node are already known, its pods do not need to be examined.
         if not domains <= occupied and _select_all(terms, node.pods):
             occupied |= domains
-    # Without this rule of kube-scheduler, pods with affinity to each other could never start.
+    # kube-scheduler has this rule because pods with affinity to each other could otherwise never start.
     is_first = not occupied and bool(_select_all(terms, [pod_request]))
     wanted = " and ".join(dict.fromkeys(term.shown for term in terms))
 
@@ -91,7 +91,7 @@ def _prepare_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | 
 
 
 def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """No pod that a term selects may run in the same domain."""
+    """The pod must not run in the same domain as a pod that a term selects."""
     terms = [(term, dict[str, Matches]()) for term in _read_terms(pod_request.pod_anti_affinity, pod_request, table)]
     if not terms:
         return None
@@ -113,7 +113,7 @@ def _prepare_anti_affinity(pod_request: PodRequest, table: NodeTable) -> NodeChe
 
 
 def _prepare_existing_anti_affinity(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """No pod whose anti-affinity selects the new pod may run in the same domain."""
+    """The new pod must not run in the same domain as a pod whose anti-affinity selects it."""
     by_key: dict[str, dict[str, Matches]] = {}
     namespace_labels = table.context.namespaces.get(pod_request.namespace, {})
     selected: dict[str, bool] = {}  # by term, because many pods have equal terms
@@ -153,7 +153,7 @@ def _merge(term: Term, labels: Labels) -> Selector | None:
 
 
 def _find_namespaces(term: Term, pod_request: PodRequest, table: NodeTable) -> frozenset[str] | None:
-    """The namespaces of a term: named and selected ones, by default the pod's own; None for all."""
+    """The namespaces of a term: those it names or selects, or by default the pod's own; None for all."""
     selector, named = term.get("namespaceSelector"), term.get("namespaces") or ()
     if selector is None:
         return frozenset(named or (pod_request.namespace,))
@@ -180,7 +180,7 @@ def _selects_new_pod(term: Term, pod: ScheduledPod, pod_request: PodRequest, nam
     is_own = not named and selector is None and pod.namespace == pod_request.namespace
     if not is_own and pod_request.namespace not in named and not selects(selector, namespace_labels):
         return False
-    # With the labels of the pod that has the term, not of the new pod.
+    # The keys are merged with the labels of the pod that has the term, not those of the new pod.
     return selects(_merge(term, pod.labels), pod_request.labels)
 
 

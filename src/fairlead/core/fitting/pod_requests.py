@@ -1,4 +1,4 @@
-"""Requirements of a pod on its node: resources, affinity, tolerations, volumes and GPU shares."""
+"""What a pod requires of its node: resources, affinity, tolerations, volumes and GPU shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from fairlead.model.plans import Manifest
 from fairlead.model.quantities import NANOS, Quantity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# By scheduler: suffixes of GPU resources that only the scheduler accounts for; nodes do not list them as allocatable.
+# Suffixes of GPU resources that only the scheduler accounts for, by scheduler. Nodes do not list them as allocatable.
 UNLISTED: Mapping[str | None, tuple[str, ...]] = {"hami-scheduler": ("mem", "mem-percentage", "cores")}
 CLAIM = "PersistentVolumeClaim"
 CONTAINER_PREFIX, REQUEST, LIMIT = "nvidia.com/container.", ".gpu-memory.request", ".gpu-memory.limit"
@@ -28,7 +28,7 @@ class GpuShare:
 
 @dataclass(frozen=True)
 class PodRequest:
-    """The requirements of one pod on its node."""
+    """What one pod requires of its node."""
 
     amounts: Amounts
     node_selector: Labels = field(default_factory=dict)
@@ -43,16 +43,16 @@ class PodRequest:
     topology_spread: tuple[Term, ...] = ()
     claims: tuple[str, ...] = ()
     gpu_share: GpuShare | None = None
-    count: int = 1  # number of identical pods of the run
+    count: int = 1  # number of identical pods in the run
 
 
 def read_pod_request(manifests: Sequence[Manifest]) -> PodRequest:
-    """The request of each pod of a run's main object, without claims that the run creates itself."""
+    """The request of each pod in a run's main object, without claims that the run itself creates."""
     main = manifests[0]
     template, spec = main["spec"]["template"], main["spec"]
     meta = {**template.get("metadata", {}), "namespace": main["metadata"].get("namespace", "")}
     count = spec.get("replicas", spec.get("parallelism", 1))
-    # These claims do not exist before the run starts, so a check would report them as missing.
+    # Claims that the run creates do not exist before it starts, so a check would report them as missing.
     own = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == CLAIM}
     return read_pod(template["spec"], meta, count=count, own_claims=own)
 
@@ -80,7 +80,7 @@ def read_pod(
         labels=meta.get("labels") or {},
         pod_affinity=read_terms(affinity, "podAffinity"),
         pod_anti_affinity=read_terms(affinity, "podAntiAffinity"),
-        # Only hard constraints. ScheduleAnyway, like preferred affinity, excludes no node.
+        # Only hard constraints are read. Like preferred affinity, ScheduleAnyway does not exclude any node.
         topology_spread=tuple(
             constraint
             for constraint in spec.get("topologySpreadConstraints") or ()
@@ -104,33 +104,33 @@ def read_terms(affinity: Mapping[str, Any], part: str) -> tuple[Term, ...]:
 
 
 def read_claims(spec: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the PersistentVolumeClaims that a pod mounts, generic ephemeral volumes included."""
+    """The names of the PersistentVolumeClaims that a pod mounts, including generic ephemeral volumes."""
     names = []
     for volume in spec.get("volumes") or ():
         if (claim := volume.get("persistentVolumeClaim")) is not None:
             names.append(claim["claimName"])
         elif "ephemeral" in volume and meta.get("name"):
-            # Kubernetes names the claim after the pod. Pods of a plan have no names yet, and neither do their claims.
+            # Kubernetes names the claim after the pod. Pods in a plan have no names yet, and neither do their claims.
             names.append(f"{meta['name']}-{volume['name']}")
     return tuple(names)
 
 
 def read_kai_share(annotations: Labels) -> tuple[int, int]:
-    """MiB and percent of a GPU that a pod requests from KAI. Annotations of a container override those of the pod."""
+    """The GPU share a pod requests from KAI, in MiB and percent. Container annotations override pod annotations."""
     for suffix in (REQUEST, LIMIT):
         for key, text in annotations.items():
             if key.startswith(CONTAINER_PREFIX) and key.endswith(suffix):
                 return Quantity.parse(text).nanos // NANOS // MEBIBYTE, 0
     if text := annotations.get("gpu-fraction", ""):
         fraction = float(text)
-        # Rounds up to a whole percent. Millionths, because 0.28 * 100 is slightly more than 28 as a float.
+        # Rounds up to a whole percent. Uses millionths, because as a float 0.28 * 100 is slightly more than 28.
         return 0, -(-round(fraction * 10**6) // 10**4) if 0 < fraction < 1 else 0
     return max(int(annotations.get("gpu-memory") or 0), 0), 0
 
 
 def _read_gpu_share(counted: Amounts, annotations: Labels, scheduler: str | None) -> GpuShare | None:
     if scheduler == "hami-scheduler":
-        # HAMi: the share is an amount of a resource, next to the resource of the GPU itself.
+        # HAMi: the share is the amount of a separate resource, in addition to the GPU resource itself.
         listed = without_unlisted(counted, scheduler)
         unlisted = {name: amount // NANOS for name, amount in counted.items() if name not in listed}
         memory = next((amount for name, amount in unlisted.items() if name.endswith("mem")), 0)

@@ -7,8 +7,8 @@ from fairlead.model.nodes import Amounts, HostPort
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 
 PODS = "pods"
-POD_LEVEL = ("cpu", "memory")  # allowed in the pod's own `resources`, next to huge pages
-STEPS = {"cpu": MILLICORE}  # smallest unit that is counted; 1 for every other resource
+POD_LEVEL = ("cpu", "memory")  # allowed in the pod's own `resources`, in addition to huge pages
+STEPS = {"cpu": MILLICORE}  # smallest unit that is counted; whole units for every other resource
 INFEASIBLE = "Infeasible"  # kubelet rejected a resize because the node is too small
 
 JSON = Mapping[str, Any]
@@ -17,7 +17,7 @@ JSON = Mapping[str, Any]
 def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
     """The effective request of a pod: the sum of its containers, or the largest init step if that is more.
 
-    With a status, resources that containers still have during an in-place resize count too.
+    If a status is given, resources that containers still have during an in-place resize also count.
     """
     allocated = _read_allocated(status or {})
     infeasible = any(
@@ -25,25 +25,25 @@ def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
         for condition in (status or {}).get("conditions") or ()
     )
     total = _add(_read_container(container, allocated, infeasible) for container in spec["containers"])
-    # Init containers run one after the other, so only the largest counts, with the sidecars that started before it.
+    # Init containers run one after another, so only the largest counts, plus any sidecars that started before it.
     sidecars: dict[str, int] = {}
     largest_init: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
-        if container.get("restartPolicy") == "Always":  # a sidecar keeps running next to the containers
+        if container.get("restartPolicy") == "Always":  # a sidecar keeps running alongside the containers
             own = _read_container(container, allocated, infeasible)
             total, sidecars = _add((total, own)), _add((sidecars, own))
             largest_init = _max((largest_init, sidecars))
         else:
-            # Kubernetes cannot resize these in place, so the status does not matter.
+            # Kubernetes cannot resize init containers in place, so the status does not matter.
             largest_init = _max((largest_init, _add((sidecars, _read_container(container, {}, infeasible)))))
     total = _max((total, largest_init))
     pod_level = spec.get("resources") or {}
-    # The API server uses a limit of the pod as its request only if no container requests the resource.
+    # The API server uses a pod-level limit as the request only if no container requests the resource.
     limits_only = {name: text for name, text in (pod_level.get("limits") or {}).items() if name not in total}
     for name, text in (limits_only | dict(pod_level.get("requests") or {})).items():
         if name in POD_LEVEL or name.startswith("hugepages-"):
             total[name] = _parse(text)
-    # A runtime class may add an overhead, for example for the virtual machine of a sandbox.
+    # A runtime class may add overhead, for example for a sandbox's virtual machine.
     counted = _add((total, read_amounts(spec.get("overhead") or {})))
     # kubelet limits the number of pods, so the pod itself counts as a resource.
     return {**round_up(counted), PODS: NANOS}
@@ -60,7 +60,7 @@ def round_up(amounts: Amounts) -> dict[str, int]:
 
 
 def read_ports(spec: JSON) -> tuple[HostPort, ...]:
-    """The host ports of a pod, which include every container port if it uses the host network.
+    """The host ports of a pod. If it uses the host network, they include every container port.
 
     Init containers other than sidecars do not count.
     """
@@ -94,7 +94,7 @@ def _read_container(container: JSON, allocated: Mapping[str, list[Amounts]], inf
     current = allocated.get(container.get("name", ""))
     if current is None:
         return requested
-    # An infeasible resize never happens, so its request does not count.
+    # An infeasible resize never happens, so the new request does not count.
     return _max(current if infeasible else (requested, *current))
 
 

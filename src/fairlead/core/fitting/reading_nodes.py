@@ -1,4 +1,4 @@
-"""Reads nodes and pods from Kubernetes JSON, of a watch or of `kubectl get nodes,pods -o json`."""
+"""Reads nodes and pods from Kubernetes JSON, from a watch or `kubectl get nodes,pods -o json`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ def read_node(raw: JSON) -> Node:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     return Node(
         name=meta["name"],
-        # Allocatable, not capacity: kubelet reserves the rest for the system. kube-scheduler rounds up, too.
+        # Allocatable, not capacity: kubelet reserves the rest for the system. kube-scheduler also rounds up.
         capacity=round_up(read_amounts(status.get("allocatable") or {})),
         labels=meta.get("labels") or {},
         taints=tuple(
@@ -36,7 +36,7 @@ def read_scheduled_pod(raw: JSON) -> ScheduledPod:
     """A pod on a node: the resources it uses and what restricts other pods."""
     meta, spec = raw["metadata"], raw["spec"]
     return ScheduledPod(
-        # The executor sets both for pods of runs.
+        # The executor sets both fields for pods that belong to runs.
         run_id="",
         name=None,
         amounts=without_unlisted(count_amounts(spec, raw.get("status")), spec.get("schedulerName")),
@@ -51,13 +51,13 @@ def read_scheduled_pod(raw: JSON) -> ScheduledPod:
 
 
 def is_placed(raw: JSON) -> bool:
-    """Whether a pod uses resources of a node: it has one, and has not ended."""
-    # A pod that is being deleted still uses its resources until its containers have ended.
+    """Whether a pod uses a node's resources: it has a node and has not ended."""
+    # A pod that is being deleted uses its resources until its containers have ended.
     return bool(raw["spec"].get("nodeName")) and (raw.get("status") or {}).get("phase") not in ENDED
 
 
 def read_cluster(items: Iterable[JSON]) -> NodeTable:
-    """The nodes among Kubernetes objects with their pods, which are named namespace/name."""
+    """The nodes among Kubernetes objects, with their pods. Pods are named namespace/name."""
     nodes: list[Node] = []
     pods: defaultdict[str, list[ScheduledPod]] = defaultdict(list)
     for raw in items:

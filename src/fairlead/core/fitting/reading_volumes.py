@@ -26,7 +26,7 @@ def read_claim(raw: JSON) -> PersistentVolumeClaim:
         modes=tuple(spec.get("accessModes") or ()),
         selector=spec.get("selector"),
         block=spec.get("volumeMode") == "Block",
-        # Users may set volumeName to request a volume, which is not bound until the controller sets the annotation.
+        # Users may set volumeName to request a volume, but it is not bound until the controller sets the annotation.
         bound=bool(spec.get("volumeName")) and BOUND in annotations,
         attributes_class=spec.get("volumeAttributesClassName") or "",
         chosen_node=annotations.get(CHOSEN_NODE) or "",
@@ -69,7 +69,7 @@ def read_class(raw: JSON) -> StorageClass:
 def read_scheduling_context(items: Iterable[JSON], *, complete: bool = False) -> SchedulingContext:
     """The storage objects and namespaces among Kubernetes objects.
 
-    Without storage objects the claims are unknown (None), unless the items are `complete`.
+    If there are no storage objects, the claims are unknown (None), unless the items are `complete`.
     """
     namespaces: dict[str, Labels] = {}
     claims: dict[tuple[str, str], PersistentVolumeClaim] = {}

@@ -1,4 +1,4 @@
-"""Reasons why a node cannot run a pod, after the filter plugins of kube-scheduler."""
+"""Reasons why a node cannot run a pod, modeled on kube-scheduler's filter plugins."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -22,7 +22,7 @@ class Cause(StrEnum):
     IN_USE = "in_use"  # a ReadWriteOncePod volume that another pod uses
     POD_AFFINITY = "pod_affinity"
     POD_ANTI_AFFINITY = "pod_anti_affinity"
-    REPELLED = "repelled"  # anti-affinity of a pod that is already running
+    REPELLED = "repelled"  # a running pod has anti-affinity to this one
     SPREAD = "spread"  # topology spread: the skew would be too large
     SPREAD_LABEL = "spread_label"  # topology spread: the node lacks the topology label
     SHARE = "share"  # not enough of a shared GPU
@@ -31,7 +31,7 @@ class Cause(StrEnum):
 class Reason(NamedTuple):
     """Why a node cannot run a pod, with the path of the request field that causes it.
 
-    `lasts`: the reason also applies to the node when it is empty and healthy.
+    `lasts`: the reason would still apply if the node were empty and healthy.
     """
 
     cause: Cause

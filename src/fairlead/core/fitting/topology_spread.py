@@ -17,11 +17,11 @@ HONOR = "Honor"
 class SpreadConstraint:
     """A topology spread constraint with the number of selected pods in each domain."""
 
-    key: str  # topology key: the value of this label is the domain of a node
+    key: str  # topology key: the value of this label is the node's domain
     max_skew: int
     selector: Selector | None
     selects: Callable[[Labels], bool]
-    own: int  # 1 if the new pod is selected itself
+    own: int  # 1 if the constraint also selects the new pod
     min_domains: int
     honors_affinity: bool  # nodes that the pod's node affinity excludes are not counted
     honors_taints: bool  # nodes with taints that the pod does not tolerate are not counted
@@ -34,7 +34,7 @@ class SpreadConstraint:
 
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """A check of the topology spread constraints of a pod, or None if it has none."""
+    """A check for a pod's topology spread constraints, or None if it has none."""
     constraints = [_read_constraint(raw, pod_request) for raw in pod_request.topology_spread]
     if not constraints:
         return None
@@ -69,7 +69,7 @@ def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
         selects=compile_selector(selector),
         own=int(selects(selector, pod_request.labels)),
         min_domains=raw.get("minDomains") or 1,
-        # The defaults of Kubernetes differ: Honor for node affinity, Ignore for taints.
+        # Kubernetes uses different defaults: Honor for node affinity, Ignore for taints.
         honors_affinity=(raw.get("nodeAffinityPolicy") or HONOR) == HONOR,
         honors_taints=raw.get("nodeTaintsPolicy") == HONOR,
     )

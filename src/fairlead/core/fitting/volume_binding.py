@@ -1,4 +1,4 @@
-"""Volume binding of claims that get their volume when a node is chosen (WaitForFirstConsumer)."""
+"""Volume binding for claims that get their volume when a node is chosen (WaitForFirstConsumer)."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -40,9 +40,9 @@ class VolumeIndex:
                 self._by_label.setdefault(key, {}).setdefault(value, []).append(position)
 
     def find(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
-        """The smallest volume that is not taken and accessible from a node with these labels."""
+        """The smallest volume that is not taken and is accessible from a node with these labels."""
         indexed = [positions[labels[key]] for key, positions in self._by_label.items() if labels.get(key) in positions]
-        # Positions are in the order of size: like kube-scheduler, a claim takes the smallest volume that suits it.
+        # Positions are sorted by size: as in kube-scheduler, a claim takes the smallest suitable volume.
         for position in merge(self._anywhere, *indexed):
             volume = self._volumes[position]
             if volume.name not in taken and can_access(labels, volume):
@@ -51,7 +51,7 @@ class VolumeIndex:
 
 
 class UnboundClaim(NamedTuple):
-    """A claim without a volume, with the volumes that are reserved for it or free."""
+    """A claim without a volume, and the volumes that are either reserved for it or free."""
 
     name: str
     claim: PersistentVolumeClaim
@@ -62,7 +62,7 @@ class UnboundClaim(NamedTuple):
     def find(self, labels: Labels, taken: set[str]) -> PersistentVolume | None:
         """The existing volume that the claim would be bound to on a node with these labels."""
         reserved = next((volume for volume in self.reserved if volume.name not in taken), None)
-        # A claim takes no other volume while one is reserved for it, even if the node cannot access that one.
+        # A claim with a reserved volume takes no other volume, even if the node cannot access the reserved one.
         if reserved is not None:
             return reserved if can_access(labels, reserved) else None
         return self.free.find(labels, taken)
@@ -85,18 +85,18 @@ def find_volumes(name: str, namespace: str, claim: PersistentVolumeClaim, contex
         name,
         claim,
         context.classes[claim.storage_class or ""],
-        # A volume that was reserved for an earlier claim of this name has another uid.
+        # A volume that was reserved for an earlier claim with this name has a different claim UID.
         [volume for volume in reserved if volume.claim_uid in ("", claim.uid)],
         VolumeIndex(free),
     )
 
 
 def check_unbound(claims: Sequence[UnboundClaim], node: Node) -> Iterator[Reason]:
-    """A reason for each claim that would not get a volume on a node. Claims choose volumes in this order."""
+    """A reason for each claim that would not get a volume on a node. Claims choose volumes in the given order."""
     taken: set[str] = set()  # two claims of a pod must not get the same volume
     for unbound in claims:
         chosen_node, class_name = unbound.claim.chosen_node, unbound.claim.storage_class
-        # kube-scheduler has chosen a node, and the volume may only be accessible from there.
+        # kube-scheduler has already chosen a node, and the volume may only be accessible from that node.
         if chosen_node not in ("", node.name):
             yield _reject(unbound, f"one is being provisioned on {chosen_node}, not on {node.name}")
         elif not chosen_node and (volume := unbound.find(node.labels, taken)) is not None:
@@ -125,13 +125,13 @@ def _is_compatible(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bo
 
 
 def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    # Volumes in other phases than Available may still be bound to or cleaned up after another claim.
+    # Volumes in phases other than Available may still be bound to another claim, or being cleaned up after one.
     selected = claim.selector is None or selects(claim.selector, volume.labels)
     return volume.available and selected and set(claim.modes) <= set(volume.modes)
 
 
 def _provisions_on(storage_class: StorageClass, labels: Labels) -> bool:
-    """Whether a class provisions volumes on a node with these labels. Without allowed topologies, it does so on all."""
+    """Whether a class provisions volumes on a node with these labels. Without allowed topologies, all nodes match."""
     terms = [term.get("matchLabelExpressions") or () for term in storage_class.topologies]
     # As with node affinity, a term without conditions matches no node.
     return not terms or any(term and all(labels.get(each["key"]) in each["values"] for each in term) for term in terms)

@@ -11,17 +11,17 @@ from fairlead.core.fitting.volume_binding import can_access, check_unbound, find
 from fairlead.model.nodes import Node, PersistentVolume, PersistentVolumeClaim, SchedulingContext
 
 ONE_POD = "ReadWriteOncePod"
-# Current names of the deprecated labels for zones and regions.
+# The current names for deprecated zone and region labels.
 NEW_NAMES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 ZONES = (*NEW_NAMES, *NEW_NAMES.values())
-ZONE_SEPARATOR = "__"  # between the zones of a volume that is replicated over several
+ZONE_SEPARATOR = "__"  # between the zones of a volume that is replicated across several
 
 
 class MountedVolume(NamedTuple):
-    """The volume of a claim, with its zones and regions by label and the node labels required to access it."""
+    """The volume of a claim, its zones and regions by label, and the node labels required to access it."""
 
     claim: str
     volume: PersistentVolume
@@ -33,7 +33,7 @@ class MountedVolume(NamedTuple):
 
 
 def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
-    """A check of the volumes that a pod mounts, or None if it mounts none or the claims are unknown."""
+    """A check for the volumes that a pod mounts, or None if it mounts none or the claims are unknown."""
     context = table.context
     if not pod_request.claims or context.claims is None:
         return None
@@ -49,7 +49,7 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
         for name, claim in existing.items()
         if (volume := context.volumes.get(claim.volume)) is not None
     ]
-    # kube-scheduler looks for two volumes if a claim is mounted twice, so duplicates stay in the list.
+    # If a claim is mounted twice, kube-scheduler looks for two volumes, so duplicates stay in the list.
     unbound = [
         find_volumes(name, pod_request.namespace, existing[name], context)
         for name in pod_request.claims

@@ -1,4 +1,4 @@
-"""One sentence that explains why no node can run a pod now, about the nodes that come closest."""
+"""One sentence that explains why no node can run a pod now, based on the nodes that come closest."""
 
 from collections import Counter
 from collections.abc import Sequence, Sized
@@ -55,7 +55,7 @@ def _explain_excluded(node_filter: NodeFilter) -> str:
     nodes = [node_filter.table.nodes[at] for at in node_filter.with_free_resources]
     by_node = [[reason for check in node_filter.checks for reason in check(node)] for node in nodes]
     causes = Counter(cause for reasons in by_node for cause in {(each.cause, each.path) for each in reasons})
-    # The nodes have room and no check excludes them, so only host ports remain.
+    # The nodes have room and no check excludes them, so host ports are the only possible reason left.
     if not causes:
         port = next(
             port for node in nodes if (port := matching.find_taken_port(node_filter.pod_request, node)) is not None
@@ -135,7 +135,7 @@ def _explain_taints(pod_request: PodRequest, nodes: Sequence[Node]) -> str:
 
 
 def _explain_labels(node_filter: NodeFilter) -> str:
-    """Which required labels no node has, or which no node has together."""
+    """Which required labels no node has, or which labels no node has in combination."""
     pod_request, nodes = node_filter.pod_request, node_filter.table.nodes
     if pod_request.node_name:
         return f"requires node {pod_request.node_name}, which does not exist or does not have the required labels"
@@ -169,7 +169,7 @@ def _find_scarcest(pod_request: PodRequest, positions: Sequence[int], columns: C
 
 
 def _describe_nearest(pod_request: PodRequest, table: NodeTable, positions: Sequence[int], columns: Columns) -> str:
-    """The node that comes closest to the request, and what it has of the resources it lacks."""
+    """The node that comes closest to the request, and how much it has of each resource it is short of."""
 
     def find_shortages(at: int) -> list[str]:
         return [name for name, amount in pod_request.amounts.items() if amount > _at(columns, name, at)]
@@ -189,7 +189,7 @@ def _describe_nearest(pod_request: PodRequest, table: NodeTable, positions: Sequ
 
 
 def _describe_user(table: NodeTable, node: Node, resource: str) -> str:
-    """The run that uses most of a resource on a node, if the reader may see it."""
+    """Which visible run uses the most of a resource on a node."""
     visible = [(pod.amounts.get(resource, 0), name) for pod in node.pods if (name := table.visible_name(pod))]
     amount, name = max(visible, default=(0, ""))
     return f"; {table.noun} {name} uses {describe_amount(resource, amount)}" if amount else ""
@@ -206,14 +206,14 @@ def _describe_causes(causes: Counter[str]) -> str:
 
 
 def _taints_of(pod_request: PodRequest, node: Node) -> list[Taint]:
-    """The taints that exclude the pod, each once, without the taint that only repeats that a node is cordoned."""
+    """The distinct taints that exclude the pod. For a cordoned node, the taint that marks it cordoned is left out."""
     cordoned = matching.is_cordoned(pod_request, taint_set_of(node))
     taints = matching.find_taints(pod_request, taint_set_of(node))
     return [taint for taint in dict.fromkeys(taints) if not (cordoned and taint.key == matching.CORDONED.key)]
 
 
 def _count(nodes: Sized, total: int, adjective: str = "matching") -> str:
-    """The number of nodes, with an adjective unless they are all nodes of the cluster."""
+    """The number of nodes, with an adjective unless these are all of the cluster's nodes."""
     kind = "" if len(nodes) == total else f" {adjective}"
     return f"{len(nodes)}{kind} node{'s' * (len(nodes) > 1)}"
 

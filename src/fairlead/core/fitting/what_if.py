@@ -43,7 +43,7 @@ class AddedNodes:
 
 @dataclass(frozen=True)
 class WhatIfCluster:
-    """A cluster with added and removed nodes. Pods of removed nodes are not rescheduled."""
+    """A cluster with added and removed nodes. Pods on removed nodes are not rescheduled."""
 
     table: NodeTable
     added_nodes: tuple[AddedNodes, ...] = ()
@@ -69,9 +69,9 @@ class WhatIfCluster:
 def simulate(
     table: NodeTable, add: Sequence[str] = (), without: Sequence[str] = (), *, cluster: Cluster | None = None
 ) -> WhatIfCluster:
-    """A cluster with nodes added, as `2xNAME` or `NAME`, and removed. Raise `RequestRejected` with all errors.
+    """A cluster with nodes added (`2xNAME` or `NAME`) and removed. Raises `RequestRejected` with all errors.
 
-    A name is that of a node, a node group or a GPU type. Added nodes are copies of its first node.
+    NAME is a node, a node group or a GPU type. Added nodes are copies of the first node with that name.
     """
     if not add and not without:
         return WhatIfCluster(table)
@@ -90,13 +90,13 @@ def simulate(
 
 def parse_addition(text: str, known: Container[str] = ()) -> NodeAddition:
     """Parse `2xNAME` (two nodes) or `NAME` (one node)."""
-    # A node may be named like "2xlarge": known names are not split.
+    # A node may have a name like "2xlarge", so known names are not split.
     match = None if text in known else ADDITION.fullmatch(text)
     return NodeAddition(1, text) if match is None else NodeAddition(int(match[1]), match[2])
 
 
 def copy_node(node: Node, name: str) -> Node:
-    """An empty and healthy copy of a node with another name."""
+    """An empty and healthy copy of a node, with a new name."""
     return replace(
         node,
         name=name,
@@ -118,7 +118,7 @@ def _find_names(table: NodeTable, cluster: Cluster | None) -> NodesByName:
         (name, node) for name, known in cluster.gpu_types.items() for product in known for node in products[product]
     )
     groups = _gather((group_of(node.labels), node) for node in nodes)
-    # Later entries replace earlier ones: a node name takes precedence over a group of the same name.
+    # Later entries replace earlier ones: a node name takes precedence over a group with the same name.
     by_name = {**types, **products, **groups, **{node.name: [node] for node in nodes}}
     return {name: named for name, named in by_name.items() if name and named}
 
