@@ -13,7 +13,7 @@ from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import Cluster
 
-# A plan needs a function, but findings about it are ignored.
+# A plan needs a function, but findings about this placeholder are ignored.
 PLACEHOLDER_FUNCTION = {"name": "lint", "kind": "container", "image": "lint", "port": 80}
 # Used if no cluster is known. It supports everything, so that no finding is about the cluster.
 PERMISSIVE_CLUSTER = Cluster(name="any", gpu_sharing="kai")
@@ -39,8 +39,8 @@ class LintResult:
     def findings(self) -> tuple[Finding, ...]:
         """Violations and warnings that apply on all clusters."""
         by_cluster = [tuple(self._find(plans)) for _, plans in self.plans]
-        # A finding on only some clusters is not a mistake in the definition: users can choose another cluster.
-        # By path and rule, because messages contain the name of the cluster.
+        # A finding on only some clusters is not an error in the definition: users can choose another cluster.
+        # Findings are compared by path and rule, because messages contain the cluster name.
         common = set.intersection(*({(finding.path, finding.rule) for finding in findings} for findings in by_cluster))
         findings = [finding for finding in by_cluster[0] if (finding.path, finding.rule) in common]
         known = self.plans[0][0] is not None
@@ -49,7 +49,7 @@ class LintResult:
     @property
     def sentences(self) -> tuple[Sentence, ...]:
         """A description of what each pod gets and what may end it."""
-        # The resources of a pod do not depend on the action, so one plan per cluster is enough.
+        # A pod's resources do not depend on the action, so one plan per cluster is enough.
         first = [(cluster, plans[0]) for cluster, plans in self.plans]
         return sentences.describe_plans(first, self.layer, self.snapshot.rules)
 
@@ -76,7 +76,7 @@ def lint_compute_resource(
 
 
 def lint_template(template: Template, snapshot: Snapshot, clusters: Sequence[Cluster]) -> LintResult:
-    """Lint a template. The snapshot has the policies and the compute resource that the template uses."""
+    """Lint a template. The snapshot contains the policies and the compute resource that the template uses."""
     known = replace(snapshot, templates={template.name: template})
     named = known.compute_resources.get(template.requirements.profile or "")
     types = None if named is None else named.workload_types
@@ -108,7 +108,7 @@ def _plan(request: RunRequest, snapshot: Snapshot) -> Plan:
 def _weaken(violation: Violation, strict: bool) -> Finding:
     """The violation, or a warning if other policies may allow the feature or users can set the missing value."""
     source = violation.source
-    # Files may not contain all policies, so another one may allow what the default of a switch denies.
+    # Files may not contain every policy, so a missing one may allow what a switch denies by default.
     open_switch = source is not None and source.layer is Layer.PLATFORM and not strict
     users_decide = source is not None and violation.rule == "required"
     if not open_switch and not users_decide:

@@ -1,4 +1,4 @@
-"""Parsing of list parameters in URLs: filters and sort order."""
+"""Parses list parameters in URLs: filters and sort order."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ OPERATORS: Mapping[str, Operator] = {">=": ">=", "<=": "<=", ">": ">", "<": "<",
 
 
 def parse_conditions(columns: Mapping[str, Column], params: Iterable[tuple[str, str]]) -> list[Condition]:
-    """Parse filters such as `name=a100` or `mem_request=>=32Gi`. Raises `RequestRejected` with all mistakes."""
+    """Parse filters such as `name=a100` or `mem_request=>=32Gi`. Raises `RequestRejected` with all errors."""
     conditions: list[Condition] = []
     mistakes: list[Mistake] = []
     for name, text in params:
@@ -43,7 +43,7 @@ def _parse_condition(column: Column, text: str) -> Condition:
     operator: Operator = OPERATORS.get(sign or "=", "=")
     if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "keyword", "boolean"):
         raise field_error("operator", f"{column.name} has no order, found {sign}", "remove the operator")
-    # A flag is never missing, so this condition is always true. It replaces a default filter such as archived=false.
+    # Flags always have a value, so this condition is always true. It replaces a default filter such as archived=false.
     if column.kind == "boolean" and text == "any":
         return Condition(column.name, "!=", None)
     # In a text column, `none` without an operator is a search for the word.

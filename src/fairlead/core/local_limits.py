@@ -6,7 +6,7 @@ from fairlead.core.drafts import Draft
 from fairlead.model.plans import PlanWarning, Violation
 
 USE_KUBERNETES = "run it on a Kubernetes cluster"
-PORT = "PORT"  # the variable with the port to listen on
+PORT = "PORT"  # the environment variable with the port to listen on
 
 
 def check_local(draft: Draft) -> Iterator[Violation]:
@@ -23,7 +23,7 @@ def check_local(draft: Draft) -> Iterator[Violation]:
     if replicas > 1:
         message = f"{cluster} runs a single process per run, found {replicas} replicas"
         yield Violation("replicas", "local", message, f"submit {replicas} runs, or {USE_KUBERNETES}")
-    # Python handlers listen on a Unix socket, only commands need a port.
+    # Python handlers listen on a Unix socket, so only commands need a port.
     if action != "job" and function.command and draft.port is None:
         yield from _check_port(draft, cluster)
     if action != "workspace" and function.kind == "python" and function.source is None and not function.command:

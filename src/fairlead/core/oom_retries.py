@@ -18,7 +18,7 @@ LOCKS = ("resources", "resources.mem", *MEMORY)
 
 
 def bound_growth(settings: Settings, snapshot: Snapshot) -> None:
-    """Lower `on_oom.max` to what is allowed now. Later retries only look at this value."""
+    """Lower `on_oom.max` to what is currently allowed. Later retries only look at this value."""
     on_oom, memory = settings.get("on_oom", {}), _memory_of(settings)
     if "grow" not in on_oom or memory is None or _is_owned(settings):
         return
@@ -88,14 +88,14 @@ def _find_bounds(settings: Settings, snapshot: Snapshot, request: Quantity, usab
         if (rule := rules.get(path)) is not None and rule.locked is not None:
             # A locked amount must not change, so the memory that the run starts with is the maximum.
             yield SourcedValue(usable, rule.locked)
-    # If only some amounts are allowed, a grown amount would rarely be one of them.
+    # If only certain amounts are allowed, an increased amount would rarely be one of them.
     for path in MEMORY:
         yield from (SourcedValue(usable, options.source) for options in rules.get(path, EffectiveRule()).options)
-    # Rules and quotas for requests are converted, because `on_oom.max` applies to the limit.
+    # Bounds on requests are converted, because `on_oom.max` applies to the limit.
     yield from (SourcedValue(_scale(bound.value, ratio), bound.source) for bound in _maxima(rules, MEMORY[0]))
     yield from _maxima(rules, MEMORY[1])
     shared = settings["resources"].get("shm", {}).get("")
-    if shared is not None and (shared.value is True or shared.value == usable):  # it grows with the limit
+    if shared is not None and (shared.value is True or shared.value == usable):  # shared memory grows with the limit
         yield from _maxima(rules, "resources.shm")
     pods = settings["replicas"][""][""].value
     for policy in snapshot.policies:

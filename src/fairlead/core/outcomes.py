@@ -1,6 +1,6 @@
-"""Parsing of the outcome of a run: small JSON files, which are untrusted input.
+"""Parses a run's outcome: small JSON files, which are untrusted input.
 
-Uses only the standard library, because the supervisor process of local runs imports it too.
+Uses only the standard library, because the supervisor process of local runs also imports it.
 """
 
 import json
@@ -22,7 +22,7 @@ def parse_outcome(text: bytes) -> dict[str, Any] | None:
     try:
         # Python accepts NaN and Infinity, but PostgreSQL and browsers do not.
         data = json.loads(text, parse_constant=_reject_constant)
-        # Databases do not store text with lone surrogates.
+        # Databases cannot store text with lone surrogates.
         data = json.loads(json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):  # deeply nested lists raise RecursionError
         return None
@@ -30,7 +30,7 @@ def parse_outcome(text: bytes) -> dict[str, Any] | None:
 
 
 def read_result(data: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The result, or None if the data does not have the format of the bootstrap."""
+    """The result, or None if the data is not in the bootstrap's format."""
     known = data is not None and RESULT_FIELDS.get(str(data.get("kind"))) == set(data)
     return data if known else None
 

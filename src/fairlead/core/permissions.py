@@ -17,7 +17,7 @@ class Permissions:
     roles: Mapping[str, frozenset[Role]] = field(default_factory=dict)
 
     def may(self, permission: Permission, scope: str) -> bool:
-        """Whether a role of the caller at the scope, or at a scope that contains it, includes the permission."""
+        """Whether the caller has the permission through a role in the scope or in a scope that contains it."""
         return any(
             permission in ROLE_PERMISSIONS[role]
             for ancestor in self.tree.path(scope)
@@ -25,13 +25,13 @@ class Permissions:
         )
 
     def sees(self, scope: str) -> bool:
-        """Whether the caller has a role at the scope, at a scope that contains it, or at one inside it."""
+        """Whether the caller has a role in the scope, in a scope that contains it, or in one inside it."""
         return self.visible is None or scope in self.visible
 
     @cached_property
     def visible(self) -> frozenset[str] | None:
-        """The visible scopes: those with a role, all inside them and all that contain them. None means all."""
-        # Lists need no condition on the scope then.
+        """The visible scopes: those with a role, all scopes inside them, and all that contain them. None means all."""
+        # With None, lists need no scope condition.
         if PLATFORM in self.roles:
             return None
         # The scopes above are included, because their policies and compute resources apply to the caller's runs.
@@ -40,7 +40,7 @@ class Permissions:
         )
 
     def scopes_with(self, permission: Permission) -> frozenset[str] | None:
-        """The scopes at which the caller has the permission. None means all."""
+        """The scopes in which the caller has the permission. None means all."""
         granted = [
             scope for scope, roles in self.roles.items() if any(permission in ROLE_PERMISSIONS[role] for role in roles)
         ]

@@ -8,7 +8,7 @@ from fairlead.model.placement import Affinity
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 REQUIRED_NODES = f"nodeAffinity.{REQUIRED}"
 
-MAX_TERMS = 256  # of combined layers; two layers with 64 terms each would already result in 4,096
+MAX_TERMS = 256  # in all layers combined; two layers with 64 terms each would already produce 4,096
 
 Term = Mapping[str, Any]
 
@@ -34,17 +34,17 @@ def cross_terms(one: Sequence[Term], other: Sequence[Term]) -> list[Term]:
     """The conjunction of two node selectors: (a or b) and (c or d) is ac or ad or bc or bd."""
     # A term without conditions matches no node, and neither does its conjunction with another term.
     crossed = [_join(left, right) for left in one if any(left.values()) for right in other if any(right.values())]
-    # Matches no node. The API server rejects an empty list.
+    # An empty term matches no node. The API server would reject an empty list.
     return _distinct(crossed) or [{}]
 
 
 def is_impossible(selector: Mapping[str, str], terms: Sequence[Term] | None) -> bool:
-    """Whether no labels can match the selector and one of the terms."""
+    """Whether no set of labels can match both the selector and one of the terms."""
     return terms is not None and all(_contradicts(selector, term) for term in terms)
 
 
 def render_affinity(parts: Mapping[str, Sequence[Term]]) -> dict[str, Any]:
-    """The affinity of a pod manifest, from its lists of terms by path."""
+    """The affinity for a pod manifest, from lists of terms by path."""
     affinity: dict[str, Any] = {}
     for path, terms in sorted(parts.items()):
         kind, _, name = path.partition(".")
@@ -81,7 +81,7 @@ def _contradicts(selector: Mapping[str, str], term: Term) -> bool:
             present.add(key)
         if operator == "DoesNotExist":
             absent.add(key)
-    # After all In conditions are known. NotIn alone also matches nodes without the label, so it never contradicts.
+    # All In conditions are known here. NotIn alone also matches nodes without the label, so it never contradicts.
     for condition in conditions:
         if condition["operator"] == "NotIn" and condition["key"] in allowed:
             allowed[condition["key"]] -= set(condition["values"])

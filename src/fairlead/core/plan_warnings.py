@@ -19,7 +19,7 @@ def warn(draft: Draft) -> tuple[PlanWarning, ...]:
 
 
 def warn_overridden(resolution: Resolution) -> tuple[PlanWarning, ...]:
-    """A warning for each value of a user or template that was overridden."""
+    """A warning for each user or template value that was overridden."""
     return tuple(
         _describe_overridden(setting, overridden)
         for setting in resolution.flat

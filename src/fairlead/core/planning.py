@@ -28,7 +28,7 @@ from fairlead.model.scopes import Cluster
 
 # The smallest step of a computed limit: a millicore, a byte.
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}
-# 8888 is the default port of Jupyter.
+# 8888 is Jupyter's default port.
 PORTS: Mapping[tuple[str, str], int] = {("python", "serve"): 8080, ("python", "workspace"): 8888}
 PLATFORM = Source(Layer.PLATFORM)
 NO_RUN = "0" * 32  # the run ID in plans that are not stored
@@ -42,23 +42,23 @@ def plan_run(
     layers = _collect(request, snapshot)
     settings = resolve(layers)
     _redirect(settings, snapshot)
-    # Added last, because any layer may choose the compute resource, and its values override all of them.
+    # Added last, because any layer may choose the compute resource, and its values override all layers.
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
         add(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
-    # Before the checks, so that rules also apply to computed limits.
+    # This comes before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
     oom_retries.bound_growth(settings, snapshot)
     add(settings, enforced_settings.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = plan_warnings.warn_overridden(resolution)
-    # A user who overrides a value of a template does so on purpose; `strict` is about values of the user that were
+    # A user who overrides a template value does so on purpose; `strict` is about user values that were
     # overridden by others.
     strict = [warning for warning in overridden if request.strict and warning.source != USER]
     violations = (
         *_as_violations(strict),
         *request_checks.check(draft),
-        # Gets the layers, too, because `locked` is about who sets a value and not about the result.
+        # Also gets the layers, because `locked` is about who sets a value, not about the result.
         *rules.check_rules(snapshot.rules, resolution, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
@@ -90,7 +90,7 @@ def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
     """All layers up to the user's, in ascending precedence."""
     layers = [LayerValues(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
     name = request.template or ""
-    # Resolved here already, because the values of the template are one of the layers.
+    # A successor is resolved here already, because the template's values are one of the layers.
     if (template := snapshot.templates.get(snapshot.archived.get(("template", name)) or name)) is not None:
         layers.append(snapshot.layer_of(Layer.TEMPLATE, template))
     return [*layers, layer_values(USER, request, *_request_settings(request))]
@@ -98,7 +98,7 @@ def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
 
 def _request_settings(request: RunRequest) -> Iterator[SettingGroup]:
     """The settings of a request that are not requirements."""
-    # Only values that the user wrote. Otherwise the explanation would attribute defaults to the request.
+    # Only values that the user wrote are included. Otherwise the explanation would attribute defaults to the request.
     if "action" in request.model_fields_set:
         yield single_setting("action", "", request.action)
     if "kind" in request.function.model_fields_set:
@@ -128,7 +128,7 @@ def _request_settings(request: RunRequest) -> Iterator[SettingGroup]:
 
 
 def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
-    """Platform defaults for the function of a request."""
+    """Platform defaults for a request's function."""
     function = request.function
     if "action" not in request.model_fields_set:
         yield single_setting("action", "", request.action)
@@ -143,7 +143,7 @@ def _defaults(request: RunRequest, cluster: Cluster) -> Iterator[SettingGroup]:
 
 
 def _redirect(settings: Settings, snapshot: Snapshot) -> None:
-    """Replace archived compute resources and templates by their successors."""
+    """Replace archived compute resources and templates with their successors."""
     for field in ("profile", "template") if snapshot.archived else ():
         named = settings.get(field, {}).get("", {}).get("")
         successor = snapshot.archived.get((field, named.value)) if named is not None else None
@@ -174,7 +174,7 @@ def _complete(settings: Settings, snapshot: Snapshot) -> None:
 
 def _complete_amount(name: str, requests: Setting, limits: Setting, factor: SourcedValue | None) -> dict[str, Setting]:
     if requests.value is None and isinstance(limits.value, Quantity):
-        # The API server would do the same, but then plan and rules would not contain the value.
+        # The API server would do the same, but then neither the plan nor the rule checks would include the value.
         requests = requests._replace(value=limits.value, reason="default request: equal to the limit")
     # A request of 0 reserves nothing, but must not limit the run to 0.
     if limits.value is None and requests.value is not None and requests.value.nanos and factor is not None:

@@ -1,4 +1,4 @@
-"""Queue order: priority, then age, within the limits of quotas."""
+"""Queue order: priority, then age, within quota limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources
 def queue_key(run_id: str, priority: int) -> str:
     """Sort key of a run in the queue: its ID, with the creation time moved back one hour per point of priority.
 
-    A higher priority therefore helps for a limited time only, and no run waits forever.
+    A higher priority therefore only helps for a limited time, and no run waits forever.
     """
     if not priority:
         return run_id
@@ -61,7 +61,7 @@ class QuotaLimits:
         return self._paths[scope]
 
     def within(self, *scopes: str) -> tuple[Condition, ...]:
-        """Conditions that select the runs in these scopes and everything below them."""
+        """Conditions that select the runs in these scopes and in all scopes inside them."""
         # All runs are inside the platform, and a list of thousands of scopes would be slow.
         if PLATFORM in scopes:
             return ()
@@ -71,7 +71,7 @@ class QuotaLimits:
     def allowances(self, tallies: Tallies) -> dict[str, Allowance]:
         """Each quota with its current usage, by scope."""
         used = dict.fromkeys(self.limits, quotas.NOTHING)
-        # The database groups equal runs, so this loop does not grow with the number of runs.
+        # The database groups runs with equal resources, so this loop does not grow with the number of runs.
         for (scope, *resources), number in tallies.items():
             for limiting in self.limiting_scopes(scope):
                 used[limiting] = used[limiting].plus(QuotaAmounts.of(RunResources(*resources), number))
@@ -79,11 +79,11 @@ class QuotaLimits:
 
 
 class Queue:
-    """Tracks the usage of quotas while waiting runs are considered in queue order."""
+    """Tracks quota usage while waiting runs are considered in queue order."""
 
     def __init__(self, allowances: Mapping[str, Allowance]) -> None:
         self.allowances = dict(allowances)
-        self._with_head: set[str] = set()  # scopes whose first waiting run was already found
+        self._with_head: set[str] = set()  # scopes whose first waiting run has already been found
 
     def find_shortages(self, requested: QuotaAmounts, path: Sequence[str]) -> list[QuotaShortage]:
         """The resources that the quotas of `path` lack for a run; empty if the run may be admitted."""
@@ -101,7 +101,7 @@ class Queue:
         """Reserve resources for a run that must wait, so that later runs cannot overtake it.
 
         For the first waiting run of a scope, everything that it requests is reserved: otherwise it could lack another
-        resource once the first one is free. The quotas further down are included, because all their runs wait for the
+        resource once the first one is free. Quotas of lower scopes are included, because all their runs wait for the
         same quota. Nothing is reserved for a run that exceeds a quota by itself.
         """
         if any(shortage.exceeds_limit for shortage in lacking):
@@ -111,7 +111,7 @@ class Queue:
         first = min(path.index(scope) for scope, _ in lacks)
         for scope in path[first:]:
             reserved = requested
-            # Not the first waiting run: only the resources that are lacking, so that runs without them can overtake.
+            # For later waiting runs, reserve only what is lacking, so that runs that do not need it can overtake.
             if scope in self._with_head:
                 reserved = QuotaAmounts(**{part: getattr(requested, part) for part in UNITS if (scope, part) in lacks})
             self._with_head.add(scope)

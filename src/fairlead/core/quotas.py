@@ -13,14 +13,14 @@ from fairlead.model.policies import Quota
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
 
-# For each field of a quota: its unit in nanos, its resource name in Kubernetes, and its noun in messages.
+# For each quota field: its unit in nanos, its Kubernetes resource name, and its noun in messages.
 UNITS = {"gpu": NANOS, "cpu": MILLICORE, "mem": NANOS, "runs": NANOS}
 RESOURCES = {"gpu": "gpu", "cpu": "cpu", "mem": "memory", "runs": "runs"}
 NOUNS = {"gpu": "GPU", "cpu": "CPU core", "mem": "memory", "runs": "run"}
 
 
 class RunResources(NamedTuple):
-    """The requested resources of all pods of a run. Part of a GPU counts as one."""
+    """The requested resources of all pods of a run. Part of a GPU counts as a whole GPU."""
 
     gpus: int = 0
     cpu_millicores: int = 0
@@ -45,7 +45,7 @@ class QuotaAmounts(NamedTuple):
         return QuotaAmounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
     def minus(self, other: "QuotaAmounts") -> "QuotaAmounts":
-        """The difference of both."""
+        """The difference between the two."""
         return QuotaAmounts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
 
@@ -66,7 +66,7 @@ class Allowance:
     """The quota of a scope with its usage by admitted runs, and the amounts reserved for runs ahead in the queue."""
 
     scope: str
-    limits: Mapping[str, int]  # by field of `QuotaAmounts`, only the limited ones
+    limits: Mapping[str, int]  # by `QuotaAmounts` field; only fields with a limit
     used: QuotaAmounts = NOTHING
     reserved: QuotaAmounts = NOTHING
     # Only runs that the caller may see, so their sum may be less than `used`.
@@ -95,7 +95,7 @@ class Allowance:
 
 
 class QuotaShortage(NamedTuple):
-    """A shortage of one amount of a quota for a run."""
+    """A quota amount that is too small for a run."""
 
     allowance: Allowance
     part: str
@@ -219,7 +219,7 @@ def apply_quotas(fit: Fit, requested: QuotaAmounts, allowances: Iterable[Allowan
 
 
 def count_fitting_runs(requested: QuotaAmounts, allowances: Sequence[Allowance], maximum: int) -> int:
-    """The number of such runs that the quotas allow, at most `maximum`."""
+    """How many such runs the quotas allow, up to `maximum`."""
     counts = [maximum]
     for allowance in allowances:
         for part, remaining in allowance.remaining.items():

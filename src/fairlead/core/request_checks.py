@@ -14,7 +14,7 @@ from fairlead.model.plans import Layer, Manifest, Setting, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
 
-RESERVED = "FAIRLEAD_"  # the prefix of variables of the platform
+RESERVED = "FAIRLEAD_"  # the prefix of the platform's variables
 MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
 MAX_AMOUNT = Quantity.of(MAXIMUM)
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
@@ -28,8 +28,8 @@ def check(draft: Draft) -> tuple[Violation, ...]:
 
 
 def check_size(manifest: Manifest) -> Iterator[Violation]:
-    """The main object must fit into etcd. The other objects of a run are smaller, or checked separately."""
-    # Much faster than JSON, and smaller only by the quotes and commas.
+    """The main object must fit in etcd. A run's other objects are smaller, or are checked separately."""
+    # marshal is much faster than JSON, and its output is smaller only by the quotes and commas.
     size = len(marshal.dumps(manifest, 2))
     if size > MAX_OBJECT_BYTES:
         message = f"the {manifest['kind']} has {size:,} bytes; at most {MAX_OBJECT_BYTES:,} can be stored"
@@ -37,7 +37,7 @@ def check_size(manifest: Manifest) -> Iterator[Violation]:
 
 
 def check_names(draft: Draft) -> Iterator[Violation]:
-    """The compute resource and the template must exist. Nothing is used instead of a missing one."""
+    """The compute resource and the template must exist. A missing one is not replaced by a default."""
     snapshot = draft.snapshot
     for field, noun, known in (
         ("profile", "compute resource", snapshot.compute_resources),
@@ -45,7 +45,7 @@ def check_names(draft: Draft) -> Iterator[Violation]:
     ):
         named = draft.resolution.setting(field)
         if named is not None and named.value not in known:
-            # Archived without a successor. With one, planning has already replaced the name.
+            # It is archived without a successor. If it had one, planning would already have replaced the name.
             if (field, named.value) in snapshot.archived:
                 message, hint = (
                     f"{noun} {named.value!r} is archived",
@@ -67,7 +67,7 @@ def check_plan_token(draft: Draft) -> Iterator[Violation]:
 
 
 def check_mounts(draft: Draft) -> Iterator[Violation]:
-    """Mount paths must be unique and must not be folders of the platform."""
+    """Mount paths must be unique and must not be platform folders."""
     taken: dict[str, str] = {}
     if draft.resolution.value("resources", "shm"):
         # The platform mounts a volume there only if shared memory is requested.
@@ -75,7 +75,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
     for name, parts in draft.resolution.named("volumes").items():
         path, setting_path = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
-            # A volume there could replace the bootstrap program, or hide the result of the run.
+            # A volume there could replace the bootstrap program or hide the run's result.
             if path == folder or path.startswith(folder + "/"):
                 hint = "use another path, for example /data"
                 yield Violation(setting_path, "reserved", f"{path} is reserved for the platform", hint)
@@ -95,14 +95,14 @@ def check_variables(draft: Draft) -> Iterator[Violation]:
 
 
 def check_reserved(draft: Draft) -> Iterator[Violation]:
-    """Variables with the reserved prefix control the bootstrap of the run."""
+    """Variables with the reserved prefix control the run's bootstrap."""
     for section in ("envs", "secrets"):
         for name in draft.resolution.named(section):
             setting = draft.resolution.setting(section, name)
             if name.startswith(RESERVED) and setting is not None and setting.source.layer is not Layer.ENFORCED:
                 message = f"{name} starts with {RESERVED}, which is reserved for the platform"
                 yield Violation(f"{section}.{name}", "reserved", message, "rename it", setting.source)
-    # All secrets of a run are keys of one Secret, which also contains the token of the run.
+    # All of a run's secrets are keys in one Secret, which also contains the run's token.
     for name, path in draft.secrets.items():
         if name.startswith(RESERVED) and path.startswith("volumes."):
             message = f"{name} starts with {RESERVED}, which is reserved for the platform"
@@ -112,7 +112,7 @@ def check_reserved(draft: Draft) -> Iterator[Violation]:
 def check_secrets(draft: Draft) -> Iterator[Violation]:
     """Secrets must exist in the project."""
     known = draft.snapshot.secrets
-    # Commands without a server do not know the secrets of a project.
+    # Commands without a server do not know a project's secrets.
     if known is None:
         return
     for name, path in (*draft.secrets.items(), *draft.pull_secrets.items()):
@@ -167,7 +167,7 @@ def check_extended(draft: Draft) -> Iterator[Violation]:
 def check_placement(draft: Draft) -> Iterator[Violation]:
     """Node selector, node affinity and GPU type must not contradict each other."""
     required = draft.resolution.setting("affinity", placement.REQUIRED_NODES)
-    # From the layers, because `combine` stops multiplying terms at the maximum.
+    # The terms are counted from the layers, because `combine` stops multiplying them at the maximum.
     count = math.prod(len(layer.value) for layer in required.combined) if required else 0
     path = f"affinity.{placement.REQUIRED_NODES}"
     if count > placement.MAX_TERMS:

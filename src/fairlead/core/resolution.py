@@ -66,7 +66,7 @@ class Resolution:
         return None if setting is None else setting.value
 
     def named(self, section: str) -> dict[str, dict[str, Any]]:
-        """The groups of a section by name, sorted, each with the parts that have a value."""
+        """The groups in a section, sorted by name, each with the parts that have a value."""
         if section not in self._named:
             self._named[section] = {
                 name: {part: setting.value for part, setting in parts.items() if setting.value is not None}
@@ -75,7 +75,7 @@ class Resolution:
         return self._named[section]
 
     def values(self, section: str) -> dict[str, Any]:
-        """The values of a section whose groups have no parts, by name, sorted."""
+        """The values in a section whose groups have no parts, sorted by name."""
         return {name: parts[""] for name, parts in self.named(section).items()}
 
     @cached_property
@@ -108,7 +108,7 @@ def add(settings: Settings, layer: LayerValues) -> None:
                 part: Setting(f"{path}.{part}" if part else path, value, source) for part, value in values.items()
             }
         elif section == "affinity":
-            # Combined: a user who requires a zone must not remove the node affinity that an administrator requires.
+            # Both are combined: a user who requires a zone must not remove an administrator's required affinity.
             groups[name] = {"": _combine(old[""], group, source)}
         else:
             groups[name] = _override(old, group, source)
@@ -176,7 +176,7 @@ def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
     for name in AMOUNTS:
         amount: Amount | None = getattr(resources, name)
         if amount is not None and (amount.requests is not None or amount.limits is not None):
-            # Always both parts, because planning computes the missing one.
+            # Both parts are always included, because planning computes the missing one.
             yield SettingGroup("resources", name, {"requests": amount.requests, "limits": amount.limits})
     if resources.gpu is not None and resources.gpu.devices is not None:
         yield SettingGroup("resources", "gpu", _parts_of_gpu(resources.gpu))
@@ -189,7 +189,7 @@ def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
 def _parts_of_gpu(gpu: Gpu) -> dict[str, Any]:
     parts: dict[str, Any] = {"devices": gpu.devices, "type": gpu.type, "mig": gpu.mig}
     if gpu.devices and gpu.mig is None:
-        # Explicit, so that rules on GPU memory apply to whole devices, and overriding a share shows both values.
+        # Set explicitly, so that rules on GPU memory apply to whole devices, and overriding a share shows both values.
         parts["memory.request"] = WHOLE_DEVICE
     if gpu.memory is not None:
         parts["memory.request"] = gpu.memory.limit if gpu.memory.request is None else gpu.memory.request

@@ -19,7 +19,7 @@ class ScopeTree:
         path = [scope]
         while (parent := self.parents.get(path[-1])) is not None:
             path.append(parent)
-        # Files need not define the platform, and an unknown scope is treated as a child of the platform.
+        # Files do not have to define the platform, and an unknown scope is treated as a child of the platform.
         return [*([] if PLATFORM in path else [PLATFORM]), *reversed(path)]
 
     def are_related(self, one: str, other: str) -> bool:
@@ -58,7 +58,7 @@ def find_cluster(clusters: Iterable[Cluster], path: Iterable[str]) -> Cluster:
     known = list(clusters)
     on_path = set(path)
     containing = [cluster for cluster in known if cluster.scope in on_path]
-    # With a single cluster, projects in files need no parent.
+    # If there is only one cluster, projects in files need no parent.
     if containing or len(known) == 1:
         return (containing or known)[-1]
     return Cluster(name="default")

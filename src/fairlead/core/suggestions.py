@@ -27,7 +27,7 @@ from fairlead.model.requests import RunRequest, merge
 
 JSON = dict[str, Any]
 
-# These bound the time: each candidate is planned like a request, and then evaluated on the nodes.
+# These limit how long a search takes: each candidate is planned like a request, then evaluated on the nodes.
 MAX_PER_KIND = 3
 MAX_TRIED, MAX_TRIED_ON_ALL_NODES = 50, 5  # fewer if each attempt examines all nodes
 MAX_NODES, MAX_PROFILES = 200, 20
@@ -42,7 +42,7 @@ MIN_STEPS = 4  # a rounded amount has at least this many steps
 
 @dataclass(frozen=True)
 class OtherProject:
-    """Another project of the caller, on another cluster."""
+    """Another of the caller's projects, on a different cluster."""
 
     project: str
     snapshot: Snapshot
@@ -67,7 +67,7 @@ def find_suggestions(
     allowances: Sequence[Allowance] = (),
     queued_allowances: Sequence[Allowance] | None = None,
 ) -> tuple[Suggestion, ...]:
-    """Find changes with which the run would start now, ordered by the loss for the user.
+    """Find changes that would let the run start now, ordered by how much the user loses.
 
     The order is: request less, use another compute resource, another cluster, other nodes, or wait for a run.
     `allowances` are the quotas as they apply to a newly submitted run, `queued_allowances` as they apply to this run
@@ -102,7 +102,7 @@ class _SuggestionSearch:
     nodes: NodeTable
     pod_request: PodRequest
     quota_amounts: QuotaAmounts
-    # A changed request is a new run at the end of the queue. Waiting for another run keeps the turn of this one.
+    # A changed request is a new run at the end of the queue. A run that waits for another keeps its place.
     allowances: tuple[Allowance, ...]
     queued_allowances: tuple[Allowance, ...]
 
@@ -119,7 +119,7 @@ class _SuggestionSearch:
                     f"request {describe_amount(resource, lower)} {word} instead of {describe_amount(resource, amount)}"
                 )
                 suggestions.append((1 - lower / amount, Suggestion("lower", message, change)))
-        # As many pods as quotas allow, and of these as many as nodes have room for.
+        # As many pods as the quotas allow and the nodes have room for.
         fewer = self._count_pods() and NodeFilter(self.pod_request, self.nodes).count_fitting(self._count_pods())
         if fewer:
             message = f"use {fewer} pod{'s' * (fewer > 1)} instead of {self.pod_request.count}"
@@ -139,7 +139,7 @@ class _SuggestionSearch:
         ]
         fitting = (
             (name, other)
-            # Without the plan in the key, which cannot be compared.
+            # The key leaves out the plan, which cannot be compared.
             for _, name, other in nsmallest(MAX_PROFILES, others, key=lambda candidate: candidate[:2])
             if _runs_now(other, self.nodes, self.allowances)
         )
@@ -150,7 +150,7 @@ class _SuggestionSearch:
             yield Suggestion("compute_resource", f"use compute resource {name} ({fits})", {"profile": name})
 
     def move(self, other_projects: Sequence[OtherProject]) -> Iterator[Suggestion]:
-        """Use another project of the caller, on a cluster that has room."""
+        """Use another of the caller's projects, on a cluster that has room."""
         for other in other_projects:
             planned = _plan_request(self.request, other.snapshot)
             if planned is not None and _runs_now(planned, other.nodes, other.allowances):
@@ -174,15 +174,15 @@ class _SuggestionSearch:
                 yield Suggestion("drop", f"remove {path}: another node has room now", change)
 
     def wait(self) -> Iterator[Suggestion]:
-        """Wait for one run whose end alone is enough: the smallest first."""
+        """Wait for a single run whose end would be enough, smallest first."""
         full = not evaluation.fits_now(NodeFilter(self.pod_request, self.nodes))
         suggestions = sorted(self._wait_for_nodes() if full else self._wait_for_quota(), key=lambda pair: pair[0])
         yield from (suggestion for _, suggestion in suggestions[:MAX_PER_KIND])
 
     def _wait_for_nodes(self) -> Iterator[tuple[int, Suggestion]]:
-        """Runs that use what a node lacks (and what quotas lack, if they do), with the amount that they use."""
+        """Runs that use what a node lacks (and what quotas lack, if anything), with the amounts that they use."""
         node_filter = NodeFilter(self.pod_request, self.nodes)
-        single_node = self.pod_request.count == 1 and not node_filter.checks  # then other nodes do not matter
+        single_node = self.pod_request.count == 1 and not node_filter.checks  # if so, other nodes do not matter
         limit = MAX_TRIED if single_node else MAX_TRIED_ON_ALL_NODES
         feasible = set(node_filter.feasible_when_empty)
         nearest = nlargest(MAX_NODES, (at for at in node_filter.schedulable if at in feasible), key=self._free_fraction)
@@ -190,7 +190,7 @@ class _SuggestionSearch:
         for at in nearest:
             node = self.nodes.nodes[at]
             for run_id, (name, usage) in _usage_by_run(node, self.nodes).items():
-                # A quick comparison of amounts first: evaluating a table without the run is much slower.
+                # Compare amounts first, which is quick: evaluating a table without the run is much slower.
                 if run_id in tried or len(tried) == limit or not _suffices(self.pod_request.amounts, node, usage):
                     continue
                 tried.add(run_id)
@@ -202,7 +202,7 @@ class _SuggestionSearch:
 
     def _wait_for_quota(self) -> Iterator[tuple[QuotaAmounts, Suggestion]]:
         """Runs that use what quotas lack, if nodes have room."""
-        # Not empty: nodes have room, so a quota must be the reason why the run does not start.
+        # The list is not empty: nodes have room, so a quota must be the reason why the run does not start.
         shortage = quotas.find_shortages(self.quota_amounts, self.queued_allowances)[0]
         holders = {holder.run_id: holder for allowance in self.queued_allowances for holder in allowance.holders}
         for holder in list(holders.values())[:MAX_TRIED]:
@@ -218,7 +218,7 @@ class _SuggestionSearch:
         )
 
     def _fits_nodes_without(self, gone: str) -> bool:
-        """Whether the run still fits after another run has ended: it may need that one because of affinity."""
+        """Whether the run still fits after another run has ended: it may depend on that run because of affinity."""
         if not (self.pod_request.pod_affinity or self.pod_request.topology_spread):
             return True
         return evaluation.fits_now(NodeFilter(self.pod_request, self.nodes.without(gone)))
@@ -234,7 +234,7 @@ class _SuggestionSearch:
         column = self.nodes.free.get(resource)
         if column is None or resource == PODS:
             return 0
-        # The free amounts of all nodes that meet the other requirements: the largest is the answer for a single pod.
+        # Free amounts on all nodes that meet the other requirements. For a single pod, the largest is the answer.
         without = replace(self.pod_request, amounts={**self.pod_request.amounts, resource: 0}, count=1)
         free = sorted((column[at] for at in NodeFilter(without, self.nodes).feasible), reverse=True)
         limit = self._limit_by_quotas(resource, free[0] if free else 0)
@@ -252,14 +252,14 @@ class _SuggestionSearch:
         return 0
 
     def _limit_by_quotas(self, resource: str, amount: int) -> int:
-        """The amount per pod, or less if quotas do not have that much."""
+        """The amount per pod, or less if the quotas do not allow that much."""
         part = path_of(resource).removeprefix("resources.")
         remaining = [allowance.remaining[part] for allowance in self.allowances if part in allowance.remaining]
         return min([amount, *(max(total, 0) * UNITS[part] // self.pod_request.count for total in remaining)])
 
     def _count_pods(self) -> int:
-        """The number of pods that quotas allow, less than requested."""
-        # Without the number of runs: all pods belong to one run.
+        """How many pods the quotas allow, but fewer than requested."""
+        # The number of runs is left out, because all pods belong to one run.
         per_pod = QuotaAmounts(*(amount // self.pod_request.count for amount in self.quota_amounts[:3]))
         return quotas.count_fitting_runs(per_pod, self.allowances, self.pod_request.count - 1)
 
@@ -320,7 +320,7 @@ def _has_gpus(pod_request: PodRequest) -> bool:
 
 
 def _difference(one: Amounts, other: Amounts) -> float:
-    """The relative difference of two requests, summed over all resources."""
+    """The relative difference between two requests, summed over all resources."""
     names = (one.keys() | other.keys()) - {PODS}
     return sum(
         abs(one.get(name, 0) - other.get(name, 0)) / max(one.get(name, 0), other.get(name, 0), 1) for name in names

@@ -69,7 +69,7 @@ def total_capacity(table: NodeTable, name: str = "") -> NodePool:
 
 
 def capacity_by_group(table: NodeTable) -> list[NodePool]:
-    """The capacity of each node group by name, nodes without a group first; empty if there are no groups."""
+    """The capacity of each node group by name, nodes without a group first; empty without groups."""
     pools = _CapacitySums(table).by(map(group_of, table.labels))
     return [] if [pool.name for pool in pools] == [NO_GROUP] else pools
 

@@ -1,4 +1,4 @@
-"""What a pod requires of its node: resources, affinity, tolerations, volumes and GPU shares."""
+"""The requirements that a pod has for its node: resources, affinity, tolerations, volumes and GPU shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class GpuShare:
 
 @dataclass(frozen=True)
 class PodRequest:
-    """What one pod requires of its node."""
+    """The requirements that one pod has for its node."""
 
     amounts: Amounts
     node_selector: Labels = field(default_factory=dict)

@@ -69,7 +69,7 @@ def read_class(raw: JSON) -> StorageClass:
 def read_scheduling_context(items: Iterable[JSON], *, complete: bool = False) -> SchedulingContext:
     """The storage objects and namespaces among Kubernetes objects.
 
-    If there are no storage objects, the claims are unknown (None), unless the items are `complete`.
+    Without storage objects, the claims are unknown (None), unless the items are `complete`.
     """
     namespaces: dict[str, Labels] = {}
     claims: dict[tuple[str, str], PersistentVolumeClaim] = {}

@@ -1,4 +1,4 @@
-"""Manifests of retries: those of the plan with new names and the memory of the attempt."""
+"""Manifests for retries: the plan's manifests, with new names and the attempt's memory."""
 
 import marshal
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def manifests_of(run: RunRecord, plan: PlanRecord) -> tuple[Manifest, ...]:
-    """The manifests of the current attempt of a run."""
+    """The manifests for a run's current attempt."""
     planned = tuple(plan.plan["manifests"])
     if run.attempt == 1:
         return planned
@@ -27,9 +27,9 @@ def manifests_of(run: RunRecord, plan: PlanRecord) -> tuple[Manifest, ...]:
 def render_attempt(
     manifests: Sequence[Manifest], run_id: str, attempt: int, memory: int | None = None
 ) -> tuple[Manifest, ...]:
-    """The manifests of an attempt. `memory` is the request of a pod; its limit grows in proportion.
+    """The manifests for an attempt. `memory` is the request per pod; the limit grows in proportion.
 
-    Changes the names, references and labels of the planned manifests. The rest stays the same.
+    Also changes the names, references and labels in the planned manifests. Everything else stays the same.
     """
     # marshal copies ten times faster than deepcopy.
     copies: list[Manifest] = [marshal.loads(marshal.dumps(manifest)) for manifest in manifests]
@@ -37,7 +37,7 @@ def render_attempt(
     # The label has a shortened name if the function's name is not a valid label value.
     full_name = meta.get("annotations", {}).get(f"{PREFIX}/function-name")
     function = full_name or meta["labels"][f"{PREFIX}/function"]
-    # Not the execution ID: run_name would hash it because of its hyphen, and the name would not show the run.
+    # The execution ID is not used: run_name would hash it because of its hyphen, and the name would not show the run.
     old, new = meta["name"], names.run_name(function, f"{run_id}attempt{attempt}")
     renamed = {item["metadata"]["name"]: new + item["metadata"]["name"].removeprefix(old) for item in copies}
     pod = copies[0]["spec"]["template"]["spec"]
@@ -50,12 +50,12 @@ def render_attempt(
 
 
 def _rename(copies: Sequence[Manifest], pod: Json, renamed: dict[str, str]) -> None:
-    """Rename all objects and the references of the pod to them."""
+    """Rename all objects, and the pod's references to them."""
     for manifest in copies:
         manifest["metadata"]["name"] = renamed[manifest["metadata"]["name"]]
     secrets = [env["valueFrom"]["secretKeyRef"] for env in pod["containers"][0].get("env", ()) if "valueFrom" in env]
     for reference in (*pod.get("imagePullSecrets", ()), *secrets):
-        # Objects that the run did not create, such as shared volumes, have no new name.
+        # Objects that the run did not create, such as shared volumes, keep their names.
         reference["name"] = renamed.get(reference["name"], reference["name"])
     for volume in pod.get("volumes", ()):
         for kind, key in (("configMap", "name"), ("secret", "secretName"), ("persistentVolumeClaim", "claimName")):
@@ -75,7 +75,7 @@ def _label(copies: Sequence[Manifest], execution: str) -> None:
 
 
 def _set_attempt(container: Json, attempt: int) -> None:
-    """Set the attempt number in the environment of the program."""
+    """Set the attempt number in the program's environment."""
     others = [env for env in container.get("env", ()) if env["name"] != ATTEMPT]
     container["env"] = sorted([*others, {"name": ATTEMPT, "value": str(attempt)}], key=_sort_key)
 
@@ -90,7 +90,7 @@ def _set_memory(pod: Json, memory: int) -> None:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     before, limit = requests.get("memory"), limits.get("memory")
     grown = memory * NANOS
-    # An unchanged amount keeps the notation of the plan.
+    # An unchanged amount keeps the notation used in the plan.
     if before is None or Quantity.parse(before).nanos in (0, grown):
         return
     requests["memory"] = str(Quantity(grown, QuantityFormat.BINARY))
@@ -100,6 +100,6 @@ def _set_memory(pod: Json, memory: int) -> None:
     nanos = -(-Quantity.parse(limit).nanos * grown // Quantity.parse(before).nanos)
     limits["memory"] = str(Quantity(nanos, QuantityFormat.BINARY).rounded_up())
     for volume in pod.get("volumes", ()):
-        # A /dev/shm of the size of the memory limit was limited by it, so it grows with it.
+        # If /dev/shm was the size of the memory limit, it grows with the limit.
         if volume["name"] == SHARED and volume["emptyDir"].get("sizeLimit") == limit:
             volume["emptyDir"]["sizeLimit"] = limits["memory"]

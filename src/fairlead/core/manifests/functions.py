@@ -1,4 +1,4 @@
-"""Manifests for the function of a run: command, environment, code and secrets."""
+"""Manifests for a run's function: command, environment, code and secrets."""
 
 import base64
 import json
@@ -11,9 +11,9 @@ from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.model.plans import Manifest
 
-# -u: output is not buffered, so that it appears in the log at once and is not lost when the process is killed.
+# -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.
 COMMAND = ("python3", "-u", f"{BOOTSTRAP}/bootstrap.py")
-# Authenticates the pod at the server. Created at the start of the run, so it is not a secret of the project.
+# Authenticates the pod to the server. It is created when the run starts, so it is not a project secret.
 RUN_TOKEN = "FAIRLEAD_RUN_TOKEN"
 PULL_KEY = ".dockerconfigjson"  # the key that Kubernetes requires for type kubernetes.io/dockerconfigjson
 MAX_CONFIG_MAP_BYTES = 1_000_000  # Kubernetes allows 1 MiB of data
@@ -29,18 +29,18 @@ def render_image(draft: Draft) -> dict[str, Any]:
 def render_command(draft: Draft) -> dict[str, Any]:
     """The command and arguments of the container, unless the image defines them."""
     function = draft.function
-    # An empty list in the request removes the arguments of the function.
+    # An empty list in the request removes the function's arguments.
     args = function.args if draft.request.args is None else draft.request.args
     parts = {"command": COMMAND if function.kind == "python" else function.command, "args": args}
     return {name: [escape(word) for word in words] for name, words in parts.items() if words}
 
 
 def render_envs(draft: Draft) -> list[dict[str, Any]]:
-    """Environment variables. Secrets are references to the Secret of the run."""
+    """Environment variables. Secrets are references to the run's Secret."""
     envs = draft.resolution.values("envs")
     secrets = draft.resolution.named("secrets")
     source = name_of(draft, "secrets")
-    # A reference like the secrets: plans are shown and stored, so they must not contain the token.
+    # The token is a reference, like the secrets: plans are shown and stored, so they must not contain it.
     secret_names = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]
     return [
         *({"name": name, "value": escape(value)} for name, value in envs.items()),
@@ -84,12 +84,12 @@ def read_secret_names(manifests: Sequence[Manifest]) -> set[str]:
 
 
 def available_bytes(program: Manifest) -> int:
-    """The bytes that are available for code in the ConfigMap of a run."""
+    """How many bytes are available for code in a run's ConfigMap."""
     return MAX_CONFIG_MAP_BYTES - sum(len(text.encode()) for text in program["data"].values())
 
 
 def render_call(draft: Draft) -> str:
-    """The call for the bootstrap as JSON: function, inputs and port."""
+    """The call that the bootstrap makes, as JSON: function, inputs and port."""
     function, code = draft.function, draft.snapshot.code
     call = {
         "action": draft.request.action,
@@ -104,7 +104,7 @@ def render_call(draft: Draft) -> str:
 
 
 def render_secret(draft: Draft) -> Iterator[Manifest]:
-    """The Secret with the requested secrets. Values are not part of a plan; they are set at the start."""
+    """The Secret with the requested secrets. Values are not part of a plan; they are set when the run starts."""
     names = [*([RUN_TOKEN] if draft.calls_back else []), *draft.secrets]
     if names:
         yield {
@@ -117,14 +117,14 @@ def render_secret(draft: Draft) -> Iterator[Manifest]:
 
 
 def render_pull_secrets(draft: Draft) -> Iterator[Manifest]:
-    """One Secret for each image pull secret. An annotation has the name of the secret in the project."""
+    """One Secret for each image pull secret. An annotation contains the secret's name in the project."""
     if draft.cluster.executor != "kubernetes":
         return
     for number, name in enumerate(draft.pull_secrets, start=1):
         yield {
             "apiVersion": "v1",
             "kind": "Secret",
-            # Numbered, because names of secrets may contain characters that names of objects cannot have, such as _.
+            # Numbered, because secret names may contain characters that are not allowed in object names, such as _.
             "metadata": render_metadata(draft, f"pull-{number}", secret=name),
             "type": "kubernetes.io/dockerconfigjson",
             "data": {PULL_KEY: ""},
@@ -141,13 +141,13 @@ def _render_program(draft: Draft) -> dict[str, str]:
     program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
     if code and code.sidecar and draft.cluster.executor == "kubernetes":
         program["sidecar.py"] = code.sidecar
-    # Only if the run needs it: all programs count toward the size of the ConfigMap.
+    # Included only if the run needs it, because all programs count toward the ConfigMap's size.
     if code and code.function_server and draft.request.action == "serve" and not draft.function.command:
         program["function_server.py"] = code.function_server
     return program
 
 
 def escape(text: str) -> str:
-    """Escape text, so that Kubernetes does not expand $(NAME) in it."""
-    # Other texts stay unchanged, so that manifests are readable: `$HOME` has no meaning for Kubernetes.
+    """Escape text so that Kubernetes does not expand $(NAME) in it."""
+    # Other text stays unchanged, so that manifests are readable: `$HOME` has no special meaning in Kubernetes.
     return text.replace("$", "$$") if "$(" in text or "$$" in text else text

@@ -1,4 +1,4 @@
-"""GPU requests in pods: whole devices, MIG slices and shares of memory, and the scheduler for them."""
+"""GPU requests in pods: whole devices, MIG slices and memory shares, and the scheduler for them."""
 
 from dataclasses import dataclass, field
 
@@ -37,12 +37,12 @@ def render_gpus(draft: Draft) -> GpuParts:
 def _render_resources(draft: Draft) -> dict[str, str]:
     cluster, memory = draft.cluster, draft.gpu_memory
     if draft.mig is not None:
-        # Names of resources cannot contain a plus sign, so the device plugin of NVIDIA replaces it, too.
+        # Resource names cannot contain a plus sign. NVIDIA's device plugin replaces it in the same way.
         return {f"nvidia.com/mig-{draft.mig.replace('+', '.')}": "1"}
     if memory is None:
         return {cluster.gpu_resource: str(draft.devices)}
     if cluster.gpu_sharing == "kai":
-        return {}  # KAI rejects pods that request a device and a share
+        return {}  # KAI rejects pods that request both a device and a share
     if isinstance(memory, Percent):
         return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem-percentage": str(memory.value)}
     return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem": _mebibytes(memory)}
@@ -53,7 +53,7 @@ def _render_kai(draft: Draft) -> dict[str, str]:
     if memory is None:
         return {}
     if isinstance(memory, Percent):
-        # KAI schedules by these annotations. The limit is only information: KAI does not enforce it.
+        # KAI schedules by these annotations. The limit is only informational: KAI does not enforce it.
         share = {"gpu-fraction": f"{memory.value / 100:g}"}
     else:
         share = {"gpu-memory": _mebibytes(memory)}
@@ -61,5 +61,5 @@ def _render_kai(draft: Draft) -> dict[str, str]:
 
 
 def _mebibytes(memory: GpuMemory) -> str:
-    # HAMi and KAI count MiB. Rounded up, so that the pod gets at least what it requested.
+    # HAMi and KAI count in MiB. The amount is rounded up, so that the pod gets at least what it requested.
     return str(-(-memory.units // MEBIBYTE))

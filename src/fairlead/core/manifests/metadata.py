@@ -1,4 +1,4 @@
-"""Metadata of the objects of a run: name, namespace, labels and annotations."""
+"""Metadata for a run's objects: name, namespace, labels and annotations."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from fairlead.core.manifests import names
 
 
 def name_of(draft: Draft, suffix: str = "") -> str:
-    """The name of the main object of a run, or of another object with a suffix."""
+    """The name of a run's main object, or with a suffix, the name of another object."""
     return names.run_name(draft.function.name, draft.run_id) + (f"-{suffix}" if suffix else "")
 
 
@@ -29,5 +29,5 @@ def render_names(draft: Draft) -> dict[str, str]:
 
 
 def render_labels(draft: Draft) -> dict[str, str]:
-    """The labels of all objects of a run."""
+    """The labels that all of a run's objects have."""
     return draft.resolution.values("labels")

@@ -1,4 +1,4 @@
-"""Names of Kubernetes objects: always valid, and unique for any names of projects and functions."""
+"""Names of Kubernetes objects: always valid and unique, whatever the project and function names are."""
 
 import hashlib
 import re
@@ -9,19 +9,19 @@ from fairlead.model.urls import PROJECT
 
 PREFIX = "fairlead.dev"
 RUN_LABEL = f"{PREFIX}/run"
-SECRET_NAME = f"{PREFIX}/secret"  # annotation with the name of the secret in the project
-MAX_LENGTH = 63  # of a DNS label, and of a label value
+SECRET_NAME = f"{PREFIX}/secret"  # annotation with the secret's name in the project
+MAX_LENGTH = 63  # the limit for DNS labels and for label values
 MAX_RUN_LENGTH = MAX_LENGTH - len("-9999")  # pods of an indexed Job append their index
 HASHED = re.compile(r"-[0-9a-f]{8}$")
 
 
 def slug(text: str, max_length: int = MAX_LENGTH) -> str:
-    """A DNS label that starts with a letter. Text that had to be changed gets a hash as suffix."""
+    """A DNS label that starts with a letter. If the text had to be changed, a hash is appended."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    # Names of Services must start with a letter, and the Service of a run has the name of the run.
+    # Service names must start with a letter, and a run's Service has the same name as the run.
     if not plain[:1].isalpha():
         plain = f"r-{plain}".rstrip("-")
-    # A name that already looks like name plus hash gets a hash too, so that it cannot collide with one.
+    # A name that already looks like it ends with a hash also gets one, so that it cannot collide with a hashed name.
     if plain == text and len(plain) <= max_length and not HASHED.search(plain):
         return plain
     return f"{plain[: max_length - 9].rstrip('-')}-{_hash(text, 8)}"
@@ -29,7 +29,7 @@ def slug(text: str, max_length: int = MAX_LENGTH) -> str:
 
 @lru_cache(maxsize=256)  # each plan computes the same name a dozen times
 def run_name(function: str, run_id: str) -> str:
-    """The name of the main object of a run, which is also the prefix of the names of its other objects."""
+    """The name of a run's main object, which is also the prefix for the names of its other objects."""
     # The suffix has no hyphen, so it cannot be confused with the end of a function name or with a hash.
     # An ID that looks like a hash is hashed, so that it cannot collide with the hash of another ID.
     plain = re.fullmatch(r"(?![0-9a-f]{24}$)[a-z0-9]{1,40}", run_id)
@@ -43,7 +43,7 @@ def namespace(project: str, template: str) -> str:
     before, _, after = template.partition(PROJECT)
     max_length = MAX_LENGTH - len(before) - len(after)
     name = f"{before}{slug(project, max_length)}{after}"
-    # kube- is reserved for Kubernetes. A project must never use one of those namespaces.
+    # The kube- prefix is reserved for Kubernetes. A project must never use one of those namespaces.
     return f"{before}{slug(f'project {project}', max_length)}{after}" if name.startswith("kube-") else name
 
 

@@ -23,7 +23,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
     spec = {
         "restartPolicy": restart_policy,
         "automountServiceAccountToken": draft.resolution.value("security", "service_account_token"),
-        # Otherwise Kubernetes adds variables for every Service of the namespace, also those of other runs.
+        # Otherwise Kubernetes adds variables for every Service in the namespace, including those of other runs.
         "enableServiceLinks": False,
         "securityContext": _render_pod_security(draft),
         "imagePullSecrets": functions.render_pull_references(draft),
@@ -36,7 +36,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
         "runtimeClassName": draft.resolution.value("runtime_class"),
         "priorityClassName": draft.resolution.value("priority_class"),
     }
-    # False stays, because automountServiceAccountToken defaults to true.
+    # False is not removed, because automountServiceAccountToken defaults to true.
     return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in (None, {}, [])}}
 
 
@@ -44,7 +44,7 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     container = {
         "name": CONTAINER,
         **functions.render_image(draft),
-        # A container starts in the working folder of its image, on which its command may depend.
+        # Other containers start in their image's working folder, because their command may depend on it.
         **({"workingDir": HOME} if draft.function.kind == "python" else {}),
         **functions.render_command(draft),
         "env": functions.render_envs(draft),
@@ -59,7 +59,7 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     }
     if draft.request.action != "job" and draft.port is not None:
         container["ports"] = [{"name": "http", "containerPort": draft.port}]
-        # Only checks that the port accepts connections: a busy model must not lose its only endpoint.
+        # This only checks that the port accepts connections: a busy model must not lose its only endpoint.
         container["readinessProbe"] = {"tcpSocket": {"port": draft.port}, "periodSeconds": 2, "failureThreshold": 5}
     return container
 
@@ -70,7 +70,7 @@ def _render_resources(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     for name, kubernetes_name in RESOURCES.items():
         for part, amounts in (("requests", requests), ("limits", limits)):
             amount = draft.amount(name, part)
-            # `unlimited` is written by omitting the limit.
+            # `unlimited` is expressed by omitting the limit.
             if isinstance(amount, Quantity):
                 amounts[kubernetes_name] = str(amount)
     for name, parts in draft.resolution.named("resources").items():

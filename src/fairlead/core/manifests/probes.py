@@ -1,4 +1,4 @@
-"""The test pod of `fairlead clusters check`, with the same permissions as pods of runs."""
+"""The test pod for `fairlead clusters check`, with the same permissions as a run's pods."""
 
 from fairlead.core.enforced_settings import DEFAULT_ID
 from fairlead.core.manifests.names import PREFIX
@@ -10,7 +10,7 @@ TERMINATION = "/dev/termination-log"
 REACHED = "reached"
 CALL_SECONDS = 10
 MAX_MESSAGE_LENGTH = 500  # kubelet reads at most 4096 bytes
-# Writes to the termination message whether the server responded, or the error.
+# Writes a termination message that says whether the server responded, or contains the error.
 SCRIPT = f"""\
 import sys, urllib.request
 try:
@@ -35,7 +35,7 @@ def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> M
         },
         "spec": {
             "restartPolicy": "Never",
-            # The pod ends even if the server that created it does not remove it.
+            # This ends the pod even if the server that created it does not remove it.
             "activeDeadlineSeconds": seconds,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,

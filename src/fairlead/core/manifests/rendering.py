@@ -28,11 +28,11 @@ def render_job(draft: Draft) -> Manifest:
     """The Job that executes a batch run."""
     replicas = draft.resolution.value("replicas")
     spec: dict[str, Any] = {
-        # Fairlead does the retries: logs are lost when Kubernetes replaces a pod.
+        # Fairlead handles retries itself, because logs are lost when Kubernetes replaces a pod.
         "backoffLimit": 0,
         # A pod that was evicted by the cluster did not fail: it is created again and waits for a node.
         "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [DISRUPTED]}]},
-        # Resumed when all other objects exist, so that an interrupted start leaves nothing running.
+        # The Job is resumed once all other objects exist, so that an interrupted start leaves nothing running.
         "suspend": True,
         "parallelism": replicas,
         "completions": replicas,
@@ -43,7 +43,7 @@ def render_job(draft: Draft) -> Manifest:
     # A podFailurePolicy requires Never.
     spec["template"] = pods.render_pod_template(draft, "Never")
     if (deadline := draft.resolution.value("deadline")) is not None:
-        # Set on the pod, whose time starts on a node. The deadline of a Job would include the time in the queue.
+        # Set on the pod, so that time counts only once it is on a node. A Job's deadline would include queue time.
         spec["template"]["spec"]["activeDeadlineSeconds"] = int(deadline)
     # The queue label is added when the Job is released. From then on Kueue decides when it runs.
     annotations = {"queue": draft.cluster.kueue_queue} if draft.cluster.queueing == "kueue" else {}

@@ -1,4 +1,4 @@
-"""Volumes of a pod, their mounts, and the claims that the platform creates for them."""
+"""A pod's volumes, their mounts, and the claims that the platform creates for them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def render_volumes(draft: Draft) -> list[Json]:
-    """The requested volumes of the pod, and those of the platform."""
+    """The pod's requested volumes, and the platform's own volumes."""
     requested = [{"name": name, **_render_source(draft, name, parts)} for name, parts in _requested(draft)]
     return [*requested, *(volume for volume, _ in _platform_volumes(draft))]
 
@@ -47,15 +47,15 @@ def _requested(draft: Draft) -> Iterable[tuple[str, Parts]]:
 
 def _platform_volumes(draft: Draft) -> Iterator[tuple[Json, Json]]:
     """The home folder, the code of a Python function, and shared memory, each with its mount."""
-    # Many programs write a cache to their home folder, and most images have none that the user of the run can write to.
+    # Many programs write a cache to their home folder, and most images have none that the run's user can write to.
     yield {"name": "fairlead-home", "emptyDir": {}}, {"name": "fairlead-home", "mountPath": HOME}
     if draft.function.kind == "python":
         code = {"name": "fairlead-code", "configMap": {"name": name_of(draft, "code")}}
         yield code, {"name": "fairlead-code", "mountPath": BOOTSTRAP, "readOnly": True}
-    # By default /dev/shm has 64 MiB, which is too little for the data loaders of PyTorch.
+    # By default /dev/shm has 64 MiB, which is too little for PyTorch's data loaders.
     shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
     if shm:
-        # `shm: true`: files in it count as memory of the pod, so more than the memory limit is never useful.
+        # `shm: true`: shared memory counts toward the pod's memory, so more than the memory limit is never useful.
         size = shm if isinstance(shm, Quantity) else limit
         bound = {"sizeLimit": str(size)} if isinstance(size, Quantity) else {}
         memory = {"name": SHARED, "emptyDir": {"medium": "Memory", **bound}}
@@ -76,14 +76,14 @@ def _render_source(draft: Draft, name: str, parts: Parts) -> Json:
         case "persistent_volume_claim":
             return {"persistentVolumeClaim": {"claimName": name_of(draft, name)}}
         case "shared_volume":
-            # Exists already and outlives the run, so its name does not depend on the run.
+            # The claim already exists and outlives the run, so its name does not depend on the run.
             return {"persistentVolumeClaim": {"claimName": parts["spec.claim_name"]}}
         case "ephemeral":
             return {"ephemeral": {"volumeClaimTemplate": {"spec": _render_claim(parts)}}}
         case "config_map":
             return {"configMap": {"name": parts["spec.name"]}}
         case "secret":
-            # Only this key: the Secret also contains the other secrets of the run.
+            # Only this key is mounted, because the Secret also contains the run's other secrets.
             key = parts["spec.name"]
             return {"secret": {"secretName": name_of(draft, "secrets"), "items": [{"key": key, "path": key}]}}
         case _:
@@ -93,7 +93,7 @@ def _render_source(draft: Draft, name: str, parts: Parts) -> Json:
 
 
 def _render_claim(parts: Parts) -> Json:
-    # Omitted, the class is the default of the cluster. An empty name would mean no class at all.
+    # If the class is omitted, the cluster default applies. An empty name would mean no class at all.
     storage_class = {"storageClassName": parts["spec.storage_class"]} if "spec.storage_class" in parts else {}
     return {
         # Not all storage classes support other modes. A check rejects several replicas with one claim.

@@ -37,7 +37,7 @@ class ScopeDefaults:
 
 @dataclass(frozen=True)
 class EffectivePolicy:
-    """The merged policies from the platform down to a scope, and the usage of the scope.
+    """The merged policies from the platform down to a scope, and the scope's usage.
 
     Rules and quotas contain only the fields that are set.
     """

@@ -1,4 +1,4 @@
-"""Merging of the policies of several scopes. Each bound, switch and factor keeps its source."""
+"""Merges the policies of several scopes. Each bound, switch and factor keeps its source."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from fairlead.model import fields
 from fairlead.model.plans import Layer, Source, SourcedValue
 from fairlead.model.policies import LimitFactor, Policy, Switches
 
-# The stricter value of switches with two values. Lists of names are intersected instead.
+# The stricter value of each switch that has two values. Lists of names are intersected instead.
 STRICTER: Mapping[str, Any] = {
     "existing_volumes": "block",
     "compute_resource": "required",
@@ -25,7 +25,7 @@ DEFAULT_SWITCHES: Mapping[str, Any] = {
     "allow_root": False,
     "gpu_memory_limits": False,
     "never_fits": "refuse",
-    # None allows every name, an empty list allows none.
+    # None allows every name; an empty list allows none.
     "storage_classes": None,
     "registries": None,
 }
@@ -35,7 +35,7 @@ DEFAULT_SWITCHES: Mapping[str, Any] = {
 class EffectiveRule:
     """The effective rule for a path: the tightest bounds, with their sources."""
 
-    # By the type of the value, see _tighten.
+    # By value type; see _tighten.
     min: dict[type, SourcedValue] = field(default_factory=dict)
     max: dict[type, SourcedValue] = field(default_factory=dict)
     # One list per scope: a violation names the scopes whose list does not contain the value.
@@ -56,9 +56,9 @@ def merge_rules(policies: Sequence[Policy]) -> dict[str, EffectiveRule]:
         source = source_of(policy)
         for path, rule in policy.rules.items():
             # Flags stay at the path as written: a required `resources.mem` may be a request or a limit. Bounds need one
-            # value to compare with, which is the request of a resource.
+            # value to compare with, which is the resource's request.
             flags = merged.setdefault(path, EffectiveRule())
-            # The source is the highest scope that sets the flag: scopes below cannot remove it.
+            # The source is the highest scope that sets the flag: lower scopes cannot remove it.
             flags.required = flags.required or (source if rule.required else None)
             flags.locked = flags.locked or (source if rule.locked else None)
             bounds = merged.setdefault(fields.value_path(path), EffectiveRule())
@@ -82,7 +82,7 @@ def merge_switches(policies: Sequence[Policy]) -> dict[str, SourcedValue]:
                 merged[name] = SourcedValue(value, source_of(policy))
             elif name not in STRICTER:
                 merged[name] = SourcedValue(_common(old.value, value), source_of(policy))
-    # With this source, messages can say that no policy allows a feature, instead of naming one that denies it.
+    # With this source, messages can say that no policy allows a feature, instead of naming a policy that denies it.
     return {name: SourcedValue(value, Source(Layer.PLATFORM)) for name, value in DEFAULT_SWITCHES.items()} | merged
 
 

@@ -1,4 +1,4 @@
-"""Checks of resolved settings against the rules of policies."""
+"""Checks of resolved settings against policy rules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ def check_rules(
         for setting_path in _matching_paths(path, settings):
             value = _effective_value(setting_path, settings)
             if violations := list(_check_bounds(setting_path, value, rule)):
-                # Not from `settings`: a limit that a layer removed has no value, but the message names that layer.
+                # `settings` leaves out limits that a layer removed, but the message names that layer.
                 owner = next((setting for setting in resolution.flat if setting.path == setting_path), None)
                 description = _describe_value(value, owner)
                 owned = owner is not None and owner.source.layer is Layer.COMPUTE_RESOURCE
@@ -46,7 +46,7 @@ def _check_flags(
                 required_path, "required", message, f"set {fields.value_path(required_path)}", rule.required
             )
     if rule.locked:
-        # Checks the layers and not the resolution: setting a locked value is wrong even if another layer overrides it.
+        # This checks layers, not the resolution: setting a locked value is wrong even if another layer overrides it.
         for setting_path, value, layer in _requested_values(path, layers):
             message = f"locked by the {rule.locked}; the {layer.source} sets {format_value(value)}"
             yield Violation(setting_path, "locked", message, "remove it", rule.locked)
@@ -63,7 +63,7 @@ def _required_paths(path: str, settings: Mapping[str, Setting]) -> list[str]:
 
 
 def _check_bounds(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violation]:
-    """The bounds and options that a value violates. Messages continue after a description of the value."""
+    """The bounds and options that a value violates. Each message follows a description of the value."""
     for bound in rule.max.values():
         unlimited, maximum = value is UNLIMITED or (value is None and path in LIMIT_PATHS), format_value(bound.value)
         if unlimited or (_is_comparable(value, bound) and value > bound.value):
@@ -83,7 +83,7 @@ def _check_bounds(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violat
 
 
 def _check_options(path: str, value: Any, options: Sequence[SourcedValue]) -> Iterator[Violation]:
-    """A value must be an option in every scope. The hint lists the common options."""
+    """A value must be an option in every scope. The hint lists the options they have in common."""
     violated = [bound for bound in options if value is not None and value not in bound.value]
     if not violated:
         return
@@ -127,7 +127,7 @@ def _effective_value(path: str, settings: Mapping[str, Setting]) -> Any:
 
 def _requested_values(path: str, layers: Sequence[LayerValues]) -> Iterator[tuple[str, Any, LayerValues]]:
     for layer in layers:
-        # Defaults of policies and compute resources may set locked values: that is how a locked path gets a value.
+        # Policy defaults and compute resources may set locked values: that is how a locked path gets a value.
         if layer.source.layer in (Layer.USER, Layer.TEMPLATE):
             for group in layer.groups:
                 for part, value in group.values.items():

@@ -1,4 +1,4 @@
-"""Checks of resolved settings against the switches of policies."""
+"""Checks of resolved settings against policy switches."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def check_storage_classes(draft: Draft) -> Iterator[Violation]:
         return
     allowed = ", ".join(switch.value) or "none"
     for name, parts in draft.resolution.named("volumes").items():
-        # A claim without a class would get the default class of the cluster, which may not be an allowed one.
+        # A claim without a class would get the cluster's default class, which may not be allowed.
         requested = parts.get("spec.storage_class")
         if parts["volume_type"] in SIZED and requested not in switch.value:
             description = f"storage class {requested} requested" if requested else "has no storage class"
@@ -42,7 +42,7 @@ def check_registries(draft: Draft) -> Iterator[Violation]:
     switch, image = draft.switches["registries"], draft.resolution.value("function", "image")
     if switch.value is None or image is None:
         return
-    # python:3.12 is an image of docker.io, although its name does not contain the registry.
+    # python:3.12 is an image from docker.io, although its name does not contain the registry.
     if not any(_is_inside(_full_image(image), registry) for registry in switch.value):
         allowed = ", ".join(switch.value)
         message = (
@@ -68,7 +68,7 @@ def check_root(draft: Draft) -> Iterator[Violation]:
     """Running as root must be allowed."""
     switch = draft.switches["allow_root"]
     for name in IDS:
-        # The platform sets fs_group to run_as_group, so a 0 is only reported at the field that the user set.
+        # The platform sets fs_group to run_as_group, so a 0 is only reported for the field that the user set.
         setting = draft.resolution.setting(name)
         if setting and setting.value == 0 and setting.source.layer is not Layer.ENFORCED and not switch.value:
             message = f"0 is root; {_describe_denial(switch)}"
@@ -87,19 +87,19 @@ def check_gpu_memory_limits(draft: Draft) -> Iterator[Violation]:
 
 
 def _describe_denial(switch: SourcedValue) -> str:
-    """The policy that denies a feature, or that no policy allows it."""
+    """Says which policy denies a feature, or that no policy allows it."""
     return "no policy allows it" if switch.source.layer is Layer.PLATFORM else f"the {switch.source} does not allow it"
 
 
 def _full_image(image: str) -> str:
     """The image with its registry; Docker Hub is the default."""
     first, slash, _ = image.partition("/")
-    # The rule of Docker: the part before the first slash is a registry only if it looks like a host.
+    # Docker's rule: the part before the first slash is a registry only if it looks like a host.
     if slash and ("." in first or ":" in first or first == "localhost"):
         return image
     return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
 
 
 def _is_inside(image: str, registry: str) -> bool:
-    # With the slash, so that ghcr.io/team does not allow ghcr.io/teamwork.
+    # The slash is included, so that ghcr.io/team does not allow ghcr.io/teamwork.
     return image.startswith(registry.removesuffix("/") + "/")
