@@ -50,7 +50,7 @@ from fairlead.services.first_run import FirstRun
 from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
 WEB_UI = Path(__file__).with_name("_ui")  # built from ui/ when the wheel is built; missing in a checkout without it
-# Calls of the server itself: `trusted` has all permissions, and `via` appears in the audit log.
+# Calls that the server itself makes: `trusted` grants all permissions, and `via` appears in the audit log.
 FOLDER_SYNC = Call(principal=Principal("fairlead", via="folder"), trusted=True)
 KEY_ROTATION = Call(principal=Principal("fairlead", via="keys"), trusted=True)
 
@@ -90,7 +90,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     keep_objects = timedelta(minutes=settings.keep_objects_minutes)
     config = ExecutorConfig(store, settings.data / "clusters", now, secrets_of, keep_objects)
 
-    # The controller needs the executors, and the executors notify the controller, so it is looked up when called.
+    # The controller needs the executors, which in turn notify it, so `controller` is looked up at call time.
     def enqueue(run_id: str) -> None:
         controller.enqueue(run_id)
 
@@ -108,7 +108,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
         stable_clock=StableClock(now),  # idle workspaces must not be stopped because the clock jumped
     )
 
-    # The controller acts on the change, and clients that wait for the run see it.
+    # Let the controller act on the change, and wake clients that are waiting for the run.
     def notify(run_id: str) -> None:
         controller.enqueue(run_id)
         run_events.publish(run_id)
@@ -121,7 +121,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     retention = Retention(store, executors, clock=StableClock(now), **keep)
     scheduler = Scheduler(store, services.schedules.submit_due_runs, now)
     if settings.folder is not None:
-        # At startup this is a mistake in the settings. Later the folder may be unmounted, and the watch waits for it.
+        # At startup, a missing folder is a mistake in the settings. If it is unmounted later, the watch waits for it.
         if not settings.folder.is_dir():
             raise FairleadError(f"folder {settings.folder} does not exist", "create it, or set folder to another one")
         # The folder is the complete configuration: an object is deleted when its document is.
@@ -130,16 +130,16 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
             settings.folder, lambda library: services.config_files.apply(FOLDER_SYNC, library, options), now
         )
     first_run.initialize([*settings.admins, f"user:{settings.local_user}"])
-    # Only now, because the first start creates the ID of the platform.
+    # This must come after `initialize`, because the first start creates the platform ID.
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, sign_in_code = _load_token(settings, first_run)
-    executors.refresh()  # before the first request, which would find the runs on clusters unknown
+    executors.refresh()  # otherwise the first request would find the runs on clusters unknown
     app = create_application(
         services,
         check_ready=lambda: _check_ready(store),
         make_id=make_id,
         url=url,
-        reads_are_local=store.dialect == "sqlite",  # a query of a local file is faster than switching to a thread
+        reads_are_local=store.dialect == "sqlite",  # querying a local file is faster than switching to a thread
         background=lambda: background.run_background_tasks(folder, controller, retention, scheduler),
         run_events=run_events,
         page=WEB_UI,
@@ -150,7 +150,7 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
 
 def up(settings: Settings) -> int:
     """Run the server until it is stopped."""
-    os.umask(0o077)  # files of the server are private to its user
+    os.umask(0o077)  # the server's files are private to its user
     with (
         # The lock comes first, so that a second server neither opens the database nor takes the port.
         hosting.lock_data_folder(settings.data),
@@ -159,19 +159,19 @@ def up(settings: Settings) -> int:
         server_file = settings.data / "server.json"
         server_file.unlink(missing_ok=True)  # from a server that was killed
         server = build_server(settings, settings.public_url or url)
-        # Only now, because clients read this file to find a server that is ready. They use the local address.
+        # Written only once the server is ready, because clients read it to find the server. They use the local address.
         hosting.write_private(server_file, json.dumps({"url": url, "pid": os.getpid()}))
         _print_greeting(settings, server, url)
         configuration = uvicorn.Config(
             server.app,
-            ws="wsproto",  # the library that the proxy of served runs uses, too
+            ws="wsproto",  # the library that the proxy for served runs also uses
             ws_max_size=MAX_MESSAGE_BYTES,
-            log_config=None,  # `logs.configure` did it
-            access_log=False,  # the middleware writes it, without one-time codes in URLs
+            log_config=None,  # `logs.configure` has already configured logging
+            access_log=False,  # the middleware writes the access log, without one-time codes in URLs
             timeout_graceful_shutdown=5,  # a WebSocket or a long request must not delay a restart
             server_header=False,
         )
-        # Uvicorn raises the signal again after its shutdown; without a handler, the clean-up below would not run.
+        # Uvicorn raises the signal again after it shuts down; without a handler, the cleanup below would not run.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         serving = uvicorn.Server(configuration)
         # Streams check this and end themselves. Otherwise they would delay the shutdown.
@@ -188,7 +188,7 @@ def up(settings: Settings) -> int:
         except KeyboardInterrupt:
             pass
         finally:
-            # First, so that clients no longer find this server while it shuts down.
+            # This comes first, so that clients no longer find this server while it shuts down.
             server_file.unlink(missing_ok=True)
             if server.executor is not None:
                 server.executor.close()
@@ -201,7 +201,7 @@ def rotate_keys(settings: Settings) -> int:
     """Encrypt every secret with a new key, or with the first key of FAIRLEAD_SECRET_KEYS."""
     with _open_store(settings) as store:
         if settings.secret_keys is None:
-            # Older keys stay in the file: a running server and backups of the database contain values that need them.
+            # Older keys stay in the file, because a running server and database backups have values that need them.
             keyrings.rotate_key_file(settings.key_file)
         count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEY_ROTATION)
     old_keys = "older keys stay until `fairlead keys forget`"
@@ -212,7 +212,7 @@ def rotate_keys(settings: Settings) -> int:
 
 
 def forget_keys(settings: Settings) -> int:
-    """Delete all keys but the current one, unless a secret needs another key."""
+    """Delete all keys except the current one, unless a secret still needs an older key."""
     if settings.secret_keys is not None:
         raise FairleadError("the keys are in FAIRLEAD_SECRET_KEYS", "remove older keys from it")
     with _open_store(settings) as store:
@@ -234,7 +234,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="fairlead.app")
     parser.add_argument("command", choices=tuple(COMMANDS))
     for name in ("host", "port", "data", "database", "folder", "auth", "capacity", "idle-seconds"):
-        # Values stay text: pydantic parses and checks them like those of variables and the file.
+        # Values stay text: pydantic parses and checks them like values from variables and the file.
         parser.add_argument(f"--{name}")
     options = vars(parser.parse_args())
     command = options.pop("command")
@@ -246,7 +246,7 @@ def main() -> int:
         problems += describe_validation_errors(error)
     except ValueError as error:  # the file is not valid TOML or UTF-8
         problems.append(f"cannot read fairlead.toml: {error}")
-    # All of them at once, so that an administrator does not need one attempt per mistake.
+    # Report all problems at once, so that an administrator does not need one attempt per mistake.
     if problems:
         print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
         return 2
@@ -262,7 +262,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _open_store(settings: Settings) -> Iterator[DatabaseStore]:
-    """Open the database of an existing server. An empty database is an error: the user means another one."""
+    """Open the database of an existing server. An empty database is an error: the user must mean a different one."""
     if settings.database is None and not (settings.data / "fairlead.db").exists():
         raise FairleadError(f"no database found in {settings.data}", "set --data or --database")
     with contextlib.closing(DatabaseStore(settings.database_url)) as store:
@@ -297,11 +297,11 @@ def _sign_in_options(settings: Settings) -> SignInOptions:
 
 
 def _load_token(settings: Settings, first_run: FirstRun) -> tuple[str, str]:
-    """Return this machine's token, which is in a file that only its owner can read, and a one-time sign-in code."""
+    """Return this machine's token, stored in a file that only its owner can read, and a one-time sign-in code."""
     file = settings.data / "token"
     # A corrupt file does not match any token, so a new one replaces it.
     stored = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
-    # Names the token, so that a lost one of the same machine and folder is revoked.
+    # The token's name, so that a lost token for the same machine and folder is revoked.
     machine = f"{socket.gethostname()}:{settings.data.resolve()}"
     token, sign_in_code = first_run.issue_local_token(settings.local_user, machine, stored)
     if token != stored:
@@ -331,7 +331,7 @@ def _open_executor(settings: Settings) -> LocalExecutor | None:
 def _print_greeting(settings: Settings, server: ServerInstance, url: str) -> None:
     """Print addresses and commands for the person who started the server. The token is shown only on a terminal."""
     file = settings.data / "token"
-    # If stdout is not a terminal, it is probably a log file, in which the token must not appear.
+    # If stdout is not a terminal, it is probably a log file, and the token must not appear there.
     shown = f"{server.token}  (also in {file})" if sys.stdout.isatty() else str(file)
     lines = [f"Fairlead {fairlead.__version__} is listening on {url}", f"  token    {shown}"]
     if server.sign_in_code is not None:

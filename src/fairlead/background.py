@@ -1,4 +1,4 @@
-"""Background tasks of a server: runs, schedules, the watched folder, retention and idle shutdown."""
+"""A server's background tasks: runs, schedules, the watched folder, retention and idle shutdown."""
 
 import contextlib
 import threading
@@ -25,13 +25,13 @@ async def run_background_tasks(
     folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
 ) -> AsyncIterator[None]:
     """Run all background tasks while the server runs. Runs continue after it has stopped."""
-    # In a thread, because the controller blocks on the database and on executors.
+    # The controller runs in a thread, because it blocks on the database and on executors.
     controller_thread = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
     controller_thread.start()
     try:
         async with anyio.create_task_group() as tasks:
             if folder is not None:
-                # Before the first request, which should see the configuration of the folder.
+                # Apply the folder before the first request, which should already see its configuration.
                 await anyio.to_thread.run_sync(folder.apply)
                 tasks.start_soon(folder.watch)
             tasks.start_soon(_apply_retention, retention)
@@ -47,7 +47,7 @@ async def run_background_tasks(
 def shut_down_when_idle(
     shut_down: Callable[[], None], idle_seconds: Callable[[], float], store: Store, seconds: float
 ) -> None:
-    """Shut the server down after a time without requests, active runs and schedules."""
+    """Shut the server down after a period without requests, active runs or schedules."""
 
     def check() -> None:
         while True:
@@ -77,6 +77,6 @@ async def _submit_schedules(scheduler: Scheduler) -> None:
 def _count_active(store: Store) -> int:
     """Count active runs and schedules that have a next time."""
     with store.reading() as tx:
-        # A schedule needs a server at its next time.
+        # A server must be running when a schedule is next due.
         scheduled = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
         return tx.count(RunRecord, Condition("active", "=", True)) + scheduled

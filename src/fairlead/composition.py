@@ -1,4 +1,4 @@
-"""Builds the services of a server from a store, a keyring and executors."""
+"""Builds a server's services from a store, a keyring and executors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -46,8 +46,8 @@ def now() -> datetime:
 
 
 def make_id() -> str:
-    """Return a unique id. Ids sort by creation time."""
-    # Sorting by time keeps inserts at the end of indexes and is the order of the queue. Python has uuid7 since 3.14.
+    """Return a unique ID. IDs sort by creation time."""
+    # Sorting by time keeps inserts at the end of indexes and gives the queue order. Python has uuid7 only from 3.14 on.
     return uuid_utils.uuid7().hex
 
 
@@ -62,7 +62,7 @@ class ExecutionOptions:
 
 @dataclass(frozen=True)
 class SignInOptions:
-    """Ways to sign in besides tokens of the server: an OpenID Connect issuer, and one-time links."""
+    """Ways to sign in besides the server's tokens: an OpenID Connect issuer, and one-time links."""
 
     authenticator: Authenticator | None = None
     login: Login | None = None

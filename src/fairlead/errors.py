@@ -12,11 +12,11 @@ FairleadError
 │  ├─ Changed                             the object is not at the revision in If-Match
 │  └─ RevisionMissing                     replacing an object requires If-Match
 ├─ Unavailable                            not now: try again after `retry_after_seconds`
-├─ StartFailed                            the executor can never start the run; trying again is useless
+├─ StartFailed                            the executor can never start the run; retrying is pointless
 ├─ RunFailed                              the run whose result was requested did not complete
 ├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
 ├─ adapters.kubernetes.clients.ApiError   the Kubernetes API server rejected the request
-└─ server.problem_details.Problem         an HTTP error of the server itself, with a status and a code of its own
+└─ server.problem_details.Problem         an HTTP error from the server itself, with its own status and code
 
 An error with a module in front of its name is defined in that module, next to the code that raises it.
 
@@ -39,7 +39,7 @@ class FairleadError(Exception):
         super().__init__(message)
         self.hint = hint
         if hint:
-            self.add_note(f"-> {hint}")  # tracebacks show notes, so that users of a notebook see the hint
+            self.add_note(f"-> {hint}")  # tracebacks show notes, so that notebook users see the hint
 
     @property
     def terminal_text(self) -> str:
@@ -122,7 +122,7 @@ class Unavailable(FairleadError):
 
 
 class StartFailed(FairleadError):
-    """The executor can never start the run, so retrying is useless. The run fails with the reason StartFailed."""
+    """The executor can never start the run, so retrying is pointless. The run fails with the reason StartFailed."""
 
     code = "start_failed"
 

@@ -15,7 +15,7 @@ app = App(
     version=fairlead.__version__,
     help_format="plaintext",  # shown as written, without interpreting it as Markdown
 )
-# Commands are import paths, so that `fairlead --help` imports none of them. For this the help text is repeated here.
+# Commands are import paths, so that `fairlead --help` imports none of them. This is why their help is repeated here.
 app.command("fairlead.cli.preview:preview", name="preview", help="Show the plan of a run without submitting it.")
 
 app.command("fairlead.cli.run_command:run", name="run", help="Run a program with the requested compute.")
@@ -52,9 +52,9 @@ app.command("fairlead.cli.completion_script:completion", name="completion", help
 
 
 def run(words: Sequence[str] | None = None) -> int:
-    """Run a command, by default from the arguments of the process, and print errors. Return the exit code."""
+    """Run a command, by default from the process arguments, and print errors. Return the exit code."""
     try:
-        # Returned instead of passed to sys.exit(), because main() still has to flush stdout.
+        # The status is returned instead of passed to sys.exit(), because main() still has to flush stdout.
         status: int = app(words, result_action="return_int_as_exit_code_else_zero")
     except Exception as error:
         # Imported late: the errors import the model, which would slow down --help.
@@ -69,7 +69,7 @@ def run(words: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The entry point of the `fairlead` script."""
-    # Print characters that the encoding of the terminal lacks as escapes instead of failing.
+    # Print characters that the terminal's encoding lacks as escapes instead of failing.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -79,7 +79,7 @@ def main() -> None:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader closed the pipe, for example `head`
             print(f"cannot write the output: {(error.strerror or str(error)).lower()}", file=sys.stderr)
-        # Otherwise Python flushes stdout again at exit, and fails again.
+        # Otherwise Python would flush stdout again at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     sys.exit(status)

@@ -42,7 +42,7 @@ class Asset(ObjectCommands):
         Parameters
         ----------
         scope
-            The scope of the copy. Default: the scope of the original.
+            The scope of the copy. Default: the original's scope.
         """
         change = {"name": new} if scope is None else {"name": new, "scope": scope}
         answer = connect().post(self.at(name, "copy"), change)
@@ -51,19 +51,19 @@ class Asset(ObjectCommands):
     def archive(
         self, name: str, /, *, successor: str | None = None, force: Force = False, as_json: Json = False
     ) -> int:
-        """Archive: hide it from users who choose one, and keep it for runs that use it.
+        """Archive an object: users can no longer choose it, but it is kept for runs that use it.
 
         Parameters
         ----------
         successor
-            The replacement for requests that still name it.
+            The replacement for requests that still refer to the archived object.
         """
         answer = connect().post(self.at(name, "archive"), {"successor": successor}, **forced(force))
         after = f"; {successor} replaces it" if successor else ""
         return print_done(f"archived {self.one} {name}{after}", answer, as_json)
 
     def restore(self, name: str, /, *, force: Force = False, as_json: Json = False) -> int:
-        """Restore an archived one."""
+        """Restore an archived object."""
         answer = connect().post(self.at(name, "restore"), {}, **forced(force))
         return print_done(f"restored {self.one} {name}", answer, as_json)
 
@@ -71,7 +71,7 @@ class Asset(ObjectCommands):
         """Explain what a pod gets, and what may kill it."""
         record = connect().get(self.at(name))
         fields = {field: record[field] for field in WRITTEN if record.get(field) is not None}
-        # The server explains drafts, as forms need it before saving, so the stored object is sent as a draft.
+        # The server explains drafts, because forms need this before saving, so the stored object is sent as a draft.
         answer = connect().post(f"{self.path}/check", fields)
         if as_json:
             return print_item(answer, as_json)
@@ -83,12 +83,12 @@ class Asset(ObjectCommands):
         return print_items(connect().get(self.at(name, "revisions")), REVISIONS, "revisions", as_json)
 
     def workloads(self, name: str, /, *, list_options: WithListOptions = None, as_json: Json = False) -> int:
-        """List active runs that use it."""
+        """List active runs that use an object."""
         return print_list(self.at(name, "workloads"), RUNS, "runs", list_options, as_json)
 
     @property
     def changes(self) -> tuple[Callable[..., int], ...]:
-        """The commands in addition to ls and show, in the order of the help page."""
+        """The commands besides ls and show, in the order of the help page."""
         common = self.copy, self.rename, self.archive, self.restore, self.rm
         return self.explain, *common, self.revisions, self.workloads
 

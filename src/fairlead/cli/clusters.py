@@ -29,7 +29,7 @@ CLUSTERS = ObjectCommands(
     {
         "NAME": "name",
         "PARENT": "parent",
-        # Details that are not set have their default.
+        # Details that are not set have their default value.
         "EXECUTOR": lambda cluster: cluster["details"].get("executor", "kubernetes"),
         "GPU SHARING": lambda cluster: cluster["details"].get("gpu_sharing", "none"),
         "AGE": "created_at",
@@ -37,7 +37,7 @@ CLUSTERS = ObjectCommands(
 )
 # Options that may be repeated have a singular name.
 LISTS = {"storage_class": "storage_classes", "runtime_class": "runtime_classes"}
-# Comments in the printed manifests, so that the output can be piped to kubectl.
+# Printed as YAML comments, so that the output can be piped to kubectl.
 HOW_TO = """\
 # The permissions that Fairlead needs on a cluster. Apply them as a user who may create roles:
 #
@@ -59,7 +59,7 @@ Context = Annotated[str | None, Parameter(help="The context of the kubeconfig. D
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """The settings of a cluster. Options that are not given keep their value."""
+    """Cluster settings. Settings without an option keep their value."""
 
     parent: Annotated[str | None, Parameter(help="The parent scope. Default: platform.")] = None
     namespace: Annotated[str | None, Parameter(help="The pattern of project namespaces, such as ai-{project}.")] = None
@@ -81,7 +81,7 @@ class ClusterOptions:
     def fields(self) -> dict[str, Any]:
         """The fields that were given as options."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        # False stays: --no-create-namespaces is a value.
+        # False is kept, because --no-create-namespaces sets it.
         return {LISTS.get(name, name): value for name, value in values.items() if value not in (None, ())}
 
 
@@ -107,7 +107,7 @@ def add(
     """
     if in_cluster and (kubeconfig is not None or context is not None):
         raise Unreadable("--in-cluster and a kubeconfig exclude each other", "remove --in-cluster or the kubeconfig")
-    # Before the cluster is created, so that an unreadable kubeconfig changes nothing.
+    # Loaded before the cluster is created, so that an unreadable kubeconfig changes nothing.
     loaded = None if in_cluster else _load(kubeconfig, context, as_json)
     server = connect()
     connection = {"connection": "in_cluster"} if in_cluster else {}
@@ -118,18 +118,18 @@ def add(
         try:
             sent = _send(server, name, loaded)
         except FairleadError:
-            # The first error explains more than one of the cleanup.
+            # The first error explains more than an error from the cleanup.
             with contextlib.suppress(FairleadError):
                 server.delete(CLUSTERS.at(name))  # so that the command can be repeated
             raise
     if not as_json:
-        # Before the check, which starts a pod and takes some seconds.
+        # Printed before the check, which starts a pod and takes a few seconds.
         print(f"added cluster {name} in {created['parent']}")
     return _check(server, name, as_json, cluster=created, kubeconfig=sent)
 
 
 def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_json: Json = False) -> int:
-    """Change settings of a cluster. Other settings keep their value."""
+    """Change cluster settings. Other settings keep their value."""
     changes = (options or ClusterOptions()).fields
     if not changes:
         raise Unreadable("nothing to change", "set an option, such as --server-url https://...")
@@ -137,9 +137,9 @@ def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_
     return print_done(f"cluster {answer['name']} is at revision {answer['revision']}", answer, as_json)
 
 
-# With an underscore, because `connect` returns the API client here. The command is called `connect`.
+# The underscore avoids a clash with `connect`, which returns the API client. The command is called `connect`.
 def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = None, as_json: Json = False) -> int:
-    """Replace the kubeconfig of a cluster and check it."""
+    """Replace a cluster's kubeconfig and check the cluster."""
     loaded = _load(kubeconfig, context, as_json)
     server = connect()
     sent = _send(server, name, loaded)
@@ -164,11 +164,11 @@ def rbac(
     Parameters
     ----------
     name
-        A registered cluster. Default: the permissions for default settings, without a server.
+        A registered cluster. Default: print the permissions for default settings, without a server.
     namespace_of
         A project, to grant permissions only in its namespace. Default: all namespaces.
     """
-    # Works without a server: an administrator may grant permissions before one is installed.
+    # This works without a server: an administrator may grant permissions before installing one.
     cluster, projects = Cluster(name="main"), list(namespace_of)
     if name is not None:
         server = connect()
@@ -178,7 +178,7 @@ def rbac(
     if cluster.executor == "local":
         raise Unreadable(f"cluster {name} executes runs locally and needs no permissions", "name a Kubernetes cluster")
     if namespace_of:
-        # With permissions in single namespaces, the server cannot create others.
+        # With permissions only in individual namespaces, the server cannot create new ones.
         cluster = cluster.model_copy(update={"create_namespaces": False})
     namespaces = [names.namespace(project, cluster.namespace) for project in projects]
     values = {"name": f" {name}" if name else "", "add": cluster.name}
@@ -199,7 +199,7 @@ def print_checks(checks: Sequence[dict[str, Any]]) -> None:
 
 
 def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> LoadedKubeconfig:
-    """Load the kubeconfig, and print which one was found if it was not given."""
+    """Load the kubeconfig. If none was given, print which one was found."""
     paths = kubeconfigs.find_paths(kubeconfig, os.environ.get("KUBECONFIG"), Path.home())
     loaded = kubeconfigs.load_kubeconfig(paths, context)
     if not as_json:

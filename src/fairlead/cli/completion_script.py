@@ -6,7 +6,7 @@ from fairlead.cli import app
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
     Parameters
     ----------

@@ -19,14 +19,14 @@ from fairlead.model.plans import Violation
 
 KIND = "ComputeResource"
 DEFAULT_PROJECT = "default"
-UNKNOWN = {"fits_now": None}  # the cluster does not offer it, or it is not known which cluster to ask
+UNKNOWN = {"fits_now": None}  # the cluster does not offer it, or it is unclear which cluster to ask
 # The field that an amount without a field name sets.
 AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """The settings of a compute resource. Options that are not given keep their value."""
+    """Compute resource settings. Settings without an option keep their value."""
 
     scope: Annotated[str | None, Parameter(help="The scope that may use it, such as platform or project/forest.")] = (
         None
@@ -44,7 +44,7 @@ class ComputeOptions:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of the file, overridden by options; without amounts."""
+        """The file's fields, overridden by options; without amounts."""
         options = {} if self.file is None else _load(self.file)
         return options | {
             name: value for name in ("scope", "description") if (value := getattr(self, name)) is not None
@@ -63,13 +63,13 @@ def ls(
     cluster: Annotated[str | None, Parameter(help="Count on this cluster.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List compute resources, with the number of runs of each that could start now."""
+    """List compute resources, with the number of runs that could start now on each."""
     list_options = list_options or ListOptions()
     records = list(islice(connect().list(COMPUTE.path, **list_options.parameters), list_options.limit))
-    # Counted per cluster and not part of the record, so it takes a second request.
+    # The number is counted per cluster and is not part of the record, so it takes a second request.
     fits = _count_fits(project, cluster)
     offers = [fits.get(item["name"], UNKNOWN) for item in records]
-    # Programs get the number, people the text with a + if there may be more.
+    # Programs get the number; people get text with a + if there may be more.
     extra = [{"fits_now": offer["fits_now"]} if as_json else {"fits": show_fits(offer)} for offer in offers]
     items = [item | more for item, more in zip(records, extra, strict=True)]
     return print_items(items, COMPUTE.columns, "compute resources", as_json)
@@ -119,7 +119,7 @@ def _count_fits(project: str | None, cluster: str | None) -> dict[str, Item]:
 
 
 def _load(file: Path) -> dict[str, Any]:
-    """Load the single document of a file, with canonical requirements."""
+    """Load the only document in a file, with its requirements in canonical form."""
     loaded = yamls.load_file(file)
     if isinstance(loaded, Violation):
         raise RequestRejected([loaded])
@@ -131,7 +131,7 @@ def _load(file: Path) -> dict[str, Any]:
         )
     fields = {ComputeResource.canonical_name(name): value for name, value in document.items() if name != "kind"}
     violations: list[Violation] = []
-    # Parsed for the canonical form, into which amounts of options are merged. The name may be an argument instead.
+    # Parsed into canonical form, so that amounts from options can be merged. The name may be an argument instead.
     parsed = documents.parse_object(ComputeResource, {"name": "unnamed", **fields}, str(file), violations)
     if violations:
         raise RequestRejected(violations)
@@ -139,7 +139,7 @@ def _load(file: Path) -> dict[str, Any]:
 
 
 def _with_amounts(amounts: dict[str, str], requirements: dict[str, Any]) -> dict[str, Any]:
-    """Replace amounts in requirements, and keep all other fields, such as limits."""
+    """Replace amounts in requirements, but keep all other fields, such as limits."""
     resources = dict(requirements.get("resources", {}))
     for name, amount in amounts.items():
         resources[name] = resources.get(name, {}) | {AMOUNTS[name]: amount}
@@ -168,5 +168,5 @@ COMPUTE = Asset(
 )
 
 compute = gather("compute", ls, COMPUTE.show, create, edit, *COMPUTE.changes)
-# As an import path, because it imports the planner.
+# Given as an import path, because the module imports the planner.
 compute.command("fairlead.cli.lint:lint", name="lint", help="Check definitions of compute resources in files.")

@@ -1,4 +1,4 @@
-"""`fairlead apply` and `fairlead export`: the configuration of a server as files."""
+"""`fairlead apply` and `fairlead export`: a server's configuration as files."""
 
 import json
 import re
@@ -43,14 +43,14 @@ def apply(
     dry_run
         Print the changes without applying them.
     force
-        Change objects that another manager owns, too.
+        Also change objects that another manager owns.
     manager
         The owner of the applied objects. Others cannot edit them without --force.
     as_json
         Print the changes as JSON.
     """
     library = documents.load_library((path, "ComputeResource") for path in file)
-    # Checked here first, because the server does not know the names of the files.
+    # Checked here first, because the server does not know the file names.
     if library.violations:
         return print_violations(library.violations)
     written = [{"kind": document.kind, **document.data} for document in library.documents]
@@ -99,7 +99,7 @@ def export(
 
 
 def _locate(violation: Violation, files: Sequence[str]) -> Violation:
-    """Replace the document number in the location of a violation by the file name."""
+    """Replace the document number in a violation's location with the file name."""
     match = re.match(r"document ([0-9]+)(?:, [^:]*)?(.*)", violation.location or "", re.DOTALL)
     return violation if match is None else replace(violation, location=f"{files[int(match[1]) - 1]}{match[2]}")
 
@@ -112,7 +112,7 @@ def _write(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
         if chosen:
             file.write_text(yamls.format_documents(chosen), "utf-8")
             print(f"{file}: {count(len(chosen), 'document')}")
-        # The file of an earlier export would bring deleted objects back with the next apply.
+        # A file from an earlier export would bring deleted objects back with the next apply.
         elif file.exists():
             file.unlink()
             print(f"{file}: removed")

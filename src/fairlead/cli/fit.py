@@ -1,4 +1,4 @@
-"""`fairlead fit`: check whether a run fits now, later or never, also on hypothetical nodes."""
+"""`fairlead fit`: check whether a run fits now, later or never, including on hypothetical nodes."""
 
 import json
 import sys
@@ -67,7 +67,7 @@ def fit(
     request
         A YAML file with a request, or a program as for `fairlead run`. Default: options only.
     action
-        The action: job, serve or workspace. Default: the action of the request, or job.
+        The action: job, serve or workspace. Default: the request's action, or job.
     add_nodes
         Add hypothetical nodes: 2xNAME adds two empty copies of a node, node group or GPU type.
     without
@@ -77,12 +77,12 @@ def fit(
     nodes
         The output of `kubectl get nodes,pods -A -o json`, or - for stdin. Works without a server.
     pending
-        With --nodes: check every pending pod of the file.
+        With --nodes: check every pending pod in the file.
     as_json
         Print the result as JSON.
     """
     options = options or RequestOptions()
-    # None: nothing was requested, so all compute resources of the files are checked.
+    # None: nothing was requested, so all compute resources in the files are checked.
     parsed = (
         None
         if (request, args, options, action) == (None, (), RequestOptions(), None)
@@ -166,7 +166,7 @@ def _print_result(report: dict[str, Any], *, all_nodes: bool, as_json: bool) -> 
     if not as_json:
         return print_fit_report(report, all_nodes=all_nodes)
     print(json.dumps(report, indent=2))
-    # Also for JSON, so that a script can wait until a run fits.
+    # JSON output sets the exit code as well, so that a script can wait until a run fits.
     return 0 if report["verdict"] == "now" else 1
 
 
@@ -189,7 +189,7 @@ def _load_inventory(paths: Sequence[Path]) -> Inventory:
 def _know_gpus(config: LocalConfig, table: NodeTable) -> LocalConfig:
     """Detect the GPU resource from the nodes if no document sets it and they have only one kind."""
     cluster = config.snapshot.cluster
-    # For example amd.com/gpu, while the default of a cluster is nvidia.com/gpu.
+    # For example amd.com/gpu, while a cluster's default is nvidia.com/gpu.
     named = [name for name in table.capacity if name.endswith("/gpu")]
     if config.library.of("Cluster") or len(named) != 1:
         return config
@@ -232,7 +232,7 @@ def _print_offers(config: LocalConfig, what_if_cluster: WhatIfCluster, inventory
 
 
 def _report_offers(config: LocalConfig, what_if_cluster: WhatIfCluster) -> Iterator[dict[str, Any]]:
-    """The fit of a run with each compute resource and no other requirements."""
+    """Whether a run fits with each compute resource and no other requirements."""
     for name, offer in sorted(config.snapshot.compute_resources.items()):
         fields = {"function": UNNAMED, "action": _choose_action(offer), "profile": name}
         yield {"name": name, **asdict(_report(RunRequest.model_validate(fields), config, what_if_cluster))}

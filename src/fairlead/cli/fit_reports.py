@@ -22,7 +22,7 @@ def print_fit_report(report: JSON, *, all_nodes: bool = False) -> int:
     """Print a fit report. Return the exit code, 0 if the run fits now."""
     _print_changes(report["what_if"])
     if report["violations"]:
-        sys.stdout.flush()  # stdout is buffered and stderr is not, so the order would change
+        sys.stdout.flush()  # stdout is buffered and stderr is not, so lines could be out of order
         return _refuse(report["violations"])
     _say(f"{report['verdict']}: {_sum_up(report)}")
     if report["counts"] and report["verdict"] != NOW:
@@ -41,7 +41,7 @@ def print_fit_report(report: JSON, *, all_nodes: bool = False) -> int:
 
 
 def print_offers(changes: JSON, offers: Sequence[JSON]) -> int:
-    """Print the fit of each compute resource, and how many such runs fit."""
+    """Print whether a run fits with each compute resource, and how many such runs do."""
     _print_changes(changes)
     rows = [([offer["name"], _show_verdict(offer), _show_room(offer)], _reasons_of(offer)) for offer in offers]
     _print_rows(["COMPUTE RESOURCE", "FITS", "ROOM FOR", "WHY NOT"], rows)
@@ -49,7 +49,7 @@ def print_offers(changes: JSON, offers: Sequence[JSON]) -> int:
 
 
 def print_placed(changes: JSON, placed: Sequence[JSON]) -> int:
-    """Print the fit of pending pods. Return the exit code, 0 if all fit."""
+    """Print whether pending pods fit. Return the exit code, 0 if all of them do."""
     _print_changes(changes)
     fitting = sum(pod["verdict"] == NOW for pod in placed)
     print(f"{fitting} of {count(len(placed), 'pending pod')} would be scheduled now")

@@ -1,4 +1,4 @@
-"""`fairlead compute lint`: check definitions of compute resources in files."""
+"""`fairlead compute lint`: check compute resource definitions in files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +16,14 @@ from fairlead.model.plans import PlanWarning, Violation
 
 
 def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), show_default=False)] = False) -> int:
-    """Check definitions of compute resources: fields, names, contradictions and policies.
+    """Check compute resource definitions: fields, names, contradictions and policies.
 
     Parameters
     ----------
     folder
         A file or folder with compute resources. Its policies and clusters are applied.
     explain
-        Explain for each what a pod gets, and what may kill it.
+        For each compute resource, explain what a pod gets and what may kill it.
     """
     library = documents.load_library([(folder, "ComputeResource")])
     tree = snapshots.tree_of(library)
@@ -55,6 +55,6 @@ def _try_out(document: Document, library: Library, tree: ScopeTree) -> LintResul
 
 
 def _file_of(document: Document) -> str:
-    # In a file with several documents the location already contains the name.
+    # In a file with several documents, the location already contains the name.
     named = document.location.endswith(f", {document.name})")
     return document.location if named else f"{document.location}: {document.name}"

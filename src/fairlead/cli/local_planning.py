@@ -43,7 +43,7 @@ class Files:
 
 @dataclass(frozen=True)
 class LocalConfig:
-    """The loaded documents, the snapshot of a project, and all violations."""
+    """The loaded documents, the project's snapshot, and all violations."""
 
     library: Library
     snapshot: Snapshot
@@ -51,7 +51,7 @@ class LocalConfig:
 
 
 def load_config(files: Files, project: str) -> LocalConfig:
-    """Load files and build the snapshot of a project."""
+    """Load files and build a project's snapshot."""
     given = [(files.compute, "ComputeResource"), (files.templates, "Template"), (files.policy, "Policy")]
     library = documents.load_library((path, kind) for paths, kind in given for path in paths)
     snapshot, unclear = snapshots.build_snapshot(library, project)
@@ -64,13 +64,13 @@ def load_config(files: Files, project: str) -> LocalConfig:
 
 
 def plan_alone(request: RunRequest, config: LocalConfig) -> Plan:
-    """Plan a request without the code of its function."""
+    """Plan a request without its function's code."""
     plan = plan_run(request, config.snapshot, RUN_ID)
     return replace(plan, violations=tuple(_point_to_options(plan.violations, config.library)))
 
 
 def plan_request(request: RunRequest, folder: Path, config: LocalConfig) -> Plan:
-    """Plan a request, with the code of its function if the source is next to the request."""
+    """Plan a request, with its function's code if the source is next to the request."""
     code, findings = sources.load_code(folder, request.function, request.action)
     plan = plan_run(request, replace(config.snapshot, code=code), RUN_ID)
     refused = tuple(item for item in findings if isinstance(item, Violation))
@@ -78,7 +78,7 @@ def plan_request(request: RunRequest, folder: Path, config: LocalConfig) -> Plan
     warnings = [
         item for item in plan.warnings if not (findings and (item.path, item.rule) == ("function.source", "missing"))
     ]
-    # A missing file is only a warning: the plan is useful, although its manifests contain no code.
+    # A missing file is only a warning: the plan is still useful, even though its manifests contain no code.
     violations = (*plan.violations, *refused)
     return replace(
         plan,

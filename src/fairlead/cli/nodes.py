@@ -14,7 +14,7 @@ from fairlead.cli.tables import Item, print_table
 
 WORDS = {"cpu": "CPU", "memory": "MEM", "ephemeral-storage": "DISK", "pods": "PODS"}
 PODS = "pods"
-WHOLE_GPUS = "/gpu"  # the ending of nvidia.com/gpu and amd.com/gpu; MIG slices have other names
+WHOLE_GPUS = "/gpu"  # the suffix of nvidia.com/gpu and amd.com/gpu; MIG slices have different names
 CORDONED = "node.kubernetes.io/unschedulable:"  # the taint that Kubernetes adds to cordoned nodes
 OF_ALL = ("ephemeral-storage", PODS)  # rarely scarce: shown only for the whole cluster
 
@@ -24,12 +24,12 @@ Cluster = Annotated[str | None, Parameter(help="Only this cluster.")]
 def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     """List nodes with their free resources."""
     records = connect().get("/nodes", **_given(cluster=cluster))
-    # Kubernetes reports some resources, such as huge pages, with 0 on every node.
+    # Kubernetes reports some resources, such as huge pages, as 0 on every node.
     has = [name for node in records for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
     shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in records]
     columns: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
-    # Columns in which all nodes are the same are left out, because terminals are narrow.
+    # Columns that are the same for all nodes are left out, because terminals are narrow.
     if len({node["cluster"] for node in records}) > 1:
         columns["CLUSTER"] = "cluster"
     columns |= {word: name for word, name in (("GROUP", "group"), ("GPU TYPE", "gpu_type")) if _any(shown, name)}
@@ -48,7 +48,7 @@ def capacity(
 ) -> int:
     """Show free capacity per cluster, node group and GPU type, and how many runs fit now.
 
-    Unavailable nodes accept no new pods. LARGEST FREE is the largest amount that is free on one node.
+    Unavailable nodes accept no new pods. LARGEST FREE is the largest amount that is free on a single node.
     """
     clusters = connect().get("/capacity", **_given(project=project, cluster=cluster))
     if as_json:
@@ -70,7 +70,7 @@ def show_fits(offer: Item) -> str | None:
 
 
 def name_resources(resources: Iterable[str]) -> dict[str, str]:
-    """Column titles of resources. GPUs are called GPU unless there are several vendors."""
+    """Column titles for resources. GPUs are called GPU unless there are several vendors."""
     names = list(dict.fromkeys(resources))
     gpus = [name for name in names if name.endswith(WHOLE_GPUS)]
     return {name: WORDS.get(name) or ("GPU" if [name] == gpus else name) for name in names}
@@ -82,13 +82,13 @@ def _free(node: Item, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _count_runs(node: Item) -> str:
-    """Count the visible runs on a node, and other pods."""
+    """Count the visible runs and the other pods on a node."""
     runs, others = len(node["runs"]), node["others"]
     return f"{runs} and {count(others, 'other')}" if others else str(runs)
 
 
 def _describe_taints(node: Item) -> list[str]:
-    """The taints of a node. The taint of a cordoned node is shown as `cordoned`."""
+    """A node's taints. The taint of a cordoned node is shown as `cordoned`."""
     if not node["unschedulable"]:
         return list(node["taints"])
     return ["cordoned", *(taint for taint in node["taints"] if not taint.startswith(CORDONED))]

@@ -17,10 +17,10 @@ from fairlead.files import yamls
 from fairlead.model.parsing import suggest_names
 from fairlead.sdk import api_client
 
-MAX_PAGE = 500  # the maximum of the server; fewer requests for long lists
+MAX_PAGE = 500  # the server's maximum, so that long lists need fewer requests
 STAMPS = ("id", "revision", "created_by", "created_at", "updated_by", "updated_at")  # shown last
 
-# negative=() prevents the option --no-json, and so on for other flags.
+# negative=() prevents a --no-json option, and likewise for other flags.
 Json = Annotated[
     bool, Parameter(name="--json", negative=(), show_default=False, help="Print the response of the server as JSON.")
 ]
@@ -32,7 +32,7 @@ Project = Annotated[str, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True
 
 @dataclass(frozen=True)
 class ListOptions:
-    """Options of lists."""
+    """Options for lists."""
 
     search: Annotated[str | None, Parameter(help="Search in all text columns.")] = None
     sort: Annotated[
@@ -53,10 +53,10 @@ class ListOptions:
         """The query parameters."""
         limit = MAX_PAGE if self.limit is None else min(self.limit, MAX_PAGE)
         words = (("search", self.search), ("sort", self.sort), ("limit", str(limit)))
-        # Lists, because a column can have several filters, for example a lower and an upper bound.
+        # The values are lists, because a column can have several filters, for example a lower and an upper bound.
         parameters = {name: [value] for name, value in words if value is not None}
         for text in self.filter:
-            # The first `=` separates: the value may begin with an operator, as in mem_request=>=32Gi.
+            # Split at the first `=`, because the value may begin with an operator, as in mem_request=>=32Gi.
             column, equals, value = text.partition("=")
             if not column or not equals:
                 raise Unreadable(
@@ -66,7 +66,7 @@ class ListOptions:
         return parameters
 
 
-# "*" makes the fields of the dataclass options of the command itself.
+# "*" turns the dataclass fields into options of the command itself.
 WithListOptions = Annotated[ListOptions | None, Parameter(name="*")]
 
 
@@ -102,21 +102,21 @@ class ObjectCommands:
         try:
             connect().get(self.at(name))
         except NotFound:
-            # Only after a failure, because names of all objects take another request.
+            # Names are loaded only after a failure, because listing them takes another request.
             known = [item["name"] for item in islice(connect().list(self.path), MAX_PAGE)]
             hint = f"create it: fairlead {self.one}s create {name}"
             raise NotFound(f"{self.one} {name!r} does not exist", suggest_names(name, known, hint)) from None
 
     def at(self, name: str, *further: str) -> str:
-        """The URL path of an object or of one of its subresources."""
-        if name in ("", ".", ".."):  # would address another resource
+        """The URL path of an object or one of its subresources."""
+        if name in ("", ".", ".."):  # would address a different resource
             raise NotFound(f"{self.one} {name!r} does not exist")
         # An argument that is not UTF-8 is sent as its original bytes, and the server reports that it does not exist.
         return "/".join((self.path, quote(name, safe="", errors="surrogateescape"), *further))
 
 
 def gather(name: str, *commands: Callable[..., int]) -> App:
-    """Build the command group of a kind of object."""
+    """Build the command group for a kind of object."""
     app = App(name=name)
     for command in commands:
         app.command(command)
@@ -124,7 +124,7 @@ def gather(name: str, *commands: Callable[..., int]) -> App:
 
 
 def connect() -> api_client.ApiClient:
-    """The API client of the configured server."""
+    """The API client for the configured server."""
     return api_client.find_api_client()
 
 
@@ -134,7 +134,7 @@ def forced(force: bool) -> dict[str, Any]:
 
 
 def print_list(path: str, columns: Columns, many: str, list_options: ListOptions | None, as_json: bool) -> int:
-    """Print a list of the API as a table or as JSON. Return the exit code."""
+    """Print a list from the API as a table or as JSON. Return the exit code."""
     list_options = list_options or ListOptions()
     return print_items(
         islice(connect().list(path, **list_options.parameters), list_options.limit), columns, many, as_json

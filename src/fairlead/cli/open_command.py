@@ -25,11 +25,11 @@ def open_(
     Parameters
     ----------
     what
-        A path of the web UI, such as /policies, or a run id.
+        A web UI path, such as /policies, or a run ID.
     only_print
-        Print the URL instead. It works once, within 15 minutes for the web UI and 1 minute for a run.
+        Print the URL instead. It works once, within 15 minutes for the web UI or 1 minute for a run.
     """
-    is_page = "/" in what or not what  # IDs of runs contain no slash
+    is_page = "/" in what or not what  # run IDs contain no slash
     if is_page:
         link, lasts = connect().post("/sessions/link", {"next": what}), "15 minutes"
     else:
@@ -39,7 +39,7 @@ def open_(
     if not opening.show(link["url"]):
         print(f"no browser found: open this URL, which works once within {lasts}", file=sys.stderr)
         return print_done(link["url"], link, as_json)
-    # Without the query, which contains the one-time code.
+    # The query is left out, because it contains the one-time code.
     parts = urlsplit(link["url"])
     path = (what or "/") if is_page else "/"
     return print_done(f"opened {parts.scheme}://{parts.netloc}{path} in a browser", link, as_json)

@@ -33,12 +33,12 @@ def ls(*, list_options: WithListOptions = None, as_json: Json = False) -> int:
 
 
 def show(scope: str, /, *, as_json: Json = False) -> int:
-    """Show the policy of a scope."""
+    """Show a scope's policy."""
     return print_item(connect().get(_at(scope)), as_json)
 
 
 def effective(scope: str, /, *, as_json: Json = False) -> int:
-    """Show the effective policy of a scope, with the source of each part."""
+    """Show a scope's effective policy, with the source of each part."""
     answer = connect().get(f"{_at(scope)}/effective")
     if as_json:
         return print_item(answer, as_json)
@@ -46,16 +46,16 @@ def effective(scope: str, /, *, as_json: Json = False) -> int:
 
 
 def rm(scope: str, /, *, force: Force = False, as_json: Json = False) -> int:
-    """Delete the policy of a scope. Policies of parent scopes still apply."""
+    """Delete a scope's policy. Policies of parent scopes still apply."""
     connect().delete(_at(scope), **forced(force))
     return print_done(f"deleted policy of {scope}", None, as_json)
 
 
 def list_parts(effective: Row) -> Iterator[Row]:
-    """Table rows of an effective policy."""
+    """Table rows for an effective policy."""
     for path, rule in effective["rules"].items():
         for bound, entries in rule.items():
-            # Options of several scopes apply together, so they are a list.
+            # Options from several scopes apply together, so they are a list.
             for entry in entries if isinstance(entries, list) else [entries]:
                 yield _row(f"rules.{path}.{bound}", entry)
     for group in ("switches", "limit_factor"):
@@ -73,7 +73,7 @@ def list_parts(effective: Row) -> Iterator[Row]:
 
 def _row(part: str, entry: Row) -> Row:
     source = Source(**entry["source"] | {"layer": Layer(entry["source"]["layer"])})
-    # As users write it: true and not True.
+    # Shown as users write it: true, not True.
     value = format_value(entry["value"]) if isinstance(entry["value"], bool) else entry["value"]
     return {"part": part, "value": value, "source": str(source)}
 
@@ -88,7 +88,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _at(scope: str) -> str:
-    """The URL path of the policy of a scope."""
+    """The URL path of a scope's policy."""
     mistakes = [Violation(*mistake) for mistake in collect_mistakes("scope", parse_scope, scope)]
     if mistakes:
         raise RequestRejected(mistakes)

@@ -31,7 +31,7 @@ def preview(
     project: str = "default",
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "explain",
 ) -> int:
-    """Show the plan of a request: all values and their sources. Needs no server and creates nothing.
+    """Show the plan for a request: all values and their sources. Needs no server and creates nothing.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def preview(
     """
     config = load_config(Files(compute, templates, policy, defaults), project)
     violations = list(config.violations)
-    # Files do not contain names of secrets, so they are checked only if they are given.
+    # Files do not contain secret names, so secrets are checked only if their names are given.
     if secrets is not None:
         named = frozenset(filter(None, map(str.strip, secrets.split(","))))
         config = replace(config, snapshot=replace(config.snapshot, secrets=named))
@@ -76,5 +76,5 @@ def _print(plan: Plan, title: str, output: Output) -> int:
         print_warnings(plan.warnings)
     elif plan.settings:
         print(explanations.explain(plan, title))
-    sys.stdout.flush()  # stdout is buffered and stderr is not, so the order would change
+    sys.stdout.flush()  # stdout is buffered and stderr is not, so lines could be out of order
     return print_violations(plan.violations)

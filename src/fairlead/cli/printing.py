@@ -15,7 +15,7 @@ def print_error(error: FairleadError) -> int:
     if isinstance(error, RequestRejected):
         return print_violations(error.violations)
     users = error.used_by if isinstance(error, Conflict) else []
-    # The objects that are in the way are listed between the message and the hint.
+    # Objects that block the operation are listed between the message and the hint.
     message, *hint = error.terminal_text.splitlines()
     print("\n".join([message, *(f"  {_name(user)}" for user in users), *hint]), file=sys.stderr)
     return 1
@@ -45,10 +45,10 @@ def print_done(line: str, answer: Any, as_json: bool) -> int:
 
 
 def write_log(data: bytes, *, to_stderr: bool) -> None:
-    """Write bytes of a log to stdout or stderr."""
+    """Write log bytes to stdout or stderr."""
     stream = sys.stderr if to_stderr else sys.stdout
     stream.flush()  # keep the order of buffered text and raw bytes
-    # Binary output stays as it is. A replaced stream, for example in tests, may accept only text.
+    # Binary output is written unchanged. A replaced stream, for example in tests, may accept only text.
     if (raw := getattr(stream, "buffer", None)) is not None:
         raw.write(data)
     else:

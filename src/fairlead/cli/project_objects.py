@@ -13,7 +13,7 @@ from fairlead.cli.scopes import PROJECTS
 from fairlead.cli.tables import Columns
 from fairlead.errors import Unreadable
 
-DEFAULT = "default"  # the project that a new server has
+DEFAULT = "default"  # the project that every new server has
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ProjectObject:
         return ObjectCommands(self.one, PROJECTS.at(project or DEFAULT, f"{self.one}s"), self.columns)
 
     def ls(self, *, project: Project = DEFAULT, list_options: WithListOptions = None, as_json: Json = False) -> int:
-        """List the objects of a project."""
+        """List a project's objects."""
         return self.of(project).ls(list_options=list_options, as_json=as_json)
 
     def show(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
@@ -58,7 +58,7 @@ VOLUMES = ProjectObject(
 )
 
 
-# With an underscore, because `set` is a builtin. The command is called `set`.
+# The name has an underscore, because `set` is a builtin. The command is called `set`.
 def set_(
     name: str,
     /,
@@ -90,14 +90,14 @@ def create(
     project: Project = DEFAULT,
     as_json: Json = False,
 ) -> int:
-    """Create a shared volume of a project.
+    """Create a shared volume in a project.
 
     Parameters
     ----------
     size
         The size, such as 10Gi.
     storage_class
-        The storage class. Default: the default class of the cluster.
+        The storage class. Default: the cluster's default class.
     description
         A description.
     """
@@ -107,7 +107,7 @@ def create(
 
 
 def _ask(name: str) -> str:
-    """Read a value without echo from a terminal, or from stdin without the trailing newline."""
+    """Prompt for a value without echo on a terminal, or read it from stdin without the trailing newline."""
     try:
         if sys.stdin.isatty():
             return getpass.getpass(f"value of {name}: ")

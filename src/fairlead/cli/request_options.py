@@ -23,10 +23,10 @@ Amount = Annotated[str | None, Parameter(show_default=False)]
 Arguments = Annotated[str, Parameter(show_default=False, help="Arguments of the program, after `--`.")]
 
 
-# Values stay text: the model of requests parses them and reports all mistakes with their paths.
+# Values stay text: the request model parses them and reports all mistakes with their paths.
 @dataclass(frozen=True)
 class RequestOptions:
-    """Options of a request. They override the file."""
+    """Request options. They override the file."""
 
     profile: Annotated[Amount, Parameter(name=["--profile", "-p"], help="The name of a compute resource.")] = None
     template: Annotated[Amount, Parameter(help="The name of a template.")] = None
@@ -93,7 +93,7 @@ class RequestOptions:
         return {"image": self.image, "pull_policy": self.pull_policy, "pull_secrets": secrets}
 
     def to_fields(self, args: Sequence[str] = (), base: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The fields of a request without its function: of a base request, then the file, then options."""
+        """The request's fields without its function: from a base request, then the file, then options."""
         fields = {**(base or {}), **({} if self.file is None else read_file(self.file))}
         amounts = {
             "cpu": _amount(self.cpu, self.cpu_limit),
@@ -102,7 +102,7 @@ class RequestOptions:
             "disk": self.disk,
         }
         resources = {name: amount for name, amount in amounts.items() if amount is not None}
-        # Options are added to lists and mappings of the file, and replace other values.
+        # Options are added to lists and mappings from the file, and replace other values.
         overrides = {
             "profile": self.profile,
             "template": self.template,
@@ -135,7 +135,7 @@ class RequestOptions:
             part: value for part, value in {**overrides, "name": self.schedule_name}.items() if value is not None
         }
         schedule = fields.get("schedule")
-        # A file may contain the cron expression alone.
+        # A file may contain just the cron expression.
         before = {"cron": schedule} if isinstance(schedule, str) else dict(schedule or {})
         if overrides and "cron" not in {**before, **overrides}:
             option = f"--{next(iter(overrides)).replace('name', 'schedule-name')}"
@@ -148,7 +148,7 @@ WithRequestOptions = Annotated[RequestOptions | None, Parameter(name="*")]
 
 def name_program(program: str) -> str:
     """The function name derived from a program such as `train.py:main`."""
-    # Resolved, because `.` has no name.
+    # The path is resolved, because `.` has no name.
     stem = Path(program.partition(":")[0]).resolve().stem.replace("_", "-")
     return stem if NAME.matches(stem) else "run"
 
@@ -190,7 +190,7 @@ def read_mapping(file: Path) -> dict[str, Any]:
 
 
 def _amount(request: str | None, limit: str | None) -> str | dict[str, str] | None:
-    # A limit alone leaves the request to the template, the compute resource or the policies.
+    # With only a limit, the request is left to the template, the compute resource or the policies.
     if limit is None:
         return request
     return {"limits": limit} | ({"requests": request} if request is not None else {})
@@ -262,7 +262,7 @@ def _parse_input(text: str) -> tuple[str, Any]:
     if not equals:
         raise Unreadable(f"invalid input {text!r}", "use a name and a value, such as --input epochs=3")
     try:
-        # epochs=3 is a number and name=oak a text, without quotes for the shell.
+        # epochs=3 is read as a number and name=oak as text, without any shell quoting.
         return name, json.loads(value)
     except ValueError:
         return name, value

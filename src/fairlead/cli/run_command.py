@@ -28,7 +28,7 @@ from fairlead.sdk import showing
 from fairlead.sdk.projects import project as open_project
 from fairlead.sdk.runs import Run
 
-INTERRUPTED = 130  # the exit code of shells after Ctrl-C: 128 + SIGINT
+INTERRUPTED = 130  # a shell's exit code after Ctrl-C: 128 + SIGINT
 
 
 def run(
@@ -50,9 +50,9 @@ def run(
         A file or folder with Python code, optionally with :function, or a YAML file with a request.
         With --image, the name of the function. Optional for a workspace.
     function
-        A stored function of the project, instead of a program.
+        A function stored in the project, instead of a program.
     detach
-        Print the run id and exit without waiting.
+        Print the run ID and exit without waiting.
     preview
         Show the plan without submitting the run.
     as_json
@@ -93,11 +93,11 @@ def follow(run: Run, *, as_json: bool = False) -> int:
     try:
         run.wait_for_start()
         _print_url(run)
-        # From 0, because the first attempt may fail before its log is read. With --json, stdout contains only the JSON.
+        # Start at 0, because the first attempt may fail before its log is read. With --json, stdout has only the JSON.
         for line in run.read_logs(follow=True, cursor=0):
             write_log(line.data, to_stderr=as_json or line.stream != "stdout")
         run.wait(progress=False)
-    # Ctrl-C stops only following: a run of hours should not end by accident.
+    # Ctrl-C only stops following the log: a run that takes hours should not end by accident.
     except KeyboardInterrupt:
         print(f"\nrun {run.id} continues\n  -> fairlead runs logs --follow {run.id}", file=sys.stderr)
         print(f"  -> fairlead runs stop {run.id}", file=sys.stderr)
@@ -123,12 +123,12 @@ def _print_outcome(run: Run, *, as_json: bool) -> int:
         took = showing.show_duration(run.data)
         ending = f"{state}" + (f" in {took}" if took else "")
         ending += f": {run.message}" if state is not State.COMPLETED else ""
-        # To stderr, because stdout contains the output of the program.
+        # Printed to stderr, because stdout contains the program's output.
         print(f"{run.function} {run.id[-8:]}: {ending}", file=sys.stderr)
         if result is not None:
             text = f"{len(result)} bytes" if isinstance(result, bytes) else json.dumps(result)
             print(f"result: {text}", file=sys.stderr)
-    # A stopped run or one that never started has no exit code, or 0.
+    # A run that was stopped or never started has no exit code, or 0.
     return 0 if state is State.COMPLETED else run.exit_code or 1
 
 
@@ -170,7 +170,7 @@ def _read_request(file: Path, args: Sequence[str], options: RequestOptions) -> t
     if isinstance(function, dict):
         function = {"name": name_program(str(file)), **function, **({"name": options.name} if options.name else {})}
     request = parse_request({**fields, "function": function}, str(file))
-    # project.function() would guess the kind from the other fields. The model determines it as a preview does.
+    # project.function() would guess the kind from the other fields. Let the model determine it, as in a preview.
     if function.keys() != {"name"}:  # a name alone refers to a stored function
         function["kind"] = request.function.kind
     if "source" in function and "code" not in function:  # with a digest, the server already has the code

@@ -62,7 +62,7 @@ Attempt = Annotated[int | None, Parameter(show_default=False, help="The number o
 
 
 def find_id(text: str) -> str:
-    """Find a run by a prefix or suffix of its id."""
+    """Find a run by a prefix or suffix of its ID."""
     if len(text) >= WHOLE_ID:
         return text
     # Messages show the end of an ID, because IDs begin with the time and recent ones look alike.
@@ -81,7 +81,7 @@ def ls(*, project: InProject = None, list_options: WithListOptions = None, as_js
     """List runs, newest first. Default limit: 20."""
     path = f"/projects/{project}/runs" if project else "/runs"
     list_options = list_options or ListOptions()
-    # All runs of a platform would be thousands of lines.
+    # Without a limit, a platform's runs could fill thousands of lines.
     limited = (
         list_options
         if list_options.limit is not None
@@ -159,7 +159,7 @@ def stop(run_id: str, /, *, wait: Annotated[bool, Parameter(negative=())] = Fals
 
 
 def rm(run_id: str, /, *more: str, as_json: Json = False) -> int:
-    """Delete ended runs with their logs and files."""
+    """Delete runs that have ended, with their logs and files."""
     for each in (run_id, *more):
         connect().delete(RUNS.at(find_id(each)))
     return print_done(f"deleted {count(1 + len(more), 'run')}", None, as_json)
@@ -187,7 +187,7 @@ def why(run_id: str, /, *, as_json: Json = False) -> int:
 
 
 def change(run_id: str, suggestion: str, /, *, as_json: Json = False) -> int:
-    """Apply a suggestion of `fairlead runs why`: replace a waiting run.
+    """Apply a suggestion from `fairlead runs why` by replacing the waiting run.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def change(run_id: str, suggestion: str, /, *, as_json: Json = False) -> int:
         The number of the suggestion.
     """
     why = get_run(find_id(run_id)).why()
-    # Parsed here, because the error of the parser would not name the command that lists the suggestions.
+    # Parsed here, because the CLI parser's error would not name the command that lists the suggestions.
     if not (suggestion.isascii() and suggestion.isdecimal()):
         raise Unreadable(f"invalid suggestion {suggestion!r}", f"use a number from: fairlead why {run_id}")
     if not why.suggestions:
@@ -216,7 +216,7 @@ def result(run_id: str, /, *, as_json: Json = False) -> int:
         return 0
     matches = get_run(find_id(run_id)).result
     if isinstance(matches, bytes):
-        # Unchanged, so that it can be redirected to a file.
+        # Written unchanged, so that it can be redirected to a file.
         sys.stdout.buffer.write(matches)
     else:
         print(json.dumps(matches, indent=2))
@@ -252,7 +252,7 @@ def again(run_id: str, /, *, detach: Annotated[bool, Parameter(name=["--detach",
     Parameters
     ----------
     detach
-        Print the id of the new run and exit without waiting.
+        Print the new run's ID and exit without waiting.
     """
     run = get_run(find_id(run_id)).repeat()
     if detach:

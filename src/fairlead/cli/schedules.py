@@ -1,4 +1,4 @@
-"""`fairlead schedules`: schedules of a project."""
+"""`fairlead schedules`: a project's schedules."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def _describe_last(item: Item) -> str:
 
 
 def _show_moment(text: str | None) -> str:
-    # Timestamps of the API are in UTC. Seconds do not matter, because cron has steps of a minute.
+    # API timestamps are in UTC. Seconds do not matter, because cron works in whole minutes.
     return "" if text is None else f"{text[:16].replace('T', ' ')} UTC"
 
 
@@ -48,13 +48,13 @@ def pause(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) ->
 
 
 def resume(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Resume a schedule with its next time. Times during the pause are skipped."""
+    """Resume a schedule at its next time. Times during the pause are skipped."""
     answer = connect().post(SCHEDULES.of(project).at(name, "resume"), None)
     return print_done(f"resumed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
 def run(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Submit a run of a schedule now, and print its id."""
+    """Submit a run of a schedule now, and print the run's ID."""
     answer = connect().post(SCHEDULES.of(project).at(name, "run"), None)
     return print_done(answer["id"], answer, as_json)
 
@@ -70,7 +70,7 @@ def change(
     project: Project = DEFAULT,
     as_json: Json = False,
 ) -> int:
-    """Change a schedule. Its runs are submitted with your permissions from now on.
+    """Change a schedule. From now on, its runs are submitted with your permissions.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def change(
 
 
 def describe_times(data: Item) -> str:
-    """Format the next time of a schedule."""
+    """Format a schedule's next time."""
     return f"next at {_show_moment(data['next_at'])}" if data["next_at"] else "paused"
 
 

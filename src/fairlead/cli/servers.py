@@ -16,7 +16,7 @@ def up(
     folder: str | None = None,
     auth: str | None = None,
 ) -> int:
-    """Start a server on this machine. Settings can also be in fairlead.toml or in FAIRLEAD_* variables.
+    """Start a server on this machine. Settings can also come from fairlead.toml or FAIRLEAD_* variables.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def up(
     database
         A PostgreSQL URL: postgresql://user:password@host/name. Default: SQLite in the data folder.
     folder
-        A folder with configuration files, applied at start and on every change.
+        A folder with configuration files, applied at startup and on every change.
     auth
         Authentication: local, tokens or oidc.
     """
@@ -42,33 +42,33 @@ def rotate(*, data: str | None = None, database: str | None = None) -> int:
     Parameters
     ----------
     data
-        The data folder of the server.
+        The server's data folder.
     database
-        The database URL of the server, if it is not in the data folder.
+        The server's database URL, if the database is not in the data folder.
     """
     return _become("rotate-keys", data=data, database=database)
 
 
 def forget(*, data: str | None = None, database: str | None = None) -> int:
-    """Delete old keys that no secret needs. Keep a copy as long as you may restore old database backups.
+    """Delete old keys that no secret needs. Keep a copy while you may still restore old database backups.
 
     Parameters
     ----------
     data
-        The data folder of the server.
+        The server's data folder.
     database
-        The database URL of the server, if it is not in the data folder.
+        The server's database URL, if the database is not in the data folder.
     """
     return _become("forget-keys", data=data, database=database)
 
 
 def _become(command: str, **fields: object) -> int:
     options = [f"--{name}={value}" for name, value in fields.items() if value is not None]
-    # Checked without importing them: the CLI must not import the server, which would slow it down.
+    # The packages are looked up without importing them, because importing the server would slow down the CLI.
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"error: the server is not installed: {', '.join(missing)} is missing", file=sys.stderr)
         print("  -> pip install 'fairlead[server]'", file=sys.stderr)
         return 1
-    # Replaces this process, so that signals of a terminal or of systemd reach the server itself.
+    # Replaces this process, so that signals from a terminal or systemd reach the server itself.
     return os.execv(sys.executable, [sys.executable, "-m", "fairlead.app", command, *options])

@@ -1,4 +1,4 @@
-"""Plain-text tables, truncated to the width of a terminal and complete in a pipe."""
+"""Plain-text tables, truncated to the terminal width but complete in a pipe."""
 
 import shutil
 import sys
@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 GAP = "  "
-NARROWEST = 6  # narrower columns could not be read
+NARROWEST = 6  # narrower columns would be unreadable
 AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 Item = Mapping[str, Any]
@@ -31,7 +31,7 @@ def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> lis
     widths = [max(map(_width, column)) for column in zip_longest(*rows, fillvalue="")]
     if width is not None:
         spare = width - len(GAP) * (len(widths) - 1)
-        # Takes cells from the widest column only, so that short columns such as names stay complete.
+        # Shrink only the widest column, so that short columns such as names stay complete.
         while sum(widths) > spare and max(widths) > NARROWEST:
             widths[widths.index(max(widths))] -= 1
     return [GAP.join(_fit(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -46,14 +46,14 @@ def format_cell(value: Any, now: datetime) -> str:
     if isinstance(value, datetime):
         return format_age((now - value).total_seconds())
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    # Names and messages come from other users: escape sequences in them could change the terminal.
+    # Names and messages come from other users: escape sequences in them could manipulate the terminal.
     return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def format_age(seconds: float) -> str:
-    """Format the age of a time in its largest unit, such as `3h`."""
+    """Format how long ago a time was in its largest unit, such as `3h`."""
     step, unit = next((age for age in AGES if seconds >= age[0]), AGES[-1])
-    # The clock of the server may be ahead.
+    # The server's clock may be ahead.
     return f"{max(int(seconds), 0) // step}{unit}"
 
 
@@ -84,7 +84,7 @@ def _is_wide(letter: str) -> bool:
 
 def _fit(text: str, width: int) -> str:
     if _width(text) > width:
-        # Leaves a cell for the ellipsis.
+        # Leave a cell for the ellipsis.
         while _width(text) >= width:
             text = text[:-1]
         text += "…"
