@@ -1,4 +1,4 @@
-"""The data folder, listening socket and private files of a server."""
+"""A server's data folder, listening socket and private files."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairlead.errors import FairleadError
 
-# In total 0.2 s, which is much longer than a client needs for its check.
+# The attempts take 0.2 s in total, much longer than a client needs for its check.
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.05
 
@@ -54,7 +54,7 @@ def open_listener(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
 
 
 def load_server_id(folder: Path, make_id: Callable[[], str]) -> str:
-    """Return the server id in the data folder, creating it on the first start."""
+    """Return the server ID in the data folder, creating it on the first start."""
     # The ID is stored in the folder, because local runs in it belong to this server, even if its host name changes.
     file = folder / "server.id"
     if not file.exists():
@@ -73,10 +73,10 @@ def check_platform(folder: Path, platform_id: str) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file atomically that only its owner can read."""
-    # In the same folder, because renaming is atomic only within a file system.
+    """Atomically write a file that only its owner can read."""
+    # The temporary file is in the same folder, because renaming is atomic only within a file system.
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    # Created with these permissions: between open() and chmod() others could read the file.
+    # Created with these permissions, because others could read the file between open() and chmod().
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as writer:
         writer.write(text)
     temporary.replace(file)

@@ -28,7 +28,7 @@ def check_code(content: bytes, file: str, name: str) -> None:
 
 def _parse(content: bytes, file: str) -> ast.Module:
     try:
-        with warnings.catch_warnings(action="ignore"):  # about invalid escapes: the run will show them
+        with warnings.catch_warnings(action="ignore"):  # for example about invalid escapes: the run will show them
             return ast.parse(content, file)
     except SyntaxError as error:
         where = f"{file}, line {error.lineno}" if error.lineno else file
@@ -52,6 +52,6 @@ def _list_names(tree: ast.Module) -> Iterator[str]:
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
-        # An annotation without a value defines no name, and variables of a comprehension are not visible outside.
+        # An annotation without a value defines no name, and comprehension variables are not visible outside.
         elif not isinstance(node, INNER_SCOPES) and not (isinstance(node, ast.AnnAssign) and node.value is None):
             nodes += ast.iter_child_nodes(node)

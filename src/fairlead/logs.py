@@ -8,7 +8,7 @@ import structlog
 
 
 def configure(level: str) -> None:
-    """Configure structlog and the logging of libraries."""
+    """Configure structlog and library logging."""
     min_level = logging.getLevelName(level.upper())
     terminal = sys.stderr.isatty()
     renderer = _console_renderer() if terminal else structlog.processors.JSONRenderer(serializer=_to_json)
@@ -22,7 +22,7 @@ def configure(level: str) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(min_level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,  # otherwise each event would build the logger again
+        cache_logger_on_first_use=True,  # otherwise the logger would be built again for each event
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
@@ -36,7 +36,7 @@ def _console_renderer() -> structlog.dev.ConsoleRenderer:
 
 
 class _JsonLines(logging.Formatter):
-    """Formats log records of libraries as JSON lines."""
+    """Formats log records from libraries as JSON lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}

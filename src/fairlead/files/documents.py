@@ -68,13 +68,13 @@ def load_library(paths: Iterable[tuple[Path, str]]) -> Library:
 
 
 def list_files(path: Path, violations: list[Violation]) -> list[Path]:
-    """The YAML files of a path: the file itself, or all files in the folder."""
-    # Not path.is_dir(), which raises an error for a name that is too long. Reading it reports the error.
+    """The YAML files at a path: the file itself, or all files in the folder."""
+    # path.is_dir() would raise an error for a name that is too long. Reading the file reports that error.
     if not os.path.isdir(path):
         return [path]
-    # Sorted, so that the first of two duplicates and the order of messages do not depend on the file system.
+    # Sorted, so that neither the order of messages nor the first of two duplicates depends on the file system.
     inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix.lower() in SUFFIXES)
-    # Only inside the folder: hidden files are backups and data of tools, but the folder itself may be hidden.
+    # Skip hidden files inside the folder, which are backups and tool data. The folder itself may be hidden.
     files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         hint = "use a folder with *.yaml files"
@@ -93,7 +93,7 @@ def read_library(documents: Sequence[Any]) -> Library:
 
 def write_document(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """An object as a document, without empty fields."""
-    # 0 and false are values of the user and stay.
+    # 0 and false are values that the user set, so they are kept.
     return {"kind": kind, **{name: value for name, value in data.items() if value not in (None, "", {}, [])}}
 
 
@@ -126,7 +126,7 @@ def _add(
 
 
 def parse_object(model: type[StrictModel], data: Any, location: str, violations: list[Violation]) -> Any:
-    """Parse an object of a model, or return None and add the violations."""
+    """Parse data into a model, or return None and add the violations."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -145,7 +145,7 @@ def load_object(model: type[StrictModel], path: Path, violations: list[Violation
         hint = "keep one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
         violations.append(Violation("", "yaml", message, hint, location=str(path)))
         return None
-    # Anything but a mapping is passed on, so that the model reports what was expected.
+    # Anything other than a mapping is passed on, so that the model reports what was expected.
     data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
     return parse_object(model, data, str(path), violations)
 

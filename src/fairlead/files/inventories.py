@@ -1,4 +1,4 @@
-"""Reads the state of a cluster from the output of kubectl: nodes, pods, storage and namespaces."""
+"""Reads a cluster's state from kubectl output: nodes, pods, storage and namespaces."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ from fairlead.model.plans import PlanWarning, Violation
 COMMAND = "kubectl get nodes,pods -A -o json"
 USE_COMMAND = f"use the output of {COMMAND}"
 RUN_AGAIN = f"run {COMMAND} again"
-# The output of kubectl for thousands of nodes is larger than the usual limits of YAML files. JSON has no limits here:
+# For thousands of nodes, kubectl output exceeds the usual limits for YAML files. JSON has no limits here:
 # its parser is fast, and without aliases a file cannot expand.
 MAX_YAML_BYTES = 32 * 1024 * 1024
 MAX_YAML_VALUES = 5_000_000
@@ -37,7 +37,7 @@ READERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "StorageClass": read_class,
     "Namespace": lambda raw: raw["metadata"],
 }
-# Errors of the readers in fitting, for values that the models in `kube_objects` do not check, such as annotations.
+# Errors that the readers in fitting raise for values that `kube_objects` does not check, such as annotations.
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
 
 
@@ -57,7 +57,7 @@ def parse_objects(text: bytes) -> list[JSON]:
 
 
 def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
-    """Build the inventory of objects; duplicates count once. Raise `RequestRejected` with all errors."""
+    """Build the inventory from objects; duplicates count once. Raise `RequestRejected` with all errors."""
     if mistakes := check_objects(objects, location, RUN_AGAIN):
         raise RequestRejected(mistakes)
     # Users pass nodes and pods in several files, which may overlap.
@@ -67,7 +67,7 @@ def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
         table.context = read_scheduling_context(items)
     except UNREADABLE as error:
         raise RequestRejected(
-            # Only now read each object separately to name the unreadable ones: valid files should not pay for it.
+            # Read objects one by one only after a failure, to name the unreadable ones: valid files should not pay.
             list(islice(_find_mistakes(items, location), MAX_LISTED)) or [_explain("", error, location)]
         ) from error
     if not len(table):
@@ -85,7 +85,7 @@ def _parse_documents(text: bytes) -> list[Any]:
         raise Unreadable("is not a text file", USE_COMMAND) from None
     if not decoded:
         raise Unreadable("is empty", USE_COMMAND)
-    # JSON is also valid YAML, but the YAML parser needs many times as long.
+    # JSON is also valid YAML, but the YAML parser takes many times as long.
     if decoded[0] in "{[":
         return list(_parse_json(decoded))
     try:
@@ -95,7 +95,7 @@ def _parse_documents(text: bytes) -> list[Any]:
 
 
 def _parse_json(text: str) -> Iterator[Any]:
-    """Parse one or more JSON values, because users append several outputs of kubectl to one file."""
+    """Parse one or more JSON values, because users append the output of several kubectl commands to one file."""
     # raw_decode returns the position after a value, unlike json.loads, which rejects a second value.
     decoder, at = json.JSONDecoder(object_pairs_hook=_build_object), 0
     while at < len(text):
@@ -111,7 +111,7 @@ def _parse_json(text: str) -> Iterator[Any]:
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> JSON:
-    # json.loads would use the last of two equal keys without a message.
+    # json.loads would silently use the last of two equal keys.
     fields = dict(pairs)
     if len(fields) < len(pairs):
         duplicate = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
@@ -126,7 +126,7 @@ def _unpack(document: Any, depth: int = 0) -> Iterator[JSON]:
         raise Unreadable(f"is not the output of kubectl: has lists more than {MAX_DEPTH} deep", USE_COMMAND)
     # Go writes an empty list as null, so null is accepted, but a missing field is not.
     if isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items", ""), list | None):
-        # Items of a list of one kind, such as a NodeList of the API, have no kind.
+        # Items in a list of one kind, such as a NodeList from the API, have no kind.
         of_list = {"kind": kind.removesuffix("List")}
         for item in document["items"] or ():
             yield from _unpack({**of_list, **item} if isinstance(item, dict) else item, depth + 1)
@@ -178,7 +178,7 @@ def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[Pl
         yield PlanWarning(
             "", "no_pods", "has no pods: every node counts as empty", f"include pods: {COMMAND}", location=location
         )
-    # Probably -A was forgotten. An unused cluster has pods only in kube-system.
+    # The user probably forgot -A. An unused cluster has pods only in kube-system.
     elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(table) > 1:
         message = f"has pods of namespace {next(iter(namespaces))} only: pods of other namespaces are not counted"
         yield PlanWarning("", "one_namespace", message, f"include all namespaces: {COMMAND}", location=location)

@@ -15,7 +15,7 @@ JSON = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MAX_PRIORITY = 2**31  # priorities are int32 in Kubernetes
 MAX_PORT = 65535
-# Texts are part of messages in the terminal, so control characters and line separators are rejected.
+# These texts appear in terminal messages, so control characters and line separators are rejected.
 PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
 
 
@@ -64,7 +64,7 @@ NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
 class KubeModel(BaseModel):
-    """Base of the models: strict types, other fields are ignored."""
+    """Base class of the models: types are strict, and other fields are ignored."""
 
     # Strict, because fitting reads the original JSON and relies on its types. Validators are built on first use,
     # because most commands do not need them.

@@ -52,8 +52,8 @@ WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control charact
 
 
 def check_objects(objects: Iterable[JSON], location: str, alternative: str) -> list[Violation]:
-    """All errors in objects of these kinds, up to MAX_MISTAKES. `alternative` is added to each hint."""
-    # An object that is in several files has the same errors, which are reported once.
+    """All errors in these objects, up to MAX_MISTAKES. `alternative` is added to each hint."""
+    # The same object may be in several files, but its errors are reported only once.
     violations = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, alternative))
     reported = list(islice(violations, MAX_MISTAKES))
     if len(violations) > MAX_MISTAKES:
@@ -86,7 +86,7 @@ def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
         for inner, rule, message, hint in context["mistakes"]:
             yield _format_path((*at, inner) if inner else at), rule, message, hint
         return
-    # The messages of pydantic describe Python types.
+    # Pydantic's own messages describe Python types.
     problem = MESSAGES.get(kind, "is not valid in Kubernetes").format(
         **context, without=WITHOUT.get(context.get("pattern", ""))
     )

@@ -29,7 +29,7 @@ class LoadedKubeconfig:
 
 
 def find_paths(path: Path | None, variable: str | None, home: Path) -> list[Path]:
-    """The kubeconfig files: the given path, else those of $KUBECONFIG, else ~/.kube/config."""
+    """The kubeconfig files: the given path, else those in $KUBECONFIG, else ~/.kube/config."""
     if path is not None:
         return [path]
     listed = [Path(part) for part in (variable or "").split(":") if part]
@@ -49,7 +49,7 @@ def load_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Loaded
     )
     if violations:
         raise RequestRejected(violations)
-    # Only the selected context is sent to the server: the files may contain credentials of other clusters.
+    # Only the selected context is sent to the server: the files may contain credentials for other clusters.
     connection, text = kubeconfigs.to_connection(embedded), yamls.format_documents([kubeconfigs.minify(embedded)])
     return LoadedKubeconfig(embedded.context, tuple(existing), connection, text)
 
@@ -73,12 +73,12 @@ def _make_absolute(document: dict[str, Any], folder: Path) -> None:
             fields = entry.get(kind) if isinstance(entry, dict) else None
             if isinstance(fields, dict):
                 paths = {name: fields.get(name) for name in FILES}
-                # Joining with an absolute path gives that path unchanged.
+                # Joining the folder with an absolute path returns that path unchanged.
                 fields |= {name: str(folder / path) for name, path in paths.items() if path and isinstance(path, str)}
 
 
 def _merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge kubeconfigs. The first entry of a name and the first current context take precedence."""
+    """Merge kubeconfigs. The first entry with a name and the first current context take precedence."""
     merged: dict[str, Any] = {}
     for document in documents:
         for name, value in document.items():
@@ -93,13 +93,13 @@ def _merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _embed(fields: Mapping[str, Any], at: str, violations: list[Violation]) -> dict[str, Any]:
-    """A cluster or user with the contents of files instead of their paths. Inline data takes precedence."""
+    """Return a cluster or user with file contents instead of paths. Inline data takes precedence."""
     embedded = {name: value for name, value in fields.items() if name not in FILES}
     for name, data in FILES.items():
         path = fields.get(name)
         if not isinstance(path, str) or not path:
             continue
-        # kubectl has the same precedence.
+        # kubectl uses the same precedence.
         if name == "tokenFile":  # overrides an inline token, because it is rotated
             embedded[data] = _read(Path(path), f"{at}.{name}", violations).decode("utf-8", "replace").strip()
         elif not embedded.get(data):

@@ -1,4 +1,4 @@
-"""Builds the snapshot of a project from documents: its scopes, policies and compute resources."""
+"""Builds a project's snapshot from documents: its scopes, policies and compute resources."""
 
 from collections.abc import Iterator
 
@@ -13,19 +13,19 @@ SCOPE_KINDS = ("Cluster", "Department", "Project")
 
 
 def tree_of(library: Library) -> ScopeTree:
-    """The scope tree of Cluster, Department and Project documents."""
+    """The scope tree built from Cluster, Department and Project documents."""
     scopes: list[Scope] = [scope for kind in SCOPE_KINDS for scope in library.of(kind)]
     return ScopeTree({each.scope: each.parent for each in scopes})
 
 
 def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Violation, ...]]:
-    """The snapshot of a project, with violations if its scopes cannot be determined."""
+    """A project's snapshot, with violations if its scopes cannot be determined."""
     tree = tree_of(library)
     scope = f"project/{project}"
     path = tree.path(scope)
     violations = list(check_scopes(library))
     projects = {item.name for item in library.of("Project")}
-    # Files that list projects are taken as complete, so the name is probably a typo.
+    # Files that list projects are assumed to list all of them, so the name is probably a typo.
     if projects and project not in projects:
         hint = suggest_names(project, projects, "use one of {known}")
         violations.append(Violation("project", "scope", f"{scope} does not exist", hint))
@@ -33,7 +33,7 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
         path, ambiguities = _guess_path(library, scope)
         violations += ambiguities
     cluster = find_cluster(library.of("Cluster"), path)
-    # The only cluster is used even if the project is not below it. Its policies must apply, too.
+    # The only cluster is used even if the project is not under it, so its policies must apply as well.
     if cluster.scope not in path and library.of("Cluster"):
         path.insert(1, cluster.scope)
     policies = {policy.scope: policy for policy in library.of("Policy")}
@@ -76,7 +76,7 @@ def warn_unrelated_policies(library: Library, project: str) -> tuple[PlanWarning
 
 
 def _guess_path(library: Library, project: str) -> tuple[list[str], list[Violation]]:
-    """The scopes of a project without a document: below the only department or cluster that documents mention."""
+    """The scopes of a project without a document: under the only department or cluster that documents mention."""
     tree = tree_of(library)
     mentioned = {item.scope for kind in ("Policy", "ComputeResource", "Template") for item in library.of(kind)}
     mentioned |= {item.scope for kind in ("Cluster", "Department") for item in library.of(kind)}
@@ -89,7 +89,7 @@ def _guess_path(library: Library, project: str) -> tuple[list[str], list[Violati
         message = f"{project} could be in {' or '.join(ambiguous[0])}"
         hint = f"add a document: kind: Project, name: {project.partition('/')[2]}, parent: {ambiguous[0][0]}"
         return [*above, project], [Violation("project", "scope", message, hint)]
-    # Directly below the platform, because a department may be in a cluster.
+    # Directly under the platform, because a department may be in a cluster.
     if not set(clusters) & set(above):
         above[1:1] = clusters
     return [*above, project], []

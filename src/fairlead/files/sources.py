@@ -1,4 +1,4 @@
-"""Loads and packs the code of a function from local files."""
+"""Loads and packs a function's code from local files."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,8 +13,8 @@ from fairlead.model.requests import Action, Function
 
 
 def load_program() -> Code:
-    """The programs that run in every Python container, without the code of a function."""
-    # Read as text and never imported: the programs run in containers, possibly with another Python version.
+    """The programs that run in every Python container, without a function's code."""
+    # Read as text and never imported: the programs run in containers, possibly with a different Python version.
     folder = resources.files("fairlead.in_container")
     return Code(
         bootstrap=folder.joinpath("bootstrap.py").read_text("utf-8"),
@@ -24,7 +24,7 @@ def load_program() -> Code:
 
 
 def load_code(folder: Path, function: Function, action: Action = "job") -> tuple[Code, tuple[Finding, ...]]:
-    """The code of a function, packed, and the findings if it cannot be packed or run."""
+    """A function's packed code, and the findings if it cannot be packed or run."""
     code = load_program()
     if function.kind != "python" or function.source is None:
         return code, ()

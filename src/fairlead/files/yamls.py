@@ -17,9 +17,9 @@ MAX_FILE_BYTES = 1024 * 1024
 MAX_VALUES = 100_000  # aliases count each time they are used
 MAX_DEPTH = 100
 SAFE_SIZE = 4096  # a shorter text cannot nest deep enough to overflow the stack
-MAX_DIGITS = 1000  # int() takes quadratic time, and refuses more than 4,300 digits
+MAX_DIGITS = 1000  # int() takes quadratic time and rejects more than 4,300 digits
 
-# The parser in C is several times faster, but PyYAML may be installed without it.
+# The C parser is several times faster, but PyYAML may be installed without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -42,7 +42,7 @@ def parse_documents(text: bytes, *, max_bytes: int = MAX_FILE_BYTES, max_values:
     """The non-empty documents of a YAML text. Raise `Unreadable` with the reason."""
     if len(text) > max_bytes:
         raise Unreadable(f"is larger than {max_bytes:,} bytes", "remove data from it")
-    # A NUL byte is the simplest sign of a binary file.
+    # A NUL byte is the simplest indication of a binary file.
     if b"\0" in text:
         raise Unreadable("is not a text file", "use the path of a YAML file")
     decoded = _decode(text)
@@ -60,7 +60,7 @@ def parse_documents(text: bytes, *, max_bytes: int = MAX_FILE_BYTES, max_values:
         raise Unreadable(f"has a value that cannot be read: {error}", "put it in quotes") from error
     finally:
         loader.dispose()
-    # A file often begins with `---`, or has comments between two of them.
+    # A file often begins with `---`, or has only comments between two `---` lines.
     return [document for document in documents if document is not None]
 
 
@@ -91,11 +91,11 @@ def _explain(error: yaml.YAMLError, text: str) -> Unreadable:
 class _Loader(_Base):  # type: ignore[misc]
     """Loads only the scalar types that YAML 1.2 and JSON share: numbers, true, false, null and text."""
 
-    # Replaces the inherited resolvers of YAML 1.1, to which add_implicit_resolver would only add.
+    # Replaces the inherited YAML 1.1 resolvers, because add_implicit_resolver would only add to them.
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        # Before merging, so that a key may override a merged one. Several merge keys are allowed.
+        # Keys are checked before merging, so that a key may override a merged one. Several merge keys are allowed.
         scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
         for name, count in Counter(key.value for key in scalars).items():
             if count > 1:
@@ -145,10 +145,10 @@ _MISREAD = re.compile(
 
 
 def _print_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    # PyYAML quotes only what it would misread itself, by the rules of YAML 1.1.
+    # PyYAML quotes only text that it would misread itself under the YAML 1.1 rules.
     style = "|" if "\n" in text else "'" if _MISREAD.fullmatch(text.replace("_", "")) else None
     if not text.replace("\n", "").isprintable():
-        # Only double quotes have escapes.
+        # Only double-quoted text supports escapes.
         style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -167,7 +167,7 @@ def _decode(text: bytes) -> str:
 
 def _check_depth(text: str) -> None:
     """Reject deep nesting before composing, because libyaml would overflow the C stack of the process."""
-    # This is an additional pass over the text, so it is skipped for texts that cannot nest too deep.
+    # This is an additional pass over the text, so it is skipped for texts that cannot nest too deeply.
     if len(text) <= SAFE_SIZE:
         return
     depth = 0
@@ -182,7 +182,7 @@ def _check_depth(text: str) -> None:
 
 def _check_size(node: yaml.Node | None, max_values: int) -> None:
     """Reject small files that expand to huge or infinite data through aliases."""
-    # By identity: aliases refer to the same node, so each is measured once. A node inside itself ends at MAX_DEPTH.
+    # Keyed by identity: aliases share a node, so it is measured once. A node that contains itself ends at MAX_DEPTH.
     sizes: dict[int, int] = {}
 
     def measure(part: yaml.Node | None, depth: int) -> int:

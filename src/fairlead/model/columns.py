@@ -27,15 +27,15 @@ from fairlead.model.records import (
 )
 from fairlead.model.requests import parse_priority
 
-# The largest integer of a database column. Larger amounts are capped, which affects only their sort order.
+# The largest integer that fits in a database column. Larger amounts are capped, which affects only their sort order.
 MAX_INTEGER = 2**63 - 1
 # Longer lists are read page by page, so that one request cannot load a whole table into memory.
 MAX_PAGE_SIZE = 500
 
-# Not str.lower(): lower() of SQLite converts only A to Z, and keys computed here must equal those of the database.
+# Not str.lower(): SQLite's lower() converts only A to Z, and keys computed here must match the database's keys.
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
-# A filter matches part of a text, but a keyword only as a whole.
+# A filter on a text column matches part of the text; on a keyword column it must match the whole value.
 ColumnKind = Literal["text", "keyword", "number", "time", "boolean"]
 
 
@@ -46,12 +46,12 @@ class Column:
     name: str
     kind: ColumnKind
     parse: Callable[[str], Any] = str
-    read: Callable[[Any], Any] | None = None  # None: the record has a field of that name
+    read: Callable[[Any], Any] | None = None  # None: the record has a field with that name
     missing: Any = -1
     searched: bool = False
 
     def of(self, record: Any) -> Any:
-        """The value of a record in this column."""
+        """A record's value in this column."""
         return getattr(record, self.name) if self.read is None else self.read(record)
 
     def sort_value(self, value: Any) -> Any:
@@ -63,7 +63,7 @@ class Column:
 
 
 def fold(text: str) -> str:
-    """Text in lower case, A to Z only, as databases compare it without regard to case."""
+    """Text with only A to Z in lower case, as in case-insensitive database comparisons."""
     return text.translate(_LOWER)
 
 

@@ -11,7 +11,7 @@ from fairlead.model.requirements import Requirements
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
 MAX_DESCRIPTION_LENGTH = 1000
-# A plan has one template layer and one compute resource layer, so neither kind can refer to another of its kind.
+# A plan has one template layer and one compute resource layer, so neither can refer to another object of its own kind.
 NO_PROFILE = "a compute resource cannot use another one"
 NO_TEMPLATE = "templates can only be set in a request"
 
@@ -29,7 +29,7 @@ class NamedRequirements(StrictModel):
 
 
 class ComputeResource(NamedRequirements):
-    """A hardware preset of an administrator. Its requirements override the values of users."""
+    """A hardware preset defined by an administrator. Its requirements override user values."""
 
     EXAMPLE: ClassVar[Any] = {
         "name": "1xa100",
@@ -66,7 +66,7 @@ class Template(NamedRequirements):
 
 
 class Defaults(Requirements):
-    """Default requirements of the platform or of a policy."""
+    """Default requirements of the platform or a policy."""
 
     @model_validator(mode="after")
     def _reject_references(self) -> Self:
@@ -75,7 +75,7 @@ class Defaults(Requirements):
 
 
 def forbid_fields(requirements: Requirements, **fields: str) -> Requirements:
-    """The requirements, unchanged. Raises a field error if one of these fields is set: {field: message}."""
+    """Return the requirements unchanged. Raises a field error if one of these fields is set: {field: message}."""
     forbidden = [(name, message) for name, message in fields.items() if getattr(requirements, name) is not None]
     raise_mistakes(Mistake(name, "reference", message, f"remove {name}") for name, message in forbidden)
     return requirements

@@ -8,9 +8,9 @@ class Connection:
     """The address and credentials of an API server. Certificates and keys are PEM."""
 
     server: str
-    ca: str | None = None  # None: the certificate authorities of the system
+    ca: str | None = None  # None: the system's certificate authorities
     token: str = field(default="", repr=False)
-    token_file: str | None = None  # Kubernetes rotates the token in it, so the client reads it again every minute
+    token_file: str | None = None  # Kubernetes rotates the token in this file, so the client rereads it every minute
     certificate: str | None = None
     key: str | None = field(default=None, repr=False)
     tls_server_name: str | None = None  # the name in the server certificate, if it is not the host of `server`

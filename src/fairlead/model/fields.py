@@ -36,7 +36,7 @@ def one_of(*words: str) -> Parser:
     return parse_word
 
 
-# Ordered values. Rules can set a minimum and a maximum for them.
+# Settings with ordered values. Rules can set a minimum and a maximum for them.
 ORDERED: Mapping[str, Parser] = {
     "resources.cpu.requests": parse_cpu,
     "resources.cpu.limits": parse_cpu,
@@ -62,7 +62,7 @@ ORDERED: Mapping[str, Parser] = {
     "priority": parse_priority,
 }
 
-# Values without an order. Rules can list options for them.
+# Settings with unordered values. Rules can list options for them.
 UNORDERED: Mapping[str, Parser] = {
     "action": one_of(*get_args(Action)),
     "function.kind": one_of(*get_args(Kind)),
@@ -110,7 +110,7 @@ SECTIONS: tuple[str, ...] = (
     "envs",
 )
 
-# A resource written as a scalar is its request, so a rule at the path of a resource applies to the request.
+# A resource written as a scalar is its request, so a rule at a resource's path applies to its request.
 REQUEST_PATHS: Mapping[str, str] = {
     "resources.cpu": "resources.cpu.requests",
     "resources.mem": "resources.mem.requests",

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 
-MAX_LENGTH = 253  # of a DNS name
+MAX_LENGTH = 253  # the limit for a DNS name
 LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
 MAX_PORT = 65535
 
@@ -23,6 +23,6 @@ def is_loopback(host: str) -> bool:
     """Whether a host is a loopback address or `localhost`."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
-    # Other names are not resolved: the model does no I/O, and the address of a name can change.
+    # Other names are not resolved: the model does no I/O, and a name's address can change.
     except ValueError:
         return host.lower() == "localhost"

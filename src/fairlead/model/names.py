@@ -1,4 +1,4 @@
-"""Formats of names, those of Kubernetes and our own, each with a description for error messages."""
+"""Name formats, from Kubernetes and our own, each with a description for error messages."""
 
 import re
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ class NameFormat:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the format."""
+        """The format's JSON schema."""
         # JSON Schema accepts a match anywhere in the text, so the pattern is anchored.
         pattern = f"^(?:{self._pattern.pattern})$"
         return {"type": "string", "maxLength": self.max_length, "pattern": pattern, "description": self.description}
@@ -41,14 +41,14 @@ class NameFormat:
         return text
 
 
-# More than Kubernetes allows in names: `core.manifests.names` derives valid names of objects from it.
+# Allows more than Kubernetes does: `core.manifests.names` derives valid object names from it.
 NAME = NameFormat(
     "name",
     r"[A-Za-z0-9][A-Za-z0-9._+-]*",
     128,
     "letters, digits, '.', '_', '+' and '-', starting with a letter or digit, at most 128 characters",
 )
-# A label value, because pods have labels with such names.
+# Must be a valid label value, because pods have labels with such names.
 OBJECT_NAME = NameFormat(
     "name",
     WORD,
@@ -64,8 +64,8 @@ DNS_LABEL = NameFormat(
 DNS_SUBDOMAIN = NameFormat(
     "name", SUBDOMAIN, 253, "lowercase letters, digits, '-' and '.', starting and ending with a letter or digit"
 )
-# A secret becomes a key of a Kubernetes Secret and possibly a file, so `.`, `..` and a prefix `..` are excluded.
-# Kubernetes has the same rule and limit for keys and for names of environment variables.
+# A secret becomes a key of a Kubernetes Secret and possibly a file, so `.`, `..` and the prefix `..` are excluded.
+# Kubernetes has the same rule and limit for keys and for environment variable names.
 VARIABLE = NameFormat(
     "name",
     r"(?!\.$|\.\.)[A-Za-z_.-][A-Za-z0-9_.-]*",
@@ -82,8 +82,8 @@ LABEL_KEY = NameFormat(
 LABEL_VALUE = NameFormat(
     "label", rf"({WORD})?", 63, "a label value: letters, digits, '.', '_' and '-', at most 63 characters"
 )
-# Names with kubernetes.io/ or these prefixes have another meaning for Kubernetes. The domain is limited to 244
-# characters, because the name with the prefix `requests.`, as in a ResourceQuota, must be valid, too.
+# Names with kubernetes.io/ or these prefixes mean something else in Kubernetes. The domain is limited to 244
+# characters, because the name with the prefix `requests.`, as in a ResourceQuota, must also be valid.
 EXTENDED_RESOURCE = NameFormat(
     "name",
     rf"(?!requests\.|hugepages-|.*kubernetes\.io/)(?=[^/]{{1,244}}/[^/]{{1,63}}$){SUBDOMAIN}/{WORD}",
@@ -95,7 +95,7 @@ EXTENDED_RESOURCE = NameFormat(
 def parse_image(value: Any) -> str:
     """Parse a reference to a container image."""
     text = parse_text(value)
-    # Excludes only spaces, control and non-ASCII characters: the container runtime parses the reference.
+    # Excludes only spaces, control characters and non-ASCII characters: the container runtime parses the reference.
     if not 1 <= len(text) <= 500 or any(not "!" <= letter <= "~" for letter in text):
         hint = "use an image such as python:3.12-slim or registry/name:tag"
         raise field_error("image", f"invalid image {short_repr(text)}", hint)

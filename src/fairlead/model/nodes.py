@@ -18,7 +18,7 @@ class Taint(NamedTuple):
     effect: str  # NoSchedule, PreferNoSchedule or NoExecute
 
     def __str__(self) -> str:
-        """The taint in the notation of kubectl."""
+        """The taint in kubectl notation."""
         return f"{self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
 
 
@@ -83,7 +83,7 @@ class AntiAffinityTerm(NamedTuple):
 
     @classmethod
     def of(cls, pod: ScheduledPod, term: Term) -> "AntiAffinityTerm":
-        """The term of a pod. Labels of the pod are part of the key only if the term refers to them."""
+        """A pod's term. The pod's labels are part of the key only if the term refers to them."""
         # The key is the repr, because a term is a dict and cannot be hashed.
         own_labels = pod.labels if term.get("matchLabelKeys") or term.get("mismatchLabelKeys") else None
         return cls(_intern(repr((term, pod.namespace, own_labels))), pod, term)
@@ -94,12 +94,12 @@ class Node:
     """A node that executes runs."""
 
     name: str
-    capacity: Amounts  # `allocatable` in Kubernetes: without the part that is reserved for the system
+    capacity: Amounts  # `allocatable` in Kubernetes: excludes the part reserved for the system
     labels: Labels = field(default_factory=dict)
     pods: tuple[ScheduledPod, ...] = ()
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False  # cordoned
-    devices: tuple[SharedGpu, ...] = ()  # only of nodes with shared GPUs that publish a list of them
+    devices: tuple[SharedGpu, ...] = ()  # only for nodes that publish a list of their shared GPUs
 
     @cached_property
     def anti_affinity_terms(self) -> tuple[AntiAffinityTerm, ...]:
@@ -128,8 +128,8 @@ class PersistentVolume:
     name: str
     node_terms: tuple[Term, ...] | None = None  # one of them must match; None: accessible from every node
     labels: Labels = field(default_factory=dict)  # older volumes specify zone and region as labels
-    claimed_by: tuple[str, str] | None = None  # namespace and name of the claim for which it is reserved
-    claim_uid: str = ""  # set if it is reserved for this exact claim, not for a later one of the same name
+    claimed_by: tuple[str, str] | None = None  # namespace and name of the claim it is reserved for
+    claim_uid: str = ""  # set if it is reserved for this exact claim, not for a later one with the same name
     size: int = 0
     modes: tuple[str, ...] = ()
     storage_class: str = ""
@@ -149,7 +149,7 @@ class PersistentVolumeClaim:
     modes: tuple[str, ...] = ()
     selector: Mapping[str, Any] | None = None
     block: bool = False
-    bound: bool = False  # binding has completed; the name of a volume alone does not mean that
+    bound: bool = False  # binding has completed; a volume name alone does not mean that
     attributes_class: str = ""
     chosen_node: str = ""  # the node on which its volume is being provisioned
     lost: bool = False  # its volume was deleted
@@ -168,7 +168,7 @@ class StorageClass:
 
 @dataclass(frozen=True)
 class SchedulingContext:
-    """Cluster state besides nodes that affects scheduling. `claims` is None if unknown, and is not checked then."""
+    """Cluster state besides nodes that affects scheduling. `claims` is None if unknown, and then not checked."""
 
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] | None = None

@@ -1,4 +1,4 @@
-"""Parsers of numbers: integers, IDs, quantities of CPU and bytes, durations."""
+"""Parsers for numbers: integers, IDs, quantities of CPU and bytes, durations."""
 
 import math
 import re
@@ -13,12 +13,12 @@ from fairlead.model.quantities import MILLICORE, SECONDS, UNLIMITED, Duration, G
 
 MAX_INTEGER = 2**31 - 1  # Kubernetes limits replicas, user IDs and group IDs to signed 32-bit integers
 MAX_COUNT = Quantity.of(MAX_INTEGER)
-MAX_EXACT_FLOAT = 2**53  # above it, floats cannot represent every integer
+MAX_EXACT_FLOAT = 2**53  # floats cannot represent every integer above this
 QuantityT = TypeVar("QuantityT", bound=Quantity)
 
 
 def parse_integer(value: Any, *, minimum: int = 0, maximum: int = MAX_INTEGER, hint: str | None = None) -> int:
-    """Parse an integer, also from text."""
+    """Parse an integer or text that contains one."""
     # At most 20 digits, because int() raises ValueError for more than 4,300.
     if isinstance(value, str) and re.fullmatch(r"\+?[0-9]{1,20}", value, re.ASCII):
         value = int(value)
@@ -39,16 +39,16 @@ def parse_id(value: Any) -> int:
 def parse_cpu(value: Any) -> Quantity:
     """Parse CPU in cores, in steps of a millicore."""
     quantity = _parse_quantity(value, "8, 0.5 or 500m", Quantity)
-    # Kubernetes rejects CPU in finer steps. Rounding silently would change the value of the user.
+    # Kubernetes rejects CPU in finer steps. Rounding would silently change the user's value.
     if quantity.rounded_up(MILLICORE) != quantity:
         raise field_error("precision", f"must be a multiple of 1m, found {short_repr(value)}", "round it up")
     return quantity
 
 
 def parse_bytes(value: Any) -> Quantity:
-    """Parse memory or disk, rounded up to whole bytes."""
+    """Parse an amount of memory or disk, rounded up to whole bytes."""
     quantity = _parse_quantity(value, "32Gi or 500M", Quantity)
-    # Kubernetes accepts 400m of memory as 0.4 bytes. It is almost always a typo for 400M.
+    # Kubernetes reads 400m of memory as 0.4 bytes, which is almost always a typo for 400M.
     if isinstance(value, str) and value.endswith(("n", "u", "m")) and quantity.nanos:
         meant = value[:-1] + "M" if value.endswith("m") else "a suffix such as Mi or Gi"
         message = f"{short_repr(value)} is less than a byte (m means thousandths)"
@@ -128,7 +128,7 @@ def parse_duration(value: Any) -> Duration:
 
 def parse_factor(value: Any) -> Fraction:
     """Parse a factor of at least 1 exactly, without rounding."""
-    # Fraction() alone would accept 3/0, and 1e999999999 would exhaust the memory.
+    # Fraction() alone would accept 3/0, and 1e999999999 would exhaust memory.
     text = value if isinstance(value, str) else repr(value)
     factor = Fraction(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,18})?", text, re.ASCII) else Fraction(0)
     if not 1 <= factor <= 1000:
@@ -150,7 +150,7 @@ def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> Quantity
     if isinstance(value, float) and abs(value) >= MAX_EXACT_FLOAT:
         raise field_error("quantity", f"{value} is too large for an exact number", "put it in quotes")
     try:
-        # repr is the shortest text that reads back as the same float, so 0.1 is exactly a tenth here.
+        # repr gives the shortest text that parses to the same float, so 0.1 is exactly a tenth here.
         quantity = kind.parse(value if isinstance(value, str) else repr(value))
     except ValueError as error:
         raise field_error(
@@ -164,7 +164,7 @@ def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> Quantity
 
 
 def _suggest_amount(text: str, example: str) -> str:
-    """A hint for common mistakes: a suffix with B or in lower case, a space before it, `unlimited` in a request."""
+    """A hint for common mistakes: a suffix with B, in lower case or after a space, or `unlimited` in a request."""
     if text.lower() == "unlimited":
         return f"use an amount such as {example}; unlimited is only for limits of cpu, mem and disk"
     match = re.fullmatch(r"([0-9.]+) *([kmgtpe])(i?)b?", text, re.ASCII | re.IGNORECASE)

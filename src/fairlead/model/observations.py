@@ -28,7 +28,7 @@ class Phase(StrEnum):
 class Observation:
     """The state of a run as its executor sees it. `stopped`: the run ended because of a stop request.
 
-    `queue_position` reads the current position of the run in a queue of its cluster.
+    `queue_position` reads the run's current position in its cluster's queue.
     """
 
     phase: Phase
@@ -50,7 +50,7 @@ class LaunchSpec:
 
     run_id: str  # the execution ID of the attempt
     project: str
-    name: str  # of the first manifest, the Job or Deployment
+    name: str  # the name of the first manifest, which is the Job or Deployment
     manifests: tuple[Manifest, ...]
     code: bytes = b""
     volumes: Mapping[str, VolumeRecord] = field(default_factory=dict)  # shared volumes by name
@@ -63,7 +63,7 @@ class LogEntry:
     """A chunk of a log with its timestamp."""
 
     at: datetime
-    stream: str  # stdout, stderr, or platform for messages of Fairlead
+    stream: str  # stdout, stderr, or platform for messages from Fairlead
     data: bytes
     end: int  # the cursor after this entry
 
@@ -102,7 +102,7 @@ class Endpoint:
 
     `url` is the base URL without a trailing slash. `socket` is a Unix socket to connect to instead of the host.
     `headers` are set on each request, replace headers of the same name, and are never shown. `verify` is the TLS
-    context, checked against the host or `server_name`. `prefix` is the path prefix that a proxy in between adds to
+    context, checked against the host or `server_name`. `prefix` is the path prefix that an intermediate proxy adds to
     links in HTML pages and redirects; it is removed again.
     """
 

@@ -1,4 +1,4 @@
-"""Retries of a run: after which failures, and with how much more memory after an out-of-memory kill."""
+"""Run retries: after which failures, and with how much more memory after an out-of-memory kill."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -12,7 +12,7 @@ from fairlead.model.parsing import StrictModel, field_error, short_repr
 MAX_RETRIES = 20
 MAX_GROWTH = 10
 
-# The failures that can be retried: failures of the program, and loss of the node, pod or supervisor.
+# The failures that can be retried: program failures, and loss of the node, pod or supervisor.
 RetryReason = Literal["ExitCode", "OOMKilled", "Evicted", "NodeLost", "PodRemoved", "SupervisorLost"]
 
 
