@@ -1,4 +1,4 @@
-"""Base of compute resources and templates: named objects in a scope, with all their revisions."""
+"""Base class of compute resources and templates: named objects in a scope, with all their revisions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,7 +21,7 @@ from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 MAX_LISTED = 50  # usages in an error; enough to see what blocks a deletion
-# Fields of an asset that are stored in its revisions.
+# Asset fields that are stored in each revision.
 REVISION_FIELDS = (
     "name",
     "description",
@@ -38,7 +38,7 @@ AssetT = TypeVar("AssetT", bound=AssetRecord)
 
 @dataclass(frozen=True)
 class AssetCheck:
-    """Violations and warnings of an asset, and a description of the pods that use it."""
+    """The violations and warnings found in an asset, and a description of the pods that use it."""
 
     findings: tuple[Finding, ...]
     sentences: tuple[Sentence, ...]
@@ -47,11 +47,11 @@ class AssetCheck:
 class Assets(Generic[AssetT]):
     """Lists, creates, changes, archives and deletes assets of one kind."""
 
-    noun: ClassVar[str]  # in messages
-    code: ClassVar[str]  # prefix of actions in the audit log
+    noun: ClassVar[str]  # used in messages
+    code: ClassVar[str]  # prefix of its actions in the audit log
     kind: type[AssetT]
     model: ClassVar[type[NamedRequirements]]
-    used_as: ClassVar[str]  # the field of a run with the name of its asset
+    used_as: ClassVar[str]  # the run field that holds the asset's name
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
@@ -112,7 +112,7 @@ class Assets(Generic[AssetT]):
         return self._set_archived(call, name, "restore", archived=False, successor=None, force=force)
 
     def delete(self, call: Call, name: str, *, force: bool = False) -> None:
-        """Delete an asset. Its revisions stay. Raises `Conflict` if it is in use."""
+        """Delete an asset. Its revisions remain. Raises `Conflict` if it is in use."""
         with self.units.changing(call, "assets") as unit:
             record = self.find(unit, name, Permission.SHARE)
             unit.check_writable(record, self.noun, force=force)
@@ -122,7 +122,7 @@ class Assets(Generic[AssetT]):
         """Return all revisions of an asset, newest first."""
         with self.units.reading(call) as unit:
             record = self.find(unit, name)
-            # Records are sorted by id, which begins with the creation time.
+            # Records are sorted by ID, which begins with the creation time.
             return unit.tx.find(RevisionRecord, Condition("object_id", "=", record.id))[::-1]
 
     def compare(self, call: Call, name: str, old: int, new: int) -> list[Difference]:
@@ -147,8 +147,8 @@ class Assets(Generic[AssetT]):
             return load_page(unit.tx, RunRecord, query, sort="-created_at", within=within)
 
     def find(self, unit: UnitOfWork, name: str, permission: Permission = Permission.VIEW) -> AssetT:
-        """Return an asset by name or id. Raises `NotFound` if it is not visible, `Forbidden` without the permission."""
-        # An id stays valid when the asset is renamed.
+        """Return an asset by name or ID. Raises `NotFound` if not visible, `Forbidden` if permission is missing."""
+        # An ID stays valid when the asset is renamed.
         record = unit.tx.get(self.kind, name=name) or unit.tx.get(self.kind, id=name)
         if record is None or not unit.permissions.sees(record.scope):
             raise NotFound(f"{self.noun} {short_repr(name)} does not exist", self._find_new_name(unit, name))
@@ -160,7 +160,7 @@ class Assets(Generic[AssetT]):
         """Create an asset in a unit of work."""
         self._authorize(unit, asset)
         self._reject_violations(unit, asset)
-        # Names are unique on the platform. The other asset may be hidden from the caller, so the error has no details.
+        # Names are unique across the platform. The caller may not see the other asset, so the error gives no details.
         if unit.tx.get(self.kind, name=asset.name) is not None:
             raise Conflict(f"{self.noun} {asset.name} already exists", "choose another name")
         record = self.kind(**unit.creation_fields(), **self.to_fields(unit, asset), managed_by=managed_by)
@@ -171,11 +171,11 @@ class Assets(Generic[AssetT]):
     ) -> AssetT:
         """Change an asset in a unit of work. Creates a new revision only if a field changes."""
         _reject_revision(asset)
-        # An edit does not change the manager, even with `force`: the next apply of the files overwrites the edit.
+        # An edit does not change the manager, even with `force`, so the next apply of its files overwrites the edit.
         values = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
         if all(getattr(record, name) == value for name, value in values.items()):
             return record
-        # The permission at the current scope was checked when the record was loaded.
+        # Permission for the current scope was checked when the record was loaded.
         if asset.scope != record.scope:
             self._authorize(unit, asset)
         self._reject_violations(unit, asset)
@@ -197,11 +197,11 @@ class Assets(Generic[AssetT]):
         unit.remove(record, self.code, record.name, record.scope)
 
     def merge(self, record: AssetT, change: Mapping[str, Any]) -> Any:
-        """Return the asset of a record with some fields replaced."""
+        """Return a record's asset with some fields replaced."""
         return self.parse({**self.to_model_data(record), **change})
 
     def normalize_names(self, change: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace aliases of fields by their names. Raises `RequestRejected` if a field is given twice."""
+        """Replace field aliases with the field names. Raises `RequestRejected` if a field is given twice."""
         normalized = {self.model.canonical_name(name): value for name, value in change.items()}
         if len(normalized) < len(change):
             violation = Violation("", "duplicate", "has the same field in two spellings", "keep one of them")
@@ -231,7 +231,7 @@ class Assets(Generic[AssetT]):
         return {**data, "requirements": record.requirements}
 
     def lint(self, unit: UnitOfWork, asset: Any) -> LintResult:
-        """Plan example runs that use the asset, with the policies of its scope."""
+        """Plan example runs that use the asset, under the policies of its scope."""
         raise NotImplementedError
 
     def find_usages(self, unit: UnitOfWork, record: AssetT) -> list[JSON]:
@@ -285,7 +285,7 @@ class Assets(Generic[AssetT]):
             raise RequestRejected([Violation("successor", "successor", reason, hint)])
 
     def _find_new_name(self, unit: UnitOfWork, name: str) -> str | None:
-        """Return a hint with the new name of an asset that was renamed, if the caller sees it."""
+        """Return a hint with a renamed asset's new name, if the caller can see it."""
         # Several assets may have had this name, so newer revisions are tried first.
         for revision in reversed(unit.tx.find(RevisionRecord, Condition("name", "=", name), limit=MAX_LISTED)):
             record = unit.tx.get(self.kind, id=revision.object_id)
@@ -295,7 +295,7 @@ class Assets(Generic[AssetT]):
 
 
 def format_objects(objects: list[JSON]) -> str:
-    """Format the first five objects of a list, and the number of the others."""
+    """Format the first five objects in a list, and the number of remaining ones."""
     names = ", ".join(f"{item['kind']} {item['name']}" for item in objects[:5])
     return names + (f" and {len(objects) - 5} more" if len(objects) > 5 else "")
 
@@ -319,7 +319,7 @@ def store_revision(unit: UnitOfWork, record: AssetT) -> AssetT:
 
 
 def _prefix_paths(result: LintResult) -> tuple[Finding, ...]:
-    """Return the findings with paths in the asset. A plan has no level `requirements`."""
+    """Return the findings with paths relative to the asset: paths in a plan lack the `requirements` level."""
     findings = result.findings
     return tuple(replace(item, path=".".join(filter(None, ("requirements", item.path)))) for item in findings)
 

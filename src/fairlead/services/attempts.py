@@ -1,4 +1,4 @@
-"""Attempts of a run. Each attempt may have been executed by another server."""
+"""Attempts of a run. Each attempt may have been executed by a different server."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One attempt of a run: the current one, or one that has ended.
+    """One attempt of a run: the current one or an earlier one.
 
     `mem_bytes` is the memory request of all pods together.
     """
@@ -32,7 +32,7 @@ class AttemptView:
 
 @dataclass(frozen=True)
 class AttemptHandle:
-    """One attempt of a run and its executor. `record` is set for attempts before the current one."""
+    """One attempt of a run and its executor. `record` is set only for attempts before the current one."""
 
     run: RunRecord
     number: int
@@ -41,21 +41,21 @@ class AttemptHandle:
 
     @property
     def execution(self) -> str:
-        """The id of the attempt in its executor."""
+        """The attempt's ID in its executor."""
         return execution_of(self.run.id, self.number)
 
     @property
     def was_assigned(self) -> bool:
-        """Whether a server was ever assigned to the attempt. Otherwise no executor has data about it."""
+        """Whether a server was ever assigned to the attempt. If not, no executor has data about it."""
         return self.record is not None or self.run.server_id is not None
 
 
 def find_attempt(
     unit: UnitOfWork, executors: Executors, server_id: str, run: RunRecord, attempt: int | None = None
 ) -> AttemptHandle:
-    """Return an attempt of a run: the last one that started, or the one with a number.
+    """Return an attempt of a run: the one with the given number, or by default the last one that started.
 
-    Raises `NotFound` if it does not exist, and `Conflict` if its data is on the machine of another server.
+    Raises `NotFound` if it does not exist, and `Conflict` if its data is on another server's machine.
     """
     number = last_started_attempt(run) if attempt is None else attempt
     record = unit.tx.get(AttemptRecord, id=execution_of(run.id, number)) if number < run.attempt else None
@@ -63,7 +63,7 @@ def find_attempt(
         raise NotFound(f"attempt {number} of run {run.id} does not exist", f"use an attempt from 1 to {run.attempt}")
     cluster = None if run.cluster is None else unit.organization.clusters.get(run.cluster)
     owner_id = run.server_id if record is None else record.server_id
-    # Log and files of a local attempt are in the data folder of its server. Clusters can be read from every server.
+    # The log and files of a local attempt are in its server's data folder. Every server can read from clusters.
     if cluster is not None and cluster.executor == "local" and owner_id not in (None, server_id):
         other = unit.tx.get(ServerRecord, id=owner_id)
         server = f"{other.name} at {other.url}" if other is not None else "another server"

@@ -20,13 +20,13 @@ class Audits:
         self.units = units
 
     def page(self, call: Call, query: ListQuery) -> Page[AuditRecord]:
-        """List the entries of all scopes that the caller administers, newest first."""
+        """List the entries for all scopes that the caller administers, newest first."""
         with self.units.reading(call) as unit:
             return load_page(unit.tx, AuditRecord, query, sort="-at", within=_administered_scopes(unit))
 
     def export(self, call: Call, query: ListQuery) -> Iterator[list[AuditRecord]]:
-        """Yield all entries that match the query in pages, oldest first."""
-        # Oldest first: entries that are added during the export are at the end.
+        """Yield all entries that match the query, page by page, oldest first."""
+        # Oldest first, so that entries added during the export come at the end.
         query = ListQuery(filters=query.filters, search=query.search, sort="at", limit=EXPORT_PAGE_SIZE)
         while True:
             # One transaction per page: a slow client must not keep one open. Each page checks the permissions again.
@@ -44,6 +44,6 @@ def _administered_scopes(unit: UnitOfWork) -> list[Condition]:
         raise Forbidden(message, "ask an administrator for the role admin")
     if administered is None:
         return []
-    # By id, because older entries contain the names that scopes had at the time.
+    # Filtered by ID, because older entries contain the names that scopes had at the time.
     scopes = unit.organization.scopes
     return [Condition("scope_id", "in", tuple(scopes[scope].id for scope in sorted(administered)))]

@@ -25,11 +25,11 @@ from fairlead.services.executions import load_visible_nodes
 from fairlead.services.snapshots import Snapshots, compute_resource_of
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MAX_COUNTED = 1000  # counting stops here, and `more` is set
-MAX_CACHED = 5000  # pod requests; then the cache is emptied
-EMPTY_REQUEST = RunRequest.model_validate({"function": "placeholder"})  # to get the snapshot of a scope
+MAX_COUNTED = 1000  # counting stops here and sets `more`
+MAX_CACHED = 5000  # pod requests; beyond this, the cache is emptied
+EMPTY_REQUEST = RunRequest.model_validate({"function": "placeholder"})  # to load a scope's snapshot
 
-PodRequestOrViolation = PodRequest | Violation  # the request of a compute resource, or why it is unusable
+PodRequestOrViolation = PodRequest | Violation  # a compute resource's pod request, or why it cannot be used
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Pool:
-    """Totals of a group of nodes. `unavailable` nodes accept no new pods and do not count for `largest`."""
+    """Totals for a group of nodes. `unavailable` nodes accept no new pods and are ignored in `largest`."""
 
     name: str
     nodes: int
@@ -55,10 +55,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class ComputeResourceCapacity:
-    """How many more runs with one pod of a compute resource could start now.
+    """How many more single-pod runs could start now on a compute resource.
 
-    `fits_now` is null if the nodes are unknown. `more`: there is room for more runs than were counted. `message`: why
-    no run fits.
+    `fits_now` is null if the nodes are unknown. `more` means that there is room for more runs than were counted.
+    `message` says why no run fits.
     """
 
     name: str
@@ -104,11 +104,11 @@ class CapacityReports:
         self._cache: tuple[Generation | None, dict[tuple[str, str], PodRequestOrViolation]] = (None, {})
 
     def show(self, call: Call, project: str | None = None, cluster: str | None = None) -> list[Capacity]:
-        """Report all visible clusters, one cluster, or the cluster and compute resources of a project."""
+        """Report all visible clusters, one cluster, or a project's cluster and compute resources."""
         with self.units.reading(call) as unit:
             scope = None if project is None else f"project/{project}"
             clusters = [self._load_cluster(unit, each, scope) for each in _find_clusters(unit, scope, cluster)]
-        # After the transaction, because counting takes long for large clusters.
+        # Counting comes after the transaction, because it takes a long time for large clusters.
         return [_to_capacity(each) for each in clusters]
 
     def _load_cluster(self, unit: UnitOfWork, cluster: Cluster, project: str | None) -> _ClusterNodes:
@@ -122,7 +122,7 @@ class CapacityReports:
     def _load_nodes(self, unit: UnitOfWork, cluster: Cluster) -> tuple[NodeTable | None, str]:
         """Return the nodes of a cluster, or the reason why they are unknown."""
         executor = self.executors.find(cluster)
-        # Errors may contain internals of the server, so only administrators get them.
+        # Errors may reveal server internals, so only administrators see them.
         administers = unit.permissions.may(Permission.ADMINISTER, cluster.scope)
         if executor is None:
             reason = self.executors.connection_error(cluster) if administers else ""
@@ -136,7 +136,7 @@ class CapacityReports:
         self, unit: UnitOfWork, scope: str, records: Sequence[ComputeResourceRecord]
     ) -> Mapping[tuple[str, str], PodRequestOrViolation]:
         """Return the pod request of each compute resource in a scope, cached until the configuration changes."""
-        generation, requests = self._cache  # one attribute, so that threads read both values consistently
+        generation, requests = self._cache  # a single attribute, so that threads read a consistent pair
         if generation != unit.tx.generation or len(requests) > MAX_CACHED:
             requests = {}
             self._cache = (unit.tx.generation, requests)
@@ -169,10 +169,10 @@ def _find_clusters(unit: UnitOfWork, project: str | None, name: str | None) -> l
 def _find_compute_resources(
     unit: UnitOfWork, cluster: Cluster, project: str | None
 ) -> dict[str, list[ComputeResourceRecord]]:
-    """Return the available compute resources by the scope in which a run is planned to evaluate them.
+    """Return the available compute resources, grouped by the scope in which their runs are planned.
 
-    This is the project if one is given. Otherwise it is the cluster, or the scope of the compute resource if that is
-    inside the cluster.
+    That scope is the project, if one is given. Otherwise it is the cluster, or the compute resource's own scope if
+    that is inside the cluster.
     """
     path, current = unit.organization.tree.path, Condition("archived", "=", False)
     if project is not None:
@@ -231,5 +231,5 @@ def _to_pool(pool: capacity.NodePool) -> Pool:
 
 
 def _format_amounts(amounts: Amounts) -> dict[str, str]:
-    """Format amounts. Negative free amounts, of overcommitted nodes, are shown as 0."""
+    """Format amounts. The free amounts of overcommitted nodes are negative and shown as 0."""
     return {name: show_amount(name, max(amount, 0)) for name, amount in amounts.items()}

@@ -33,7 +33,7 @@ class ComputeResources(Assets[ComputeResourceRecord]):
     def lint(self, unit: UnitOfWork, asset: Any) -> LintResult:
         organization, clusters = unit.organization, unit.clusters_near(asset.scope)
         policies = organization.policies_of(asset.scope)
-        # Strict: the server knows every policy, so a feature that none of them allows is a violation and not a warning.
+        # Strict: the server knows every policy, so a feature that none of them allows is a violation, not a warning.
         return linting.lint_compute_resource(asset, policies, clusters, platform=organization.defaults, strict=True)
 
     def to_fields(self, unit: UnitOfWork, asset: Any) -> JSON:
@@ -66,19 +66,19 @@ class ComputeResources(Assets[ComputeResourceRecord]):
         yield from (
             ("template", item) for item in unit.tx.find(TemplateRecord, Condition("compute_resource", "=", name))
         )
-        # Policies are few, and conditions cannot search their JSON content.
+        # There are few policies, and conditions cannot search their JSON content.
         for policy in unit.tx.find(PolicyRecord):
             if policy.content.get("defaults", {}).get("profile") == name:
                 yield "policy", policy
         settings = unit.tx.get(SettingsRecord, id=SETTINGS)
         if settings is not None and settings.defaults.get("profile") == name:
-            # Settings have no scope. The platform represents them in checks and messages.
+            # Settings have no scope, so checks and messages use the platform.
             yield "settings", unit.organization.scopes[PLATFORM]
         successor = Condition("successor", "=", name)
         yield from (("archived compute resource", item) for item in unit.tx.find(ComputeResourceRecord, successor))
 
     def _rename_in_assets(self, unit: UnitOfWork, items: list[Any], name: str) -> None:
-        # Each save creates a new revision number, which needs its entry in the history.
+        # Each save creates a new revision number, which needs an entry in the history.
         for item in items:
             if isinstance(item, TemplateRecord):
                 requirements = item.requirements | {"profile": name}

@@ -17,9 +17,9 @@ from fairlead.services.scopes import Scopes
 from fairlead.services.templates import Templates
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-FOLDER = "folder"  # the manager of the watched folder
-# Each kind is applied after those that it depends on. A policy restricts compute resources and may reference one, so it
-# is applied and pruned before them; references from policies are checked at the end.
+FOLDER = "folder"  # the watched folder's manager name
+# Each kind is applied after the kinds it depends on. A policy restricts compute resources and may reference one, so
+# policies are applied and pruned first; the references in policies are checked at the end.
 APPLY_ORDER = ("Cluster", "Department", "Project", "Policy", "ComputeResource", "Template")
 PRUNE_ORDER = ("Policy", "Template", "ComputeResource", "Project", "Department", "Cluster")
 RECORD_TYPES: Mapping[str, type[Any]] = {
@@ -43,7 +43,7 @@ class AppliedChange:
 
 @dataclass(frozen=True)
 class ApplyResult:
-    """The changes of an apply or a dry run."""
+    """The changes made by an apply, or that a dry run would make."""
 
     changes: list[AppliedChange]
     dry_run: bool = False
@@ -51,19 +51,19 @@ class ApplyResult:
 
 @dataclass(frozen=True)
 class ApplyOptions:
-    """Options of an apply.
+    """Options for applying documents.
 
-    `manager` becomes the manager of the objects. `prune` deletes its objects that are not in the documents. `force`
-    takes over objects of other managers.
+    `manager` becomes the manager of the objects. `prune` deletes the manager's objects that are not in the documents.
+    `force` takes over objects from other managers.
     """
 
-    manager: str = "files"  # separates the objects of several sets of files on one platform
+    manager: str = "files"  # distinguishes several sets of files that are applied to one platform
     prune: bool = False
     dry_run: bool = False
     force: bool = False
 
 
-class _DryRunRollback(Exception):  # rolls back the transaction of a dry run
+class _DryRunRollback(Exception):  # rolls back a dry run's transaction
     def __init__(self, applied: ApplyResult) -> None:
         self.applied = applied
 
@@ -98,7 +98,7 @@ class ConfigFiles:
             return rollback.applied
 
     def export(self, call: Call) -> list[dict[str, Any]]:
-        """Return all visible objects as documents, in the order in which they are applied."""
+        """Return all visible objects as documents, in apply order."""
         with self.units.reading(call) as unit:
             return [document for kind in APPLY_ORDER for document in self._documents(unit, kind)]
 
@@ -112,7 +112,7 @@ class ConfigFiles:
                     violations += (_with_location(violation, document) for violation in error.violations)
                 except FairleadError as error:
                     violations.append(_with_location(Violation("", error.code, str(error), error.hint), document))
-            # Documents of the next kind can refer to scopes and policies of this kind.
+            # Documents of the next kind can refer to scopes and policies from this kind.
             unit = unit.refreshed()
         for document in (item for item in library.documents if item.kind == "Policy"):
             try:
@@ -128,7 +128,7 @@ class ConfigFiles:
         asset = document.object
         record = _find(unit, document.kind, document.name)
         if record is not None and not unit.permissions.sees(record.scope):
-            record = None  # adding it reports only that the name is taken
+            record = None  # treated as new, so the caller learns only that the name is taken
         if record is not None and record.managed_by not in (None, options.manager) and not options.force:
             message = f"it is managed by {record.managed_by}, not by {options.manager}"
             raise Conflict(message, f"apply it as {record.managed_by}, or use force")
@@ -139,7 +139,7 @@ class ConfigFiles:
         elif document.kind in self.assets:
             service = self.assets[document.kind]
             if record is not None:
-                # `change` checks the permission only at a new scope.
+                # `change` checks permission only for a new scope.
                 unit.require(Permission.SHARE, record.scope, document.name)
                 after = service.change(unit, record, asset, options.manager)
             else:
@@ -153,11 +153,11 @@ class ConfigFiles:
         return AppliedChange(document.kind, document.name, action)
 
     def _prune(self, unit: UnitOfWork, library: Library, manager: str) -> Iterator[AppliedChange]:
-        """Delete the objects of the manager that are not in the documents, if the caller has the permission."""
+        """Delete the manager's objects that are not in the documents, if the caller has permission."""
         defined = {(document.kind, document.name) for document in library.documents}
         for kind in PRUNE_ORDER:
             for record in unit.tx.find(RECORD_TYPES[kind], Condition("managed_by", "=", manager)):
-                # Clusters, departments and projects share a record type.
+                # Clusters, departments and projects share one record type.
                 if isinstance(record, ScopeRecord) and record.kind != kind.lower():
                     continue
                 name = record.scope if kind == "Policy" else record.name
@@ -175,7 +175,7 @@ class ConfigFiles:
     def _documents(self, unit: UnitOfWork, kind: str) -> Iterator[dict[str, Any]]:
         conditions = unit.visible_scopes()
         if kind in self.assets:
-            # Documents cannot express that an asset is archived.
+            # Documents cannot represent archived assets.
             conditions.append(Condition("archived", "=", False))
         elif kind != "Policy":
             conditions.append(Condition("kind", "=", kind.lower()))

@@ -1,4 +1,4 @@
-"""Connections to clusters: encrypted kubeconfigs, and checks of everything that runs need."""
+"""Connections to clusters: encrypted kubeconfigs, and checks for everything that runs need."""
 
 import re
 from dataclasses import dataclass, replace
@@ -39,8 +39,8 @@ class KubeconfigView:
     context: str
     server: str
     user: list[str]  # token, certificate, or both
-    authority: bool  # whether it has a CA certificate; otherwise the CAs of the machine are trusted
-    verified: bool  # whether the certificate of the API server is verified
+    authority: bool  # whether it has a CA certificate; otherwise the machine's CAs are trusted
+    verified: bool  # whether the API server's certificate is verified
     revision: int
     created_by: str
     created_at: datetime
@@ -55,22 +55,22 @@ class Connections:
         self.units, self.keyring, self.executors = units, keyring, executors
 
     def get(self, call: Call, scope: str) -> KubeconfigView:
-        """Return the kubeconfig of a cluster without its credentials."""
+        """Return a cluster's kubeconfig without its credentials."""
         with self.units.reading(call) as unit:
             self._find_cluster(unit, scope, Permission.VIEW)
             return self._view_of(self._find(unit, scope))
 
     def put(self, call: Call, scope: str, text: str, context: str | None) -> tuple[KubeconfigView, bool]:
-        """Connect a cluster with a context of a kubeconfig. Returns the view, and whether the connection is new."""
+        """Connect a cluster using one context of a kubeconfig. Returns the view, and whether the connection is new."""
         with self.units.changing(call, "assets") as unit:
             cluster = self._find_cluster(unit, scope, Permission.ADMINISTER)
             if cluster.executor != "kubernetes" or cluster.connection != "kubeconfig":
                 setting = "executor: local" if cluster.executor == "local" else f"connection: {cluster.connection}"
                 hint = "set executor: kubernetes and connection: kubeconfig first"
                 raise Conflict(f"{scope} has {setting} and does not use a kubeconfig", hint)
-            # Stores only the selected context: the file may contain credentials of other clusters.
+            # Only the selected context is stored, because the file may contain credentials for other clusters.
             record, new = self._store(unit, scope, kubeconfigs.serialize_kubeconfig(_parse(text, context)))
-        # After the commit, because it reads the stored kubeconfig. Otherwise the next resync would connect.
+        # This must come after the commit, because it reads the stored kubeconfig. Without it, the next resync connects.
         self.executors.refresh()
         return self._view_of(record), new
 
@@ -85,7 +85,7 @@ class Connections:
         self.executors.refresh()
 
     def check(self, call: Call, scope: str) -> list[Check]:
-        """Check everything that runs need on a cluster. Creates a short-lived pod."""
+        """Check that a cluster has everything that runs need. Creates a short-lived pod."""
         with self.units.reading(call) as unit:
             cluster = self._find_cluster(unit, scope, Permission.ADMINISTER)
             projects = unit.organization.tree.projects_in(scope)
@@ -95,14 +95,14 @@ class Connections:
         if executor is None:
             error = self.executors.connection_error(cluster)
             return [_explain_missing_executor(cluster, error, has_kubeconfig=record is not None)]
-        # Outside the transaction, because the checks wait for the cluster.
+        # This is outside the transaction, because the checks wait for the cluster.
         insecure = record is not None and not self._view_of(record).verified
         return [*([INSECURE_TLS] if insecure else []), *executor.check(projects)]
 
     def _check_address(self, unit: UnitOfWork, record: SecretRecord, content: bytes) -> None:
-        """Raise `Conflict` if the address changes while runs are active.
+        """Raise `Conflict` if the address would change while runs are active.
 
-        Another address may be another cluster, where the runs would be considered lost.
+        A different address may be a different cluster, and the runs would then be considered lost.
         """
         before = kubeconfigs.parse_serialized(self.keyring.open(Sealed(record.sealed, record.key_id), record.id))[
             1
@@ -147,11 +147,11 @@ class Connections:
 
 
 def _parse(text: str, context: str | None) -> SelectedContext:
-    """Parse a kubeconfig and select a context. Error messages do not repeat content, which may be secret."""
+    """Parse a kubeconfig and select a context. Error messages do not quote its content, which may be secret."""
     try:
         documents = yamls.parse_documents(text.encode("utf-8", "surrogatepass"))
     except Unreadable as error:
-        # The message of the parser may quote a line with a token, so only the line number is used.
+        # The parser's message may quote a line with a token, so only the line number is used.
         line = re.search(r"line [0-9]+", str(error))
         message = f"is not valid YAML{f': see {line[0]}' if line else ''}"
         hint = "use the output of kubectl config view --raw --flatten --minify"
@@ -161,12 +161,12 @@ def _parse(text: str, context: str | None) -> SelectedContext:
         hint = "use the output of kubectl config view --raw --flatten --minify"
         raise RequestRejected([Violation(kubeconfigs.ROOT, "documents", message, hint)])
     selected = kubeconfigs.select_context(documents[0], context)
-    kubeconfigs.to_connection(selected)  # raises if it is not valid
+    kubeconfigs.to_connection(selected)  # raises an error if it is not valid
     return selected
 
 
 def _reject_active_runs(unit: UnitOfWork, scope: str, beginning: str) -> None:
-    """Raise `Conflict` if a cluster has active runs. The message is `beginning` and the names of the runs."""
+    """Raise `Conflict` if a cluster has active runs. The message starts with `beginning` and names the runs."""
     active = (Condition("cluster", "=", scope), Condition("active", "=", True))
     runs = unit.tx.find(RunRecord, *active, limit=MAX_LISTED)
     usages = [{"kind": "run", "name": run.id, "scope": run.scope} for run in runs]

@@ -26,13 +26,13 @@ from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 EPOCH = datetime.fromtimestamp(0, UTC)
-# Reasons of pending runs with a pod that has no node.
+# Reasons of pending runs that have a pod without a node.
 UNSCHEDULED_REASONS = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run that has ended."""
+    """The result of an ended run."""
 
     state: str
     reason: str
@@ -53,10 +53,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node with its capacity and its runs. `others` counts pods that are not runs visible to the caller.
+    """A node with its capacity and its runs. `others` counts all pods except those of runs visible to the caller.
 
-    `unavailable`: it is cordoned or unhealthy and accepts no new pods. `group` and `gpu_type` are empty if its labels
-    do not define them or it has no GPU.
+    `unavailable` means that the node is cordoned or unhealthy and accepts no new pods. `group` and `gpu_type` are empty
+    if the node's labels do not define them or it has no GPU.
     """
 
     name: str
@@ -75,50 +75,50 @@ class NodeView:
 
 
 class Executions:
-    """Reads logs, usage, files and results of runs from their executors."""
+    """Reads the logs, usage, files and results of runs from their executors."""
 
     def __init__(self, units: UnitOfWorkFactory, executors: Executors, server_id: str = "") -> None:
         self.units, self.executors, self.server_id = units, executors, server_id
 
     def log(self, call: Call, run_id: str, cursor: int | None, max_bytes: int, attempt: int | None = None) -> LogPage:
-        """Read part of a run's log from a cursor on, or from the start of an attempt, by default the last.
+        """Read part of a run's log, from a cursor or from the start of an attempt (by default the last one).
 
-        With `attempt`, only the log of that attempt is read. Otherwise the log continues with the next attempt and is
-        complete when the run has ended. Cursors include the number of the attempt.
+        With `attempt`, only that attempt's log is read. Otherwise the log continues with the next attempt and is
+        complete when the run has ended. Cursors include the attempt number.
         """
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             number, position = _resolve_cursor(run, cursor, attempt)
             handle = self._find_attempt(unit, run, number)
-        # Outside the transaction, because reading from a cluster may take long.
+        # This is outside the transaction, because reading from a cluster may take a long time.
         page = _read_log(handle, position, max_bytes, continues=attempt is None)
         entries = [replace(entry, end=cursors.join(number, entry.end)) for entry in page.entries]
         if attempt is not None or not page.complete:
             return LogPage(entries, cursors.join(number, page.cursor), page.complete)
-        # The current attempt. While the run is active, its log can continue, or another attempt can follow.
+        # This is the current attempt. While the run is active, its log can grow, or another attempt can follow.
         if handle.record is None:
             return LogPage(entries, cursors.join(number, page.cursor), complete=not run.active)
         after = cursors.join(number + 1, 0)
         return LogPage([*entries, _attempt_separator(handle.record, after)], after, complete=False)
 
     def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
-        """Return the resource usage of an attempt, by default the last."""
+        """Return the resource usage of an attempt, by default the last one."""
         handle = self._open_attempt(call, run_id, attempt)
         series = [] if handle.executor is None else handle.executor.read_usage(handle.execution)
         record: AttemptRecord | OutcomeRecord | None = handle.record
-        # Peaks of the current attempt are stored when it ends. Until then they are computed from the samples.
+        # The current attempt's peaks are stored when it ends. Until then they are computed from the samples.
         if record is None:
             with self.units.reading(call) as unit:
                 record = unit.tx.get(OutcomeRecord, id=run_id)
         return Usage(find_peaks(series) if record is None else record.usage, series)
 
     def files(self, call: Call, run_id: str, attempt: int | None = None) -> list[OutputFile]:
-        """List the output files of an attempt, by default the last."""
+        """List the output files of an attempt, by default the last one."""
         handle = self._open_attempt(call, run_id, attempt)
         return [] if handle.executor is None else handle.executor.list_files(handle.execution)
 
     def open_file(self, call: Call, run_id: str, path: str, attempt: int | None = None) -> BinaryIO:
-        """Open an output file of an attempt, by default the last."""
+        """Open an output file of an attempt, by default the last one."""
         handle = self._open_attempt(call, run_id, attempt)
         message = f"output file {short_repr(path)} of {attempts.describe_execution(handle.execution)} does not exist"
         missing = NotFound(message, "list the output files of the run")
@@ -151,7 +151,7 @@ class Executions:
             return unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
 
     def code(self, call: Call, run_id: str) -> bytes:
-        """Return the code of a run as a tar.gz archive."""
+        """Return a run's code as a tar.gz archive."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             blob = None if run.code is None else unit.tx.get(BlobRecord, id=run.code)
@@ -173,7 +173,7 @@ class Executions:
             return views
 
     def find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
-        """Return the executor of a run. Raises `Conflict` if another server executes it on its own machine."""
+        """Return a run's executor. Raises `Conflict` if another server executes the run on its own machine."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             return self._find_attempt(unit, run, run.attempt).executor, run
@@ -187,11 +187,11 @@ class Executions:
 
 
 def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
-    """Return the attempt and the position in its log from which to read."""
+    """Return the attempt to read, and the position in its log to start from."""
     if cursor is None:
         return attempts.last_started_attempt(run) if attempt is None else attempt, 0
     number, position = cursors.split(cursor)
-    # 0 is accepted for every attempt: clients use it for the beginning of a log.
+    # 0 is accepted for every attempt, because clients use it for the start of a log.
     if attempt not in (None, number) and cursor != 0:
         raise _invalid_cursor(cursor, f"the cursor belongs to attempt {number}, not to attempt {attempt}")
     if not 1 <= number <= run.attempt:
@@ -200,16 +200,16 @@ def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> 
 
 
 def _read_log(handle: AttemptHandle, position: int, max_bytes: int, *, continues: bool) -> LogPage:
-    """Read part of the log of an attempt.
+    """Read part of an attempt's log.
 
-    If its log was deleted, the page is empty if the log `continues` with the next attempt. Otherwise raises `NotFound`.
+    If the log was deleted, returns an empty page if it `continues` with the next attempt, and raises `NotFound` if not.
     """
     if handle.executor is None or not handle.was_assigned:
         return LogPage([], position, complete=not handle.run.active)
     try:
         return handle.executor.read_log(handle.execution, position, max_bytes)
     except NotFound:
-        # The run was assigned to a server, but has not written anything yet, or never started.
+        # The run was assigned to a server, but has not written anything yet or never started.
         if handle.record is None and (handle.run.active or handle.run.started_at is None):
             return LogPage([], position, complete=not handle.run.active)
         if handle.record is not None and continues:
@@ -231,7 +231,7 @@ def _invalid_cursor(cursor: int, problem: str) -> RequestRejected:
 
 
 def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
-    """Return the nodes of an executor with the names of visible runs only; None if they are unknown."""
+    """Return an executor's nodes with the names of visible runs only; None if they are unknown."""
     try:
         return load_visible_nodes(unit, executor)
     except Unavailable:
@@ -239,7 +239,7 @@ def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None
 
 
 def load_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
-    """Return the nodes of an executor with the names of visible runs only. Raises `Unavailable` if they are unknown."""
+    """Return an executor's nodes with the names of visible runs only. Raises `Unavailable` if they are unknown."""
     return executor.nodes().visible_to(cache(lambda project: unit.permissions.sees(f"project/{project}")))
 
 
@@ -256,7 +256,7 @@ def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
         unavailable=capacity.is_cordoned_or_unhealthy(taint_set_of(node)),
         capacity={name: show_amount(name, amount) for name, amount in node.capacity.items()},
         requested={name: show_amount(name, amount - node.free(name)) for name, amount in node.capacity.items()},
-        # The free amount of an overcommitted node is negative.
+        # An overcommitted node has a negative free amount.
         free={name: show_amount(name, max(node.free(name), 0)) for name in node.capacity},
         runs=runs,
         others=len(node.pods) - len(runs),
@@ -268,7 +268,7 @@ def _name_of(node: Node) -> str:
 
 
 def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
-    """Return a run. Raises `NotFound` if it is not visible, `Forbidden` without the permission."""
+    """Return a run. Raises `NotFound` if it is not visible, `Forbidden` if the caller lacks the permission."""
     record = unit.tx.get(RunRecord, id=run_id)
     if record is None or not unit.permissions.sees(record.scope):
         raise NotFound(f"run {short_repr(run_id)} does not exist")
@@ -277,7 +277,7 @@ def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.
 
 
 def is_unscheduled(run: RunRecord) -> bool:
-    """Whether a run waits in the queue of the server, or on its cluster for a node."""
+    """Whether a run is waiting in the server's queue, or on its cluster for a node."""
     return (run.state == State.QUEUED and run.server_id is None) or (
         run.state == State.PENDING and run.reason in UNSCHEDULED_REASONS
     )

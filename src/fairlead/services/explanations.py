@@ -26,7 +26,7 @@ from fairlead.services.snapshots import Snapshots
 from fairlead.services.suggestions import Suggestions
 from fairlead.services.unit_of_work import UnitOfWork
 
-SCHEDULER_PREFIX = "the scheduler says: "  # comes before the cluster's own message in the message of a run
+SCHEDULER_PREFIX = "the scheduler says: "  # precedes the cluster's own message in a run's message
 MAX_NODES = 5
 
 
@@ -34,7 +34,7 @@ MAX_NODES = 5
 class RunExplanation:
     """Why a run is in its state: a message, details, whether it would fit now, and its events.
 
-    `ahead` is the number of runs before it in the queue of its quota or cluster. `position` is its own position,
+    `ahead` is the number of earlier runs in the queue of its quota or cluster. `position` is its own position,
     starting at 1, or 0 if it is not in a queue.
     """
 
@@ -49,18 +49,18 @@ class RunExplanation:
 
 
 class Explanations:
-    """Explains why runs are in their state and whether they would fit now."""
+    """Explains why runs are in their current state and whether they would fit now."""
 
     def __init__(self, executions: Executions, snapshots: Snapshots) -> None:
         self.executions, self.units, self.snapshots = executions, executions.units, snapshots
         self.suggestions = Suggestions(snapshots, executions.executors)
 
     def why(self, call: Call, run_id: str) -> RunExplanation:
-        """Explain the state of a run. For a waiting run, with current numbers and suggestions."""
+        """Explain the state of a run. For a waiting run, this includes current numbers and suggestions."""
         executor, run = self.executions.find_executor(call, run_id)
         queue_position = find_queue_position(executor, run)
         with self.units.reading(call) as unit:
-            # A free node does not help before the cluster's queue admits the run.
+            # A free node does not help until the cluster's queue admits the run.
             fit = Fit() if queue_position is not None else self._evaluate_fit(unit, run)
             queue = _find_queue(unit, run)
             ahead = (
@@ -74,13 +74,13 @@ class Explanations:
         position = 0 if queue is None else ahead + 1
         in_queue = "" if queue is None else f"number {position} {queue.description}"
         details = list(_describe_details(run, fit, message, in_queue))
-        # The run has left the queue of the server, so its position in the queue of the cluster counts.
+        # The run has left the server's queue, so its position in the cluster's queue counts.
         if queue_position is not None and queue_position.pending:
             ahead, position = len(queue_position.ahead), len(queue_position.ahead) + 1
         return RunExplanation(run.state, run.reason, message, [*details, *queue_details], ahead, position, fit, events)
 
     def explain(self, call: Call, run_id: str) -> JSON:
-        """Return the plan of a run. For a waiting run, with its current fit."""
+        """Return the plan of a run. For a waiting run, this includes its current fit."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
             record = unit.tx.get(PlanRecord, id=run_id)
@@ -101,7 +101,7 @@ class Explanations:
             nodes = nodes.without(run.id)  # some of its pods may already be scheduled
             pod_request = read_pod_request(manifests_of(run, record))
             fit = evaluation.evaluate(pod_request, nodes, autoscaled=context.snapshot.cluster.autoscaled)
-        # A run with a server already counts in its quotas. A changed run would replace it at the end of the queue.
+        # A run that has a server already counts toward its quotas. A changed run would go to the end of the queue.
         queued = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.queue_key)
         last = load_allowances(unit, run.scope, before=queue_key(unit.make_id(), run.priority), excluding=run.id)
         fit = self.suggestions.apply_queue_order(unit, context, quotas.apply_quotas(fit, load, queued), run.queue_key)
@@ -114,14 +114,14 @@ class Explanations:
 
 
 class _QueueFilter(NamedTuple):
-    """Conditions that select the runs in a queue, and a description of the queue."""
+    """Conditions that select the runs in a queue, with a description of the queue."""
 
     conditions: tuple[Condition, ...]
     description: str
 
 
 def _find_queue(unit: UnitOfWork, run: RunRecord) -> _QueueFilter | None:
-    """Return the queue in which a run waits: that of the first exhausted quota, or that of its cluster."""
+    """Return the queue in which a run is waiting: the queue of the first exhausted quota, or its cluster's queue."""
     if run.state != State.QUEUED or run.server_id is not None or is_paused(run, unit.now):
         return None
     load = quotas.amounts_of(run)
@@ -134,7 +134,7 @@ def _find_queue(unit: UnitOfWork, run: RunRecord) -> _QueueFilter | None:
 
 
 def _describe_details(run: RunRecord, fit: Fit, message: str, in_queue: str) -> Iterator[str]:
-    """Describe the message of the cluster's scheduler, the position in the queue, and the best nodes."""
+    """Describe the cluster scheduler's message, the position in the queue, and the best nodes."""
     if run.state == State.PENDING and run.message != message:
         scheduler_message = run.message.partition(SCHEDULER_PREFIX)[2]
         yield f"{SCHEDULER_PREFIX}{scheduler_message}" if scheduler_message else run.message

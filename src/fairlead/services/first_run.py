@@ -12,7 +12,7 @@ from fairlead.services.scopes import Scopes
 from fairlead.services.tokens import LINK_LIFETIME, LINK_NAME, Tokens
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-# Trusted, because no user has a role on a new platform.
+# Trusted, because no user has a role yet on a new platform.
 FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
 
 
@@ -23,36 +23,36 @@ class FirstRun:
         self.units, self.scopes, self.tokens = units, scopes, tokens
 
     def initialize(self, admins: Iterable[str]) -> None:
-        """Create the platform with a local cluster and a default project if it is new, and add administrators."""
+        """Add administrators. If the platform is new, create it first, with a local cluster and a default project."""
         with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
             if unit.tx.get(ScopeRecord, scope=PLATFORM) is None:
                 platform = ScopeRecord(
                     **unit.creation_fields(), kind=PLATFORM, name=PLATFORM, scope=PLATFORM, parent=None
                 )
                 unit.add(platform, PLATFORM, PLATFORM, PLATFORM)
-                # Each scope is checked against the organization, which must contain its parent.
+                # Each scope is checked against the organization, which must already contain its parent.
                 unit = unit.refreshed()
                 self.scopes.add(unit, Cluster(name="local", executor="local"))
                 self.scopes.add(unit.refreshed(), Project(name="default", parent="cluster/local"))
-            # On every start, so that administrators who were added to the settings get the role.
+            # This happens on every start, so that administrators added to the settings later also get the role.
             for admin in admins:
                 self._grant(unit, admin)
 
     def issue_local_token(self, user: str, machine: str, stored: str | None) -> tuple[str, str]:
         """Return a token for the user who started the server, and a one-time sign-in code.
 
-        `stored` is the token from the last start; it is used again if it is still valid.
+        `stored` is the token from the last start, which is reused if it is still valid.
         """
         with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
             record = None if stored is None else unit.tx.get(TokenRecord, digest=digest_of(stored))
             text = stored if record is not None and (record.user, record.purpose) == (user, "local") else None
             if text is None:
-                # The text of an older token is lost. Revoking it also ends its sessions.
+                # The text of an older token is lost, so it is revoked, which also ends its sessions.
                 stale = (Condition("purpose", "=", "local"), Condition("name", "=", machine))
                 for token in unit.tx.find(TokenRecord, *stale):
                     self.tokens.revoke(unit, token)
                 text = self.tokens.add(unit, user, (), machine, "local", None).token
-            # Not bound to the token, so that its session stays valid if the token is replaced.
+            # The code is not tied to the token, so that its session stays valid if the token is replaced.
             code = self.tokens.add(unit, user, (), LINK_NAME, "login", unit.now + LINK_LIFETIME).token
             assert text is not None
             assert code is not None

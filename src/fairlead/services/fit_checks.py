@@ -1,4 +1,4 @@
-"""Checks whether a request would fit now, later or never, also on hypothetical nodes."""
+"""Checks whether a request would fit now, later or never, optionally on hypothetical nodes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ class FitChecks:
             unit.require(Permission.VIEW, scope, scope)
             request = resolve_function(unit, scope, request)
             context = self.snapshots.load(unit, scope, request)
-            # Planned without nodes, so that "never fits" is a result and not a violation.
+            # The request is planned without nodes, so that "never fits" is a result, not a violation.
             plan = plan_run(request, context.snapshot, unit.make_id())
             requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
             allowances = () if plan.violations else load_allowances(unit, scope, requested)

@@ -1,4 +1,4 @@
-"""Functions stored in projects, with their code: created explicitly, or saved when a run with a new one is queued."""
+"""Functions stored in projects, with their code: created explicitly, or saved when a run submits a new function."""
 
 import io
 import tarfile
@@ -25,9 +25,9 @@ from fairlead.services.parsing import parse_field
 from fairlead.services.stored_code import CodeStore, find_code
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-MAX_SHOWN_BYTES = 256 * 1024  # per file; the web UI shows the text
+MAX_SHOWN_BYTES = 256 * 1024  # per file; larger files are not shown in the web UI
 MAX_FILES = 1000
-GZIP = 31  # the wbits value of zlib for gzip
+GZIP = 31  # zlib's wbits value for gzip
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CodeFile:
 class CodeView:
     """The code of a function: digest, size of the archive in bytes, and files.
 
-    `more`: not all files are included.
+    `more` means that some files are not included.
     """
 
     digest: str
@@ -90,7 +90,7 @@ class Functions:
             return store_function(unit, scope, function, before), before is None
 
     def delete(self, call: Call, scope: str, name: str) -> None:
-        """Delete a function. Its runs and their code stay."""
+        """Delete a function. Its runs and their code remain."""
         with self.units.recording(call) as unit:
             record = _find(unit, scope, name, Permission.RUN)
             unit.check_revision(record)
@@ -113,7 +113,7 @@ def find_function(unit: UnitOfWork, scope: str, name: str) -> FunctionRecord | N
 
 
 def resolve_function(unit: UnitOfWork, scope: str, request: RunRequest) -> RunRequest:
-    """Return the request with the content of the stored function, if the request has only its name."""
+    """Return the request with the stored function's content, if the request only names a function."""
     function = request.function
     stored = find_function(unit, scope, function.name) if not function_content(function) else None
     if stored is None:
@@ -123,13 +123,13 @@ def resolve_function(unit: UnitOfWork, scope: str, request: RunRequest) -> RunRe
 
 
 def suggest_functions(unit: UnitOfWork, scope: str, name: str) -> str:
-    """Return a hint for the name of a function that does not exist: similar names, or how to define one."""
+    """Return a hint for an unknown function name: similar names, or how to define a function."""
     known = [record.name for record in unit.tx.find(FunctionRecord, Condition("scope", "=", scope))]
     return suggest_names(name, known, "it has {known}") if known else "set function: {name: ..., source: train.py}"
 
 
 def is_new_content(unit: UnitOfWork, scope: str, function: Function) -> bool:
-    """Whether the content of a function differs from the stored function with its name."""
+    """Whether a function's content differs from that of the stored function with the same name."""
     content, stored = function_content(function), find_function(unit, scope, function.name)
     return bool(content) and (stored is None or stored.content != content)
 
@@ -147,14 +147,14 @@ def store_function(unit: UnitOfWork, scope: str, function: Function, before: Fun
 
 
 def function_content(function: Function) -> JSON:
-    """Return the fields of a function without its name; empty if only its kind is set."""
+    """Return a function's fields without its name; empty if only its kind is set."""
     data: JSON = function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)
     content = {name: value for name, value in data.items() if name != "name"}
     return content if set(content) - {"kind"} else {}
 
 
 def _pack(content: bytes, definition: FunctionDefinition) -> PackedCode:
-    """Pack the text of a function. Raises `RequestRejected` if it is not valid Python or lacks the handler."""
+    """Pack a function's source text. Raises `RequestRejected` if it is not valid Python or lacks the handler."""
     source = definition.source or DEFAULT_SOURCE
     module, _, name = (definition.handler or "").rpartition(":")
     if module not in ("", source.removesuffix(".py").replace("/", ".")):
@@ -182,19 +182,19 @@ def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission) -> Fu
 
 
 def _read_files(name: str, archive: bytes) -> Iterator[CodeFile]:
-    """Yield the files of an archive. It is not trusted: unpacking stops at the maximum size of code."""
+    """Yield the files in an untrusted archive. Unpacking stops at the maximum code size."""
     try:
-        # The gzip module would read each member of an archive that consists of a million empty members.
-        # The output may have twice the maximum size of code, because tar adds a header and padding to each file.
+        # The gzip module would read every member of an archive that consists of a million empty members.
+        # The output may be twice the maximum code size, because tar adds a header and padding to each file.
         plain = zlib.decompressobj(wbits=GZIP).decompress(archive, 2 * MAX_SOURCE_BYTES)
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as opened:
             for entry in opened:
                 file = opened.extractfile(entry) if entry.isfile() else None
                 if file is not None:
-                    # Names in an archive can be any bytes, but JSON needs valid Unicode.
+                    # File names in an archive can be any bytes, but JSON needs valid Unicode.
                     path = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                     yield CodeFile(path, entry.size, _read_text(file.read(MAX_SHOWN_BYTES + 1)))
-    # RecursionError: tarfile recurses for each header that describes another header.
+    # RecursionError, because tarfile recurses for each header that describes another header.
     except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, LookupError, RecursionError) as error:
         raise NotFound(f"the code of function {name} cannot be read: invalid archive") from error
 

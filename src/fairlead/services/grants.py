@@ -1,4 +1,4 @@
-"""Grants of roles to users and groups at scopes."""
+"""Role grants to users and groups at scopes."""
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.parsing import short_repr
@@ -13,13 +13,13 @@ from fairlead.services.unit_of_work import UnitOfWorkFactory
 
 
 class Grants:
-    """Manages grants of roles."""
+    """Manages role grants."""
 
     def __init__(self, units: UnitOfWorkFactory) -> None:
         self.units = units
 
     def page(self, call: Call, query: ListQuery) -> Page[GrantRecord]:
-        """List the grants at all scopes that the caller administers."""
+        """List the role grants in all scopes that the caller administers."""
         with self.units.reading(call) as unit:
             administered = unit.permissions.scopes_with(Permission.ADMINISTER)
             within = [] if administered is None else [Condition("scope", "in", tuple(sorted(administered)))]
@@ -41,14 +41,14 @@ class Grants:
             return unit.store_response(unit.add(record, "role", grant.subject, grant.scope))
 
     def delete(self, call: Call, grant_id: str) -> None:
-        """Revoke a role. Raises `Conflict` for the last administrator of the platform."""
+        """Revoke a role. Raises `Conflict` if it belongs to the last platform administrator."""
         with self.units.changing(call, "organization") as unit:
             record = unit.tx.get(GrantRecord, id=grant_id)
-            # Not `Forbidden`: only administrators of a scope may know its grants.
+            # Not `Forbidden`, because only a scope's administrators may know its grants.
             if record is None or not unit.permissions.may(Permission.ADMINISTER, record.scope):
                 raise NotFound(f"role {short_repr(grant_id)} does not exist")
             unit.check_revision(record)
-            # Otherwise only a restart would restore access: it grants the role to the `admins` of the settings.
+            # Otherwise only a restart would restore access, by granting the role to the `admins` in the settings.
             if record.scope == PLATFORM and record.role == Role.ADMIN:
                 admins = unit.tx.find(GrantRecord, Condition("scope", "=", PLATFORM), Condition("role", "=", "admin"))
                 if len(admins) == 1:

@@ -15,7 +15,7 @@ SIGN_IN_AGAIN = "sign in again"
 
 @dataclass(frozen=True)
 class AuthorizationResponse:
-    """The authorization response of the issuer: query parameters of the redirect back to the server."""
+    """The issuer's authorization response: query parameters of the redirect back to the server."""
 
     state: str = field(default="", repr=False)
     code: str = field(default="", repr=False)
@@ -25,35 +25,35 @@ class AuthorizationResponse:
 
 
 class Logins:
-    """Signs browsers in with an OpenID Connect issuer. `link`: sign-in links are enabled too."""
+    """Signs browsers in through an OpenID Connect issuer. `link` means that sign-in links are enabled too."""
 
     def __init__(self, tokens: Tokens, login: Login | None = None, *, link: bool = False) -> None:
         self._tokens, self._login, self.link = tokens, login, link
 
     @property
     def issuer(self) -> str | None:
-        """The URL of the issuer; None if OpenID Connect is not configured."""
+        """The issuer URL; None if OpenID Connect is not configured."""
         return None if self._login is None else self._login.issuer
 
     def begin(self, _call: Call, redirect_uri: str) -> tuple[LoginAttempt, str]:
-        """Start a sign-in. Returns the attempt, which the browser stores, and the URL of the issuer to redirect to."""
-        # State, nonce and PKCE verifier bind the response, the ID token and the code to this attempt.
+        """Start a sign-in. Returns the attempt, which the browser stores, and the issuer URL to redirect to."""
+        # The state, nonce and PKCE verifier bind the response, the ID token and the code to this attempt.
         attempt = LoginAttempt(*(secrets.token_urlsafe(32) for _ in range(3)))
         return attempt, self._find_login().begin(attempt, redirect_uri)
 
     def finish(
         self, call: Call, attempt: LoginAttempt, redirect_uri: str, response: AuthorizationResponse
     ) -> TokenView:
-        """Create a session from the response of the issuer, if this browser started the sign-in."""
+        """Create a session from the issuer's response, if this browser started the sign-in."""
         login = self._find_login()
-        # Login CSRF: a link with an attacker's code would sign this browser in as the attacker.
+        # Prevents login CSRF: a link with an attacker's code would sign this browser in as the attacker.
         if not hmac.compare_digest(attempt.state.encode(), response.state.encode()):
             raise Unauthenticated("this response does not belong to the last sign-in of this browser", SIGN_IN_AGAIN)
-        # Mix-up attack (RFC 9207): another issuer must not complete this sign-in. Not all issuers send `iss`.
+        # Prevents mix-up attacks (RFC 9207): another issuer must not complete this sign-in. Not all issuers send `iss`.
         if response.iss not in (None, login.issuer):
             message = f"the response is from {short_repr(response.iss)}, but the issuer is {short_repr(login.issuer)}"
             raise Unauthenticated(message, SIGN_IN_AGAIN)
-        # Checked after the state: otherwise any link could show a text of its author as an error of the issuer.
+        # Checked after the state, because otherwise any link could show its author's text as an error from the issuer.
         if response.error or not response.code:
             description = f" ({short_repr(response.error_description)})" if response.error_description else ""
             message = f"{login.issuer} rejected the sign-in: {short_repr(response.error or None)}{description}"

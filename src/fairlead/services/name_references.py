@@ -8,8 +8,8 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 
 def rewrite_policies(unit: UnitOfWork, field: str, old: str, new: str) -> None:
-    """Replace a name in one field of all policies and of the platform's defaults."""
-    # Permissions at these policies are not required: a rename must never leave a reference to a missing object.
+    """Replace a name in one field of all policies and of the platform defaults."""
+    # No permission for these policies is required, because a rename must never leave a reference to a missing object.
     for policy in unit.tx.find(PolicyRecord):
         content = _rewrite(policy.content, field, old, new)
         if content != policy.content:

@@ -26,7 +26,7 @@ class Organization:
     policies: Mapping[str, PolicyRecord]
     grants: tuple[GrantRecord, ...]
     defaults: Requirements
-    # Caches that need no invalidation: revoking a role or token creates a new generation, and with it a new object.
+    # These caches need no invalidation: revoking a role or token creates a new generation, which gets a new object.
     _permissions: dict[Principal, Permissions] = field(default_factory=dict, compare=False)
     _tokens: dict[str, TokenRecord] = field(default_factory=dict, compare=False)
 
@@ -73,11 +73,11 @@ class Organization:
         return QuotaLimits.of(self.tree, ((scope, policy.quota) for scope, policy in self.parsed_policies.items()))
 
     def policies_of(self, scope: str) -> tuple[Policy, ...]:
-        """Return the policies that apply to a scope, from the platform down."""
+        """Return the policies that apply to a scope, starting with the platform's."""
         return tuple(self.parsed_policies[ancestor] for ancestor in self.tree.path(scope) if ancestor in self.policies)
 
     def permissions_of(self, principal: Principal) -> Permissions:
-        """Return the permissions of a user."""
+        """Return a user's permissions."""
         if principal not in self._permissions:
             grants = ((grant.subject, grant.role, grant.scope) for grant in self.grants)
             self._permissions[principal] = permissions.permissions_of(
@@ -86,7 +86,7 @@ class Organization:
         return self._permissions[principal]
 
     def has_cached_token(self, text: str) -> bool:
-        """Whether a token with this text is in the cache. It may have expired since."""
+        """Whether a token with this text is in the cache. It may have expired in the meantime."""
         return digest_of(text) in self._tokens
 
     def find_token(self, tx: Transaction, text: str, now: datetime) -> TokenRecord | None:

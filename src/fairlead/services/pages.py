@@ -21,7 +21,7 @@ RecordT = TypeVar("RecordT")
 
 @dataclass(frozen=True)
 class ListQuery:
-    """Filters, search, sort order and page of a list."""
+    """Filters, search, sort order and page of a list request."""
 
     filters: tuple[tuple[str, str], ...] = ()
     search: str = ""
@@ -34,13 +34,13 @@ class ListQuery:
 def load_page(
     tx: Transaction, kind: type[RecordT], query: ListQuery, *, sort: str, within: Sequence[Condition] = ()
 ) -> Page[RecordT]:
-    """Load one page of records that meet all conditions in `within`. `sort` is the default sort order."""
+    """Load one page of the records that meet all conditions in `within`. `sort` is the default sort order."""
     columns = COLUMNS[kind]
     sort = sort if query.sort is None else query.sort
     name, descending = parse_sort(columns, sort)
     conditions = (*within, *parse_conditions(columns, query.filters))
     after = None if query.cursor is None else _read_cursor(query.cursor, f"{kind.__name__}:{sort}", columns[name])
-    # One more than the limit shows whether there is a next page.
+    # Reading one record more than the limit shows whether there is a next page.
     items = tx.page(kind, Query(conditions, query.search, name, descending, after, query.limit + 1)).items
     cursor = None
     if len(items) > query.limit:
@@ -56,8 +56,8 @@ def map_page(page: Page[Any], convert: Any) -> Page[Any]:
 
 
 def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
-    # A position in the sort order instead of an offset: records that are added meanwhile do not shift the pages. The
-    # kind and sort order are included, because the position has no meaning in another list.
+    # The cursor is a position in the sort order, not an offset, so records added meanwhile do not shift the pages.
+    # It includes the kind and sort order, because the position has no meaning in a different list.
     value = column.sort_value(column.of(last))
     return (
         base64.urlsafe_b64encode(msgspec.json.encode([f"{kind.__name__}:{sort}", value, last.id])).decode().rstrip("=")
@@ -65,7 +65,7 @@ def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
 
 
 def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
-    # Clients can send anything. A value that the column cannot contain would cause an error in the database.
+    # Clients can send anything. A value that does not fit the column would cause a database error.
     kinds: dict[str, Any] = {"number": int, "time": datetime, "boolean": bool}
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -74,7 +74,7 @@ def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
             raise _invalid_cursor("belongs to another list or sort order")
         value = msgspec.convert(value, kinds.get(column.kind, str))
         value = value.astimezone(UTC) if isinstance(value, datetime) else value
-        # PostgreSQL accepts neither NUL in text nor integers of more than 64 bits.
+        # PostgreSQL accepts neither NUL in text nor integers larger than 64 bits.
         if "\0" in f"{value}{last}" or (isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER):
             raise ValueError("not a value of any column")
     except (binascii.Error, msgspec.MsgspecError, ValueError, OverflowError) as error:

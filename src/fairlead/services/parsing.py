@@ -1,4 +1,4 @@
-"""Parsing of single values that are not part of a request body, such as names in URLs."""
+"""Parses single values that are not part of a request body, such as names in URLs."""
 
 from collections.abc import Callable
 from typing import Any

@@ -26,14 +26,14 @@ from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.snapshots import build_planning_context, compute_resource_of, resolve_names, template_of
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-# Each object is planned twice while the caller waits. The response contains the number of skipped objects.
+# Each object is planned twice while the caller waits. The response says how many objects were skipped.
 MAX_CHECKED = 500
 RECENT_RUNS = 100
 
 
 @dataclass(frozen=True)
 class RejectedItem:
-    """A stored object that a draft would reject. `already`: the current policies reject it too."""
+    """A stored object that a draft would reject. `already` means that the current policies reject it too."""
 
     kind: str
     name: str
@@ -91,7 +91,7 @@ class Policies:
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
             policies = unit.organization.policies_of(scope)
-            # The path of a scope goes from the platform down, so the first scope with a quota contains all the others.
+            # A scope's path starts at the platform, so the first scope with a quota contains all the others.
             with_quota = [policy.scope for policy in policies if policy.quota.model_fields_set]
             return effective.merge_policies(policies, scope, _load_usage(unit, [*with_quota, scope]))
 
@@ -103,7 +103,7 @@ class Policies:
             return _evaluate_draft(unit, draft)
 
     def find(self, unit: UnitOfWork, scope: str, permission: Permission = Permission.VIEW) -> PolicyRecord:
-        """Return the policy of a scope. Raises `NotFound` if it does not exist, `Forbidden` without the permission."""
+        """Return a scope's policy. Raises `NotFound` if it has none, `Forbidden` if the caller lacks the permission."""
         unit.require(permission, scope, scope)
         record = unit.tx.get(PolicyRecord, scope=scope)
         if record is None:
@@ -127,9 +127,9 @@ class Policies:
 
 
 def _load_usage(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], ScopeUsage]:
-    """Return a function that sums the usage of runs in a scope. Each of `scopes` is inside the one before.
+    """Return a function that sums the usage of runs in a scope. Each of `scopes` is inside the previous one.
 
-    Runs that the caller does not see are included, because they explain why a quota is exhausted.
+    Runs that the caller cannot see are included, because they explain why a quota is exhausted.
     """
     descendants = unit.organization.tree.descendants
     inside_first = [] if scopes[0] == PLATFORM else [Condition("scope", "in", (scopes[0], *descendants(scopes[0])))]
@@ -179,7 +179,7 @@ def _evaluate_draft(unit: UnitOfWork, draft: Policy) -> PolicyImpact:
     for noun, kind, check in checks:
         records = unit.tx.find(kind, related, Condition("archived", "=", False), limit=MAX_CHECKED)
         for record in records:
-            # Objects of parent scopes are available in this scope too, so they are checked as if they were in it.
+            # Objects in parent scopes are also available in this scope, so they are checked as if they were in it.
             at = record.scope if record.scope in inside else scope
             current, with_draft = _policies_with_draft(organization, at, draft)
             before, after = check(unit, record, at, current), check(unit, record, at, with_draft)
@@ -199,7 +199,7 @@ def _evaluate_draft(unit: UnitOfWork, draft: Policy) -> PolicyImpact:
 def _policies_with_draft(
     organization: Organization, scope: str, draft: Policy
 ) -> tuple[tuple[Policy, ...], tuple[Policy, ...]]:
-    """Return the policies that apply to a scope, first the current ones, then those with the draft."""
+    """Return the policies that apply to a scope: the current ones, and those with the draft."""
     policies = {**organization.parsed_policies, draft.scope: draft}
     path = organization.tree.path(scope)
     return organization.policies_of(scope), tuple(policies[ancestor] for ancestor in path if ancestor in policies)
@@ -220,7 +220,7 @@ def _check_template(
     unit: UnitOfWork, record: TemplateRecord, scope: str, policies: tuple[Policy, ...]
 ) -> list[Violation]:
     template = template_of(record)
-    # Without the cache of snapshots, which has only the current policies.
+    # The snapshot cache is not used, because it has only the current policies.
     context = build_planning_context(unit.tx, unit.organization, scope, None, policies=policies)
     request = {"function": "template", "profile": template.requirements.profile}
     resolve_names(unit.tx, context, RunRequest.model_validate(request))
@@ -233,7 +233,7 @@ def _check_run(unit: UnitOfWork, run: RunRecord, policies: tuple[Policy, ...]) -
     context = build_planning_context(unit.tx, unit.organization, run.scope, None, policies=policies)
     plan = unit.tx.get(PlanRecord, id=run.id)
     request = RunRequest.model_validate(plan.request if plan else {"function": run.function})
-    # The compute resource and the template may have been renamed since.
+    # The compute resource and the template may have been renamed since then.
     resource = unit.tx.get(ComputeResourceRecord, id=run.compute_resource_id)
     if resource is not None and request.profile is not None:
         request = request.model_copy(update={"profile": resource.name})

@@ -13,7 +13,7 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 
 def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosition | None:
-    """Return the position of a run in a queue of its cluster; None if it is not in a queue or this is unknown."""
+    """Return a run's position in its cluster's queue; None if it is unknown or the run is not in a queue."""
     if executor is None or run.server_id is None or run.state != State.PENDING:
         return None
     try:
@@ -27,6 +27,6 @@ def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosit
 
 def describe(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
     """Describe a queue position in sentences, with the names of visible runs only."""
-    # A queue may contain thousands of runs of a few projects.
+    # A queue may contain thousands of runs from a few projects.
     sees = cache(lambda project: unit.permissions.sees(f"project/{project}"))
     return [] if queue_position is None else list(describe_queue_position(queue_position, sees))

@@ -1,4 +1,4 @@
-"""Free amounts of quotas for a run, and the runs that use the quotas."""
+"""The free quota amounts for a run, and the runs that use the quotas."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation; beyond that, it is approximate
+MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation; with more runs, it is approximate
 
 
 def load_allowances(
@@ -24,8 +24,8 @@ def load_allowances(
 ) -> tuple[Allowance, ...]:
     """Return the quotas that apply to a run in a scope, after reservations for waiting runs.
 
-    `before` limits the waiting runs to those with an earlier queue key. `excluding` is the id of a run that is ignored,
-    because it will be replaced. If the quotas lack something of `requested`, visible runs that use them are included.
+    `before` limits the waiting runs to those with an earlier queue key. `excluding` is the ID of a run to ignore
+    because it will be replaced. If the quotas cannot cover `requested`, the visible runs that use them are included.
     """
     quota_limits = unit.organization.quota_limits
     path = quota_limits.limiting_scopes(scope)
@@ -42,7 +42,7 @@ def load_allowances(
         load, above = quotas.amounts_of(run), quota_limits.limiting_scopes(run.scope)
         if lacking := queue.find_shortages(load, above):
             queue.reserve_for_waiting(load, above, lacking)
-        else:  # it will be admitted next, or could be admitted without the excluded run
+        else:  # the run will be admitted next, or could be admitted without the excluded run
             queue.reserve(load, above)
     allowances = tuple(queue.allowances[limiting] for limiting in path)
     if requested is not None and quotas.find_shortages(requested, allowances):

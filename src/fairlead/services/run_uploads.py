@@ -1,4 +1,4 @@
-"""Downloads and uploads of running runs on clusters, authenticated with the token of the run."""
+"""Downloads and uploads by active runs on clusters, authenticated with the run token."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -21,7 +21,8 @@ from fairlead.services.executions import find_run
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 RESULT_FILES = ("result.json", "error.json")
-# Uploads are stored in the database, so they are limited. Volumes are for large data. The sidecar has the same limits.
+# Uploads are limited because they are stored in the database; large data belongs in volumes. The sidecar has the same
+# limits.
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
 MAX_OUTPUT_FILES = 10_000
@@ -44,7 +45,7 @@ class RunUploads:
         self.units, self.keyring = units, keyring
 
     def authenticate(self, call: Call, run_id: str) -> None:
-        """Raise unless the caller has the token of the run and the run is active."""
+        """Raise an error unless the caller has the run's token and the run is active."""
         with self._authenticated(self.units.reading, call, run_id):
             pass
 
@@ -57,7 +58,7 @@ class RunUploads:
             return blob.content
 
     def put(self, call: Call, run_id: str, path: str, content: BinaryIO) -> UploadedFile:
-        """Store a file of the run, replacing one with the same path."""
+        """Store a file for the run, replacing any file with the same path."""
         check_path(path)
         if path in RESULT_FILES:
             _check_result_file(path, content)
@@ -72,13 +73,13 @@ class RunUploads:
     def _authenticated(
         self, open_unit: Callable[[Call], AbstractContextManager[UnitOfWork]], call: Call, run_id: str
     ) -> Iterator[tuple[UnitOfWork, RunRecord]]:
-        """Open a unit of work as the current attempt of a run. Tokens of users get the errors of reading a run."""
+        """Open a unit of work as a run's current attempt. User tokens get the same errors as when reading a run."""
         if not is_run_token(call.bearer):
             with self.units.reading(call) as unit:
                 find_run(unit, run_id)
             raise Forbidden(f"only run {run_id} itself can upload its files", "read its files instead")
         execution = open_run_token(self.keyring, call.bearer or "")
-        # The error is the same for a run that does not exist, so that a token cannot be used to find other runs.
+        # A run that does not exist causes the same error, so that a token cannot be used to discover other runs.
         if run_id_of(execution) != run_id:
             raise NotFound(f"run {short_repr(run_id)} does not exist")
         with open_unit(replace(call, principal=Principal(f"run/{run_id}", via="run-token"))) as unit:
@@ -102,7 +103,7 @@ def check_path(path: str) -> None:
         problem = f"invalid path {short_repr(path)}: it is neither a result nor in {OUTPUT}"
     elif any(part in ("", ".", "..") or "\0" in part for part in parts):
         problem = f"invalid path {short_repr(path)}: it is not inside {OUTPUT}"
-    # Cannot be encoded as UTF-8, neither here nor in the database.
+    # Such a path cannot be encoded as UTF-8, either here or in the database.
     elif any("\ud800" <= character <= "\udfff" for character in path):
         problem = "the path contains an unpaired surrogate"
     elif len(path.encode()) > MAX_PATH_BYTES:
@@ -128,9 +129,9 @@ def _check_result_file(path: str, content: BinaryIO) -> None:
 
 
 def _check_output_limits(unit: UnitOfWork, execution: str, path: str, size: int) -> None:
-    """Raise `RequestRejected` if the output of an attempt exceeds a limit.
+    """Raise `RequestRejected` if an attempt's output exceeds a limit.
 
-    Concurrent uploads may exceed the limits once, because they do not see each other.
+    Concurrent uploads may exceed a limit once, because they do not see each other.
     """
     before, run_name = load_size(unit.tx, execution, path), attempts.describe_execution(execution)
     count, total = measure_files(unit.tx, execution, OUTPUT)

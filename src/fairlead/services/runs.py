@@ -1,4 +1,4 @@
-"""Preview, submission, changes, stops and deletion of runs. Controllers start the submitted runs."""
+"""Previews, submits, changes, stops and deletes runs. Controllers start the submitted runs."""
 
 import contextlib
 import hashlib
@@ -44,15 +44,15 @@ from fairlead.services.submissions import build_run_record
 from fairlead.services.suggestions import Suggestions
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
-PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run id and SHA-256 of the plan
+PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run ID and SHA-256 of the plan
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan with its context, and the token with which exactly this plan can be submitted."""
+    """A plan with its context, and a token for submitting exactly this plan."""
 
     plan: Plan
-    data: JSON  # the plan as JSON, converted once for the response, the token and the store
+    data: JSON  # the plan as JSON, converted once for the response, the token and the database
     context: PlanningContext
     run_id: str
     token: str | None  # None if the plan has violations
@@ -72,7 +72,7 @@ class Runs:
         self.suggestions = Suggestions(snapshots, executors)
 
     def preview(self, call: Call, scope: str, request: RunRequest) -> JSON:
-        """Plan a run without submitting it. The result has a token for submitting exactly this plan."""
+        """Plan a run without submitting it. The result includes a token for submitting exactly this plan."""
         with self.units.reading(call) as unit:
             unit.require(Permission.VIEW, scope, scope)
             resolved = resolve_function(unit, scope, request)
@@ -91,9 +91,9 @@ class Runs:
                 record = self._store(unit, scope, request, self._plan_as_previewed(unit, scope, request))
                 unit.store_response(record)
                 has_new_function = is_new_content(unit, scope, request.function)
-        except RequestRejected as rejection:  # suggestions take time, so they are searched after the transaction
+        except RequestRejected as rejection:  # finding suggestions takes time, so it happens after the transaction
             raise self._add_hint(call, scope, request, rejection) from None
-        # After the commit, because the controller reads the run.
+        # This must come after the commit, because the controller reads the run.
         self.notify(record.id)
         if has_new_function:
             self._store_function(call, scope, request.function)
@@ -109,14 +109,14 @@ class Runs:
         return resolved
 
     def submit_scheduled(self, unit: UnitOfWork, schedule: ScheduleRecord) -> RunRecord:
-        """Submit a run of a schedule as the caller, in a unit of work."""
+        """Submit a scheduled run as the caller, in a unit of work."""
         unit.require(Permission.RUN, schedule.scope, schedule.scope)
         request = resolve_function(unit, schedule.scope, _parse(schedule.request))
         planned = self._plan(unit, schedule.scope, request, unit.make_id())
         return self._store(unit, schedule.scope, request, planned, schedule=schedule.name)
 
     def change(self, call: Call, run_id: str, change: JSON, project: str | None = None) -> RunRecord:
-        """Replace a waiting run by a run with a changed request, atomically."""
+        """Atomically replace a waiting run with one that has a changed request."""
         with self.units.recording(call) as unit:
             if (response := unit.find_response(RunRecord)) is not None:
                 return response
@@ -131,9 +131,9 @@ class Runs:
             old_request: JSON = {} if plan is None else plan.request
             request = _parse(merge(old_request, change))
             _check_change(old_request, change, request, moves=scope != before.scope)
-            # Code is stored per project.
+            # Code is stored separately for each project.
             copy_code(unit, before.scope, scope, request.function.code)
-            # Schedules belong to a project. Within it, the new run still counts when the schedule checks for overlaps.
+            # Schedules belong to a project. Within it, the new run still counts in the schedule's overlap check.
             schedule = before.schedule if scope == before.scope else None
             planned = self._plan(unit, scope, request, unit.make_id())
             record = self._store(unit, scope, request, planned, schedule=schedule)
@@ -154,7 +154,7 @@ class Runs:
             return find_run(unit, run_id)
 
     def plan(self, call: Call, run_id: str) -> PlanRecord:
-        """Return the request and the plan of a run."""
+        """Return a run's request and plan."""
         with self.units.reading(call) as unit:
             find_run(unit, run_id)
             plan = unit.tx.get(PlanRecord, id=run_id)
@@ -163,13 +163,13 @@ class Runs:
             return plan
 
     def manifests(self, call: Call, run_id: str) -> list[JSON]:
-        """Return the manifests of the current attempt of a run."""
+        """Return the manifests of a run's current attempt."""
         with self.units.reading(call) as unit:
             run = find_run(unit, run_id)
         return list(manifests_of(run, self.plan(call, run_id)))
 
     def stop(self, call: Call, run_id: str) -> RunRecord:
-        """Stop a run. Does nothing if it has ended or is stopping."""
+        """Stop a run. Does nothing if it has ended or is already stopping."""
         return retry_on_conflict(call, lambda: self._stop(call, run_id))
 
     def delete(self, call: Call, run_id: str) -> None:
@@ -195,9 +195,9 @@ class Runs:
         return after
 
     def _store_function(self, call: Call, scope: str, function: Function) -> None:
-        """Store the function of a submitted run. Failures are ignored: its next run tries again.
+        """Store a submitted run's function. Failures are ignored, because the function's next run tries again.
 
-        Uses a separate transaction, so that runs submitted at once with the same function do not conflict.
+        Uses a separate transaction, so that concurrent submissions of the same function do not conflict.
         """
         with contextlib.suppress(FairleadError), self.units.recording(replace(call, key=None), exclusive=True) as unit:
             store_function(unit, scope, function, find_function(unit, scope, function.name))
@@ -218,7 +218,7 @@ class Runs:
         return record
 
     def _request_stop(self, unit: UnitOfWork, record: RunRecord, reason: str = "") -> RunRecord:
-        """Store that the caller stops a run. A run without a server ends at once."""
+        """Store the caller's request to stop a run. A run without a server ends immediately."""
         by = unit.principal.user
         decision = lifecycle.decide_stop(record, by)
         message = f"{decision.message}: {reason}" if reason else decision.message
@@ -236,7 +236,7 @@ class Runs:
         context = self.snapshots.load(unit, scope, request)
         nodes = self.suggestions.nodes_of(unit, context)
         plan = plan_run(request, context.snapshot, run_id, nodes=nodes)
-        # Suggestions are about free capacity, so they do not help if the request has other violations.
+        # Suggestions are about free capacity, so they do not help a request with other violations.
         if with_suggestions and (plan.manifests or plan.fit.verdict == "never"):
             plan = self._add_suggestions(unit, scope, request, plan, context, nodes)
         violations = [_report_unknown_function(unit, scope, request, violation) for violation in plan.violations]
@@ -254,9 +254,9 @@ class Runs:
         context: PlanningContext,
         nodes: NodeTable | None,
     ) -> Plan:
-        """Return the plan with quotas and queue applied to its fit, and with suggestions if it cannot start now."""
+        """Apply quotas and the queue to the plan's fit, and add suggestions if the run cannot start now."""
         requested = QuotaAmounts.of(quotas.count_resources(plan.settings))
-        # Ids begin with the current time, so this is the position of a run that is submitted now.
+        # IDs begin with the current time, so this is the position that a run submitted now would get.
         key = queue_key(unit.make_id(), request.priority or 0)
         allowances = load_allowances(unit, scope, requested, before=key)
         fit = quotas.apply_quotas(plan.fit, requested, allowances)
@@ -276,7 +276,7 @@ class Runs:
         return RequestRejected(_add_first_suggestion(rejection.violations, plan.fit.suggestions))
 
     def _plan_as_previewed(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlannedRun:
-        """Plan a request. With a plan token, raises `Conflict` unless the plan equals the previewed one."""
+        """Plan a request. If it has a plan token, raises `Conflict` unless the plan matches the previewed one."""
         if request.plan_token is None:
             return self._plan(unit, scope, request, unit.make_id())
         match = PLAN_TOKEN.fullmatch(request.plan_token)
@@ -285,19 +285,19 @@ class Runs:
                 "plan_token", "plan_token", "is not a token of a preview", "preview again and send its token"
             )
             raise RequestRejected([violation])
-        # The preview had no token, and manifests contain the run id: only with both unchanged is the digest the same.
+        # The previewed request had no token, and manifests contain the run ID, so both must match for the same digest.
         token, request = request.plan_token, request.model_copy(update={"plan_token": None})
         planned = self._plan(unit, scope, request, match[1])
         if planned.token != token:
             message = "the plan differs from the preview: the request or the configuration has changed"
             raise Conflict(message, "preview again, and submit with the new token")
-        # The audit log also contains runs that were deleted since.
+        # The audit log also contains runs that have since been deleted.
         if unit.tx.find(AuditRecord, Condition("object_id", "=", match[1]), limit=1):
             raise Conflict("this preview has already been submitted", f"see run {match[1]}, or preview again")
         return planned
 
     def _describe_wait(self, record: RunRecord, planned: PlannedRun) -> RunRecord:
-        """Return the run with the reason `NoExecutor` if no server executes runs of its cluster."""
+        """Return the run with the reason `NoExecutor` if no server executes its cluster's runs."""
         cluster = planned.context.snapshot.cluster
         # A server without executors (execute = false) does not know which clusters the other servers are connected to.
         if record.cluster is not None and (self.executors.find(cluster) is not None or not self.executors.all()):
@@ -311,7 +311,7 @@ class Runs:
 
 
 def reject_schedule(scope: str, request: RunRequest) -> None:
-    """Raise `RequestRejected` if a request for a single run has a schedule."""
+    """Raise `RequestRejected` if a request for a single run includes a schedule."""
     if request.schedule is not None:
         path = f"/projects/{scope.partition('/')[2]}/schedules"
         message = f"is not allowed for a single run, found {short_repr(request.schedule.cron)}"
@@ -319,7 +319,7 @@ def reject_schedule(scope: str, request: RunRequest) -> None:
 
 
 def _check_change(old_request: JSON, change: JSON, request: RunRequest, *, moves: bool) -> None:
-    """Raise `RequestRejected` if nothing changes, or if a field to remove is not set."""
+    """Raise `RequestRejected` if nothing changes, or if the change removes a field that is not set."""
     violations = [
         Violation(f"change.{path}", "unknown_field", "is not set, so it cannot be removed", "omit it from the change")
         for path in _find_missing(old_request, change)
@@ -331,7 +331,7 @@ def _check_change(old_request: JSON, change: JSON, request: RunRequest, *, moves
 
 
 def _find_missing(old_request: Any, change: JSON, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of fields that the change removes but that are not set."""
+    """Yield the paths of fields that the change removes although they are not set."""
     for name, value in change.items():
         old_value = old_request.get(name) if isinstance(old_request, dict) else None
         if value is None and old_value is None:
@@ -372,7 +372,7 @@ def _check_code(
 
 
 def _report_unknown_function(unit: UnitOfWork, scope: str, request: RunRequest, violation: Violation) -> Violation:
-    """Replace the violation "no source" if the request has only the name of a function that does not exist."""
+    """Replace the "no source" violation if the request only names a function, and the function does not exist."""
     if (violation.path, violation.rule) != ("function.source", "required") or function_content(request.function):
         return violation
     name = request.function.name

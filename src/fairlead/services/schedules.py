@@ -1,4 +1,4 @@
-"""Schedules that submit runs at cron times, with the permissions of their owner."""
+"""Schedules that submit runs at cron times, with their owner's permissions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ from fairlead.services.runs import Runs
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
 VIA = "schedule"
-MAX_PROBLEM_LENGTH = 2000  # lists show it, and a request can have many violations
+MAX_PROBLEM_LENGTH = 2000  # it is shown in lists, and a request can have many violations
 EDITABLE_FIELDS = ("cron", "timezone", "missed", "overlap")
 
 
@@ -71,7 +71,7 @@ class Schedules:
                 raise RequestRejected([Violation("cron", "required", "the change is empty", hint)])
             schedule = _parse({field: getattr(before, field) for field in EDITABLE_FIELDS} | dict(change))
             if mistakes := list(cron_times.find_violations(schedule)):
-                # In a change, the fields are not inside `schedule`.
+                # A change has these fields at the top level, not inside `schedule`.
                 raise RequestRejected([replace(mistake, path=mistake.path.partition(".")[2]) for mistake in mistakes])
             values = {field: getattr(schedule, field) for field in EDITABLE_FIELDS}
             changed = replace(before, **values, **_owner_fields(unit), **unit.update_fields(before))
@@ -83,11 +83,11 @@ class Schedules:
         return retry_on_conflict(call, lambda: self._set_paused(call, scope, name, paused=True))
 
     def resume(self, call: Call, scope: str, name: str) -> ScheduleRecord:
-        """Resume a schedule with its next time. Times during the pause do not count as missed."""
+        """Resume a schedule at its next time. Times during the pause do not count as missed."""
         return retry_on_conflict(call, lambda: self._set_paused(call, scope, name, paused=False))
 
     def run(self, call: Call, scope: str, name: str) -> RunRecord:
-        """Submit a run of a schedule now, as the caller. Its next time does not change."""
+        """Submit a schedule's run now, as the caller. The schedule's next time does not change."""
         with self.units.recording(call) as unit:
             if (before := unit.find_response(RunRecord)) is not None:
                 return before
@@ -96,7 +96,7 @@ class Schedules:
         return run
 
     def delete(self, call: Call, scope: str, name: str) -> None:
-        """Delete a schedule. Its runs stay."""
+        """Delete a schedule. Its runs remain."""
         retry_on_conflict(call, lambda: self._delete(call, scope, name))
 
     def _delete(self, call: Call, scope: str, name: str) -> None:
@@ -106,21 +106,21 @@ class Schedules:
             unit.remove(record, "schedule", name, scope)
 
     def submit_due_runs(self, schedule_id: str) -> None:
-        """Submit the due runs of a schedule and set its next time, atomically, even if several servers do it.
+        """Submit a schedule's due runs and set its next time, atomically, even if several servers do so at once.
 
-        A rejected run is stored as the schedule's problem and is not retried before the next time.
+        If a run is rejected, this is stored as the schedule's problem, and nothing is retried before the next time.
         """
         record = self._load(schedule_id)
         if record is None:
             return
-        # Not trusted: the owner needs permission at the scheduled time, not only when the schedule was created.
+        # Not trusted: the owner needs permission at the scheduled time, not just when creating the schedule.
         owner = Call(principal=Principal(record.user, tuple(record.groups), via=VIA))
         submitted: list[RunRecord] = []
         try:
             with self.units.recording(owner) as unit:
                 due = cron_times.find_due(record, unit.now)
                 if due.times and not (skipped := _find_overlap(unit, record)):
-                    # One run for each missed time that the schedule makes up for.
+                    # Submits one run for each due time, including missed times that the schedule makes up for.
                     submitted = [self.runs.submit_scheduled(unit, record) for _ in due.times]
                     _advance(unit, record, due, last_run_id=submitted[-1].id, last_problem=None)
                 elif due.times:
@@ -135,13 +135,13 @@ class Schedules:
             self.notify(run.id)
 
     def _load(self, schedule_id: str) -> ScheduleRecord | None:
-        # Trusted, because the owner may have lost all roles.
+        # Trusted, because the owner may no longer have any role.
         with self.units.reading(Call(principal=Principal("fairlead", via=VIA), trusted=True)) as unit:
             return unit.tx.get(ScheduleRecord, id=schedule_id)
 
     def _record_rejection(self, record: ScheduleRecord, error: FairleadError) -> None:
         problem = "; ".join(map(str, error.violations)) if isinstance(error, RequestRejected) else str(error)
-        # The run may have been rejected because the owner has no permission anymore.
+        # The run may have been rejected because the owner no longer has permission.
         trusted = Call(principal=Principal(record.user, tuple(record.groups), via=VIA), trusted=True)
         try:
             with self.units.recording(trusted) as unit:
@@ -152,7 +152,7 @@ class Schedules:
             return
 
     def _build_record(self, unit: UnitOfWork, scope: str, request: RunRequest, schedule: Schedule) -> ScheduleRecord:
-        # The user should see mistakes now, and not find them after the first scheduled time.
+        # The user should see mistakes now, not after the first scheduled time.
         self.runs.check(unit, scope, request)
         run_request = request.to_data()
         run_request.pop("schedule")
@@ -196,18 +196,18 @@ def _parse(data: JSON) -> Schedule:
 
 
 def _owner_fields(unit: UnitOfWork) -> JSON:
-    """Return the user and groups with whose permissions a schedule submits runs."""
+    """Return the user and groups whose permissions a schedule uses to submit runs."""
     return {"user": unit.principal.user, "groups": list(unit.principal.groups)}
 
 
 def _with_next_time(record: ScheduleRecord, now: datetime) -> ScheduleRecord:
-    """Return the schedule with its next time after now."""
+    """Return the schedule with its next time set to the first one after `now`."""
     next_at = None if record.paused else cron_times.next_after(record.cron, record.timezone, now)
     return replace(record, next_at=next_at)
 
 
 def _find_overlap(unit: UnitOfWork, record: ScheduleRecord) -> str:
-    """Return why a time is skipped: the previous run is active and must not overlap. Empty if it is not skipped."""
+    """Return why a scheduled time is skipped (a run is still active and must not overlap); empty if it is not."""
     if record.overlap != "skip":
         return ""
     of_schedule = (Condition("scope", "=", record.scope), Condition("schedule", "=", record.name))
@@ -216,7 +216,7 @@ def _find_overlap(unit: UnitOfWork, record: ScheduleRecord) -> str:
 
 
 def _advance(unit: UnitOfWork, record: ScheduleRecord, due: DueTimes, **more: Any) -> ScheduleRecord:
-    """Store the last and next time of a schedule. This is not audited, because no user changed it."""
+    """Store the last and next time of a schedule. Not audited, because no user made the change."""
     last_at = due.times[-1] if due.times else record.last_at
     after = replace(
         record, next_at=due.next_at, last_at=last_at, revision=record.revision + 1, updated_at=unit.now, **more

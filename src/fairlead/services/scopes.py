@@ -34,7 +34,7 @@ from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 MODELS: Mapping[str, type[Scope]] = {"cluster": Cluster, "department": Department, "project": Project}
-# Objects that prevent the deletion of their scope. Ended runs and functions are deleted with it.
+# Objects that prevent the deletion of their scope. Ended runs and functions are deleted along with the scope.
 CONTENT_TYPES: Mapping[str, type[Any]] = {
     "compute resource": ComputeResourceRecord,
     "template": TemplateRecord,
@@ -70,7 +70,7 @@ class Scopes:
             return unit.find_response(ScopeRecord) or unit.store_response(self.add(unit, definition))
 
     def edit(self, call: Call, scope: str, change: Mapping[str, Any], *, force: bool = False) -> ScopeRecord:
-        """Change the given fields of a scope. A new name renames it, a new parent moves it with its contents."""
+        """Change the given fields of a scope. A new name renames it, and a new parent moves it with its contents."""
         # A new name or parent also changes the scope or cluster of the assets inside.
         with self.units.changing(call, "organization", "assets") as unit:
             record = self.find(unit, scope, Permission.ADMINISTER)
@@ -85,7 +85,7 @@ class Scopes:
             self.remove(unit, record)
 
     def find(self, unit: UnitOfWork, scope: str, permission: Permission = Permission.VIEW) -> ScopeRecord:
-        """Return a scope. Raises `NotFound` if it is not visible, `Forbidden` without the permission."""
+        """Return a scope. Raises `NotFound` if it is not visible, `Forbidden` if the caller lacks the permission."""
         unit.require(permission, scope, scope)
         record = unit.tx.get(ScopeRecord, scope=scope)
         if record is None:
@@ -108,13 +108,13 @@ class Scopes:
         if all(getattr(record, name) == value for name, value in values.items()):
             return record
         if definition.parent != record.parent:
-            # A scope that moves away is no longer subject to its parent's policies, so this needs permission there too.
+            # A scope that moves away is no longer subject to its parent's policies, so permission is needed there too.
             unit.require(Permission.ADMINISTER, record.parent or PLATFORM, record.parent or PLATFORM)
             self._check_parent(unit, definition)
-        # A new name, a new parent or a new namespace template can change where objects are on a cluster.
+        # A new name, parent or namespace template can change the location of objects on a cluster.
         locations = _find_locations(unit)
         if definition.scope != record.scope:
-            # Before the save: the foreign keys update all references to the name.
+            # This must come before the save: the foreign keys update all references to the name.
             unit.tx.rename_scope(record.scope, definition.scope)
         action = (
             "rename" if definition.scope != record.scope else "move" if definition.parent != record.parent else "edit"
@@ -129,9 +129,9 @@ class Scopes:
     def remove(self, unit: UnitOfWork, record: ScopeRecord) -> None:
         """Delete a scope in a unit of work. Raises `Conflict` if it is not empty.
 
-        Ended runs and functions are deleted with their project, and a kubeconfig with its cluster.
+        A project is deleted with its ended runs and functions, and a cluster with its kubeconfig.
         """
-        # Deleted first, because it would count as content of the cluster.
+        # The kubeconfig is deleted first, because it would count as part of the cluster's contents.
         kubeconfig = unit.tx.get(SecretRecord, scope=record.scope, name=KUBECONFIG)
         if kubeconfig is not None and record.kind == "cluster":
             unit.remove(kubeconfig, "kubeconfig", KUBECONFIG, record.scope)
@@ -175,7 +175,7 @@ class Scopes:
 
     def _move(self, unit: UnitOfWork, old: str, definition: Scope) -> None:
         """Update the cluster of moved objects. Raises `Conflict` if a compute resource that they use is unavailable."""
-        # `unit.organization` is from before the change, so the descendants are listed under the old name.
+        # `unit.organization` predates the change, so the descendants are listed under the old name.
         moved = [definition.scope, *unit.organization.tree.descendants(old)]
         tree = unit.refreshed().organization.tree
         unit.tx.move_to_cluster(moved, tree.cluster_of(definition.scope))
@@ -200,7 +200,7 @@ class Scopes:
 
 
 def _find_locations(unit: UnitOfWork) -> dict[str, tuple[str, str, str]]:
-    """Return the cluster, namespace and name of each volume and active run, by id."""
+    """Return the cluster, namespace and name of each volume and active run, by ID."""
     organization, locations = unit.organization, {}
     objects = [(item.id, item.scope, f"volume {item.name}") for item in unit.tx.find(VolumeRecord)]
     active = unit.tx.find(RunRecord, Condition("active", "=", True))
@@ -209,14 +209,14 @@ def _find_locations(unit: UnitOfWork) -> dict[str, tuple[str, str, str]]:
         cluster = find_cluster(organization.clusters.values(), organization.tree.path(scope))
         record = organization.scopes.get(cluster.scope)
         namespace = names.namespace(scope.partition("/")[2], cluster.namespace)
-        # Without a connection, nothing was created on the cluster, so the object can still move.
+        # Without a connection, nothing has been created on the cluster, so the object can still move.
         location = (record.id, namespace) if record is not None and _may_have_executed(unit, cluster) else ("", "")
         locations[record_id] = (*location, name)
     return locations
 
 
 def _may_have_executed(unit: UnitOfWork, cluster: Cluster) -> bool:
-    """Whether runs may have been executed on a Kubernetes cluster, so that it may have objects of ours."""
+    """Whether runs may have been executed on a Kubernetes cluster, in which case it may contain Fairlead's objects."""
     kubeconfig = unit.tx.get(SecretRecord, scope=cluster.scope, name=KUBECONFIG)
     return cluster.executor == "kubernetes" and (kubeconfig is not None or cluster.connection == "in_cluster")
 
@@ -224,7 +224,7 @@ def _may_have_executed(unit: UnitOfWork, cluster: Cluster) -> bool:
 def _check_locations(before: Mapping[str, tuple[str, str, str]], after: Mapping[str, tuple[str, str, str]]) -> None:
     """Raise `Conflict` if the cluster or namespace of a volume or active run changes.
 
-    Objects on a cluster cannot move to another namespace, so runs would find empty volumes.
+    Objects on a cluster cannot move to a different namespace, so runs would find empty volumes.
     """
     moved = [location for record_id, location in before.items() if after.get(record_id) != location and location[1]]
     if moved:
@@ -234,7 +234,7 @@ def _check_locations(before: Mapping[str, tuple[str, str, str]], after: Mapping[
 
 
 def _fields_of(definition: Scope) -> JSON:
-    """Return the fields of a record. Its details contain no default values."""
+    """Return a scope's record fields. Its details contain no default values."""
     details = definition.model_dump(mode="json", exclude={"name", "parent"}, exclude_defaults=True)
     fields = {"kind": definition.KIND, "name": definition.name, "scope": definition.scope, "parent": definition.parent}
     return {**fields, "details": details}

@@ -1,4 +1,4 @@
-"""Secrets of projects. Their values are encrypted, passed to runs and never shown."""
+"""Project secrets. Their values are encrypted, passed to runs and never shown."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from fairlead.services.pages import ListQuery, load_page, map_page
 from fairlead.services.parsing import parse_field
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-RESEAL_BATCH_SIZE = 200  # per transaction, which blocks other changes of the configuration
+RESEAL_BATCH_SIZE = 200  # per transaction, which blocks other configuration changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Secrets:
             if record is None:
                 unit.check_absent(f"secret {name}")
                 stamps = unit.creation_fields()
-                # Encrypted for the id: useless in another record, but still valid after the project was renamed.
+                # Encryption is bound to the ID: useless in another record, but still valid if the project is renamed.
                 sealed = self.keyring.seal(value.encode(), stamps["id"])
                 record = SecretRecord(**stamps, scope=scope, name=name, sealed=sealed.content, key_id=sealed.key_id)
                 return _view_of(unit.add(record, "secret", name, scope)), True
@@ -64,7 +64,7 @@ class Secrets:
             return _view_of(unit.save(record, after, "secret.edit", name, scope)), False
 
     def delete(self, call: Call, scope: str, name: str) -> None:
-        """Delete a secret. Runs that have started keep its value."""
+        """Delete a secret. Runs that have already started keep its value."""
         with self.units.changing(call, "assets") as unit:
             unit.require(Permission.RUN, scope, scope)
             record = unit.tx.get(SecretRecord, scope=scope, name=name)
@@ -79,10 +79,10 @@ class Secrets:
             return unit.tx.count(SecretRecord, Condition("key_id", "!=", self.keyring.key_id))
 
     def reseal(self, call: Call) -> int:
-        """Encrypt every secret with the current key. Returns the number of secrets that had an older key."""
+        """Encrypt every secret with the current key. Returns the number of secrets that used an older key."""
         resealed = 0
         while True:
-            # Each batch is committed, so that an interrupted rotation can continue.
+            # Each batch is committed separately, so that an interrupted rotation can resume.
             with self.units.changing(call, "assets") as unit:
                 stale = unit.tx.find(
                     SecretRecord, Condition("key_id", "!=", self.keyring.key_id), limit=RESEAL_BATCH_SIZE

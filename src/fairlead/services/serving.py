@@ -1,9 +1,9 @@
-"""Access to runs that serve HTTP: programs use a token, browsers a session cookie at the host of the run.
+"""Access to runs that serve HTTP: programs use a token, browsers a session cookie on the run's own host.
 
-A browser signs in with a one-time code: encrypted claims with the run, the user and an expiry. When a code is redeemed,
-its digest is stored for longer than the code is valid, so that no server accepts it a second time, even after restarts.
-The session cookie has encrypted claims, too, and is not stored. It expires after twelve hours or with the token or
-session that opened the run. Permissions are checked on each request.
+A browser signs in with a one-time code: encrypted claims with the run, the user and an expiry time. When a code is
+redeemed, its digest is stored for longer than the code is valid, so that no server accepts it again, even after a
+restart. The session cookie also contains encrypted claims, and is not stored. It expires after twelve hours, or with
+the token or session that opened the run. Permissions are checked on each request.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ from fairlead.services.calls import Call, digest_of
 from fairlead.services.executions import Executions, find_run
 from fairlead.services.unit_of_work import IDEMPOTENCY_KEY_LIFETIME, UnitOfWork, UnitOfWorkFactory
 
-CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts: one is not valid as the other
+CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts, so that one is not valid as the other
 # A code is part of a URL, which may end up in logs, but a redirect takes only seconds.
 CODE_LIFETIME, SESSION_LIFETIME = timedelta(seconds=60), timedelta(hours=12)
 USE_RECORDED_EVERY = timedelta(minutes=1)  # limits writes; idle timeouts are at least five minutes
-MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes including name and attributes
+MAX_COOKIE_LENGTH = 3800  # browsers drop cookies larger than 4096 bytes, including name and attributes
 SERVING_STATES = (State.RUNNING, State.DEGRADED)
 RETRY_SECONDS = 2
 RUN_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -44,16 +44,16 @@ SET_HOST = "set served_host to a domain with a wildcard DNS record for this serv
 
 
 def _must_record_use(run: RunRecord, now: datetime) -> bool:
-    """Whether the last recorded use is too old, or in the future because a clock was ahead."""
+    """Whether the last recorded use is too long ago, or in the future because a clock was ahead."""
     return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < USE_RECORDED_EVERY
 
 
 @dataclass(frozen=True)
 class ServedHosts:
-    """URLs of runs: below the URL of the server for programs, on a separate host per run for browsers."""
+    """URLs of runs: under the server URL for programs, on a separate host per run for browsers."""
 
     url: str
-    domain: str | None = None  # parent domain of the hosts of runs
+    domain: str | None = None  # parent domain of the run hosts
 
     @classmethod
     def of(cls, url: str, served_host: str | None = None) -> "ServedHosts":
@@ -62,19 +62,19 @@ class ServedHosts:
         return cls(url.rstrip("/"), served_host or ("localhost" if is_local else None))
 
     def url_of(self, run_id: str) -> str:
-        """The URL of a run for programs."""
+        """A run's URL for programs."""
         return f"{self.url}/served/{run_id}/"
 
     def origin_of(self, run_id: str) -> str | None:
-        """The origin of a run for browsers, or None without a domain. No other run shares it."""
-        # With separate origins, the code of a run cannot use the browser session of another run or of the web UI.
+        """A run's origin for browsers, or None if no domain is configured. No other run shares it."""
+        # Separate origins prevent a run's code from using the browser session of another run or of the web UI.
         if self.domain is None:
             return None
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{run_id}.{self.domain}" + (f":{parts.port}" if parts.port else "")
 
     def find_run(self, host: str) -> str | None:
-        """The run of a Host header, or None."""
+        """The run that a Host header refers to, or None."""
         # Host names are case-insensitive and may end with a dot.
         name = re.sub(r":[0-9]*$", "", host.strip().lower()).removesuffix(".")
         run_id, _, domain = name.partition(".")
@@ -83,7 +83,7 @@ class ServedHosts:
 
 @dataclass(frozen=True)
 class ServedUrl:
-    """URL of a run for programs, whether browsers can open it, and whether it is ready."""
+    """A run's URL for programs, whether browsers can open it, and whether it is ready."""
 
     url: str
     browser: bool
@@ -93,7 +93,7 @@ class ServedUrl:
 
 @dataclass(frozen=True)
 class OpenedUrl:
-    """A URL that signs a browser in to a run, once."""
+    """A URL that signs a browser in to a run once."""
 
     url: str = field(repr=False)
     expires_at: datetime
@@ -101,7 +101,7 @@ class OpenedUrl:
 
 @dataclass(frozen=True)
 class ProxyAccess:
-    """The endpoint of a run, and a description of its state for error messages."""
+    """A run's endpoint, and a description of its state for error messages."""
 
     endpoint: Endpoint = field(repr=False)
     state: str
@@ -109,7 +109,7 @@ class ProxyAccess:
 
 @dataclass(frozen=True)
 class SessionCookie:
-    """The value of the session cookie of a browser, and its lifetime."""
+    """A browser's session cookie and its lifetime."""
 
     value: str = field(repr=False)
     lifetime: timedelta
@@ -124,7 +124,7 @@ class Claims:
     groups: tuple[str, ...]
     token_id: str | None
     until: datetime
-    ends: datetime | None = None  # when the identity provider's statement about the user expires
+    ends: datetime | None = None  # when the identity provider's assertion about the user expires
 
 
 class Serving:
@@ -134,7 +134,7 @@ class Serving:
         self.units, self.executions, self.keyring = units, executions, keyring
 
     def describe_url(self, call: Call, run_id: str, hosts: ServedHosts) -> ServedUrl:
-        """The URL of a run, and whether it is ready."""
+        """A run's URL, and whether the run is ready."""
         with self.units.reading(call) as unit:
             run = find_served(unit, run_id)
         ready, message = True, run.message
@@ -153,20 +153,20 @@ class Serving:
             if origin is None:
                 raise Conflict(NO_HOSTS, SET_HOST)
             token = None if call.bearer is None else unit.tx.get(TokenRecord, digest=digest_of(call.bearer))
-            # A stored token is read again on each request, so that revoking it ends the session. Users of an identity
+            # A stored token is read again on each request, so that revoking it ends the session. Users from an identity
             # provider have no stored token, so the claims contain their groups.
             groups, token_id = (unit.principal.groups, None) if token is None else ((), token.id)
             until = unit.now + CODE_LIFETIME
             claims = Claims(run.id, unit.principal.user, groups, token_id, until, unit.principal.until)
         code = self._encrypt(claims, CODE_PURPOSE)
-        # The cookie will contain the same claims. An error here is better than a cookie that the browser drops.
+        # The cookie will contain the same claims. Failing here is better than sending a cookie that the browser drops.
         if len(code) > MAX_COOKIE_LENGTH:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
             raise Conflict(message, "open it from the web UI, or with a token of this server")
         return OpenedUrl(f"{origin}/.fairlead/sign-in?code={code}", claims.until)
 
     def redeem_code(self, call: Call, run_id: str, code: str) -> SessionCookie:
-        """Exchange a one-time code for a session cookie. A code is accepted once."""
+        """Exchange a one-time code for a session cookie. Each code is accepted only once."""
         claims, digest = self._decrypt(code, CODE_PURPOSE, run_id)
         with self.units.recording(replace(call, principal=ANONYMOUS, key=None)) as anonymous:
             unit, token = _authenticate(anonymous, claims)
@@ -183,7 +183,7 @@ class Serving:
             if cookie is not None:
                 unit, _ = _authenticate(unit, self._decrypt(cookie, SESSION_PURPOSE, run_id)[0])
             run = find_served(unit, run_id)
-        # Before the endpoint is requested: a request to a run that is not ready counts as use, too.
+        # This must come before finding the endpoint, because a request to a run that is not ready also counts as use.
         if _must_record_use(run, unit.now):
             self._record_use(run.id)
         return ProxyAccess(
@@ -191,7 +191,7 @@ class Serving:
         )
 
     def _find_endpoint(self, call: Call, run: RunRecord) -> Endpoint:
-        """The endpoint of a run. Raises `Unavailable` if it is not ready."""
+        """A run's endpoint. Raises `Unavailable` if the run is not ready."""
         hint = "try again in a moment"
         if run.state not in SERVING_STATES:
             raise Unavailable(f"run {run.id} is {run.state} ({run.reason}): {run.message}", hint, RETRY_SECONDS)
@@ -205,7 +205,7 @@ class Serving:
             raise Unavailable(message, error.hint or hint, RETRY_SECONDS) from error
 
     def _record_use(self, run_id: str) -> None:
-        """Record that a run is used. Failures are ignored: the next request tries again."""
+        """Record that a run is being used. Failures are ignored, because the next request tries again."""
         with contextlib.suppress(FairleadError), self.units.recording(SYSTEM_CALL) as unit:
             run = unit.tx.get(RunRecord, id=run_id)
             # Checked again, because another request may have recorded it. `updated_at` does not change, so event
@@ -217,7 +217,7 @@ class Serving:
         return format_sealed(self.keyring.seal(msgspec.json.encode(claims), purpose))
 
     def _decrypt(self, text: str, purpose: str, run_id: str) -> tuple[Claims, str]:
-        """The claims for a run, and the digest of their ciphertext, which has several text encodings."""
+        """The claims for a run, and a digest of their ciphertext."""
         try:
             sealed = parse_sealed(text)
             claims = msgspec.json.decode(self.keyring.open(sealed, purpose), type=Claims)
@@ -225,7 +225,7 @@ class Serving:
             raise _invalid("this link or session is not valid") from None
         if claims.run_id != run_id:
             raise _invalid("this link or session is for another run")
-        # Not of the text: the same ciphertext in another encoding would count as an unused code.
+        # Not a digest of the text: the same ciphertext can be encoded differently, and would count as an unused code.
         return claims, hashlib.sha256(sealed.content).hexdigest()
 
 
@@ -235,14 +235,14 @@ def find_served(unit: UnitOfWork, run_id: str) -> RunRecord:
     if run.action == "job":
         raise Conflict(f"run {run_id} is a job and has no URL", "submit it with action serve or workspace")
     if run.action == "workspace":
-        unit.require(Permission.RUN, run.scope, f"run {run_id}")  # a workspace executes code that is entered in it
+        unit.require(Permission.RUN, run.scope, f"run {run_id}")  # a workspace executes any code that is entered in it
     if not run.active or run.state == State.STOPPING:
         raise Conflict(f"run {run_id} is {run.state}: {run.message}", "submit it again")
     return run
 
 
 def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRecord | None]:
-    """The unit of work as the user of the claims, and the token with which their access ends."""
+    """The unit of work as the user in the claims, and the token whose expiry ends the user's access."""
     token = None if claims.token_id is None else unit.tx.get(TokenRecord, id=claims.token_id)
     if claims.until <= unit.now:
         raise _invalid("this link or session has expired")
@@ -256,7 +256,7 @@ def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRe
 
 
 def _mark_redeemed(unit: UnitOfWork, digest: str) -> None:
-    """Store that a one-time code was redeemed. If two servers do so at once, the second gets a conflict."""
+    """Record that a one-time code was redeemed. If two servers do so at once, the second gets a conflict."""
     unit.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", unit.now - IDEMPOTENCY_KEY_LIFETIME))
     used = IdempotencyRecord(id=digest, user=unit.principal.user, digest="", answer=None, created_at=unit.now)
     try:

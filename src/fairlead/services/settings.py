@@ -14,7 +14,7 @@ from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 @dataclass(frozen=True)
 class SettingsView:
-    """The defaults of the platform, and the configuration of the server."""
+    """The platform defaults and the server configuration."""
 
     revision: int
     defaults: JSON
@@ -34,7 +34,7 @@ class PlatformSettings:
             return self._view(unit, unit.tx.get(SettingsRecord, id=SETTINGS))
 
     def put(self, call: Call, defaults: Defaults) -> SettingsView:
-        """Replace the platform's defaults."""
+        """Replace the platform defaults."""
         with self.units.changing(call, "organization") as unit:
             unit.require(Permission.ADMINISTER, PLATFORM, PLATFORM)
             check_profile(unit, defaults.profile, PLATFORM)
@@ -44,7 +44,7 @@ class PlatformSettings:
         record = unit.tx.get(SettingsRecord, id=SETTINGS)
         if record is None:
             unit.check_absent("settings")
-            # The fixed id ensures that only one record can exist.
+            # The fixed ID ensures that only one record can exist.
             created = SettingsRecord(**{**unit.creation_fields(), "id": SETTINGS}, defaults=defaults.to_data())
             return unit.add(created, "settings", SETTINGS, PLATFORM)
         unit.check_revision(record, required=True)
@@ -52,7 +52,7 @@ class PlatformSettings:
         return unit.save(record, after, "settings.edit", SETTINGS, PLATFORM)
 
     def _view(self, unit: UnitOfWork, record: SettingsRecord | None) -> SettingsView:
-        """Return the settings. Only administrators get the status of the watched folder: it may name any object."""
+        """Return the settings. Only administrators get the watched folder's status, because it may name any object."""
         server = self.describe()
         if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
             server.pop("folder", None)

@@ -1,4 +1,4 @@
-"""Planning contexts of projects, cached until the configuration changes."""
+"""Planning contexts for projects, cached until the configuration changes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,27 +16,27 @@ from fairlead.services.organization import Organization
 from fairlead.services.unit_of_work import UnitOfWork
 
 MAX_SUGGESTED = 100  # assets loaded to suggest similar names or to find one that fits
-MAX_CACHED = 500  # contexts; then the cache is emptied
-MAX_SUCCESSORS = 20  # ends a chain of archived assets that is circular or too long
+MAX_CACHED = 500  # contexts; beyond this, the cache is emptied
+MAX_SUCCESSORS = 20  # stops at chains of archived assets that are circular or too long
 NO_NAME = ""
 
 
 @dataclass(frozen=True)
 class PlanningContext:
-    """The snapshot of a project, and the records of the assets that it contains by name."""
+    """A project's snapshot, and the records of the assets in it, by name."""
 
     snapshot: Snapshot
-    path: tuple[str, ...]  # scopes from the platform down; their assets are available
-    # The snapshot refers to these dicts. They are filled with the assets that requests name, because a platform may
-    # have thousands of them.
+    path: tuple[str, ...]  # scopes from the platform down, whose assets are available
+    # The snapshot refers to these dicts. They contain only the assets that requests name, because a platform may have
+    # thousands of assets.
     compute_resources: dict[str, ComputeResource]
     templates: dict[str, Template]
-    archived: dict[tuple[str, str], str | None]  # (kind, name): its successor, or None if it has no usable one
+    archived: dict[tuple[str, str], str | None]  # (kind, name): its successor, or None if it has no usable successor
     records: dict[tuple[str, str], AssetRecord] = field(default_factory=dict)  # by kind and name
 
 
 class Snapshots:
-    """Cache of planning contexts, by project and by the GPU-sharing clusters that the caller sees."""
+    """Cache of planning contexts, by project and by the GPU-sharing clusters visible to the caller."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -45,7 +45,7 @@ class Snapshots:
     def load(self, unit: UnitOfWork, scope: str, request: RunRequest) -> PlanningContext:
         """Return the planning context for a request in a project."""
         contexts = self._current(unit.tx.generation)
-        # Hints mention clusters that share GPUs, but only those that the caller sees.
+        # Hints mention clusters that share GPUs, but only those visible to the caller.
         clusters = unit.organization.gpu_sharing_clusters
         sharing = [cluster.name for cluster_scope, cluster in clusters.items() if unit.permissions.sees(cluster_scope)]
         key = (scope, *sharing)
@@ -56,7 +56,7 @@ class Snapshots:
         return resolve_names(unit.tx, context, request)
 
     def _current(self, generation: Generation) -> dict[tuple[str, ...], PlanningContext]:
-        cached, contexts = self._cache  # one attribute, so that threads read both values consistently
+        cached, contexts = self._cache  # a single attribute, so that threads read a consistent pair
         if cached != generation or len(contexts) > MAX_CACHED:
             contexts = {}
             self._cache = (generation, contexts)
@@ -72,7 +72,7 @@ def build_planning_context(
     policies: tuple[Policy, ...] | None = None,
     sharing: tuple[str, ...] = (),
 ) -> PlanningContext:
-    """Build the planning context of a scope. It contains no assets until `resolve_names` adds them."""
+    """Build the planning context for a scope. It contains no assets until `resolve_names` adds them."""
     path = tuple(organization.tree.path(scope))
     resources: dict[str, ComputeResource] = {}
     templates: dict[str, Template] = {}
@@ -85,7 +85,7 @@ def build_planning_context(
         policies=organization.policies_of(scope) if policies is None else policies,
         compute_resources=resources,
         templates=templates,
-        # Only projects have secrets and volumes. For other scopes None means that they are not checked.
+        # Only projects have secrets and volumes. For other scopes, None means that these are not checked.
         secrets=frozenset(secret.name for secret in tx.find(SecretRecord, in_scope)) if is_project else None,
         volumes=frozenset(volume.name for volume in tx.find(VolumeRecord, in_scope)) if is_project else None,
         sharing_clusters=sharing,
@@ -96,7 +96,7 @@ def build_planning_context(
 
 
 def resolve_names(tx: Transaction, context: PlanningContext, request: RunRequest) -> PlanningContext:
-    """Add the assets that a request references to the context. If one is unknown, add others to suggest."""
+    """Add the assets that a request references to the context. If one is unknown, add other assets to suggest."""
     for kind, name in _referenced_names(context, request):
         if not _resolve(tx, context, kind, name):
             for record in tx.find(
@@ -121,19 +121,19 @@ def load_profiles(tx: Transaction, context: PlanningContext) -> list[str]:
 def _referenced_names(context: PlanningContext, request: RunRequest) -> Iterator[tuple[str, str]]:
     if request.template is not None:
         yield "template", request.template
-        # The caller resolves each name before it requests the next one, so the template is in the context now.
+        # The caller resolves each name before asking for the next one, so the template is in the context by now.
         template = context.templates.get(context.archived.get(("template", request.template)) or request.template)
         if template is not None and template.requirements.profile is not None:
             yield "profile", template.requirements.profile
     layers = (request, context.snapshot.platform, *(policy.defaults for policy in context.snapshot.policies))
     profiles = [layer.profile for layer in layers if layer.profile is not None]
     if not profiles and context.snapshot.switches["compute_resource"].value == "required":
-        profiles = [NO_NAME]  # never found, so that compute resources to suggest are loaded
+        profiles = [NO_NAME]  # never found, so the compute resources to suggest are loaded
     yield from (("profile", profile) for profile in profiles)
 
 
 def _resolve(tx: Transaction, context: PlanningContext, kind: str, name: str) -> bool:
-    """Add an asset, or the successor of an archived asset, to the context. Returns whether one is available."""
+    """Add an asset, or an archived asset's successor, to the context. Returns whether one is available."""
     if (kind, name) in context.records:
         return True
     if (kind, name) in context.archived:

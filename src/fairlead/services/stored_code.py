@@ -1,4 +1,4 @@
-"""Stored code of functions, addressed by its digest."""
+"""Stored function code, addressed by its digest."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -45,20 +45,20 @@ class CodeStore:
         if actual != digest:
             message = f"the digest of the content is {actual}, not {digest}"
             raise RequestRejected([Violation("digest", "digest", message, "send the complete content with its digest")])
-        # Exclusive: otherwise two uploads of the same code at once would conflict.
+        # Exclusive, because otherwise two simultaneous uploads of the same code would conflict.
         with self.units.recording(call, exclusive=True) as unit:
             unit.require(Permission.RUN, scope, scope)
             if find_code(unit, scope, digest) is None:
                 values = {"id": _id_of(unit, scope, digest), "digest": digest, "created_by": unit.principal.user}
                 unit.tx.add(CodeRecord(**values, size=len(content), created_at=unit.now))
-                # Another project may have uploaded the same code. Counts, because `get` would load the content.
+                # Another project may have uploaded the same code. Uses `count`, because `get` would load the content.
                 if unit.tx.count(BlobRecord, Condition("id", "=", digest)) == 0:
                     unit.tx.add(BlobRecord(id=digest, content=content))
         return StoredCode(digest, len(content))
 
 
 def find_code(unit: UnitOfWork, scope: str, digest: str) -> CodeRecord | None:
-    """Return stored code of a project; None if it does not exist."""
+    """Return a project's stored code; None if it does not exist."""
     return unit.tx.get(CodeRecord, id=_id_of(unit, scope, digest))
 
 
@@ -72,5 +72,5 @@ def copy_code(unit: UnitOfWork, source: str, target: str, digest: str | None) ->
 
 
 def _id_of(unit: UnitOfWork, scope: str, digest: str) -> str:
-    # Includes the project: knowing a digest must not give access to code of other projects.
+    # Includes the project, because knowing a digest must not give access to other projects' code.
     return f"{unit.organization.scopes[scope].id}/{digest}"

@@ -23,7 +23,7 @@ def build_run_record(
     resource = context.records.get(("profile", profile)) if profile else None
     started_from = context.records.get(("template", template)) if template else None
     return RunRecord(
-        **{**unit.creation_fields(), "id": run_id},  # a preview may have chosen the id
+        **{**unit.creation_fields(), "id": run_id},  # a preview may have chosen the ID
         scope=scope,
         function=request.function.name,
         action=request.action,
@@ -32,7 +32,7 @@ def build_run_record(
         message=QUEUED_MESSAGE,
         code=request.function.code,
         cluster=_cluster_of(unit, context),
-        # The names are what the plan used. The ids find the runs of an asset after it was renamed.
+        # The names are those that the plan used. The IDs are used to find an asset's runs after it is renamed.
         compute_resource=profile,
         compute_resource_id=None if resource is None else resource.id,
         compute_resource_revision=None if resource is None else resource.revision,
@@ -47,13 +47,13 @@ def build_run_record(
 
 
 def _cluster_of(unit: UnitOfWork, context: PlanningContext) -> str | None:
-    """Return the cluster for which a run was planned; None if the project is not in a cluster."""
+    """Return the cluster that a run was planned for; None if the project is not in a cluster."""
     scope = context.snapshot.cluster.scope
     return scope if scope in unit.organization.clusters else None
 
 
 def _uses_of(values: dict[str, Any]) -> set[str]:
-    """Return the volumes and secrets of the project that a run uses."""
+    """Return the project's volumes and secrets that a run uses."""
     prefixes = ("secrets.", "function.pull_secrets.")
     used = {f"secret/{value}" for path, value in values.items() if path.startswith(prefixes)}
     for path, value in values.items():

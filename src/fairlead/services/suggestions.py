@@ -23,7 +23,7 @@ from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots, load_profiles
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_CLUSTERS = 5  # each one plans the request again and evaluates all nodes of a cluster
+MAX_CLUSTERS = 5  # for each, the request is planned again and evaluated on all nodes
 
 
 class Suggestions:
@@ -43,10 +43,10 @@ class Suggestions:
         allowances: Sequence[Allowance] = (),
         queued_allowances: Sequence[Allowance] | None = None,
     ) -> tuple[Suggestion, ...]:
-        """Return changes of a request that would make it fit now. Empty if it fits or the nodes are unknown.
+        """Return changes to a request that would make it fit now. Empty if it already fits or the nodes are unknown.
 
-        `allowances` are the quotas for a run that is submitted now, `queued_allowances` those for the run that is
-        already waiting.
+        `allowances` are the quotas for a run submitted now, and `queued_allowances` those for the run that is already
+        waiting.
         """
         if nodes is None:
             return ()
@@ -68,7 +68,7 @@ class Suggestions:
         return None if executor is None else find_visible_nodes(unit, executor)
 
     def apply_queue_order(self, unit: UnitOfWork, context: PlanningContext, fit: Fit, queue_key: str) -> Fit:
-        """Change the verdict "now" to "later" if an earlier run has waited long and must start first.
+        """Change the verdict "now" to "later" if an earlier run has waited a long time and must start first.
 
         This applies only to executors without a scheduler, which start runs in queue order.
         """
@@ -83,14 +83,14 @@ class Suggestions:
             Condition("cluster", "=", cluster.scope),
             Condition("reason", "=", "Unschedulable"),  # it was considered and did not fit, so it blocks later runs
             Condition("created_at", "<", threshold),
-            Condition("retry_at", "until", threshold),  # a retried attempt has waited only since then
+            Condition("retry_at", "until", threshold),  # a retried attempt has been waiting only since then
             Condition("queue_key", "<", queue_key),
             limit=1,
         )
         return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit
 
     def _find_other_projects(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[OtherProject]:
-        """Yield a project in each of the other clusters in which the caller may run workloads."""
+        """Yield a project from each other cluster in which the caller may run workloads."""
         tree = unit.organization.tree
         others = [cluster for cluster in unit.organization.clusters if cluster != tree.cluster_of(scope)]
         projects = ([f"project/{name}" for name in tree.projects_in(cluster)] for cluster in others)

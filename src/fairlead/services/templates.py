@@ -1,4 +1,4 @@
-"""Templates: default values of runs, which users can override."""
+"""Templates: default values for runs, which users can override."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ class Templates(Assets[TemplateRecord]):
     kind, model = TemplateRecord, Template
 
     def lint(self, unit: UnitOfWork, asset: Any) -> LintResult:
-        # Not from the cache of snapshots: this transaction may have changed the configuration, and may be rolled back.
+        # The snapshot cache is not used: this transaction may have changed the configuration, and may be rolled back.
         context = build_planning_context(unit.tx, unit.organization, asset.scope, None)
         request = {"function": "template", "profile": asset.requirements.profile}
         resolve_names(unit.tx, context, RunRequest.model_validate(request))

@@ -1,4 +1,4 @@
-"""API tokens, sign-in links and browser sessions. Only digests are stored; a token is shown once."""
+"""API tokens, sign-in links and browser sessions. Only digests are stored, and a token is shown only once."""
 
 import secrets
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ class TokenView:
     expires_at: datetime | None
     created_by: str
     created_at: datetime
-    created_with: str | None = None  # for sessions: the id of the token with which it expires
+    created_with: str | None = None  # for sessions: the ID of the token that they expire with
     token: str | None = field(default=None, repr=False)
 
 
@@ -68,20 +68,20 @@ class Tokens:
             )
 
     def page(self, call: Call, query: ListQuery) -> Page[TokenView]:
-        """List the caller's tokens. Administrators of the platform see the tokens of all users."""
+        """List the caller's tokens. Platform administrators see all users' tokens."""
         with self.units.reading(call) as unit:
             within = [Condition("purpose", "!=", "login"), *_own_tokens_only(unit)]
             return map_page(load_page(unit.tx, TokenRecord, query, sort="name", within=within), view_of)
 
     def create(self, call: Call, request: TokenRequest) -> TokenView:
-        """Create a token for the caller. Administrators of the platform can create tokens for other users."""
+        """Create a token for the caller. Platform administrators can create tokens for other users."""
         with self.units.changing(call, "organization") as unit:
-            # Raises if the key was used before, because responses with tokens are not stored.
+            # Raises an error if the key was used before, because responses with tokens are not stored.
             unit.find_response(TokenView)
             user = request.user or unit.principal.user
             groups = unit.principal.groups
             if user != unit.principal.user:
-                # Only the identity provider knows the groups of another user.
+                # Only the identity provider knows another user's groups.
                 groups = ()
                 if not unit.permissions.may(Permission.ADMINISTER, PLATFORM):
                     message = f"{unit.principal.user} may not create tokens for {user}"
@@ -102,7 +102,7 @@ class Tokens:
     def make_link(self, call: Call) -> TokenView:
         """Create a one-time code that signs a browser in as the caller.
 
-        This requires a token of this server, because the session of the browser expires with that token.
+        This requires a token issued by this server, because the browser session expires with that token.
         """
         with self.units.changing(call, "organization") as unit:
             unit.find_response(TokenView)
@@ -116,7 +116,7 @@ class Tokens:
             return unit.store_response(link, once=True)
 
     def sign_in(self, call: Call, credential: str) -> TokenView:
-        """Create a browser session from the code of a sign-in link, or from a token."""
+        """Create a browser session from a sign-in link's code or from a token."""
         anonymous = replace(call, principal=Principal("nobody", via="sign-in"))
         with self.units.reading(anonymous) as unit:
             _find_valid(unit, credential)  # unauthenticated callers must not be able to lock the configuration
@@ -124,15 +124,15 @@ class Tokens:
             _remove_expired(unit)
             record = _find_valid(unit, credential)
             source = _find_source(unit, record)
-            # The audit log contains the user of the credential as the author of the session.
+            # In the audit log, the credential's user is the one who created the session.
             unit = replace(
                 unit, principal=Principal(record.user, tuple(record.groups), f"{record.purpose}:{record.name}")
             )
-            # A link works once: of concurrent uses, the first transaction deletes it before the next one begins.
+            # A link works only once: on concurrent use, the first transaction deletes it before the next one begins.
             if record.purpose == "login":
                 unit.remove(record, "token", record.name, PLATFORM)
             end = None if source is None else source.expires_at
-            # A session may last longer than the link that opened it, but not longer than the session or token that did.
+            # A session may outlive the link that opened it, but not the session or token that opened it.
             own_end = None if record.purpose == "login" else record.expires_at
             until = _earliest(unit.now + SESSION_LIFETIME, end, own_end)
             created_with = None if source is None else source.id
@@ -141,14 +141,14 @@ class Tokens:
             )
 
     def sign_in_as(self, call: Call, principal: Principal) -> TokenView:
-        """Create a browser session for a user whom the identity provider has signed in."""
+        """Create a browser session for a user who signed in with the identity provider."""
         reject_reserved_user(principal)
         with self.units.changing(replace(call, principal=principal), "organization") as unit:
             _remove_expired(unit)
             return self.add(unit, principal.user, principal.groups, "browser", "session", unit.now + SESSION_LIFETIME)
 
     def sign_out(self, call: Call) -> None:
-        """End the browser session of the caller."""
+        """End the caller's browser session."""
         with self.units.changing(call, "organization") as unit:
             record = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
             if record is not None and record.purpose == "session":
@@ -165,7 +165,7 @@ class Tokens:
         *,
         created_with: str | None = None,
     ) -> TokenView:
-        """Create a token in a unit of work. Only the returned view contains its text."""
+        """Create a token in a unit of work. Only the returned view contains the token text."""
         if expires_at is not None and expires_at <= unit.now:
             raise RequestRejected([Violation("expires_in", "range", "is in the past", "use a positive duration")])
         text = TOKEN_PREFIX + secrets.token_urlsafe(32)
@@ -183,14 +183,14 @@ class Tokens:
         return view_of(record, text)
 
     def revoke(self, unit: UnitOfWork, record: TokenRecord) -> None:
-        """Delete a token with its sign-in links and sessions, in a unit of work."""
+        """Delete a token, its sign-in links and its sessions, in a unit of work."""
         for dependent in unit.tx.find(TokenRecord, Condition("created_with", "=", record.id)):
             unit.remove(dependent, "token", dependent.name, PLATFORM)
         unit.remove(record, "token", record.name, PLATFORM)
 
 
 def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
-    """Convert a record to a view, with the text of the token if it is new."""
+    """Convert a record to a view, with the token text if the token is new."""
     return TokenView(
         id=record.id,
         name=record.name,
@@ -205,7 +205,7 @@ def view_of(record: TokenRecord, text: str | None = None) -> TokenView:
 
 
 def _remove_expired(unit: UnitOfWork) -> None:
-    # Expired tokens are rejected anyway. This limits the size of the table.
+    # Expired tokens are rejected anyway. Removing them only limits the size of the table.
     unit.tx.remove_all(TokenRecord, Condition("expires_at", "<", unit.now - SESSION_LIFETIME))
 
 
@@ -223,7 +223,7 @@ def _find_valid(unit: UnitOfWork, credential: str) -> TokenRecord:
 
 
 def _find_source(unit: UnitOfWork, record: TokenRecord) -> TokenRecord | None:
-    """Return the token with which a new session expires; None for links that the server created."""
+    """Return the token that a new session expires with; None for links created by the server."""
     if record.purpose in LONG_LIVED_PURPOSES:
         return record
     return None if record.created_with is None else unit.tx.get(TokenRecord, id=record.created_with)

@@ -19,15 +19,16 @@ from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, 
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.organization import Organization
 
-UNCOMMITTED = -1  # generation of an organization with uncommitted changes; no stored generation is negative
-TOKEN_PREFIX = "fl_"  # distinguishes tokens of this server from those of the identity provider
-# Longer than clients retry, and longer than one-time codes of served runs are valid, whose use is stored as well.
+UNCOMMITTED = -1  # generation of an organization with uncommitted changes; stored generations are never negative
+TOKEN_PREFIX = "fl_"  # distinguishes tokens issued by this server from the identity provider's tokens
+# Keys are stored for longer than clients retry. Redeemed one-time codes are stored for the same time, which is longer
+# than the codes are valid.
 IDEMPOTENCY_KEY_LIFETIME = timedelta(days=2)
-# Saves verifying a signature for each request. Within this time, the expiry of the token itself is not checked.
+# Avoids verifying a signature on each request. Until an entry expires, the token's own expiry is not checked.
 PRINCIPAL_CACHE_LIFETIME = timedelta(seconds=30)
-MAX_CACHED_PRINCIPALS = 1000  # then the cache is emptied, which costs one verification per token
+MAX_CACHED_PRINCIPALS = 1000  # beyond this, the cache is emptied, which costs one verification per token
 MAX_ATTEMPTS = 10
-NOT_AUDITED = ("sealed", "key_id", "digest")  # fields of records that must not appear in the audit log
+NOT_AUDITED = ("sealed", "key_id", "digest")  # record fields that must not appear in the audit log
 
 RecordT = TypeVar("RecordT", bound=Record)
 ManagedRecord = ScopeRecord | AssetRecord | PolicyRecord
@@ -36,20 +37,20 @@ ResponseT = TypeVar("ResponseT")
 
 @dataclass(frozen=True)
 class UnitOfWork:
-    """One operation of a caller in one transaction."""
+    """One operation by a caller, in one transaction."""
 
     tx: Transaction
     organization: Organization
     principal: Principal
     permissions: Permissions
     call: Call
-    now: datetime  # one time for all records of the transaction
+    now: datetime  # the same time for all records in the transaction
     make_id: MakeId
 
     def require(self, permission: Permission, scope: str, noun: str) -> None:
         """Raise `NotFound` if the scope is not visible, `Forbidden` if the caller lacks the permission."""
         if scope not in self.organization.scopes or not self.permissions.sees(scope):
-            # A missing scope causes the same error, so that a caller cannot find out which hidden scopes exist.
+            # A missing scope causes the same error, so that callers cannot find out which hidden scopes exist.
             raise NotFound(f"{printable(noun)} does not exist")
         if permission is not Permission.VIEW and not self.permissions.may(permission, scope):
             roles = (
@@ -75,12 +76,12 @@ class UnitOfWork:
         return [cluster for cluster in clusters if self.permissions.sees(cluster.scope)]
 
     def visible_scopes(self) -> list[Condition]:
-        """Return the conditions that restrict records to scopes the caller sees."""
+        """Return the conditions that restrict records to scopes visible to the caller."""
         visible = self.permissions.visible
         return [] if visible is None else [Condition("scope", "in", tuple(sorted(visible)))]
 
     def scope_conditions(self, scope: str | None) -> list[Condition]:
-        """Return the conditions for records of one scope, or of all scopes the caller sees."""
+        """Return the conditions for records in one scope, or in all scopes visible to the caller."""
         if scope is None:
             return self.visible_scopes()
         self.require(Permission.VIEW, scope, scope)
@@ -117,7 +118,7 @@ class UnitOfWork:
             object_id=of.id,
             name=name,
             scope=scope,
-            # The log is filtered by id, because scopes can be renamed. A new scope is not in `organization` yet.
+            # The log is filtered by ID, because scopes can be renamed. A new scope is not in `organization` yet.
             scope_id=of.id if isinstance(of, ScopeRecord) else self.organization.scopes[scope].id,
             before=to_audit_data(before),
             after=to_audit_data(after),
@@ -125,21 +126,21 @@ class UnitOfWork:
         self.tx.add(entry)
 
     def creation_fields(self) -> dict[str, Any]:
-        """Return the id, users and timestamps of a new record."""
+        """Return the ID, users and timestamps for a new record."""
         user = self.principal.user
         stamps = {"created_by": user, "created_at": self.now, "updated_by": user, "updated_at": self.now}
         return {"id": self.make_id(), **stamps}
 
     def update_fields(self, record: Record) -> dict[str, Any]:
-        """Return the next revision, user and timestamp of a changed record."""
+        """Return the next revision, the user and the timestamp for a changed record."""
         return {"revision": record.revision + 1, "updated_by": self.principal.user, "updated_at": self.now}
 
     def check_revision(self, record: Record, *, required: bool = False) -> None:
-        """Check If-Match. Raises `Changed` if the record has another revision, `RevisionMissing` if one is required."""
+        """Check If-Match. Raises `Changed` if the revision does not match, `RevisionMissing` if one is required."""
         if self.call.revision is None and required and not self.call.any_revision:
             hint = "send If-Match with the ETag you read, or If-Match: * to replace any revision"
             raise RevisionMissing("it already exists, and replacing it requires If-Match", hint)
-        # An object that was created again under the same name may have the same revision as the deleted one.
+        # An object that was recreated under the same name may have the same revision as the deleted one.
         if self.call.revision_of is not None and not record.id.endswith(self.call.revision_of):
             raise Changed("it was deleted and created again since you read it", "read it again, then change it")
         if self.call.revision is not None and self.call.revision != record.revision:
@@ -148,11 +149,11 @@ class UnitOfWork:
 
     def check_absent(self, noun: str) -> None:
         """Raise `Changed` if the caller sent the revision of an object that does not exist."""
-        if self.call.revision not in (None, 0):  # 0: settings that were never saved
+        if self.call.revision not in (None, 0):  # 0 means settings that were never saved
             raise Changed(f"the {noun} that you read was deleted", "omit If-Match to create it again")
 
     def check_writable(self, record: ManagedRecord, noun: str, *, force: bool, required: bool = False) -> None:
-        """Check If-Match. Raises `Conflict` if files manage the object, unless `force` is set."""
+        """Check If-Match. Raises `Conflict` if the object is managed by files, unless `force` is set."""
         self.check_revision(record, required=required)
         if record.managed_by is not None and not force:
             hint = "change the file and apply it, or override it until then with force=true (CLI: --force)"
@@ -175,7 +176,7 @@ class UnitOfWork:
     def store_response(self, response: ResponseT, *, once: bool = False) -> ResponseT:
         """Store the response for retries with the same Idempotency-Key. With `once`, its content is not stored."""
         if self.call.key is not None:
-            # Removing expired keys here saves a background task.
+            # Removing expired keys here avoids the need for a background task.
             self.tx.remove_all(IdempotencyRecord, Condition("created_at", "<", self.now - IDEMPOTENCY_KEY_LIFETIME))
             content = None if once else msgspec.json.decode(msgspec.json.encode(response))
             user, digest = self.principal.user, self.call.fingerprint
@@ -185,7 +186,7 @@ class UnitOfWork:
         return response
 
     def _response_id(self) -> str:
-        # Includes the user: a key must never return the response to another user.
+        # Includes the user, because a key must never return a response that was meant for another user.
         return digest_of(f"{self.principal.user}\n{self.call.key}")
 
 
@@ -195,7 +196,7 @@ class UnitOfWorkFactory:
     def __init__(self, store: Store, clock: Clock, make_id: MakeId, identity: Authenticator | None = None) -> None:
         self._store, self._clock, self._make_id, self._identity = store, clock, make_id, identity
         self._organization: Organization | None = None
-        self._principals: dict[str, tuple[Principal, datetime]] = {}  # by digest of the token, with its expiry here
+        self._principals: dict[str, tuple[Principal, datetime]] = {}  # by token digest, with when the entry expires
 
     @contextlib.contextmanager
     def reading(self, call: Call) -> Iterator[UnitOfWork]:
@@ -236,7 +237,7 @@ class UnitOfWorkFactory:
             pass
 
     def _authenticate(self, call: Call) -> Principal | None:
-        """Return the user of a token of the identity provider; None for tokens of this server.
+        """Return the user of an identity provider's token; None for tokens issued by this server.
 
         Runs outside the transaction, because verifying a token may send requests to the identity provider.
         """
@@ -250,15 +251,15 @@ class UnitOfWorkFactory:
         reject_reserved_user(principal)
         if len(self._principals) >= MAX_CACHED_PRINCIPALS:
             self._principals.clear()
-        # Using a token does not extend the time in the cache: each token is verified again when it has passed.
+        # Using a token does not extend its time in the cache, so it is verified again once that time has passed.
         self._principals.setdefault(digest_of(call.bearer), (principal, self._clock() + PRINCIPAL_CACHE_LIFETIME))
         return principal
 
     def _cached_principal(self, bearer: str) -> Principal | None:
-        """Return the user of a token that the identity provider verified recently."""
+        """Return the user of a token that was recently verified with the identity provider."""
         principal, until = self._principals.get(digest_of(bearer), (None, None))
         now = self._clock()
-        # A later expiry means that the clock was set back.
+        # An expiry further ahead than this means that the clock was set back.
         if until is not None and not now < until <= now + PRINCIPAL_CACHE_LIFETIME:
             self._principals.pop(digest_of(bearer), None)
             return None
@@ -269,7 +270,7 @@ class UnitOfWorkFactory:
         organization = self._load_organization(tx, changed=changed)
         if principal is None:
             token = organization.find_token(tx, call.bearer or "", now)
-            # The code of a sign-in link can only be exchanged for a session.
+            # A sign-in link's code can only be exchanged for a session.
             if token is None or token.purpose == "login":
                 raise Unauthenticated("the token is unknown, revoked or expired", "create a new token")
             principal = Principal(token.user, tuple(token.groups), f"{token.purpose}:{token.name}")
@@ -278,8 +279,8 @@ class UnitOfWorkFactory:
 
     def _load_organization(self, tx: Transaction, *, changed: bool) -> Organization:
         """Return the organization as of the start of the transaction, from the cache if it has not changed."""
-        # A transaction that changes the organization has already incremented the generation, but not changed anything
-        # else yet. The state before is cached, because a rollback makes the new number available to another change.
+        # A transaction that changes the organization has already incremented the generation, but changed nothing else
+        # yet. The previous state is cached, because after a rollback another change gets the same new number.
         generation = tx.generation.organization - changed
         organization = self._organization
         if organization is None or organization.generation != generation:
@@ -297,7 +298,7 @@ def _permissions_for(organization: Organization, principal: Principal, call: Cal
 def reject_reserved_user(principal: Principal) -> None:
     """Raise `Unauthenticated` if the identity provider reports a user name that is reserved for the server.
 
-    Otherwise a user who can choose a name there could sign in as the administrator who started the server.
+    Otherwise a user who can choose their name there could sign in as the administrator who started the server.
     """
     if principal.user.endswith(OWN_USERS):
         message = f"the user name {principal.user} is reserved for the server"
@@ -305,7 +306,7 @@ def reject_reserved_user(principal: Principal) -> None:
 
 
 def to_audit_data(record: Any) -> JSON | None:
-    """Return the fields of a record for the audit log, without secrets and derived fields."""
+    """Return a record's fields for the audit log, without secrets and derived fields."""
     if record is None or isinstance(record, dict):
         return record
     derived = record.DERIVED
@@ -315,9 +316,9 @@ def to_audit_data(record: Any) -> JSON | None:
 
 
 def retry_on_conflict(call: Call, operation: Callable[[], ResponseT]) -> ResponseT:
-    """Retry an operation if the object changes at the same time, unless the caller sent If-Match.
+    """Retry an operation if the object is changed at the same time, unless the caller sent If-Match.
 
-    Without If-Match the operation applies to any revision, so an update by the server must not make it fail.
+    Without If-Match, the operation applies to any revision, so an update by the server must not make it fail.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:

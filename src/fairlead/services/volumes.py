@@ -49,7 +49,7 @@ class Volumes:
 
     def delete(self, call: Call, scope: str, name: str) -> None:
         """Delete a volume with its data. Raises `Conflict` if an active run uses it."""
-        # Submissions wait for this transaction, so no new run can start to use the volume.
+        # Submissions wait for this transaction, so no new run can start using the volume.
         with self.units.changing(call, "assets") as unit:
             record = self._find(unit, scope, name, Permission.RUN)
             unit.check_revision(record)
@@ -59,7 +59,7 @@ class Volumes:
             if usages:
                 message = f"volume {name} is used by {format_objects(usages)}"
                 raise Conflict(message, "wait for the runs to end, or stop them", usages)
-            # The data is deleted later: retention finds this deletion in the audit log.
+            # The data is deleted later, when retention finds this deletion in the audit log.
             unit.remove(record, "volume", name, scope)
 
     def _find(self, unit: UnitOfWork, scope: str, name: str, permission: Permission) -> VolumeRecord:
