@@ -51,7 +51,7 @@ class Asset(ObjectCommands):
     def archive(
         self, name: str, /, *, successor: str | None = None, force: Force = False, as_json: Json = False
     ) -> int:
-        """Archive an object: users can no longer choose it, but it is kept for runs that use it.
+        """Archive an object: users can no longer choose it, but runs that use it continue.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ class ClusterOptions:
     def fields(self) -> dict[str, Any]:
         """The fields that were given as options."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        # False is kept, because --no-create-namespaces sets it.
+        # Do not drop False: --no-create-namespaces sets it.
         return {LISTS.get(name, name): value for name, value in values.items() if value not in (None, ())}
 
 

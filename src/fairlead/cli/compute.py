@@ -63,7 +63,7 @@ def ls(
     cluster: Annotated[str | None, Parameter(help="Count on this cluster.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List compute resources, with the number of runs that could start now on each."""
+    """List compute resources, and how many runs of each could start now."""
     list_options = list_options or ListOptions()
     records = list(islice(connect().list(COMPUTE.path, **list_options.parameters), list_options.limit))
     # The number is counted per cluster and is not part of the record, so it takes a second request.

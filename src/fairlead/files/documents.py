@@ -93,7 +93,7 @@ def read_library(documents: Sequence[Any]) -> Library:
 
 def write_document(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """An object as a document, without empty fields."""
-    # 0 and false are values that the user set, so they are kept.
+    # 0 and false are values that the user set, so do not drop them.
     return {"kind": kind, **{name: value for name, value in data.items() if value not in (None, "", {}, [])}}
 
 

@@ -53,7 +53,7 @@ WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control charact
 
 def check_objects(objects: Iterable[JSON], location: str, alternative: str) -> list[Violation]:
     """All errors in these objects, up to MAX_MISTAKES. `alternative` is added to each hint."""
-    # The same object may be in several files, but its errors are reported only once.
+    # An object may be in several files, but its errors are reported only once.
     violations = dict.fromkeys(violation for raw in objects for violation in _check(raw, location, alternative))
     reported = list(islice(violations, MAX_MISTAKES))
     if len(violations) > MAX_MISTAKES:
