@@ -1,4 +1,4 @@
-"""A fake issuer of tokens without a network: documents, keys, and recorded requests."""
+"""A fake token issuer without a network: documents, keys, and recorded requests."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ ALL = (RSA, EC, EC_384, ED)
 
 
 class Issuer:
-    """The documents of an issuer by URL, and a clock that tests advance."""
+    """An issuer's documents by URL, and a clock that tests advance."""
 
     def __init__(self, *keys: Key, issuer: str = ISSUER) -> None:
         self.now = NOW
@@ -50,7 +50,7 @@ class Issuer:
         self.now += timedelta(**span)
 
     def rotate(self, *keys: Key) -> None:
-        """Publish other keys."""
+        """Publish different keys."""
         self.documents[f"{ISSUER}/keys"] = {"keys": [publish(key) for key in keys]}
 
     def identity(self, **options: Any) -> OidcAuthenticator:
@@ -64,7 +64,7 @@ class Issuer:
         return OidcAuthenticator(**(defaults | options))
 
     def login(self, **options: Any) -> OidcLogin:
-        """A login client of this issuer."""
+        """A login client for this issuer."""
         return OidcLogin(self.identity(**options), CLIENT, self.login_endpoints.secret, self._send)
 
     def describe(self, **fields: Any) -> None:
@@ -101,13 +101,13 @@ def make_token(claims: dict[str, Any] | bytes | None = None, key: Key = RSA, alg
 
 
 def make_part(value: Any) -> str:
-    """A header or claims as a part of a token."""
+    """A header or claims, encoded as a token part."""
     content = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 class _LenientRegistry(jws.JWSRegistry):
-    """The algorithms of joserfc without warnings about old ones, and with room for large headers."""
+    """joserfc's algorithms without deprecation warnings, and with room for large headers."""
 
     max_header_length = 100_000
 

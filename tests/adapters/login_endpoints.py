@@ -20,10 +20,10 @@ class LoginEndpoints:
     def __init__(self, issuer: str, sign: Callable[[Claims], str]) -> None:
         self.issuer, self._sign = issuer, sign
         self.secret: str | None = SECRET
-        self.methods: tuple[str, ...] = ("client_secret_basic",)  # supported methods of client authentication
-        self.claims: Claims = {}  # additional claims of ID tokens; None removes a claim
+        self.methods: tuple[str, ...] = ("client_secret_basic",)  # supported client authentication methods
+        self.claims: Claims = {}  # additional claims in ID tokens; None removes a claim
         self.sign_with: Callable[[Claims], str] | None = None
-        self.error: dict[str, str] = {}  # parameters of the redirect instead of a code
+        self.error: dict[str, str] = {}  # redirect parameters to send instead of a code
         self.requests: list[dict[str, str]] = []
         self.exchanged: list[dict[str, str]] = []
         self._codes: dict[str, dict[str, str]] = {}

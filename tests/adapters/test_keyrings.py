@@ -1,4 +1,4 @@
-"""Keyrings: sealing and opening of values; permissions and rotation of key files."""
+"""Keyrings: sealing and opening values; key file permissions and rotation."""
 
 import base64
 import os
@@ -20,7 +20,7 @@ KEYRING: Keyring = AesKeyring([OLD])
 
 
 def encode(key: SealingKey) -> str:
-    """A key in base64, as in a key file."""
+    """A base64-encoded key, as in a key file."""
     return base64.b64encode(key.secret).decode()
 
 

@@ -1,4 +1,4 @@
-"""Log files of runs: records are read back from any valid cursor."""
+"""Run log files: records are read back from any valid cursor."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def write(file: Path, records: list[RecordTuple]) -> None:
 
 
 def read(file: Path, start: int = 0, max_bytes: int = ALL) -> list[LogRecord]:
-    """The records from a cursor on."""
+    """The records starting at a cursor."""
     return list(read_records(file, start, max_bytes))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.adapters.masking import MASK, MIN_LENGTH, Masker
 
-# Few letters, so that the text often contains a secret or its beginning; no characters of the mask.
+# Few letters, so that the text often contains a secret or its beginning; no characters from the mask.
 LETTERS = st.sampled_from("abcé")
 SECRETS = st.lists(st.text(LETTERS, min_size=MIN_LENGTH, max_size=8), min_size=1, max_size=3)
 
@@ -21,7 +21,7 @@ def feed(masker: Masker, chunks: list[bytes]) -> bytes:
 
 @st.composite
 def chunked(draw: st.DrawFn, content: st.SearchStrategy[bytes]) -> list[bytes]:
-    """Bytes that are split anywhere."""
+    """Bytes, split at any position."""
     data = draw(content)
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
@@ -29,7 +29,7 @@ def chunked(draw: st.DrawFn, content: st.SearchStrategy[bytes]) -> list[bytes]:
 
 @st.composite
 def secrets_and_chunks(draw: st.DrawFn) -> tuple[list[str], list[bytes]]:
-    """Secrets, and output of a run that contains some of them, split anywhere."""
+    """Secrets, and a run's output that contains some of them, split at any position."""
     secrets = draw(SECRETS)
     fragments = st.sampled_from(secrets) | st.text(LETTERS, max_size=5)
     text = st.lists(fragments, max_size=6).map(lambda parts: "".join(parts).encode())
@@ -100,7 +100,7 @@ def test_no_character_is_split(chunks: list[bytes]) -> None:
             ['{"key":\n"-a\\nb-"}'],
             repr({"KEY": '{"key":\n"-a\\nb-"}'}),
             "{'KEY': '***'}",
-        ),  # a secret of several lines, shown in one
+        ),  # a multiline secret, shown on one line
         (["é\nabcd"], "\\xe9 \\xe9", "\\xe9 \\xe9"),  # a part that is too short is not masked in any notation
     ],
 )
@@ -133,7 +133,7 @@ def test_long_secret_does_not_slow_down_masking() -> None:
     started = time.process_time()
     for _ in range(8):
         masker.feed(b"z" * (1 << 16))
-    assert time.process_time() - started < 0.4  # half a megabyte; a log has up to a thousand
+    assert time.process_time() - started < 0.4  # half a megabyte; a log can be a thousand times as large
 
 
 def test_self_overlapping_secret_does_not_withhold_everything() -> None:

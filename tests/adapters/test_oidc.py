@@ -1,4 +1,4 @@
-"""Verification of OIDC tokens: accepted claims, and all reasons for rejection."""
+"""Verification of OIDC tokens: accepted claims, and every reason for rejection."""
 
 import hmac
 import json
@@ -203,7 +203,7 @@ def test_keys_in_the_token_header_are_ignored(kid: str) -> None:
     assert not [address for address in issuer.requests if "evil" in address]
     assert (
         identity.authenticate(make_token(**header)).user == "ada"
-    )  # and do not invalidate a token that does not need them
+    )  # and they do not invalidate a token that does not need them
 
 
 def test_only_suitable_key_is_used_without_a_key_id() -> None:

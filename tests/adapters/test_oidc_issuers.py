@@ -1,4 +1,4 @@
-"""Keys of an issuer: discovery, caching, and outages."""
+"""Issuer keys: discovery, caching, and outages."""
 
 import json
 import re
@@ -36,7 +36,7 @@ DOCUMENT_URLS = [f"{ISSUER}/.well-known/openid-configuration", f"{ISSUER}/keys"]
 
 
 def make_long_lived_token(key: RSAKey = RSA, **header: Any) -> str:
-    """A token with a longer lifetime than cached keys."""
+    """A token that outlives the cached keys."""
     return make_token(make_claims(exp=int(NOW.timestamp()) + 100_000), key, **header)
 
 
@@ -76,7 +76,7 @@ def test_keys_are_cached_for_an_hour() -> None:
 def test_forged_key_ids_cause_at_most_one_request_in_30_seconds() -> None:
     issuer = Issuer()
     identity = issuer.identity()
-    for number in range(600):  # ten minutes, two forged tokens a second, one good one
+    for number in range(600):  # ten minutes of two forged tokens a second, and one valid token
         for forged in ("x", "y"):
             assert "does not have" in rejection_of(identity, make_long_lived_token(kid=f"{forged}{number}"))
         identity.authenticate(make_long_lived_token())
@@ -309,7 +309,7 @@ def run_server(handlers: dict[str, Callable[[BaseHTTPRequestHandler], None]]) ->
     """Run a local HTTP server, and return its URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        """Responds by path."""
+        """Responds based on the path."""
 
         timeout = 5
 
@@ -349,7 +349,7 @@ def reply_without_http(handler: BaseHTTPRequestHandler) -> None:
 
 
 def reply_slowly(handler: BaseHTTPRequestHandler) -> None:
-    """Send a response byte by byte. No single byte takes long."""
+    """Send a response byte by byte. No single byte takes a long time."""
     handler.send_response(200)
     handler.end_headers()
     with suppress(OSError):

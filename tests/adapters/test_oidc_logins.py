@@ -1,4 +1,4 @@
-"""Sign-in at an OIDC issuer: the authorization request, the token response, and rejected ID tokens."""
+"""Sign-in through an OIDC issuer: the authorization request, the token response, and rejected ID tokens."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ SECONDS = int(NOW.timestamp())
 
 
 def get_code(issuer: Issuer, login: OidcLogin, attempt: LoginAttempt = ATTEMPT) -> str:
-    """The authorization code in the redirect of the issuer."""
+    """The authorization code in the issuer's redirect."""
     redirect = issuer.login_endpoints.authorize(login.begin(attempt, CALLBACK_URL))
     return dict(parse_qsl(urlsplit(redirect).query))["code"]
 
@@ -38,7 +38,7 @@ def sign_in(issuer: Issuer, **options: Any) -> Principal:
 
 
 def rejection_of(issuer: Issuer, kind: type[FairleadError] = Unauthenticated) -> str:
-    """The error of a failed sign-in. It has a hint, and contains no secret."""
+    """The error from a failed sign-in. It has a hint, and contains no secret."""
     with pytest.raises(kind) as caught:
         sign_in(issuer)
     assert caught.value.hint

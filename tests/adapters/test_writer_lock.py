@@ -1,4 +1,4 @@
-"""The writer lock of SQLite: how long writers wait for another program, and the error afterwards."""
+"""SQLite's writer lock: how long writers wait for another program, and the error when time runs out."""
 
 import sqlite3
 import time
@@ -18,7 +18,7 @@ SQLITE_ERROR, TIMEOUT_ERROR = "database is locked", f"cannot change the database
 
 @pytest.fixture
 def lock(monkeypatch: pytest.MonkeyPatch) -> WriterLock:
-    """A writer lock with a timeout of one second."""
+    """A writer lock with a one-second timeout."""
     monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG_SECONDS)
     return WriterLock()
 
@@ -36,7 +36,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
 def test_writer_behind_a_timed_out_writer_waits_only_briefly(lock: WriterLock, locked: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(change, lock, locked)
-        time.sleep(LONG_SECONDS / 2)  # half of the timeout of the second writer is left when the first one fails
+        time.sleep(LONG_SECONDS / 2)  # half of the second writer's timeout is left when the first writer fails
         second = threads.submit(change, lock, locked)
         assert first.result() == SQLITE_ERROR
         failed_at = time.monotonic()
@@ -56,7 +56,7 @@ def test_timed_out_writer_reports_the_cause(lock: WriterLock, locked: Path) -> N
 
 
 def change(lock: WriterLock, file: Path) -> str:
-    """Begin a change, and return the error message."""
+    """Begin a change and return the error message."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:
         with lock:

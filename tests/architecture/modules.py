@@ -22,7 +22,7 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def imports_of(file: Path) -> Iterator[str]:
-    """Every name that a file imports: modules, and names imported from them, which may be modules too."""
+    """Every name that a file imports: modules, and names imported from them, which may also be modules."""
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -23,7 +23,7 @@ ENTRY_POINTS = {"fairlead", "fairlead.app", "fairlead.cli", "fairlead.in_contain
     "fairlead.in_container.function_server",
 }
 CATCH_ALL = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers", "misc"}
-# A line of the tree of errors: the branches, and the name, prefixed with its module unless that is errors.py.
+# A line in the error tree: the branches, and the name, prefixed with its module unless that is errors.py.
 TREE_LINE = re.compile(r"^(?P<branches>[│├└─ ]*)(?P<name>(?:[a-z_]+\.)*[A-Z]\w+)")
 
 # Names of the SDK that are also the names of API models or services: each is the natural word for both.
@@ -39,7 +39,7 @@ def test_the_public_names_are_pinned() -> None:
 def test_every_module_is_used() -> None:
     used = {imported for file in MODULES.values() for imported in imports_of(file)} | ENTRY_POINTS
     used |= set(_commands()) | {name.rpartition(".")[0] for name in MODULES}
-    used |= {name for name in MODULES if _is_migration(name)}  # Alembic loads them from their folder
+    used |= {name for name in MODULES if _is_migration(name)}  # Alembic loads these from their folder
     assert sorted(MODULES.keys() - used) == []
 
 
@@ -74,7 +74,7 @@ def test_public_classes_and_functions_have_docstrings() -> None:
 
 def test_every_error_is_in_the_tree_of_errors() -> None:
     for name in MODULES:
-        if not _is_migration(name):  # env.py of the migrations runs only inside Alembic
+        if not _is_migration(name):  # the migrations' env.py runs only inside Alembic
             importlib.import_module(name)
     documented = _documented_errors()
     assert documented == {_name_of(child): _name_of(parent) for child, parent in _errors(FairleadError)}
@@ -109,7 +109,7 @@ def _undocumented(name: str) -> Iterator[str]:
             yield node.name
 
 
-# A function of one simple statement needs no docstring. A `with`, a loop or a `match` is one statement, but not a
+# A function with one simple statement needs no docstring. A `with`, a loop or a `match` is one statement, but not a
 # simple one. An override has the contract of the overridden method, an overload that of the implementation, and `main`
 # is described by its module.
 def _needs_docstring(function: Function) -> bool:
@@ -139,7 +139,7 @@ def _documented_errors() -> dict[str, str]:
 
 
 def _errors(parent: type[FairleadError]) -> Iterator[tuple[type[FairleadError], type[FairleadError]]]:
-    """Every error of Fairlead that derives from the parent, with its own parent. Errors of tests are ignored."""
+    """Every Fairlead error that derives from the parent, with its direct parent. Errors in tests are ignored."""
     for child in parent.__subclasses__():
         if child.__module__.partition(".")[0] == "fairlead":
             yield child, parent

@@ -1,6 +1,6 @@
 """The core and the model depend only on their arguments: no clock, no randomness, no files, no output.
 
-Import contracts in pyproject.toml forbid most modules that could do this; these tests find the rest.
+Import contracts in pyproject.toml forbid most modules that could do this; these tests catch the rest.
 """
 
 import ast
@@ -38,7 +38,7 @@ def test_the_core_imports_nothing_impure() -> None:
 def test_no_module_of_the_core_or_the_model_has_global_state() -> None:
     """No `global` statement, and no empty container at the top of a module, which could only be filled later.
 
-    This does not find caches: those of instances (`cached_property`) and of functions (`lru_cache`) are allowed.
+    This does not detect caches: `cached_property` on instances and `lru_cache` on functions are allowed.
     """
     offenders = [f"{name}: {statement}" for name in PURE for statement in _global_state(tree_of(MODULES[name]))]
     assert not offenders, "\n".join(offenders)

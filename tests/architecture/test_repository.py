@@ -1,4 +1,4 @@
-"""The repository contains hashes of dependencies, and no URL of a package registry."""
+"""The repository contains dependency hashes and no package registry URLs."""
 
 import json
 import re
@@ -72,7 +72,7 @@ def test_the_lock_contains_all_dependencies() -> None:
 
 
 def _repository_files() -> list[Path]:
-    """Files that are in the repository, or would be with the next commit."""
+    """Files that are in the repository, or would be added by the next commit."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     if process.returncode != 0:

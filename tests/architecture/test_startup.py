@@ -50,7 +50,7 @@ def test_help_loads_neither_pydantic_nor_yaml() -> None:
 
 
 def _loaded_by(program: str) -> set[str]:
-    """The modules that a new Python process has loaded after a program."""
+    """The modules that a new Python process has loaded after running a program."""
     code = f"{program}\nimport sys\nprint('\\n--loaded--', *sys.modules)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     return set(process.stdout.rpartition("--loaded--")[2].split())

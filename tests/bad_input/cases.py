@@ -1,4 +1,4 @@
-"""The tables of invalid input: typical mistakes, and the complete output of the CLI."""
+"""The tables of invalid input: typical mistakes, and the CLI's complete output."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ class Case:
 
 
 def load_cases(table: Path) -> list[Case]:
-    """The cases of one table."""
+    """The cases in one table."""
     return [Case(**entry) for entry in yaml.safe_load(table.read_text("utf-8"))]
 
 
@@ -41,12 +41,12 @@ def list_tables() -> list[Path]:
 
 
 def run_case(case: Case, folder: Path) -> terminal.CommandResult:
-    """The output of the CLI for a case."""
+    """The CLI's output for a case."""
     return terminal.preview(folder, case.request, *shlex.split(case.options), files=case.files)
 
 
 def find_rules(case: Case, folder: Path) -> list[str]:
-    """The violated rules of a case in the order of the output."""
+    """The rules that a case violates, in output order."""
     args = shlex.split(case.options)
     terminal.write(folder, {"request.yaml": case.request, **case.files})
     out = terminal.run(folder, "preview", "request.yaml", *args, "-o", "json").out

@@ -12,7 +12,7 @@ TERMS = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
 
 
 def paths_in(output: str) -> list[str]:
-    """The paths of the violations of the request."""
+    """The paths of the request's violations."""
     return re.findall(r"^  request\.yaml: ([^ ]+):", output, re.MULTILINE)
 
 

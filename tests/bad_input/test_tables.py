@@ -14,7 +14,7 @@ ALL = [pytest.param(case, id=f"{table}: {case.case}") for table, cases in TABLES
 EACH_TABLE = pytest.mark.parametrize("table", TABLES)
 
 HINT = "    -> "
-# Fragments of untranslated messages of pydantic, PyYAML and Python.
+# Fragments of raw messages from pydantic, PyYAML and Python.
 IMPLEMENTATION_DETAILS = re.compile(
     r"\b([Ss]hould|Keys|[Tt]uple|dictionary|String|Traceback|sys\.|constructor|unhashable|token|Input)\b"
 )

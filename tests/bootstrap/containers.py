@@ -42,7 +42,7 @@ def mount(folder: Path, archive: bytes, **call: Any) -> Path:
 def start(
     folder: Path, bootstrap: Path, *args: str, python: str = sys.executable, **envs: str
 ) -> subprocess.Popen[str]:
-    """Start the process of a container."""
+    """Start a container's process."""
     environment = {**os.environ, "FAIRLEAD_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1", **envs}
     command = [python, "-u", str(bootstrap), *args]
     return subprocess.Popen(
@@ -53,7 +53,7 @@ def start(
 def execute(
     folder: Path, bootstrap: Path, *args: str, python: str = sys.executable, **envs: str
 ) -> tuple[int, str, str]:
-    """Run the process of a container, and return exit code, stdout and stderr."""
+    """Run a container's process, and return its exit code, stdout and stderr."""
     process = start(folder, bootstrap, *args, python=python, **envs)
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
@@ -70,7 +70,7 @@ def result_of(folder: Path) -> Any:
 
 
 def value_of(folder: Path) -> Any:
-    """A result that is small JSON."""
+    """A result that is a small JSON value."""
     result = result_of(folder)
     assert set(result) == {"kind", "value"}
     assert result["kind"] == "json"

@@ -117,7 +117,7 @@ def limit(bootstrap: Path, **limits: int) -> None:
 
 
 def envs_of(folder: Path, server: Server | str | None = None) -> dict[str, str]:
-    """The variables of a pod, with the URL and token of a server if given."""
+    """A pod's environment variables, with the URL and token of a server if given."""
     url = server.url if isinstance(server, Server) else server
     server_envs = {} if url is None else {"FAIRLEAD_SERVER": url, "FAIRLEAD_RUN_TOKEN": TOKEN}
     return {"FAIRLEAD_RUN": RUN, "FAIRLEAD_TERMINATION": str(folder / "message"), **server_envs}

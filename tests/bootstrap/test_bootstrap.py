@@ -15,7 +15,7 @@ from tests.bootstrap.containers import BOOTSTRAP, error_of, execute, make_contai
 from tests.bootstrap.pods import SIDECAR
 from tests.cli.terminal import preview, write
 
-# All Python versions next to this one, also those of pyenv.
+# All Python versions installed next to this one, including those from pyenv.
 BASE_PREFIX = Path(sys.base_prefix)
 CANDIDATES = [*BASE_PREFIX.glob("bin/python3.*"), *BASE_PREFIX.parent.glob("3.*/bin/python3.*")]
 PYTHONS = sorted(str(path) for path in CANDIDATES if re.fullmatch(r"python3\.([89]|\d\d)", path.name))
@@ -210,7 +210,7 @@ def test_the_bootstrap_is_python_3_8_and_the_standard_library_only(file: Path) -
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {name.split(".")[0] for name in imported} <= set(sys.stdlib_module_names)
-    # Names that came after 3.8, and types that cannot be subscripted or joined there, except in annotations, which
+    # Names added after 3.8, and types that cannot be subscripted or joined there, except in annotations, which
     # are not evaluated.
     assert "from __future__ import annotations\n" in text
     newer = ("removeprefix", "removesuffix", "tomllib", "zoneinfo", "graphlib", "pairwise", "batched", "StrEnum")

@@ -1,4 +1,4 @@
-"""Failures of functions: a traceback on stderr, and error.json."""
+"""Function failures: a traceback on stderr, and error.json."""
 
 import signal
 import time

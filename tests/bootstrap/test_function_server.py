@@ -77,7 +77,7 @@ def run_container(folder: Path, container: Path, **envs: str) -> Iterator["subpr
 
 
 def find_port() -> int:
-    """A free port of this machine."""
+    """A free port on this machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -94,7 +94,7 @@ def connects(port: int) -> bool:
 
 
 def call_socket(folder: Path, text: bytes) -> bytes:
-    """The raw response to bytes on the socket of a folder; empty if it is closed."""
+    """The raw response to bytes sent to the socket in a folder; empty if the connection is closed."""
     folder_fd = os.open(folder, os.O_PATH)
     try:
         with socket.socket(socket.AF_UNIX) as client:
@@ -298,7 +298,7 @@ def test_a_served_function_may_be_asynchronous(tmp_path: Path) -> None:
 
 
 def test_the_unix_socket_is_private_to_its_user(tmp_path: Path) -> None:
-    folder = tmp_path / ("deep" * 30)  # longer than the path of a socket may be
+    folder = tmp_path / ("deep" * 30)  # longer than a socket path may be
     home = folder / "home"
     home.mkdir(parents=True)
     (home / "serve.sock").touch()  # as left behind by an earlier process

@@ -1,4 +1,4 @@
-"""Pickled functions: packed by one program, and called by another without its modules."""
+"""Pickled functions: packed by one program, and called by another that lacks its modules."""
 
 import hashlib
 import json

@@ -21,7 +21,7 @@ WAITING = "import os, signal, sys, time\nprint('started')\n"
 
 
 def make_downloading(folder: Path, files: dict[str, str], source: str = "a.py", **call: Any) -> tuple[Path, bytes]:
-    """A pod whose code is on the server, and the archive."""
+    """A pod whose code is on the server, and the code archive."""
     bootstrap = make_pod(folder, files, source, fetched=True, **{"handler": "main", **call})
     return bootstrap, (folder / "code.tar.gz").read_bytes()
 
@@ -101,7 +101,7 @@ def test_large_code_without_a_server_is_reported(tmp_path: Path) -> None:
     assert err == "the code is too large for the pod's ConfigMap, and pods of this cluster cannot reach the server\n"
 
 
-# The process of the function
+# The function's process
 
 
 def test_the_function_has_no_token(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_served_function_downloads_its_code_and_is_one_process(tmp_path: Path)
         assert process.stdout.readline() == f"{process.pid} False\n"
         process.terminate()
         process.communicate(timeout=10)
-    assert process.returncode in (0, -signal.SIGTERM)  # it was serving, or about to
+    assert process.returncode in (0, -signal.SIGTERM)  # it was serving, or was about to
     assert message_of(tmp_path) is None
 
 
@@ -256,7 +256,7 @@ def test_a_failed_served_function_reports_its_error(tmp_path: Path) -> None:
     assert (error["type"], error["message"]) == ("RuntimeError", "no weights")
 
 
-# Every Python
+# Every Python version
 
 
 @pytest.mark.parametrize("python", sorted(set(PYTHONS)))

@@ -1,4 +1,4 @@
-"""Return values are stored completely, or the run fails with the part that cannot be stored."""
+"""Return values are stored completely, or the run fails and names the part that cannot be stored."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ SUGGESTION = "; return JSON or bytes, or write files to $FAIRLEAD_OUTPUT"
 
 
 def return_value(folder: Path, result: str) -> tuple[int, str, str]:
-    """Call a function that returns the value of an expression."""
+    """Call a function that returns an expression's value."""
     return call_code(folder, f"import array\nclass Tensor: pass\ndef main():\n    return {result}\n")
 
 

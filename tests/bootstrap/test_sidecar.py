@@ -1,4 +1,4 @@
-"""Results and files of a pod: in the termination message, or uploaded to the server."""
+"""A pod's results and files: in the termination message, or uploaded to the server."""
 
 import json
 import os
@@ -278,7 +278,7 @@ def test_the_server_url_may_have_a_path(tmp_path: Path) -> None:
     assert server.uploads == {"output/a": b"A"}
 
 
-# Outside of pods, and overhead
+# Outside pods, and overhead
 
 
 def test_without_a_server_and_message_there_is_no_extra_process(tmp_path: Path) -> None:

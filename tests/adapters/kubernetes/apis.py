@@ -18,7 +18,7 @@ class ScriptedApi:
             "/apis": make_groups(),
             **(responses or {}),
         }
-        self.denied: set[str] = set()  # `verb resource namespace` of each denied permission
+        self.denied: set[str] = set()  # each denied permission, as `verb resource namespace`
         self.created: list[tuple[str, JSON]] = []
         self.deleted: list[str] = []
         self.reviews: list[JSON] = []
@@ -30,7 +30,7 @@ class ScriptedApi:
         return cast(KubernetesClient, self)
 
     def get(self, path: str, **_params: Any) -> JSON:
-        """A scripted object. If several responses are scripted, each is returned once, and the last one repeatedly."""
+        """A scripted object. If several responses are scripted, each is returned once, and then the last one again."""
         response = self.responses.get(path)
         if isinstance(response, list):
             response = response.pop(0) if len(response) > 1 else response[0]
@@ -41,7 +41,7 @@ class ScriptedApi:
         return cast(JSON, response)
 
     def list(self, path: str, **_params: Any) -> JSON:
-        """A scripted list, by default empty."""
+        """A scripted list, empty by default."""
         response = self.responses.get(f"list {path}", [])
         if isinstance(response, Exception):
             raise response
@@ -105,7 +105,7 @@ def make_groups(*extra: str) -> JSON:
 
 
 def make_named(name: str, **annotations: str) -> JSON:
-    """An object with a name and annotations only."""
+    """An object with only a name and annotations."""
     return {"metadata": {"name": name, "annotations": annotations}}
 
 

@@ -16,7 +16,7 @@ _versions = itertools.count(100)
 def make_main(
     kind: str = "Job", *conditions: JSON, released: bool = True, deadline: int | None = None, **spec: Any
 ) -> JSON:
-    """The Job or Deployment of the run."""
+    """The run's Job or Deployment."""
     defaults: JSON = {"completions": 1, "suspend": False} if kind == "Job" else {"replicas": 1, "selector": {}}
     ports = {} if kind == "Job" else {"ports": [{"name": "http", "containerPort": 8080}]}
     limit = {} if deadline is None else {"activeDeadlineSeconds": deadline}
@@ -40,7 +40,7 @@ def make_pod(
     status_fields: JSON | None = None,
     **state: Any,
 ) -> JSON:
-    """A pod of the run. Other keywords are the state of its container: `waiting={"reason": "x"}`."""
+    """A pod of the run. Other keywords are its container's state: `waiting={"reason": "x"}`."""
     meta = make_meta(name, LABELS if labels is None else labels, {objects.INDEX: str(index)})
     meta["ownerReferences"] = [OWNER]
     container = {"name": "main", "resources": {"limits": limits or {}, "requests": limits or {}}}

@@ -1,4 +1,4 @@
-"""Callback probe: a pod checks whether pods reach the server, and is always removed."""
+"""Callback probe: a pod checks whether pods can reach the server, and is always removed."""
 
 from typing import Any
 

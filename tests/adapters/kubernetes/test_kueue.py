@@ -38,7 +38,7 @@ def make_job(name: str = "train-1", project: str = "forest") -> MainObject:
 def make_workload(
     job: str = "train-1", *conditions: JSON, requested: str = "4", admitted: str = "", at: str = "", **spec: Any
 ) -> JSON:
-    """The Workload of a Job, with its requested and admitted GPUs."""
+    """A Job's Workload, with its requested and admitted GPUs."""
     meta = {**make_meta(f"job-{job}"), "ownerReferences": [{"uid": f"uid-{job}", "controller": True}]}
     meta["creationTimestamp"] = at or meta["creationTimestamp"]
     status: JSON = {
@@ -52,7 +52,7 @@ def make_workload(
 
 
 def make_local_queue(**spec: Any) -> JSON:
-    """A LocalQueue in the namespace of the run."""
+    """A LocalQueue in the run's namespace."""
     return {"metadata": make_meta("gpus"), "spec": {"clusterQueue": "shared", **spec}}
 
 
@@ -82,7 +82,7 @@ class WatchedQueues:
             reflector.ready.set()
 
     def describe(self) -> tuple[str, str]:
-        """The reason and the message of the queued Job."""
+        """The queued Job's reason and message."""
         return describe_queued(make_job(), self.queues.find(make_job()))
 
 

@@ -29,7 +29,7 @@ def open_buffer(tmp_path: Path) -> Iterator[Open]:
 
 
 def read(folder: Path) -> str:
-    """The log as text, with records of the platform in brackets."""
+    """The log as text, with the platform's records in brackets."""
     records = read_records(folder / "r1.log", 0, 1 << 40)
     return "".join(
         f"[{record.data.decode()}]" if record.stream == "platform" else record.data.decode() for record in records

@@ -1,4 +1,4 @@
-"""Logs of pods: reading continues after a gap, and saved logs can be read by every server."""
+"""Pod logs: reading continues after a gap, and saved logs can be read by every server."""
 
 import contextlib
 import threading
@@ -21,12 +21,12 @@ from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import NOW, add_records, make, make_scopes
 from tests.databases import wait_until
 
-Line = tuple[float, str]  # the second at which it was written, and the text
+Line = tuple[float, str]  # the second in which it was written, and the text
 START = datetime(2026, 11, 15, 8, 30, tzinfo=UTC).timestamp()
 
 
 class Kubelet:
-    """A server of pod logs. Tests can break the connection after some lines, or keep it open."""
+    """A server for pod logs. Tests can break the connection after some lines, or keep it open."""
 
     def __init__(self) -> None:
         self.lines: dict[str, list[Line]] = {}
@@ -128,7 +128,7 @@ def test_broken_connection_loses_and_repeats_no_line(open_logs: Open, kubelet: K
 
 
 def test_missing_rotated_lines_do_not_block_the_log(open_logs: Open, kubelet: Kubelet) -> None:
-    """After a rotation, the first lines of the second that was read last are missing."""
+    """After a rotation, the first lines written in the last second that was read are missing."""
     kubelet.lines["a"] = [(1.1, "0\n"), (1.2, "1\n"), (1.3, "2\n")]
     assert read(open_logs(), ended_pod()) == "0\n1\n2\n"
     kubelet.lines["a"] = [(1.3, "2\n"), (2.1, "3\n"), (2.2, "4\n")]

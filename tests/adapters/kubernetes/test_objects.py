@@ -1,4 +1,4 @@
-"""Parsing of Kubernetes objects: states of our pods, and resource usage of others."""
+"""Parsing Kubernetes objects: the states of our pods, and the resource usage of others."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_job_and_deployment_are_distinguished() -> None:
     job, deployment = read_main(make_main(completions=3)), read_main(make_main("Deployment", replicas=2))
     assert (job.kind, job.wanted, job.suspended) == ("Job", 3, False)
     assert (deployment.kind, deployment.wanted, deployment.suspended) == ("Deployment", 2, False)
-    # Kubernetes gives Jobs a selector, too.
+    # Kubernetes also gives Jobs a selector.
     assert read_main(make_main(selector={"matchLabels": {}})).kind == "Job"
 
 
@@ -42,7 +42,7 @@ def test_objects_of_other_platforms_have_no_run(labels: JSON) -> None:
     pod = objects.read_pod(PLATFORM, make_pod(labels=labels, limits={"cpu": "2"}))
     assert pod is not None
     assert (pod.run_id, pod.project, pod.pod_request) == ("", "", None)
-    assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it uses resources all the same
+    assert pod.scheduled_pod.amounts == {**nanos(cpu="2"), PODS: NANOS}  # it still uses resources
 
 
 def test_long_project_name_is_read_from_the_annotation() -> None:

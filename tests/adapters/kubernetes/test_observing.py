@@ -1,4 +1,4 @@
-"""Observations of runs from objects of a cluster: phase, reason and message."""
+"""Observations of runs from cluster objects: phase, reason and message."""
 
 from typing import Any
 
@@ -187,7 +187,7 @@ def test_container_start_error_is_reported(reason: str, message: str, expected: 
 
 
 def test_alternating_image_pull_errors_give_one_message() -> None:
-    """The kubelet alternates between the two errors, and each change of the message would be an event."""
+    """The kubelet alternates between the two errors, and each change to the message would be an event."""
     pods = [
         make_pod(phase="Pending", waiting={"reason": "ErrImagePull", "message": "no route"}),
         make_pod(
@@ -207,7 +207,7 @@ def test_failed_volume_mount_is_reported() -> None:
 
 
 def test_failed_pod_creation_is_reported_without_the_generated_pod_name() -> None:
-    """Each retry has another pod name, and each change of the message would be an event."""
+    """Each retry has a different pod name, and each change to the message would be an event."""
     main = make_main()
     warning_text = (
         'Error creating: pods "train-1-{}" is forbidden: exceeded quota: few, requested: pods=1, limited: pods=0'

@@ -1,4 +1,4 @@
-"""Observations of ended runs: results, or the reason of the failure."""
+"""Observations of ended runs: results, or the reason for the failure."""
 
 import pytest
 
@@ -31,7 +31,7 @@ from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, R
     ],
 )
 def test_job_that_ended_before_its_pods_has_outdated_pods(main: JSON, pods: list[JSON], outdated: bool) -> None:
-    """Jobs and pods are watched separately, so an event of one may arrive before an earlier event of the other."""
+    """Jobs and pods are watched separately, so an event for one may arrive before an earlier event for the other."""
     view = ClusterView(lambda _run_id: None)
     view.on_main_change(None, read_main(main))
     for raw in pods:

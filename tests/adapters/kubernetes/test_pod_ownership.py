@@ -1,4 +1,4 @@
-"""Uploads and termination messages of pods: only those of the right pod count."""
+"""Pod uploads and termination messages: only those from the right pod count."""
 
 from fairlead.adapters.kubernetes.objects import ObservedPod, read_main, read_pod
 from fairlead.adapters.kubernetes.observing import ObservationContext, observe, read_termination_message

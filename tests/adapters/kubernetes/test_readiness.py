@@ -1,4 +1,4 @@
-"""Served runs: running while a pod is ready, degraded when none is ready any more."""
+"""Served runs: running while a pod is ready, degraded when none are ready anymore."""
 
 import pytest
 

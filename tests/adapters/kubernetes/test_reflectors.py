@@ -37,7 +37,7 @@ class Script:
         self.requests: list[str] = []  # `list`, or `watch <version>`
         self.changes: list[str] = []
         self.ready: list[bool] = []  # whether the reflector was ready at each change
-        self.errors: list[str] = []  # the error at each watch and at each call of record_error
+        self.errors: list[str] = []  # the error at each watch and at each call to record_error
         self.reflector = Reflector(
             cast(KubernetesClient, self), PATH, read, self.record_change, labelSelector="fairlead.dev/run"
         )
@@ -232,7 +232,7 @@ def test_object_from_a_response_is_not_removed_by_an_older_list() -> None:
     script = Script()
 
     class LateList(tuple[Any, ...]):
-        """A list that is read before an object is created, and returned afterwards."""
+        """A list that is read before an object is created, and returned after it."""
 
         def __iter__(self) -> Iterator[Any]:
             script.reflector.put(make_object("a", 15))
@@ -267,7 +267,7 @@ def test_backoff_grows_during_errors_and_resets_afterwards(monkeypatch: pytest.M
     growing, reset = pauses[:6], pauses[6:]
     assert all(0.5 * limit <= pause <= 1.5 * limit for pause, limit in zip(growing, (2, 4, 8, 10, 10, 10), strict=True))
     assert 0.5 <= reset[0] <= 1.5
-    assert len(set(pauses)) == len(pauses)  # jitter, so that not all clients retry at once
+    assert len(set(pauses)) == len(pauses)  # jitter, so that clients do not all retry at once
 
 
 def test_expired_version_after_an_outage_lists_without_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:

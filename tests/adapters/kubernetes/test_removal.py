@@ -1,4 +1,4 @@
-"""Removing the objects of runs that have ended: a step that fails is reported, and the controller repeats it."""
+"""Removing the objects of runs that have ended: a failed step is reported, and the controller retries it."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,11 +23,11 @@ from tests.contracts.samples import add_records, make, make_scopes
 from tests.databases import wait_until
 
 JOB = "/apis/batch/v1/namespaces/forest/jobs/train-1"
-LATER = datetime(2026, 11, 15, 9, tzinfo=UTC)  # after the end of the run
+LATER = datetime(2026, 11, 15, 9, tzinfo=UTC)  # after the run ended
 
 
 class LoggingApi(Kubelet, ScriptedApi):
-    """A scripted API server that also serves the logs of pods."""
+    """A scripted API server that also serves pod logs."""
 
     def __init__(self) -> None:
         Kubelet.__init__(self)
@@ -68,7 +68,7 @@ def executor(
 
 
 def show(executor: KubernetesExecutor, *conditions: dict[str, Any], **pod: Any) -> None:
-    """Put the Job of the run and its pod into the view."""
+    """Add the run's Job and pod to the view."""
     executor.view.on_main_change(None, read_main(make_main("Job", *conditions)))
     executor.view.on_pod_change(None, read_pod(make_pod(**pod)))
 

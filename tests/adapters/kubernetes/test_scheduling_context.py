@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and namespaces of a cluster, as far as they have been listed."""
+"""Claims, volumes, classes and namespaces of a cluster, to the extent they have been listed."""
 
 from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
 from fairlead.model.observations import JSON
@@ -6,7 +6,7 @@ from tests.adapters.kubernetes.apis import ScriptedApi
 
 
 def make(name: str, uid: str, version: int, **fields: JSON) -> JSON:
-    """An object of a namespace."""
+    """An object in a namespace."""
     meta = {"name": name, "namespace": "lab", "uid": uid, "resourceVersion": str(version)}
     return {"metadata": meta, **fields}
 

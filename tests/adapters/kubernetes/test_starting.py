@@ -1,4 +1,4 @@
-"""Start of a run: objects are created in an order that can be resumed, and no existing object is overwritten."""
+"""Starting a run: objects are created in an order that can be resumed, and no existing object is overwritten."""
 
 import base64
 import copy
@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 class FakeApi:
-    """An API server that stores objects. `errors` are raised once each, by the prefix of `VERB path`."""
+    """An API server that stores objects. `errors` are raised once each, keyed by a prefix of `VERB path`."""
 
     def __init__(self) -> None:
         self.objects: dict[str, JSON] = {}

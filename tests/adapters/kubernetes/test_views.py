@@ -55,7 +55,7 @@ def watched() -> Watched:
 def test_run_exists_as_long_as_any_of_its_objects(watched: Watched) -> None:
     main, pod = read_main(make_main()), make_pod(**RUNNING)
     assert watched.view.find_run(RUN) is None
-    watched.pod(pod)  # the watch of pods may be faster
+    watched.pod(pod)  # the pod watch may be faster
     assert (watched.view.run_ids(), watched.notified) == ([RUN], [RUN])
     watched.view.on_main_change(None, main)
     run_view = watched.view.find_run(RUN)
@@ -90,7 +90,7 @@ def test_free_capacity_excludes_unfinished_pods(watched: Watched) -> None:
     assert watched.free() == 5
     watched.pod(foreign, deleted=True)
     assert watched.free() == 8
-    assert "" not in watched.notified  # no notification about objects of others
+    assert "" not in watched.notified  # no notification about other objects
 
 
 def test_scheduled_pod_gets_the_name_of_its_run_from_the_main_object(watched: Watched) -> None:
@@ -169,7 +169,7 @@ def test_last_warning_about_each_object_of_a_run_is_known(watched: Watched) -> N
     assert watched.notified == [RUN] * 3
     watched.view.on_warning_change(
         read_warning(make_warning(main, "FailedCreate", "third")), None
-    )  # an expired event does not revoke the warning
+    )  # the warning stays when the event expires
     assert len(watched.view.warnings_about(run_view)) == 2
 
 

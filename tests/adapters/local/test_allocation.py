@@ -1,4 +1,4 @@
-"""Folders of runs: other users can traverse them, but not list them."""
+"""Run folders: other users can traverse them, but not list them."""
 
 import os
 import stat

@@ -51,7 +51,7 @@ def bench(tmp_path: Path) -> Iterator[LocalBench]:
 
 
 def kill_supervisor(bench: LocalBench, run_id: str) -> None:
-    """Kill the supervisor of a run, like the kernel would."""
+    """Kill the supervisor of a run, as the kernel would."""
     os.kill(read_json(bench.data / "runs" / run_id / STATE)["pid"], signal.SIGKILL)
 
 
@@ -102,7 +102,7 @@ def test_new_executor_is_notified_when_a_run_ends(bench: LocalBench) -> None:
 
 
 def test_interrupted_start_is_repeated(bench: LocalBench) -> None:
-    """The server was killed after it had created the folder, before it started a process."""
+    """The server was killed after it had created the folder but before it started a process."""
     launch = bench.start("r0", RETURNS)
     bench.until("r0", *ENDED)
     folder = bench.data / "runs" / "r1"
@@ -137,7 +137,7 @@ def test_secrets_are_written_to_no_file(bench: LocalBench) -> None:
     observation = bench.until("r1", *ENDED)
     assert "hunter2" not in repr(observation)
     for file in bench.data.rglob("*"):
-        if file.is_file() and file.name != "error.json":  # the run itself writes this file to its home
+        if file.is_file() and file.name != "error.json":  # the run itself writes this file to its home folder
             assert b"hunter2" not in file.read_bytes(), file
 
 

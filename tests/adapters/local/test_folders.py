@@ -1,4 +1,4 @@
-"""Observations from the folder of a run."""
+"""Observations from a run folder."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Isolation of runs: their own mounts, processes and ids, without changes to the machine."""
+"""Isolation of runs: their own mounts, processes and IDs, without changes to the machine."""
 
 import os
 import tempfile
@@ -32,14 +32,14 @@ def bench(tmp_path: Path) -> Iterator[LocalBench]:
 
 @pytest.fixture
 def host_folder() -> Iterator[Path]:
-    """A folder of the machine that all users can read."""
+    """A folder on the machine that all users can read."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 def execute(bench: LocalBench, body: str, run_id: str = "r1", **request: Any) -> Observation:
-    """Run a function with this body, and return the last observation of the run."""
+    """Run a function with this body, and return its last observation."""
     source = "import os, sys, json\ndef main():\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
     bench.start(run_id, source, **request)
     return bench.until(run_id, *ENDED)
@@ -98,7 +98,7 @@ def test_mount_below_a_host_folder_does_not_change_the_host(bench: LocalBench, h
 
 
 def test_mount_path_through_a_host_symlink_works(bench: LocalBench) -> None:
-    """/var/run is a symlink to /run on most machines, and a usual folder for secrets."""
+    """/var/run is a symlink to /run on most machines, and a common folder for secrets."""
     path = "/var/run/fairlead-test/s"
     volumes = [{"name": "s", "volume_type": "secret", "mount_path": path, "spec": {"name": "TOKEN"}}]
     body = f"return open('{path}/TOKEN').read() == os.environ['TOKEN']"
@@ -167,7 +167,7 @@ def test_run_gains_no_privileges(bench: LocalBench) -> None:
     assert run_body(bench, body) == ["0000000000000000", "1"]
 
 
-# Contents of a shared volume are not trusted, because other runs write to it.
+# The contents of a shared volume are not trusted, because other runs write to it.
 
 
 def test_symlinked_sub_path_is_rejected(bench: LocalBench, tmp_path: Path) -> None:

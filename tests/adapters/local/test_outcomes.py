@@ -1,4 +1,4 @@
-"""Outcomes of runs: exit codes, messages and results, for any files that a run leaves."""
+"""Outcomes of runs: exit codes, messages and results, for any files that a run leaves behind."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def exited(code: int) -> int:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The home of a run that has ended."""
+    """The home folder of a run that has ended."""
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
 

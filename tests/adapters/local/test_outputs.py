@@ -13,7 +13,7 @@ from fairlead.adapters.local.outputs import list_outputs, open_output
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """An output folder with files of every kind, next to a private file."""
+    """An output folder with every kind of file, next to a private file."""
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("private")
     folder = tmp_path / "output"
@@ -117,11 +117,11 @@ def test_very_deep_folders_do_not_break_the_listing(tmp_path: Path) -> None:
         assert "model.bin" in [file.path for file in list_outputs(tmp_path)]
     finally:
         os.close(folder_fd)
-        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # also too deep for the cleanup of pytest
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # also too deep for pytest's cleanup
 
 
 def test_file_name_that_is_not_utf_8_is_not_listed(tmp_path: Path) -> None:
-    """Its lone surrogates cannot be written as JSON."""
+    """Lone surrogates in a file name cannot be written as JSON."""
     (tmp_path / "model.bin").touch()
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).touch()
     assert [file.path for file in list_outputs(tmp_path)] == ["model.bin"]

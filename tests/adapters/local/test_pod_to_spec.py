@@ -1,4 +1,4 @@
-"""Conversion of a pod into the spec of a supervisor."""
+"""Converting a pod into a supervisor spec."""
 
 import base64
 import os
@@ -285,5 +285,5 @@ def test_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None
     assert build_spec(launch, allocation, make_machine(), with_jupyterlab).serves
     own_python = make_launch_spec(
         action="workspace", envs={"PATH": "/mine/bin"}
-    )  # the Python of the run is unknown here
+    )  # the run's Python is unknown here
     assert build_spec(own_python, allocation, make_machine(), RUNTIME).serves

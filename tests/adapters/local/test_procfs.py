@@ -16,7 +16,7 @@ RUN = f"measured-{os.getpid()}"  # unique per test worker, because others run th
 
 @pytest.fixture
 def child() -> Iterator[int]:
-    """A process with a child of its own; both wait until they are killed."""
+    """A process with a child; both wait until they are killed."""
     nested = f"import subprocess, sys; subprocess.run([{sys.executable!r}, '-c', 'input()'])"
     environment = {**os.environ, "FAIRLEAD_RUN": RUN}
     with subprocess.Popen(

@@ -27,7 +27,7 @@ def make_spec(home: Path, port: int | None = None, uid: int | None = None, **fie
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The home of a run. Its path is longer than a socket address may be."""
+    """A run's home folder. Its path is longer than a socket address may be."""
     folder = tmp_path / ("long" * 30) / "home"
     folder.mkdir(parents=True)
     return folder
@@ -58,7 +58,7 @@ def test_listening_socket_is_moved_out_of_reach_of_the_run(home: Path) -> None:
 
 
 def test_socket_that_does_not_listen_yet_is_left_in_place(home: Path) -> None:
-    """Its creator may still change the mode by path."""
+    """The socket's creator may still change the mode by path."""
     with opened(home, listens=False):
         assert find(home) is None
         assert os.listdir(home) == [SOCKET]
@@ -134,5 +134,5 @@ def test_requested_port_is_assigned_or_reported_as_in_use(tmp_path: Path) -> Non
     assert tcp_ports.choose_port(make_launch_spec("r2"), port, []) == port
     with pytest.raises(Unavailable, match=r"is in use by run r1$"):
         tcp_ports.choose_port(make_launch_spec("r2"), port, [make_spec(tmp_path, port=port)])
-    with pytest.raises(Unavailable, match=r"is in use by another run$"):  # of another project
+    with pytest.raises(Unavailable, match=r"is in use by another run$"):  # from another project
         tcp_ports.choose_port(make_launch_spec("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

@@ -1,4 +1,4 @@
-"""Usage samples of a supervisor: above a limit, and only briefly above it."""
+"""A supervisor's usage samples: above a limit, and only briefly above it."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ LIMIT = 100
 
 
 def check_memory(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) -> tuple[str, str] | None:
-    """The result of a check with the given measurements of memory."""
+    """The result of a check with the given memory measurements."""
     identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)

@@ -6,7 +6,7 @@ from fairlead.adapters.local.serve_state import BACKOFF_RESET_SECONDS, PROBE_SEC
 
 
 class ServedRun:
-    """A served run with a fake clock. Tests set the address that a probe finds."""
+    """A served run with a fake clock. Tests set the address that the probe finds."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -84,7 +84,7 @@ def send(executor: LocalExecutor, run_id: str, body: Any = None) -> Any:
 
 
 def call(endpoint: Endpoint, body: Any = None, path: str = "/") -> Any:
-    """The response to a call, or the readiness without one."""
+    """The response to a call, or to a readiness check if no call is given."""
     connection = HTTPConnection(endpoint.url.removeprefix("http://"), timeout=TIMEOUT_SECONDS)
     if endpoint.socket is not None:
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -206,7 +206,7 @@ def test_another_server_takes_over_a_served_run_and_its_notifications(bench: Loc
     assert (observation.phase, observation.reason) == (Phase.RUNNING, "Ready")
     before = send(other, "r1", {})
     call_and_crash(bench, "r1", code=3)
-    wait_until(lambda: len(notified) >= 3, seconds=TIMEOUT_SECONDS)  # it exited, was restarted, and is ready
+    wait_until(lambda: len(notified) >= 3, seconds=TIMEOUT_SECONDS)  # it exited, was restarted, and is ready again
     until(bench, "r1", "Ready")
     assert send(other, "r1", {}) != before
     assert set(notified) == {"r1"}

@@ -1,4 +1,4 @@
-"""The spec file of a supervisor."""
+"""A supervisor's spec file."""
 
 import json
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Streams of a run, as its supervisor reads them."""
+"""A run's streams, as its supervisor reads them."""
 
 import os
 import selectors
