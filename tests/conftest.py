@@ -1,6 +1,6 @@
-"""Fixtures for all tests, and markers of slow tests.
+"""Fixtures for all tests, and markers for slow tests.
 
-`make test` skips tests that are marked `slow`. A test that starts real processes is marked so, unless it is marked
+`make test` skips tests that are marked `slow`. A test that starts real processes is marked `slow`, unless it is marked
 `smoke`: there is one smoke test for each real component.
 """
 
@@ -21,7 +21,7 @@ settings.load_profile("fairlead")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the tests on a real Kubernetes, which takes minutes to build, unless they are requested."""
+    """Skip the tests on a real Kubernetes unless requested, because it takes minutes to build."""
     if collection_path != CLUSTER:
         return None
     requested = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]

@@ -1,4 +1,4 @@
-"""A server that all CLI tests share; each test uses its own names."""
+"""A server shared by all CLI tests; each test uses its own names."""
 
 from pathlib import Path
 

@@ -27,7 +27,7 @@ class Terminal:
     folder: Path
 
     def __call__(self, *args: str) -> CommandResult:
-        """Run a command, and return exit code and output."""
+        """Run a command, and return its exit code and output."""
         return run(self.folder, *args)
 
     def succeed(self, *args: str) -> str:
@@ -59,7 +59,7 @@ def run(folder: Path, *args: str) -> CommandResult:
 
 
 def preview(folder: Path, request: str, *options: str, files: Mapping[str, str] | None = None) -> CommandResult:
-    """Run `fairlead preview` on a request, with other files in the folder."""
+    """Run `fairlead preview` on a request, with additional files in the folder."""
     write(folder, {"request.yaml": request, **(files or {})})
     return run(folder, "preview", "request.yaml", *options)
 

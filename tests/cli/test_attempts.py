@@ -1,4 +1,4 @@
-"""Attempts of runs in the CLI: options, lists, logs and files."""
+"""Run attempts in the CLI: options, lists, logs and files."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ OOM_OPTIONS = ("--mem", "48Mi", "--mem-limit", "96Mi", "--on-oom-grow", "4", "--
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, terminal: Terminal) -> None:
-    """A program in the working folder of the terminal."""
+    """A program in the terminal's working folder."""
     write(tmp_path, PROGRAMS)
 
 

@@ -1,4 +1,4 @@
-"""Help, version and invalid arguments of the CLI."""
+"""The CLI's help, version and invalid arguments."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`fairlead fit`: without a server, on the output of kubectl, and with what-if changes."""
+"""`fairlead fit`: without a server, on kubectl output, and with what-if changes."""
 
 import io
 import json

@@ -44,13 +44,13 @@ class ManyNodesExecutor(MemoryExecutor):
 
 
 class FakeClient:
-    """An API client that calls the services of a world directly."""
+    """An API client that calls a world's services directly."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     def get(self, path: str, **parameters: str) -> Any:
-        """GET a path of the API."""
+        """GET an API path."""
         services = self.world.services
         show: dict[str, Callable[..., Any]] = {
             "/nodes": services.executions.nodes,
@@ -60,7 +60,7 @@ class FakeClient:
 
 
 def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: Any) -> World:
-    """A world with a cluster of these nodes, used by the CLI from now on."""
+    """A world with a cluster of these nodes. The CLI uses it from now on."""
     tree = (Cluster(name="main", **fields), Project(name="forest", parent="cluster/main"))
     execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
     world = initialize_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)

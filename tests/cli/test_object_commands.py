@@ -1,4 +1,4 @@
-"""Commands for scopes, policies, secrets and volumes, and the options of lists."""
+"""Commands for scopes, policies, secrets and volumes, and list options."""
 
 import io
 import json

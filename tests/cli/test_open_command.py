@@ -28,7 +28,7 @@ def opened_urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def follow(server: RunningServer, url: str) -> tuple[str, str]:
-    """Open a URL like a browser, and return the final URL and the user."""
+    """Open a URL as a browser does, and return the final URL and the user."""
     with server.anonymous_client() as browser:
         response = browser.get(url.strip())
         assert response.status_code == 303, response.text

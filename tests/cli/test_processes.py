@@ -18,7 +18,7 @@ NOUNS = ("compute", "templates", "secrets", "volumes", "projects", "departments"
 
 
 class HtmlHandler(http.server.BaseHTTPRequestHandler):
-    """Another server: responds to everything with an HTML page."""
+    """A different kind of server: it responds to everything with an HTML page."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -31,7 +31,7 @@ class HtmlHandler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def other_server_url() -> Iterator[str]:
-    """The URL of another server."""
+    """The URL of a server that is not Fairlead."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HtmlHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

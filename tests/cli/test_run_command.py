@@ -15,7 +15,7 @@ PROGRAMS = {
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, terminal: Terminal) -> None:
-    """A program in the working folder of the terminal."""
+    """A program in the terminal's working folder."""
     write(tmp_path, PROGRAMS)
 
 
@@ -129,11 +129,11 @@ def test_a_request_file_is_run_with_the_code_next_to_it(terminal: Terminal, tmp_
     result = terminal("run", "requests/by-eight.yaml", "--json")
     run = json.loads(result.out)
     assert (result.code, run["function"], run["result"]) == (0, "by-eight", {"n": 8})
-    # Options override the file, and a name alone is a stored function.
+    # Options override the file, and a name by itself refers to a stored function.
     assert terminal("run", "requests/by-eight.yaml", "-i", "n=9", "--name", "by-nine").out == "step 9\n"
     write(tmp_path, {"again.yml": "function: by-nine\ninputs: {n: 7}\n"})
     assert terminal("run", "again.yml").out == "step 7\n"
-    # The code of another run, by its digest.
+    # Another run's code, by its digest.
     code = terminal.read("runs", "show", run["id"])["code"]
     function = {"name": "by-digest", "source": "train.py", "handler": "main", "code": code}
     write(tmp_path, {"kept.json": json.dumps({"function": function})})

@@ -32,7 +32,7 @@ KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 
 class KubernetesBench:
-    """Runs the contract tests of executors on a real cluster, in separate namespaces."""
+    """Runs the executor contract tests on a real cluster, in separate namespaces."""
 
     # A cluster stores both output streams of a pod in one log.
     output: Mapping[str, bytes] = {"stdout": b"hello\noops\n", "stderr": b"", "platform": b""}
@@ -63,11 +63,11 @@ class KubernetesBench:
         return launch
 
     def until(self, run_id: str, *phases: Phase) -> Observation:
-        """Wait until a run is in one of some phases."""
+        """Wait until a run is in one of the given phases."""
         return wait_for_phase(self.executor, run_id, *phases)
 
     def another_executor(self) -> KubernetesExecutor:
-        """A new executor on the same cluster, as after a crash of the server."""
+        """A new executor on the same cluster, as after a server crash."""
         return self.open()
 
     def open(self, **config: Any) -> KubernetesExecutor:

@@ -1,4 +1,4 @@
-"""The binaries of a Kubernetes control plane, from KUBEBUILDER_ASSETS or built from Go modules, and of Kueue.
+"""Binaries for Kueue and a Kubernetes control plane, from KUBEBUILDER_ASSETS or built from Go modules.
 
 A build takes minutes, so binaries are cached in the home folder under a name with the version and digest of the source.
 Run as a program, this module builds what is missing and prints the duration.
@@ -31,7 +31,7 @@ class Missing(Exception):
 
 
 class Program(NamedTuple):
-    """A binary built from a package of a Go module."""
+    """A binary built from a package in a Go module."""
 
     title: str
     module: Path
@@ -76,12 +76,12 @@ def build(variables: Mapping[str, str] = os.environ, program: Program = KUBERNET
 
 
 def filter_command(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The command of the program that evaluates cases with the filters of kube-scheduler. It is always built."""
+    """The command for the program that evaluates cases with kube-scheduler's filters. It is always built."""
     return (str(build(variables)), "filter")
 
 
 def source_of(program: Program, variables: Mapping[str, str] = os.environ) -> Path:
-    """The folder with the source of a binary, which is downloaded if it is missing."""
+    """The folder with a binary's source, which is downloaded if it is missing."""
     go = _find_go(variables, program)
     result = _run([go, "mod", "download", "-json", program.source], cwd=program.module, env=variables)
     if result.returncode:
@@ -133,7 +133,7 @@ def _find_go(variables: Mapping[str, str], program: Program) -> str:
 
 
 def _flags() -> list[str]:
-    """The linker flags that set the Kubernetes version, which is v0.0.0 otherwise."""
+    """The linker flags that set the Kubernetes version, which would otherwise be v0.0.0."""
     major, minor, _ = version().removeprefix("v").split(".", 2)
     variables = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
     return [

@@ -14,9 +14,9 @@ LIFETIME = timedelta(days=30)
 
 
 def write_certificates(folder: Path, *names: str) -> None:
-    """Write ca.crt, and for each name a .key and a .crt that is valid for clients and for local servers.
+    """Write ca.crt, and for each name a .key and a .crt that is valid for clients and local servers.
 
-    Also write accounts.key and accounts.pub, which sign and verify the tokens of service accounts.
+    Also write accounts.key and accounts.pub, which sign and verify service account tokens.
     """
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())

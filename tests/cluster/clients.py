@@ -1,4 +1,4 @@
-"""A client of the real API server for tests. It raises on error responses."""
+"""A client for the real API server, for tests. It raises on error responses."""
 
 import json
 import ssl
@@ -23,7 +23,7 @@ MERGE, STRATEGIC, APPLY = "merge-patch+json", "strategic-merge-patch+json", "app
 
 
 class ApiError(Exception):
-    """An error response of the API server."""
+    """An error response from the API server."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.status, self.body = response.status_code, response.text
@@ -33,7 +33,7 @@ class ApiError(Exception):
 
 
 class Client:
-    """A client for objects of a cluster, by path such as /api/v1/namespaces/x/pods/y."""
+    """A client for cluster objects, addressed by path, such as /api/v1/namespaces/x/pods/y."""
 
     def __init__(self, url: str, authority: Path, token: str) -> None:
         headers = {"Authorization": f"Bearer {token}"}
@@ -67,7 +67,7 @@ class Client:
         return items
 
     def create(self, body: Object, namespace: str | None = None, **params: Any) -> Object:
-        """Create an object, by default in the namespace of its metadata."""
+        """Create an object, by default in the namespace from its metadata."""
         created: Object = self._request("POST", path_of(body, namespace, named=False), params=params, json=body).json()
         return created
 

@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what this machine could not test, even in quiet mode."""
+    """Print what could not be tested on this machine, even in quiet mode."""
     reports = terminalreporter.getreports("skipped")
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports if isinstance(report.longrepr, tuple)}
     for reason in sorted(reasons):
@@ -85,7 +85,7 @@ def metrics(kubelet: FakeKubelet) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client) -> Platform:
-    """A server that executes runs on the cluster, shared by the tests of a module."""
+    """A server that executes runs on the cluster, shared by the tests in a module."""
     return Platform(shared_machine, control_plane, admin)
 
 

@@ -4,7 +4,7 @@
         with plane.client() as admin:
             admin.get("/version")
 
-It has its own folder, listens on the loopback address, and is stopped by process id. Linux kills it if the thread that
+It has its own folder, listens on the loopback address, and is stopped by process ID. Linux kills it if the thread that
 started it dies, so start it from a thread that lives long enough.
 """
 
@@ -32,10 +32,10 @@ from tests.cluster.clients import TIMEOUT, ApiError, Client, Object, path_of
 ADMIN, KUBELET, MANAGER, SCHEDULER = "admin", "fake-kubelet", "system:kube-controller-manager", "system:kube-scheduler"
 ISSUER = "https://kubernetes.default.svc"
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
-# Seconds until pods are evicted from a node that is not ready; the default of Kubernetes is five minutes.
+# Seconds until pods are evicted from a node that is not ready; Kubernetes' default is five minutes.
 EVICTION_SECONDS = 3
 SHUTDOWN_SECONDS = 5  # an API server that gets SIGTERM waits a minute for open watches
-# Below the ephemeral ports of Linux, so that no client takes the port of a stopped API server.
+# Below Linux's ephemeral ports, so that no client takes a stopped API server's port.
 PORTS = range(20000, 32000)
 # Kills a program when its parent dies for any reason.
 GUARD = "import ctypes,os,sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -49,7 +49,7 @@ class ControlPlane:
         self._commands = binaries.find()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._etcd, self._peer, port, metrics_port = take_ports(4)
-        self._metrics_port = metrics_port if with_metrics else 0  # of the scheduler
+        self._metrics_port = metrics_port if with_metrics else 0  # the scheduler's
         self.url = f"https://127.0.0.1:{port}"
         self._tokens = {user: secrets.token_hex(16) for user in (ADMIN, KUBELET, MANAGER, SCHEDULER)}
 
@@ -71,11 +71,11 @@ class ControlPlane:
         return self._tokens[ADMIN]
 
     def token_of(self, user: str) -> str:
-        """The token of one of the predefined users."""
+        """The token of a predefined user."""
         return self._tokens[user]
 
     def client(self, token: str | None = None) -> Client:
-        """A client of the API server, with administrator permissions unless a token is given."""
+        """A client for the API server, with administrator permissions unless a token is given."""
         return Client(self.url, self.authority, token or self.token)
 
     # Starting and stopping
@@ -96,13 +96,13 @@ class ControlPlane:
             self._stop_process(name, signal.SIGKILL)
 
     def start_api(self) -> None:
-        """Start the API server, also after `stop_api`, and wait until it is ready."""
+        """Start the API server, including after `stop_api`, and wait until it is ready."""
         self._start_process("kube-apiserver", *self._api_arguments())
         with self.client() as admin:
             self._wait(lambda: admin.text("/readyz"))
 
     def restart_components(self) -> None:
-        """Restart the controller manager and the scheduler, which reconnect only after half a minute."""
+        """Restart the controller manager and the scheduler, which would otherwise take half a minute to reconnect."""
         for component, arguments in (
             ("kube-controller-manager", self._manager_arguments()),
             ("kube-scheduler", self._scheduler_arguments()),
@@ -156,14 +156,14 @@ class ControlPlane:
     # Requests
 
     def requests(self, user: str | None = None) -> list[Object]:
-        """The completed requests from the audit log, optionally of one user."""
+        """The completed requests from the audit log, optionally only those of one user."""
         lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
         events = (json.loads(line) for line in lines)
         completed = (event for event in events if event["stage"] == "ResponseComplete")
         return [event for event in completed if user is None or event["user"]["username"] == user]
 
     def count_created(self, resource: str, namespace: str) -> int:
-        """The number of objects of a resource that were ever created in a namespace, including deleted ones."""
+        """The number of objects of a resource type ever created in a namespace, including deleted ones."""
         pattern = f'"namespace":"{namespace}"'
         lines = (self.folder / "audit.log").read_text("utf-8").splitlines()
         events = [json.loads(line) for line in lines if pattern in line and '"verb":"create"' in line]
@@ -176,7 +176,7 @@ class ControlPlane:
         )
 
     def read_metrics(self) -> str:
-        """The Prometheus metrics of the scheduler."""
+        """The scheduler's Prometheus metrics."""
         response = httpx2.get(f"https://127.0.0.1:{self._metrics_port}/metrics", verify=False, timeout=TIMEOUT)
         response.raise_for_status()
         return response.text
@@ -186,7 +186,7 @@ class ControlPlane:
         command = [*self._commands["kubectl"], "--kubeconfig", str(self.kubeconfig), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
-    # Arguments of the components
+    # Component arguments
 
     def _prepare(self) -> None:
         write_certificates(self.folder / "pki", "apiserver", "kubelet-client", "kubelet")
@@ -287,7 +287,7 @@ class ControlPlane:
             process.wait()
 
     def _wait(self, check: Callable[[], object]) -> None:
-        """Wait for a condition. Ignores errors until then, unless a component has exited."""
+        """Wait for a condition. Errors are ignored until then, unless a component has exited."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             with contextlib.suppress(ApiError, httpx2.TransportError):
@@ -317,7 +317,7 @@ def running(*, audit: bool = False, with_metrics: bool = False) -> Iterator[Cont
 
 
 def take_ports(count: int) -> list[int]:
-    """Free TCP ports of this machine."""
+    """Free TCP ports on this machine."""
     with contextlib.ExitStack() as sockets:
         ports: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):

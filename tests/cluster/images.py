@@ -23,12 +23,12 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build() -> Path:
-    """The archive of both images, built if it is missing."""
+    """The archive with both images, built if it is missing."""
     return packages.cached("images", __file__, _write)
 
 
 def write_archive(layer: Path, file: Path) -> None:
-    """Write the images, which have the same files and different entrypoints."""
+    """Write the images, which have the same files but different entrypoints."""
     with tarfile.open(file, "w") as archive:
         digest = f"sha256:{hashlib.sha256(layer.read_bytes()).hexdigest()}"
         archive.add(layer, _blob_path(digest))

@@ -1,10 +1,10 @@
-"""A fake kubelet that executes pods as real processes of this machine, for nodes without machines.
+"""A fake kubelet that executes pods as real processes on this machine, for nodes without machines.
 
     with running() as plane, FakeKubelet(plane) as kubelet:
         kubelet.add_node("box", gpus=2)
 
 Images whose name begins with example.test/ are simulated (kubelet/outcomes.py). Other containers execute their command,
-in which every mount path is replaced by a folder of this machine, because there is no mount namespace.
+in which every mount path is replaced with a folder on this machine, because there is no mount namespace.
 As a program: starts a control plane with two nodes, prints how to use it, and waits.
 """
 
@@ -37,11 +37,11 @@ from tests.cluster.kubelet.serving import make_server
 STARTED = ("Running", "Succeeded", "Failed")
 ENDED = ("Succeeded", "Failed")
 MEASURE_SECONDS = 1.0
-CLOSING_SECONDS = 0.1  # for the shutdown of TLS connections
+CLOSING_SECONDS = 0.1  # for shutting down TLS connections
 
 
 class FakeKubelet:
-    """The kubelet of all added nodes. It runs in a separate thread."""
+    """The kubelet for all added nodes. It runs in a separate thread."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane, self._admin = plane, plane.client()
@@ -55,7 +55,7 @@ class FakeKubelet:
         (self.port,) = take_ports(1)
         self.folder = Path(tempfile.mkdtemp(prefix="kubelet-", dir=plane.folder))
         self.outcomes: dict[str, Outcome] = {}  # by image; tests can add outcomes
-        self.executed: dict[str, set[str]] = defaultdict(set)  # by run: the uids of all pods that were ever started
+        self.executed: dict[str, set[str]] = defaultdict(set)  # by run: the UIDs of all pods ever started
         self._host: Host
         self._server: uvicorn.Server
 
@@ -69,7 +69,7 @@ class FakeKubelet:
         self.stop()
 
     def start(self) -> None:
-        """Start to execute pods, and create the storage classes."""
+        """Start executing pods, and create the storage classes."""
         for body in provisioning.make_classes():
             with contextlib.suppress(ApiError):  # another kubelet has created them
                 self._admin.create(body)
@@ -96,7 +96,7 @@ class FakeKubelet:
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Object] = (),
     ) -> None:
-        """Add a ready node, by default with large capacity."""
+        """Add a ready node, with a large capacity by default."""
         total = nodes.CAPACITY | dict(capacity or {}) | ({nodes.GPU: str(gpus)} if gpus else {})
         self._names.add(name)
         nodes.add_node(self._admin, nodes.make_node(name, labels=labels or {}, taints=taints), total, self.port)
@@ -108,7 +108,7 @@ class FakeKubelet:
         nodes.set_ready(self._admin, name, ready)
 
     def restore_node(self, name: str) -> None:
-        """Simulate a boot after a power failure: pods that were running are reported as failed."""
+        """Simulate a reboot after a power failure: pods that were running are reported as failed."""
         nodes.set_ready(self._admin, name, "True")
         self._lost.discard(name)
         for pod in self._admin.items("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
@@ -137,12 +137,12 @@ class FakeKubelet:
         until(lambda: self._admin.find(definition) is None)  # deletion is slow, and would also delete a new definition
 
     def pids(self, namespace: str, name: str) -> list[int]:
-        """The PIDs of the containers of a pod."""
+        """The PIDs of a pod's containers."""
         pod = self._find(namespace, name)
         processes = [slot.process for slot in pod.slots.values()] if pod else []
         return [process.pid for process in processes if isinstance(process, Process)]
 
-    # In the thread of the event loop
+    # In the event loop's thread
 
     async def _start_tasks(self) -> None:
         plane = self._plane
@@ -194,7 +194,7 @@ class FakeKubelet:
             if is_deleted:
                 self._pods[uid].terminate(pod)
         elif is_deleted:
-            if phase not in ENDED:  # otherwise the Job does not create another pod
+            if phase not in ENDED:  # otherwise the Job would not create another pod
                 await self._host.api.report(pod, lost_status(pod))
             with contextlib.suppress(ApiError):
                 await self._host.api.request("DELETE", pod_path(pod), {"gracePeriodSeconds": 0})
@@ -205,7 +205,7 @@ class FakeKubelet:
             await self._host.api.report(pod, lost_status(pod))
 
     async def _kill_pods(self, node: str) -> None:
-        """Kill all pods of a node without reporting it."""
+        """Kill all pods of a node without reporting anything."""
         for uid, pod in list(self._pods.items()):
             if pod.pod["spec"]["nodeName"] == node:
                 await self._pods.pop(uid).remove()
@@ -229,7 +229,7 @@ class FakeKubelet:
 
 
 def lost_status(pod: Object) -> Object:
-    """The status of a pod after a restart of its machine."""
+    """A pod's status after its machine has restarted."""
     terminated = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
     statuses = [
         {**status, "ready": False, "started": False, "state": {"terminated": terminated}}
@@ -239,7 +239,7 @@ def lost_status(pod: Object) -> Object:
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback, because Kubernetes rejects loopback for pods."""
+    """An address of this machine that is not loopback, because Kubernetes rejects loopback addresses for pods."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
         probe.connect(("192.0.2.1", 9))  # sends nothing
         return str(probe.getsockname()[0])

@@ -1,4 +1,4 @@
-"""A real Kueue for the test control plane: it suspends Jobs of a queue, and admits them within the quota.
+"""A real Kueue for the test control plane: it suspends the Jobs in a queue, and admits them within the quota.
 
     with running(plane, admin) as kueue:
         kueue.add_cluster_queue("shared", gpus=8)
@@ -36,12 +36,12 @@ WEBHOOK_GROUPS = (GROUP, "batch")  # the API groups with webhooks in tests
 # Large quotas, so that runs do not wait for these resources.
 LARGE_QUOTAS = {"cpu": "1000", "memory": "10Ti", "ephemeral-storage": "10Ti"}
 GPU = "nvidia.com/gpu"
-# Kueue reads the certificates of its metrics only from /etc, so another folder is mounted there.
+# Kueue reads its metrics certificates only from /etc, so a different folder is mounted there.
 MOUNT_ETC = 'mount --bind "$1" /etc && shift && exec "$@"'
 
 
 class Kueue:
-    """A Kueue process, with operations of an administrator."""
+    """A Kueue process, with administrator operations."""
 
     def __init__(self, plane: ControlPlane, admin: Client) -> None:
         self.plane, self.admin, self.folder = plane, admin, plane.folder / "kueue"
@@ -53,13 +53,13 @@ class Kueue:
     # Starting and stopping
 
     def install(self) -> None:
-        """Create the custom resource definitions, and write the configuration of Kueue."""
+        """Create the custom resource definitions, and write Kueue's configuration."""
         files = sorted((self._source / "config/components/crd/bases").glob("*.yaml"))
         definitions = {file.stem.removeprefix(f"{GROUP}_"): file for file in files}
         for plural, file in definitions.items():
             self._apply(f"{DEFINITIONS}/{plural}.{GROUP}", file.read_bytes())
         until(lambda: definitions.keys() <= self._list_resources())
-        self.plane.restart_components()  # else the garbage collector needs half a minute to know the new kinds
+        self.plane.restart_components()  # otherwise the garbage collector takes half a minute to learn the new kinds
         self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}})
         for folder in ("etc/kueue/metrics/certs", "hooks"):
             (self.folder / folder).mkdir(parents=True)
@@ -68,7 +68,7 @@ class Kueue:
         (self.folder / "config.json").write_text(json.dumps(self._configure()), "utf-8")
 
     def start(self) -> None:
-        """Start Kueue, also after `stop`, and register its webhooks."""
+        """Start Kueue, including after `stop`, and register its webhooks."""
         unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
         with_etc = ["sh", "-c", MOUNT_ETC, "sh", str(self.folder / "etc")]
         program = [str(self._program), f"--config={self.folder / 'config.json'}", "--zap-log-level=2"]
@@ -100,7 +100,7 @@ class Kueue:
     # Administration
 
     def add_cluster_queue(self, name: str, gpus: int, **spec: Any) -> None:
-        """Create a ClusterQueue with a quota of GPUs and large other quotas, and wait until it is active."""
+        """Create a ClusterQueue with a GPU quota and large quotas for everything else, and wait until it is active."""
         flavor = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": {"name": FLAVOR}}
         if self.admin.find(f"{FLAVORS}/{FLAVOR}") is None:
             self.admin.post(FLAVORS, flavor)
@@ -112,7 +112,7 @@ class Kueue:
         until(lambda: is_active(self.admin.get(f"{QUEUES}/{name}")))
 
     def change_queue(self, name: str, **spec: Any) -> None:
-        """Change fields of a ClusterQueue."""
+        """Change fields in a ClusterQueue."""
         self.admin.patch(f"{QUEUES}/{name}", {"spec": spec})
 
     def add_local_queue(self, namespace: str, name: str, *, cluster_queue: str) -> None:
@@ -122,7 +122,7 @@ class Kueue:
         self.admin.create(body)
 
     def workloads(self, namespace: str) -> list[Object]:
-        """The Workloads of a namespace."""
+        """The Workloads in a namespace."""
         return self.admin.items(f"{PATH}/namespaces/{namespace}/workloads")
 
     # Parts
@@ -142,7 +142,7 @@ class Kueue:
         }
 
     def _list_resources(self) -> set[str]:
-        """The resources of Kueue that the API server serves."""
+        """The Kueue resources that the API server serves."""
         resources = self.admin.find(PATH) or {"resources": []}
         return {kind["name"] for kind in resources["resources"]}
 
@@ -162,7 +162,7 @@ class Kueue:
             self.admin.delete(_webhooks_path(body))
 
     def _list_webhooks(self) -> list[Object]:
-        """The webhook configurations of the source, with the actual address."""
+        """The webhook configurations from the source, with the actual address."""
         ca_bundle = base64.b64encode(self.plane.authority.read_bytes()).decode()
         manifests = yaml.safe_load_all((self._source / "config/components/webhook/manifests.yaml").read_text("utf-8"))
         return [

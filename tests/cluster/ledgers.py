@@ -1,4 +1,4 @@
-"""Invariants after recovery from any fault: nothing is lost, nothing runs twice, no objects remain."""
+"""Invariants after recovery from any fault: nothing is lost, nothing runs twice, and no objects remain."""
 
 import os
 import re
@@ -47,7 +47,7 @@ class ResourceUsage:
         return cls(values["Threads"], len(os.listdir(process / "fd")), values["VmRSS"] << 10)
 
     def is_within(self, before: "ResourceUsage") -> bool:
-        """Whether the usage has not grown, or only a little."""
+        """Whether the usage has grown only a little, if at all."""
         return (
             self.threads <= before.threads + MAX_MORE_THREADS
             and self.files <= before.files + MAX_MORE_FILES
@@ -82,7 +82,7 @@ class Ledger:
         wait_for(self.list_remaining, lambda remaining: not remaining)
 
     def list_remaining(self) -> list[str]:
-        """The objects in the namespaces of the platform that belong to no active run."""
+        """The objects in the platform's namespaces that belong to no active run."""
         active = {run_id for run_id, run in self._list_runs().items() if run["active"]}
         return [
             f"{kind} {item['metadata']['name']}"

@@ -1,4 +1,4 @@
-"""Creates objects for the cluster tests, and waits for their state."""
+"""Creates objects for the cluster tests, and waits until they reach a state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ def make_pod(namespace: str, name: str, image: str, command: Sequence[str] = (),
 
 
 def make_job(pod: Object, **spec: Any) -> Object:
-    """A Job with the spec of a pod as its template."""
+    """A Job with a pod spec as its template."""
     job_spec = {"backoffLimit": 0, "template": {"spec": pod["spec"]}, **spec}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": pod["metadata"], "spec": job_spec}
 
@@ -35,7 +35,7 @@ def make_map(namespace: str, name: str, data: Mapping[str, str]) -> Object:
 
 
 def wait_for_phase(admin: Client, namespace: str, name: str, *phases: str) -> Object:
-    """Wait until a pod is in one of some phases, and return it."""
+    """Wait until a pod is in one of the given phases, and return it."""
 
     def find() -> Object | None:
         pod = admin.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -50,7 +50,7 @@ def state_of(pod: Object) -> Any:
 
 
 def wait_for_reason(admin: Client, namespace: str, name: str, reason: str) -> Any:
-    """Wait until the container of a pod waits with a reason, and return its waiting state."""
+    """Wait until a pod's container is waiting for the given reason, and return its waiting state."""
 
     def find() -> Any:
         waiting = state_of(admin.get(f"/api/v1/namespaces/{namespace}/pods/{name}")).get("waiting", {})

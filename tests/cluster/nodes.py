@@ -34,7 +34,7 @@ def add_node(admin: Client, node: Object, capacity: Mapping[str, str], port: int
 
 
 def set_ready(admin: Client, name: str, ready: str) -> None:
-    """Set the Ready condition of a node: "True", "False", or "Unknown" for a node without heartbeat."""
+    """Set the Ready condition of a node: "True", "False", or "Unknown" for a node without a heartbeat."""
     reason = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}[ready]
     message = {"Unknown": "Kubelet stopped posting node status."}.get(ready, f"the kubelet reported {ready}")
     now = statuses.now()
@@ -44,6 +44,6 @@ def set_ready(admin: Client, name: str, ready: str) -> None:
 
 
 def has_kubernetes_taints(admin: Client, name: str) -> bool:
-    """Whether a node has taints of Kubernetes, which disappear a moment after it becomes ready."""
+    """Whether a node has taints set by Kubernetes, which disappear a moment after it becomes ready."""
     taints = admin.get(f"/api/v1/nodes/{name}")["spec"].get("taints", ())
     return any(taint["key"].startswith("node.kubernetes.io/") for taint in taints)

@@ -53,25 +53,25 @@ class Platform:
         return f"{self.name}-forest"
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
-        """Send an API request as administrator."""
+        """Send an API request as an administrator."""
         with self.server.client() as client:
             response = client.request(method, path, json=body)
         assert response.status_code < 300, f"{method} {path}: {response.status_code} {response.text[:1000]}"
         return response.json() if response.content else None
 
     def terminal(self, *arguments: str, code: int = 0) -> ProcessResult:
-        """Run a CLI command as administrator."""
+        """Run a CLI command as an administrator."""
         variables = {"FAIRLEAD_URL": self.server.url, "FAIRLEAD_TOKEN": self.server.token}
         ended = self.machine.fairlead(*arguments, variables=variables)
         assert ended.code == code, f"{' '.join(arguments)}: {ended}"
         return ended
 
     def allow(self, **switches: Any) -> None:
-        """Set switches of the platform policy."""
+        """Set switches in the platform policy."""
         self.api("PUT", "/policies/platform/platform", {"switches": switches})
 
     def run(self, name: str = "train", **request: Any) -> Run:
-        """Submit a run, by default of a container."""
+        """Submit a run, of a container by default."""
         request = {"function": {"name": name, "kind": "container", "image": "example.test/sleep"}, **request}
         created = self.api("POST", "/projects/forest/runs", request)
         return Run(self.project.api, created)
@@ -86,14 +86,14 @@ class Platform:
         return self.run(function=function, **request)
 
     def python(self, source: str, name: str = "train", image: str | None = None, **request: Any) -> Run:
-        """Submit a run of the function `main` of a Python file."""
+        """Submit a run of the function `main` in a Python file."""
         file = self.machine.folder / f"{name}_{uuid.uuid4().hex[:8]}.py"
         file.write_text(source, "utf-8")
         run: Run = self.project.function(name, source=str(file), handler="main", image=image).run(**request)
         return run
 
     def get_run(self, run: Run | str) -> dict[str, Any]:
-        """Get the data of a run from the API."""
+        """Get a run's data from the API."""
         status: dict[str, Any] = self.api("GET", f"/runs/{run if isinstance(run, str) else run.id}")
         return status
 
@@ -128,7 +128,7 @@ class Platform:
         self.server = self.machine.up("--port", self.port, *self.options, data=data, variables=self.variables)
 
     def join(self) -> "Platform":
-        """Start a second server for this platform, with the same database and another data folder."""
+        """Start a second server for this platform, with the same database but a different data folder."""
         other = copy.copy(self)
         other.variables = {"FAIRLEAD_SECRET_KEYS": (self.server.data / "secret.key").read_text("utf-8").split()[0]}
         other.server = self.machine.up(*self.options, data="other", variables=other.variables)
@@ -138,7 +138,7 @@ class Platform:
 
 
 def wait_for(read: Callable[[], Any], is_done: Callable[[Any], bool], seconds: float = 60.0) -> Any:
-    """Poll until a condition holds, and return the value."""
+    """Poll until a condition holds, and return its value."""
     deadline = time.monotonic() + seconds
     while not is_done(value := read()):
         assert time.monotonic() < deadline, f"still {value}"

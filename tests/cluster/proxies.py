@@ -50,7 +50,7 @@ Action = Callable[["ProxyHandler"], None]  # responds, raises `Dropped`, or does
 
 @dataclass
 class Fault:
-    """A fault for requests with a method and path. Applies to `times` requests after the first `skip`."""
+    """A fault for requests with a method and path. Applies to `times` requests after skipping the first `skip`."""
 
     method: str
     pattern: str  # a regular expression that is searched in the path and query
@@ -59,7 +59,7 @@ class Fault:
     skip: int = 0
     times: int = 1
     text: bytes = b""  # the text that triggers a fault during a response
-    request_times: list[float] = field(default_factory=list)  # times of all matching requests, also of skipped ones
+    request_times: list[float] = field(default_factory=list)  # times of all matching requests, including skipped ones
 
     @property
     def hits(self) -> int:
@@ -83,7 +83,7 @@ def respond_with(status: int, message: str = MESSAGE, *, retry_after: int | None
 
 
 def expire_watch(handler: "ProxyHandler") -> None:
-    """Respond to a watch with an expired resource version: status 200, and then an error event 410."""
+    """Respond to a watch with an expired resource version: status 200, and then a 410 error event."""
     handler.respond(200, json.dumps({"type": "ERROR", "object": _make_status(410, MESSAGE)}).encode() + b"\n")
 
 
@@ -171,7 +171,7 @@ class Proxy:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def write_kubeconfig(self, file: Path) -> Path:
-        """Write a kubeconfig of an administrator with the URL of this proxy."""
+        """Write an administrator's kubeconfig with this proxy's URL."""
         config = json.loads(self.plane.kubeconfig.read_text("utf-8"))
         config["clusters"][0]["cluster"] = {"server": self.url}
         file.touch(0o600)
@@ -202,7 +202,7 @@ class Proxy:
             return sum(bool(re.match(f"{method} .*{pattern}", request)) for request in self.requests)
 
     def find(self, method: str, path: str, moment: Moment, content: bytes = b"") -> list[Fault]:
-        """The faults that apply to a request at a moment. Records the request."""
+        """The faults that apply to a request at a given moment. Records the request."""
         with self._lock:
             if moment == "before":
                 self.requests.append(f"{method} {path}")
@@ -284,7 +284,7 @@ class ProxyHandler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _handle  # noqa: N815
 
     def _apply_faults(self, moment: Moment, content: bytes = b"") -> bool:
-        """Apply the faults of a moment. Return whether one of them has responded."""
+        """Apply the faults for a given moment. Return whether one of them has responded."""
         for fault in self.proxy.find(self.command, self.path, moment, content):
             if not self._has_responded:
                 fault.action(self)
@@ -317,7 +317,7 @@ class ProxyHandler(http.server.BaseHTTPRequestHandler):
 
 
 def _make_status(code: int, message: str) -> dict[str, Any]:
-    """The Status object of an error response."""
+    """The Status object for an error response."""
     reason = REASONS.get(code, "Unknown")
     status = {"status": "Failure", "reason": reason, "message": message, "code": code}
     return {"apiVersion": "v1", "kind": "Status", **status}

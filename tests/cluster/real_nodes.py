@@ -1,11 +1,11 @@
-"""A real node: a kubelet with containerd and runc of Debian, which executes real pods with locally built images.
+"""A real node: a kubelet with Debian's containerd and runc, which executes real pods with locally built images.
 
     with real_nodes.running() as (plane, node):
         with plane.client() as admin:
             admin.create(make_pod("default", "hello", images.PYTHON, ["python3", "-c", "print(1)"]))
 
-The node runs in namespaces of this machine: its files are in memory, its processes end with its first process, and its
-network is a veth link. Nothing is installed, and a containerd of this machine is not touched. Pods can connect to
+The node runs in namespaces on this machine: its files are in memory, its processes end with its first process, and its
+network is a veth link. Nothing is installed, and a containerd on this machine is left alone. Pods can connect to
 servers on `network.host_address`, and this machine can connect to the addresses of pods.
 """
 
@@ -28,7 +28,7 @@ from tests.cluster.nodes import has_kubernetes_taints
 from tests.cluster.real_node import cgroups, configuring, networks, probing, trees
 from tests.cluster.real_node.inside import VOLUMES, Arguments
 
-NOT_TESTED = "REAL PODS WERE NOT TESTED"  # the start of the skip reason of tests that need a real node
+NOT_TESTED = "REAL PODS WERE NOT TESTED"  # the beginning of the skip reason for tests that need a real node
 NAME = "real"
 STORAGE_CLASS = "folders"
 VOLUME_COUNT = 4

@@ -17,7 +17,7 @@ from tests.cluster.proxies import (
     respond_with,
 )
 
-# Every kind of request: its method, a pattern of its path, and the mean number of requests per fault.
+# Every kind of request: its method, a pattern for its path, and the mean number of requests per fault.
 CALLS: dict[str, tuple[str, str, int]] = {
     "watch": ("GET", "[?&]watch=true", 10),
     "list": ("GET", "[?](?!.*watch=true).*limit=", 8),
@@ -58,7 +58,7 @@ def make_seed() -> int:
 
 
 class Storm:
-    """The random faults of a seed, and the number of times that each was applied."""
+    """The random faults for a seed, and the number of times each was applied."""
 
     def __init__(self, seed: int) -> None:
         self.hits: Counter[tuple[str, str]] = Counter()
@@ -94,7 +94,7 @@ class Storm:
 
 @dataclass
 class _RandomFault(Fault):
-    """A fault for one of every `mean_interval` requests on average."""
+    """A fault for one in every `mean_interval` requests on average."""
 
     rng: random.Random = field(default_factory=random.Random)
     mean_interval: int = 1

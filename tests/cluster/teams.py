@@ -1,4 +1,4 @@
-"""Projects with Kueue queues, and the kubeconfig of a server with minimal permissions."""
+"""Projects with Kueue queues, and a kubeconfig for a server with minimal permissions."""
 
 import uuid
 from collections import Counter
@@ -49,7 +49,7 @@ class Team:
         return explanation
 
     def until_details(self, run: str, *texts: str) -> list[str]:
-        """Wait until the details of a run contain all texts, and return the details."""
+        """Wait until a run's details contain all of the given texts, and return the details."""
         return wait_for(  # type: ignore[no-any-return]
             lambda: self.why(run)["details"],
             lambda details: all(any(text in line for line in details) for text in texts),
@@ -72,7 +72,7 @@ class Team:
         return [f"{state} {reason}" for state, reason in states if reason not in ("Starting", "Claimed")]
 
     def count_writes(self) -> Counter[str]:
-        """The number of successful writes to Jobs of this project by verb."""
+        """The number of successful writes to this project's Jobs, by verb."""
         account = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
         successful = [event for event in self.platform.plane.requests(account) if event["responseStatus"]["code"] < 300]
         references = [(event["verb"], event.get("objectRef", {})) for event in successful]
@@ -85,7 +85,7 @@ class Team:
 
 
 def make_kubeconfig(plane: ControlPlane, admin: Client, file: Path, *, without: str = "") -> Path:
-    """Apply the output of `fairlead clusters rbac` to a service account, without the rules of one API group."""
+    """Apply the output of `fairlead clusters rbac` to a service account, without the rules for one API group."""
     cluster = Cluster(name=CLUSTER, queueing="kueue")
     namespace, _, *roles = render_access(cluster, [])
     if admin.find(f"/api/v1/namespaces/{SYSTEM}") is None:

@@ -52,7 +52,7 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
 
 
 def attempts_of(run: Run) -> list[tuple[int, str, str]]:
-    """The number, state and reason of each attempt of a run."""
+    """The number, state and reason of each of a run's attempts."""
     return [(attempt["number"], attempt["state"], attempt["reason"]) for attempt in run.attempts()]
 
 

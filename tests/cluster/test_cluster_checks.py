@@ -1,4 +1,4 @@
-"""The permissions that `fairlead clusters rbac` prints: all are needed, they are sufficient, and exclude secrets."""
+"""The permissions that `fairlead clusters rbac` prints: they are all needed, are sufficient, and exclude secrets."""
 
 import contextlib
 import copy
@@ -35,7 +35,7 @@ def project(admin: Client, namespace: str) -> str:
 
 @contextlib.contextmanager
 def granting(plane: ControlPlane, manifests: list[Object]) -> Iterator[KubernetesClient]:
-    """A client of a service account that has these permissions during the block."""
+    """A client for a service account that has these permissions during the block."""
     roles = [manifest for manifest in manifests if manifest["kind"] not in ("Namespace", "ServiceAccount")]
     with plane.client() as admin:
         for role in roles:
@@ -151,7 +151,7 @@ def test_kubectl_accepts_the_printed_permissions(control_plane: ControlPlane, ad
 
 @pytest.fixture
 def health() -> Iterator[str]:
-    """The URL of a server with a health endpoint."""
+    """The URL of a server that has a health endpoint."""
 
     class Healthy(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -197,13 +197,13 @@ def _wait_for(api: KubernetesClient, cluster: Cluster, project: str, message: st
 
 
 def _role_of(manifests: list[Object], scope: str) -> Object:
-    """The role with the permissions of a scope."""
+    """The role with a scope's permissions."""
     roles = [manifest for manifest in manifests if manifest["kind"] in ("Role", "ClusterRole")]
     return roles[0] if scope == "cluster" else roles[1]
 
 
 def _without(role: Object, group: str, resource: str, verb: str) -> list[Object]:
-    """The rules of a role without one verb of one resource."""
+    """A role's rules without one verb on one resource."""
     rules = []
     for rule in copy.deepcopy(role["rules"]):
         if rule["apiGroups"] == [group] and resource in rule["resources"] and verb in rule["verbs"]:

@@ -22,7 +22,7 @@ def server(shared_machine: Machine) -> RunningServer:
 
 @pytest.fixture
 def terminal(server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal of an administrator of that server."""
+    """A terminal for an administrator of that server."""
     monkeypatch.setenv("FAIRLEAD_URL", server.url)
     monkeypatch.setenv("FAIRLEAD_TOKEN", server.token)
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -31,7 +31,7 @@ def terminal(server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def kubeconfig(control_plane: ControlPlane, terminal: Terminal, admin: Client) -> Iterator[Path]:
-    """A kubeconfig of a service account with the permissions that `rbac` prints."""
+    """A kubeconfig for a service account with the permissions that `rbac` prints."""
     file = terminal.folder / "rbac.yaml"
     file.write_text(terminal.succeed("clusters", "rbac"), "utf-8")
     control_plane.kubectl("apply", "-f", str(file))
@@ -130,7 +130,7 @@ def test_runs_work_with_only_the_printed_permissions(
     server: RunningServer,
     kubeconfig: Path,
 ) -> None:
-    """A run with code, a secret, a volume and an output, and its removal: no request is forbidden."""
+    """No request is forbidden for a run with code, a secret, a volume and an output, or for its removal."""
     terminal("clusters", "add", "fifth", "--kubeconfig", str(kubeconfig), "--server-url", server.url)
     terminal.succeed("projects", "create", "tree", "--parent", "cluster/fifth")
     account = "system:serviceaccount:fairlead-system:fairlead"

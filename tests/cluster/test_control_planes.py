@@ -98,7 +98,7 @@ def test_failed_build_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
 
 
 def make_rules(namespace: str, name: str) -> list[Object]:
-    """A role that allows only to list ConfigMaps."""
+    """A role that only allows listing ConfigMaps."""
     version, meta = "rbac.authorization.k8s.io/v1", {"name": name, "namespace": namespace}
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}

@@ -1,4 +1,4 @@
-"""A server that is killed at each step of a run continues after a restart, and repeats nothing."""
+"""A server that is killed at each step of a run continues after a restart and repeats nothing."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.cluster.proxies import Fault, Moment, Proxy, hang
 from tests.cluster.trials import SERVED_RUN_OBJECTS, Trial
 
 PATH_END = r"(\?|$)"
-# The requests of a start in order. The second Secret is the image pull secret.
+# The requests for starting a run, in order. The second Secret is the image pull secret.
 START = {
     "namespace get": ("GET", f"/api/v1/{{}}{PATH_END}", 0),
     "namespace create": ("POST", f"/api/v1/namespaces{PATH_END}", 0),
@@ -20,7 +20,7 @@ START = {
     "release": ("PATCH", "/{}/jobs/", 0),
 }
 both_moments = pytest.mark.parametrize("moment", ["before", "after"])
-# The watch event at which the server is killed before it receives the event.
+# The server is killed just before it receives this watch event.
 WATCH_EVENTS = {
     "job created": ("/jobs[?].*watch=true", '"namespace":"{}"'),
     "pod created": ("/api/v1/pods[?].*watch=true", '"namespace":"{}"'),

@@ -1,4 +1,4 @@
-"""The contract of executors, on a real control plane."""
+"""The executor contract, on a real control plane."""
 
 import uuid
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.contracts.test_executors import *  # noqa: F403
 def bench(
     control_plane: ControlPlane, kubelet: FakeKubelet, sqlite_store: DatabaseStore, tmp_path: Path
 ) -> Iterator[KubernetesBench]:
-    """An executor of a cluster, without any runs."""
+    """A cluster executor without any runs."""
     with serving(sqlite_store) as url:
         bench = KubernetesBench(control_plane, tmp_path, sqlite_store, f"t{uuid.uuid4().hex[:8]}", url)
         yield bench

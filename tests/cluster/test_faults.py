@@ -1,4 +1,4 @@
-"""Errors, outages and expired watches of the cluster: no run fails because of them, and none starts twice."""
+"""Cluster errors, outages and expired watches: no run fails because of them, and none starts twice."""
 
 import threading
 from collections import Counter
@@ -31,7 +31,7 @@ PATH_END = r"(\?|$)"
 WATCH_PATTERN = "[?&]watch=true"
 FORBIDDEN = 'secrets is forbidden: User "me" cannot create resource "secrets" in API group "" in the namespace "mine"'
 BUSY, BUSY_SECONDS = "too many requests for some seconds", 8  # longer than the first retry delays
-# Faults for the requests of one start: method, path, fault, time and number.
+# Faults for the requests that start a run: method, path, fault, time and number.
 STARTS: dict[str, tuple[str, str, Action, Moment, int]] = {
     "namespace created, response 500": ("POST", f"/api/v1/namespaces{PATH_END}", respond_with(500), "after", 1),
     "job created, response 500": ("POST", f"/{{}}/jobs{PATH_END}", respond_with(500), "after", 1),
@@ -54,7 +54,7 @@ def platform(proxied_platform: Platform) -> Platform:
 
 
 def remove(platform: Platform, run: Run) -> str:
-    """Delete the Job of a run as with kubectl, and return its name."""
+    """Delete a run's Job as kubectl would, and return its name."""
     job = platform.job_of(run)["metadata"]
     path = f"/apis/batch/v1/namespaces/{job['namespace']}/jobs/{job['name']}"
     platform.admin.delete(path, propagationPolicy="Background")
@@ -169,7 +169,7 @@ def test_unresponsive_cluster_changes_no_state(platform: Platform, proxy: Proxy,
 
 
 def test_outcome_is_reported_once_pods_are_readable(platform: Platform, proxy: Proxy) -> None:
-    """The Job of a run has ended, but its pods cannot be read."""
+    """The run's Job has ended, but its pods cannot be read."""
     trial = Trial(platform, blocked=True)
     run = trial.submit()
     platform.until(run, "running")
@@ -219,7 +219,7 @@ def test_run_is_stopped_only_after_its_job_can_no_longer_start(platform: Platfor
 
 
 def test_job_observed_after_its_run_was_stopped_is_removed(platform: Platform, proxy: Proxy) -> None:
-    """The creation returns an error and the watch is late, so the server does not know about the Job."""
+    """The create request returns an error and the watch is late, so the server does not know about the Job."""
     trial, visible = Trial(platform), threading.Event()
     late_watch = Fault("GET", "/batch/v1/jobs[?].*watch=true", hold(visible), "during", text=trial.namespace.encode())
     job_created = Fault("POST", f"/namespaces/{trial.namespace}/jobs{PATH_END}", respond_with(500), "after")
@@ -252,7 +252,7 @@ def test_objects_are_removed_after_a_late_log_and_a_failed_removal(cleaning_plat
     with proxy.injecting(log, forbidden):
         run = trial.submit()
         platform.until(run, "running")
-        until(lambda: run.logs() == "" and log.request_times)  # a client follows the log until after the end of the run
+        until(lambda: run.logs() == "" and log.request_times)  # a client follows the log until after the run has ended
         trial.go.touch()
         trial.wait_for_result(run)
         ended.set()

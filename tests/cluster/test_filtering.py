@@ -1,7 +1,7 @@
-"""The node filter agrees with kube-scheduler on random clusters: the feasible nodes, and all reasons of the others.
+"""The node filter agrees with kube-scheduler on random clusters: the feasible nodes, and all reasons for the others.
 
 FAIRLEAD_EXAMPLES=1000 runs ten times as many cases. A case that disagrees is minimized and shown. Store it in
-filtering/kept, next to the cases of earlier or possible mistakes.
+filtering/kept, next to the cases for earlier or possible mistakes.
 """
 
 import json
@@ -24,7 +24,7 @@ RECORDED = sorted((Path(__file__).parent / "filtering" / "kept").glob("*.json"))
 # GPU sharing is done by other schedulers.
 CAUSES = [*(str(cause) for cause in Cause if cause not in (Cause.AMOUNT, Cause.SHARE))]
 RESOURCES = ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"]
-MIN_SHARE = 0.01  # of all nodes
+MIN_SHARE = 0.01  # for all nodes
 
 
 @dataclass

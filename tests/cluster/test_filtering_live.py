@@ -23,11 +23,11 @@ from tests.cluster.filtering.cases import make_case
 
 JSON = dict[str, Any]
 
-FEASIBLE_CASES, INFEASIBLE_CASES = 30, 30  # the number of cases of each kind
+FEASIBLE_CASES, INFEASIBLE_CASES = 30, 30  # the number of cases per kind
 FIRST_SEED, SEEDS = 1_000_000, 600
 SYNC_SECONDS = 0.2  # until the scheduler has seen the objects that were created before the pod
 DECISION_SECONDS = 15.0
-# The filter plugins in their order. The scheduler reports the first failure per node.
+# The filter plugins in the order in which they run. The scheduler reports the first failure per node.
 ORDER: list[tuple[Cause, ...]] = [
     *[(Cause.CORDONED,), (Cause.NODE_NAME,), (Cause.TAINT,), (Cause.LABELS,), (Cause.PORTS,), (Cause.AMOUNT,)],
     *[(Cause.IN_USE,), (Cause.VOLUME,), (Cause.ZONE,)],
@@ -38,7 +38,7 @@ NOT_CHECKED = "node(s) didn't satisfy plugin"  # message about nodes that were s
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[Client]:
-    """A client of an API server with a scheduler, without controllers that change objects."""
+    """A client for an API server that has a scheduler, but no controllers that change objects."""
     with control_planes.running() as plane, plane.client() as admin:
         plane.stop_manager()
         clusters.prepare(admin)
@@ -47,7 +47,7 @@ def admin() -> Iterator[Client]:
 
 @pytest.fixture
 def clean_cluster(admin: Client) -> Iterator[None]:
-    """Delete all objects of a case after it."""
+    """Delete all of a case's objects when it is done."""
     yield
     clusters.clear(admin)
 
@@ -108,7 +108,7 @@ def make_live_case(seed: int) -> JSON:
 
 
 def is_decided(case: JSON, fits: bool) -> bool:
-    """Whether the decision is visible: not for a pod with a node name, nor for one whose volumes must be bound first.
+    """Whether the decision is visible: this excludes a pod with a node name, and one whose volumes must be bound first.
 
     The scheduler names the node if it provisions volumes, but not if it binds existing ones.
     """
@@ -134,7 +134,7 @@ def read_decision(admin: Client, pod: JSON) -> tuple[str | None, str | None]:
 
 
 def agrees(message: str, node_filter: NodeFilter) -> bool:
-    """Whether the message of the scheduler matches our reasons."""
+    """Whether the scheduler's message matches our reasons."""
     count, counts = count_reasons(message)
     if count != len(node_filter.table):
         return False
@@ -143,7 +143,7 @@ def agrees(message: str, node_filter: NodeFilter) -> bool:
         return counts is None or NOT_CHECKED in message
     if counts is None:
         return False
-    # Two messages of the scheduler correspond to one cause, and a node can have both.
+    # Two of the scheduler's messages correspond to one cause, and a node can have both.
     volumes = counts.pop(Cause.VOLUME, 0) > 0, our_counts.pop(Cause.VOLUME, 0) > 0
     return counts == our_counts and volumes[0] == volumes[1]
 
@@ -163,12 +163,12 @@ def count_reasons(message: str) -> tuple[int, Counter[str] | None]:
 
 
 def count_first_causes(node_filter: NodeFilter) -> Counter[str]:
-    """The number of nodes per first cause of ours."""
+    """The number of nodes per first of our causes."""
     return Counter(cause for node in node_filter.table.nodes for cause in find_first_causes(node_filter, node))
 
 
 def find_first_causes(node_filter: NodeFilter, node: Node) -> list[str]:
-    """The cause that the scheduler reports for a node. For resources it reports all causes."""
+    """The cause that the scheduler reports for a node. For resources, it reports all causes."""
     reasons = list(evaluation.find_reasons(node_filter, node))
     if any(reason.cause is Cause.CLAIM for reason in reasons):
         return [Cause.CLAIM]

@@ -1,4 +1,4 @@
-"""The real API server accepts every golden manifest and drops no field."""
+"""The real API server accepts every golden manifest and drops no fields."""
 
 import base64
 from typing import Any
@@ -49,7 +49,7 @@ def ensure_namespace(admin: Client, name: str) -> None:
 
 
 def fill_secret(manifest: Object) -> Object:
-    """Add values to a Secret, as the start of a run does. The API server validates registry credentials."""
+    """Add values to a Secret, as happens when a run starts. The API server validates registry credentials."""
     if manifest["kind"] != "Secret":
         return manifest
     assert set(manifest["data"].values()) == {""}

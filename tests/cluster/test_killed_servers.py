@@ -24,7 +24,7 @@ from tests.cluster.test_two_servers import Pair, expire_lease, pair  # noqa: F40
 
 FAULT_COUNT = 6
 CLIENT_TIMEOUT = 5.0  # seconds before the client tries the other server
-FROZEN_SECONDS = 10.0  # at most, because a server that is frozen during a transaction blocks the other one
+FROZEN_SECONDS = 10.0  # upper limit, because a server that is frozen during a transaction blocks the other one
 
 
 class User:
@@ -113,7 +113,7 @@ def freeze(victim: Platform, url: str) -> None:
 
 
 def count_owned_runs(url: str, server: Platform) -> int:
-    """The number of active runs of a server."""
+    """The number of a server's active runs."""
     server_id = sa.select(servers.c.id).where(servers.c.url == server.server.url).scalar_subquery()
     query = sa.select(sa.func.count()).where(runs.c.active, runs.c.server_id == server_id)
     with sa.create_engine(url, poolclass=sa.NullPool).connect() as connection:

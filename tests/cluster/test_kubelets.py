@@ -334,7 +334,7 @@ def read_log(admin: Client, pod: Object, **params: str) -> str:
 
 
 def list_group(pid: int) -> list[str]:
-    """The living processes of a process group, without zombies."""
+    """The live processes in a process group, excluding zombies."""
     processes = [other.info for other in psutil.process_iter(["pid", "name", "status"])]
     alive = [process for process in processes if process["pid"] and process["status"] != psutil.STATUS_ZOMBIE]
     return [process["name"] for process in alive if _group_of(process["pid"]) == pid]

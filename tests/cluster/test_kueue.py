@@ -21,7 +21,7 @@ ONE_START = {"create": 1, "patch": 1}  # created, then released
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A separate control plane, because Kueue manages all Jobs of a cluster."""
+    """A separate control plane, because Kueue manages all Jobs in a cluster."""
     with control_planes.running(audit=True) as plane:
         yield plane
 
@@ -55,7 +55,7 @@ def kueue(control_plane: ControlPlane, admin: Client) -> Iterator[Kueue]:
 def platform(
     shared_machine: Machine, control_plane: ControlPlane, kubelet: FakeKubelet, admin: Client, kueue: Kueue
 ) -> Platform:
-    """A server with only the printed permissions on the cluster."""
+    """A server with only the permissions that `rbac` prints."""
     kubeconfig = make_kubeconfig(control_plane, admin, shared_machine.folder / "kueue.kubeconfig")
     return Platform(shared_machine, control_plane, admin, kubeconfig, queueing="kueue")
 
@@ -240,7 +240,7 @@ def test_removed_workload_is_recreated_and_the_run_continues(team: Team, kueue: 
     assert team.count_writes() == {"create": 2, "patch": 2}
 
 
-# Changes of waiting runs
+# Changes to waiting runs
 
 
 def test_restarted_server_finds_waiting_runs(team: Team) -> None:

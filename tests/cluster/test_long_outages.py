@@ -1,4 +1,4 @@
-"""A cluster outage of a minute: no run is lost, none starts twice, and no objects remain.
+"""A one-minute cluster outage: no run is lost, none starts twice, and no objects remain.
 
 This is a separate file, so that it runs in parallel with test_random_faults.py.
 """

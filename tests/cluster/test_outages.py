@@ -1,4 +1,4 @@
-"""Outages of the API server: no run changes its state, and all are updated afterwards."""
+"""API server outages: no run changes its state, and all runs are updated afterwards."""
 
 import contextlib
 import time
@@ -22,7 +22,7 @@ def image(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def api_outage(plane: ControlPlane) -> Iterator[None]:
-    """The API server is down during the block. Restarts it, the controller manager and the scheduler afterwards."""
+    """Stop the API server during the block. Restart it, the controller manager and the scheduler afterwards."""
     plane.stop_api()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Random errors of requests to the cluster: no run is lost, none starts twice, and no objects remain."""
+"""Random errors in requests to the cluster: no run is lost, none starts twice, and no objects remain."""
 
 import contextlib
 import heapq
@@ -19,7 +19,7 @@ from tests.cluster.platforms import Platform
 from tests.cluster.proxies import ALWAYS, Fault, Proxy, interrupt_after
 from tests.cluster.storms import CALLS, CHANGING_CALLS, OBSERVING_CALLS, Storm, make_seed
 
-MIN_SECONDS, MAX_SECONDS = 8.0, 120.0  # per half of the test, until all faults have happened
+MIN_SECONDS, MAX_SECONDS = 8.0, 120.0  # for each half of the test, until all faults have happened
 DATA = {"volume_type": "persistent_volume_claim", "name": "data", "mount_path": "/data", "spec": {"size": "1Gi"}}
 WITH_OBJECTS = {"secrets": ["TOKEN"], "volumes": [DATA]}
 SLEEP, SUCCEED, FAIL, SERVE = "sleep", "succeed", "exit-3", "serve"
@@ -34,12 +34,12 @@ def platform(proxied_platform: Platform) -> Platform:
 
 @pytest.fixture
 def ledger(platform: Platform, kubelet: FakeKubelet) -> Ledger:
-    """The expected outcomes of the runs of a test."""
+    """The expected outcomes of a test's runs."""
     return Ledger(platform, kubelet)
 
 
 def prepare(platform: Platform) -> Platform:
-    """Configure immediate removal of objects, and create the secret of `WITH_OBJECTS`."""
+    """Configure immediate removal of objects, and create the secret for `WITH_OBJECTS`."""
     platform.variables = {"FAIRLEAD_KEEP_OBJECTS_MINUTES": "0"}
     platform.restart()
     platform.project.set_secret("TOKEN", "hunter2hunter2")
@@ -47,7 +47,7 @@ def prepare(platform: Platform) -> Platform:
 
 
 def warm_up(platform: Platform, ledger: Ledger) -> ResourceUsage:
-    """Complete some runs, and return the resource usage of the server afterwards."""
+    """Complete some runs, and return the server's resource usage afterwards."""
     for run in [ledger.expect(platform.run_simulated(SUCCEED, **WITH_OBJECTS), "completed") for _ in range(20)]:
         platform.until(run, "completed")
         assert run.logs() == ""
@@ -61,7 +61,7 @@ def test_stream_of_runs_completes_with_random_request_faults(platform: Platform,
     dropped = Fault("GET", CALLS["watch"][1], interrupt_after(2.0), "after", times=ALWAYS)
     with proxy.injecting(dropped), reading_logs(platform, ledger):
         proxy.disconnect()
-        for calls in (CHANGING_CALLS, OBSERVING_CALLS):  # separately, because few changes happen while observing fails
+        for calls in (CHANGING_CALLS, OBSERVING_CALLS):  # separately: few changes happen while observing fails
             with proxy.injecting(*storm.make_faults(*calls)):
                 submit_until_done(platform, ledger, rng, partial(storm.list_missing, *calls))
     assert dropped.hits > 20
@@ -71,7 +71,7 @@ def test_stream_of_runs_completes_with_random_request_faults(platform: Platform,
 def submit_until_done(
     platform: Platform, ledger: Ledger, rng: random.Random, list_missing: Callable[[], list[tuple[str, str]]]
 ) -> None:
-    """Submit runs of all kinds until all faults have happened, and stop those that do not end after random delays."""
+    """Submit runs of all kinds until all faults have happened, and after random delays stop those that never end."""
     stops: Stops = []
     started_at = time.monotonic()
     while (elapsed := time.monotonic() - started_at) < MIN_SECONDS or list_missing():

@@ -58,7 +58,7 @@ with real_nodes.running() as (plane, node), plane.client() as admin:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[ControlPlane, RealNode]]:
-    """A control plane with one real node; skips if this machine does not support it."""
+    """A control plane with one real node; skips the tests if this machine does not support it."""
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(real_nodes.running())
@@ -69,7 +69,7 @@ def cluster() -> Iterator[tuple[ControlPlane, RealNode]]:
 
 @pytest.fixture(scope="module")
 def real_platform(shared_machine: Machine, cluster: tuple[ControlPlane, RealNode]) -> Iterator[Platform]:
-    """A server that pods can connect to, with a cluster of the real node."""
+    """A server that pods can connect to, with the real node's cluster."""
     plane, node = cluster
     options = ("--host", node.network.host_address, "--auth", "tokens")
     with plane.client() as admin:
@@ -204,7 +204,7 @@ def test_node_of_a_killed_process_is_cleaned_up(cluster: tuple[ControlPlane, Rea
         link, folder = creator.stdout.readline().split()
         assert Path("/sys/class/net", link).exists()
         creator.kill()
-    real_nodes.remove_leftovers()  # fails if a process of the node is still running
+    real_nodes.remove_leftovers()  # fails if one of the node's processes is still running
     until(lambda: not Path("/sys/class/net", link).exists())
     assert not Path(folder).exists()
     assert not any(hierarchy.path.joinpath(f"{cgroups.PREFIX}{creator.pid}").exists() for hierarchy in cgroups.find())

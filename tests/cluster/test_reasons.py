@@ -52,7 +52,7 @@ def temporary_node(platform: Platform, kubelet: FakeKubelet, name: str, **node: 
 
 @pytest.fixture(scope="module")
 def lost(platform: Platform, kubelet: FakeKubelet) -> Run:
-    """A run whose node was removed. Kubernetes needs a minute to notice it, during which other tests run."""
+    """A run whose node was removed. Kubernetes takes a minute to notice. Other tests run during that time."""
     with temporary_node(platform, kubelet, "weak") as selector:
         run = platform.run("lost", **selector)
         platform.until(run, "running")
@@ -132,7 +132,7 @@ def test_run_waits_while_pod_security_forbids_its_pod(platform: Platform, admin:
 
 
 def test_manifest_rejected_by_an_admission_policy_fails_immediately(platform: Platform, admin: Client) -> None:
-    """An admission policy of the cluster rejects the Job permanently."""
+    """A cluster admission policy rejects the Job permanently."""
     match = {"resourceRules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"]}]}
     match["resourceRules"][0]["resources"] = ["jobs"]
     rule = {"expression": "!object.metadata.name.startsWith('unwanted')", "message": "no unwanted runs here"}

@@ -1,4 +1,4 @@
-"""Manual deletion of objects of active runs, and namespaces without quota."""
+"""Manual deletion of active runs' objects, and namespaces without quota."""
 
 import os
 from pathlib import Path
@@ -17,10 +17,10 @@ from tests.processes.machines import Machine
 
 ALL_GPUS = {"resources": {"gpu": 8}}
 PLURALS = {"job": "apis/batch/v1/{}/jobs", "pod": "api/v1/{}/pods", "claim": "api/v1/{}/persistentvolumeclaims"}
-# The outcome after an object is deleted: of running runs, and of pending runs.
+# The outcomes after an object is deleted: for running runs, and for pending runs.
 RUNNING = {"job": "failed Lost", "pod": "failed PodRemoved", "claim": "completed"}
 WAITING = {"job": "completed", "pod": "failed PodRemoved", "claim": "stopped"}
-# Too little of each resource for all runs, so that each run waits for most of these limits.
+# Not enough of each resource for all runs, so that each run waits for most of these limits.
 SMALL_QUOTA = {"pods": "2", "count/jobs.batch": "6", "persistentvolumeclaims": "4", "secrets": "3"}
 
 
@@ -37,7 +37,7 @@ def platform(shared_machine: Machine, control_plane: ControlPlane, kubelet: Fake
 
 @pytest.fixture(scope="module")
 def ledger(platform: Platform, kubelet: FakeKubelet) -> Ledger:
-    """The expected outcomes of the runs of these tests."""
+    """The expected outcomes of the runs in these tests."""
     return Ledger(platform, kubelet)
 
 
@@ -51,7 +51,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def moved(platform: Platform, kubelet: FakeKubelet, ledger: Ledger, gate: Path) -> Run:
-    """A run whose node was removed. Kubernetes needs a minute to notice it, during which other tests run."""
+    """A run whose node was removed. Kubernetes takes a minute to notice. Other tests run during that time."""
     with temporary_node(platform, kubelet, "removed") as selector:
         run = ledger.expect(platform.shell(f": < {gate}", **WITH_OBJECTS, **selector), "completed", pods=(2,))
         platform.until(run, "running")
@@ -59,7 +59,7 @@ def moved(platform: Platform, kubelet: FakeKubelet, ledger: Ledger, gate: Path) 
 
 
 def remove(platform: Platform, kind: str, run: Run) -> None:
-    """Delete an object of a run as with kubectl."""
+    """Delete one of a run's objects as kubectl would."""
     path = f"/{PLURALS[kind]}"
     (item,) = platform.admin.items(path.replace("{}/", ""), labelSelector=f"fairlead.dev/run={run.id}")
     meta = item["metadata"]

@@ -1,4 +1,4 @@
-"""After the end of a run, its objects are removed and its logs are complete."""
+"""After a run has ended, its objects are removed and its logs are complete."""
 
 import itertools
 import threading
@@ -68,7 +68,7 @@ def main(fail):
 
 
 def count_objects(admin: Client, run: Run | str) -> dict[str, int]:
-    """The number of objects of a run by kind, without zeros."""
+    """The number of a run's objects by kind, without zeros."""
     selector = f"fairlead.dev/run={run if isinstance(run, str) else run.id}"
     counts = {
         plural: len(admin.items(f"/{GROUPS.get(plural, 'api/v1')}/{plural}", labelSelector=selector))

@@ -1,4 +1,4 @@
-"""Runs on a cluster from the SDK, through a real server and real objects."""
+"""Runs submitted with the SDK to a cluster, with a real server and real objects."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The real scheduler places runs on the nodes of their compute resource. Runs that do not fit have a reason."""
+"""The real scheduler places runs on the nodes of their compute resource. Runs that do not fit get a reason."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from tests.processes.machines import Machine
 PRODUCT = "nvidia.com/gpu.product"
 A100, T4, L40 = "NVIDIA-A100-SXM4-80GB", "Tesla-T4", "NVIDIA-L40S"
 GPU_TAINT = {"key": "team", "value": "vision", "effect": "NoSchedule"}
-# Two node pools with A100, one with T4 reserved for a team, and one without GPUs.
+# Two node pools with A100 GPUs, one with T4 GPUs reserved for a team, and one without GPUs.
 NODES: dict[str, dict[str, Any]] = {
     "a100-1": {"gpus": 4, "labels": {"pool": "a100", PRODUCT: A100}, "capacity": {"cpu": "32"}},
     "a100-2": {"gpus": 4, "labels": {"pool": "a100-reserved", PRODUCT: A100}, "capacity": {"cpu": "32"}},
@@ -169,7 +169,7 @@ def test_run_starts_when_a_node_is_added(platform: Platform, kubelet: FakeKubele
 
 
 def test_run_that_fits_no_node_is_rejected_without_autoscaling(platform: Platform, started: list[Run]) -> None:
-    """A change of the cluster reconnects to it; its runs continue and are still observed."""
+    """A change to the cluster triggers a reconnect; its runs continue and are still observed."""
     started.append(platform.run(profile="small"))
     platform.until(started[0], "running")
     platform.terminal("clusters", "edit", "main", "--autoscaled=false")

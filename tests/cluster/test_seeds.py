@@ -80,7 +80,7 @@ def apply(platform: Platform, *documents: Object) -> None:
 
 
 def workload_of(admin: Client, run: Run) -> Object | None:
-    """The Job or Deployment of a run, or None if it is not released yet."""
+    """The Job or Deployment of a run, or None if it has not been released yet."""
     for path in ("/apis/batch/v1/jobs", "/apis/apps/v1/deployments"):
         for item in admin.items(path, labelSelector=f"fairlead.dev/run={run.id}"):
             if item["metadata"].get("annotations", {}).get("fairlead.dev/released") == "true":
@@ -285,7 +285,7 @@ def test_shared_volume_is_created_once_and_persists(platform: Platform, admin: C
     assert "ownerReferences" not in claim["metadata"]
 
 
-# Settings of every run
+# Settings for every run
 
 
 def test_objects_are_owned_by_the_run_and_pods_have_no_cluster_token(platform: Platform, admin: Client) -> None:

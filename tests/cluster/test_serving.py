@@ -1,4 +1,4 @@
-"""Served runs on a cluster: readiness of pods, and access through the API server."""
+"""Served runs on a cluster: pod readiness, and access through the API server."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def send_request(bench: KubernetesBench, **inputs: Any) -> httpx2.Response:  # n
 
 
 def responds(bench: KubernetesBench) -> bool:  # noqa: F811
-    """Whether the run responds. The API server may know the endpoint a moment after the pod is ready."""
+    """Whether the run responds. The API server may learn of the endpoint a moment after the pod is ready."""
     try:
         return send_request(bench).status_code == 200
     except Unavailable:
@@ -32,7 +32,7 @@ def responds(bench: KubernetesBench) -> bool:  # noqa: F811
 
 
 def wait_for_reason(bench: KubernetesBench, reason: str) -> Observation:  # noqa: F811
-    """Wait until the run has a reason, and return the run."""
+    """Wait until the run has a reason, and return it."""
     wait_until(
         lambda: (observation := bench.executor.observe("r1")) is not None and observation.reason == reason,
         seconds=TIMEOUT,

@@ -1,4 +1,4 @@
-"""Several servers on one cluster: servers of a platform share its runs, and platforms do not affect each other."""
+"""Several servers on one cluster: servers on one platform share its runs, and platforms do not affect each other."""
 
 import signal
 from collections import Counter
@@ -37,7 +37,7 @@ def pair(
 
 
 def expire_lease(url: str, server: Platform) -> None:
-    """Set the last heartbeat of a server to a time before its lease."""
+    """Backdate a server's last heartbeat so that its lease has expired."""
     long_ago = datetime.now(UTC) - 2 * LEASE
     with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
         connection.execute(sa.update(servers).where(servers.c.url == server.server.url).values(seen_at=long_ago))
@@ -111,7 +111,7 @@ def test_platforms_on_one_cluster_do_not_touch_runs_of_each_other(
     runs = [trial.submit() for trial in trials]
     for trial, run in zip(trials, runs, strict=True):
         trial.wait_for_result(run)
-    first.restart()  # lists all objects again, and removes orphans
+    first.restart()  # it lists all objects again and removes orphans
     for trial, run in zip(trials, runs, strict=True):
         assert trial.read_log(run) == "started\n"
         trial.check_all(run)

@@ -1,4 +1,4 @@
-"""A run with all kinds of objects in its own namespace, and checks of these objects."""
+"""A run with all kinds of objects in its own namespace, and checks on these objects."""
 
 import itertools
 import json
@@ -92,7 +92,7 @@ class Trial:
     def make_kill_fault(
         self, method: str, pattern: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **options: Any
     ) -> Fault:
-        """A fault that kills the server, or sends another signal, at a request about this run."""
+        """A fault that kills the server, or sends another signal, at a request for this run."""
         action = send_signal(self.platform.server.process.pid, number, self.submitted)
         return Fault(method, pattern.replace("{}", f"namespaces/{self.namespace}"), action, moment, **options)
 
@@ -110,11 +110,11 @@ class Trial:
                 time.sleep(error.retry_after_seconds)
 
     def count_executions(self) -> int:
-        """The number of executions of the run."""
+        """How many times the run was executed."""
         return len(self.executions.read_text("utf-8").splitlines()) if self.executions.exists() else 0
 
     def count_created(self, kind: str) -> int:
-        """The number of objects of a kind that were ever created in the namespace, from the audit log.
+        """The number of objects of a kind ever created in the namespace, from the audit log.
 
         A watch is not sufficient, because the API server drops events after 75 seconds and then returns 410 Gone. A
         list does not contain deleted objects.

@@ -109,7 +109,7 @@ class MemoryExecutor:
             self.end(run_id, Phase.FAILED, reason="Stopped", exit_code=143, stopped=True)
 
     def observe(self, run_id: str) -> Observation | None:
-        """The observation of a run."""
+        """A run's observation."""
         if run_id in self.observe_errors:
             raise self.observe_errors[run_id]
         return self.runs[run_id].observation if run_id in self.runs else None
@@ -119,12 +119,12 @@ class MemoryExecutor:
         self._call("clean_up", run_id)
 
     def delete_run(self, run_id: str) -> None:
-        """Remove everything of a run."""
+        """Remove everything that belongs to a run."""
         self._call("delete_run", run_id)
         self.runs.pop(run_id, None)
 
     def list_volumes(self) -> list[str]:
-        """The ids of existing shared volumes."""
+        """The IDs of existing shared volumes."""
         return sorted(self.volumes)
 
     def remove_volume(self, volume_id: str) -> None:
@@ -150,7 +150,7 @@ class MemoryExecutor:
         return NodeTable([replace(self.node, pods=(*self.node.pods, *scheduled_pods))])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """The log from a cursor on. A cursor is the number of entries read."""
+        """The log starting at a cursor. A cursor is the number of entries read so far."""
         run = self._find(run_id)
         if not 0 <= cursor <= len(run.log):
             raise ValueError("the log is shorter")
@@ -163,11 +163,11 @@ class MemoryExecutor:
         return LogPage(entries, end, complete=run.observation.phase in ENDED and end == len(run.log))
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
-        """One sample of each run."""
+        """One sample per run."""
         return [{"at": NOW, "cpu": self.cores, "mem": 1000}] if run_id in self.runs else []
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """The output files of a run."""
+        """A run's output files."""
         files = self.runs[run_id].files if run_id in self.runs else {}
         return [OutputFile(path, len(content), NOW) for path, content in sorted(files.items())]
 
@@ -198,7 +198,7 @@ class MemoryExecutor:
         self.runs[run_id].observation = Observation(Phase.RUNNING, started_at=NOW)
 
     def write(self, run_id: str, data: bytes, stream: str = "stdout") -> None:
-        """Write to the log of a run."""
+        """Write to a run's log."""
         run = self.runs[run_id]
         for secret in run.launch.secrets.values():
             data = data.replace(secret.encode(), b"***")
@@ -215,7 +215,7 @@ class MemoryExecutor:
         del self.runs[run_id]
 
     def count(self, call: str, run_id: str) -> int:
-        """The number of calls of a kind."""
+        """The number of calls of a given kind."""
         return self.calls.count((call, run_id))
 
     def _call(self, call: str, run_id: str) -> None:
@@ -231,7 +231,7 @@ class Bench(Protocol):
     """Runs test programs on one kind of executor."""
 
     output: Mapping[str, bytes]  # the output of RETURNS, by stream
-    measures_usage: bool  # whether the usage of a short run is measured
+    measures_usage: bool  # whether a short run's usage is measured
 
     @property
     def executor(self) -> Executor:
@@ -244,7 +244,7 @@ class Bench(Protocol):
         """Wait until a run is in one of these phases, and return its observation."""
 
     def another_executor(self) -> Executor:
-        """Another executor on the same machine, as after a crash of the server."""
+        """Another executor on the same machine, as after a server crash."""
 
     def close(self) -> None:
         """End all runs."""
@@ -346,7 +346,7 @@ class LocalBench:
 
 
 def find_scheduled_pods(executor: Executor) -> list[ScheduledPod]:
-    """The scheduled pods of runs on all nodes."""
+    """The scheduled run pods on all nodes."""
     return [pod for node in executor.nodes() for pod in node.pods if pod.run_id]
 
 

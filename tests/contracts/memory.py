@@ -1,4 +1,4 @@
-"""A store in memory, for tests that need no database."""
+"""An in-memory store for tests that need no database."""
 
 import contextlib
 import operator
@@ -20,7 +20,7 @@ from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Page, Query
 from fairlead.ports import ConfigPart, Generation, RecordT
 
-RecordTables = Mapping[type, MutableMapping[str, Any]]  # the records of each kind by id
+RecordTables = Mapping[type, MutableMapping[str, Any]]  # the records of each kind by ID
 
 UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.ScopeRecord: (("scope",),),
@@ -48,7 +48,7 @@ UNIQUE: Mapping[type, tuple[tuple[str, ...], ...]] = {
     records.IdempotencyRecord: (),
     records.SettingsRecord: (),
 }
-# Fields that refer to a scope. The audit keeps the former name of a renamed scope.
+# Fields that refer to a scope. The audit log keeps a renamed scope's former name.
 REFERENCES: Mapping[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in fields(kind) if field.name in ("scope", "parent", "cluster"))
     for kind in UNIQUE
@@ -91,7 +91,7 @@ class MemoryStore:
         return self._writing()
 
     def changing(self, part: ConfigPart, *more: ConfigPart) -> AbstractContextManager["MemoryTransaction"]:
-        """A transaction that changes parts of the configuration. Only one runs at a time."""
+        """A transaction that changes parts of the configuration. Only one can run at a time."""
         return self._writing(part, *more)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class MemoryTransaction:
         self.failed = False  # whether a record violated a constraint
 
     def get(self, kind: type[RecordT], **key: Any) -> RecordT | None:
-        """The one record whose fields have these values."""
+        """The single record whose fields have these values."""
         return next(iter(self.find(kind, *(Condition(name, "=", value) for name, value in key.items()))), None)
 
     def find(
@@ -128,7 +128,7 @@ class MemoryTransaction:
         return sorted(self._matching(kind, conditions), key=operator.attrgetter(by, "id"))[:limit]
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
-        """One page of a list. The caller creates the cursor of the next page."""
+        """One page of a list. The caller creates the cursor for the next page."""
 
         def sort_key(record: Any) -> tuple[Any, str]:
             column = COLUMNS[kind][query.sort] if query.sort != "id" else None
@@ -145,11 +145,11 @@ class MemoryTransaction:
         return len(self._matching(kind, conditions, search))
 
     def tally(self, kind: type[Any], names: Sequence[str], *conditions: Condition) -> dict[tuple[Any, ...], int]:
-        """The number of records that match all conditions, grouped by the values of some fields."""
+        """The number of records that match all conditions, grouped by the values of the given fields."""
         return dict(Counter(tuple(getattr(item, name) for name in names) for item in self._matching(kind, conditions)))
 
     def add(self, record: Any) -> None:
-        """Add a record. Raise `Conflict` if its name or id is taken."""
+        """Add a record. Raise `Conflict` if its name or ID is taken."""
         self._check(record, unique=(("id",), *UNIQUE[type(record)]), others=self.tables[type(record)].values())
         self.tables[type(record)][record.id] = _as_stored(record)
 
@@ -200,7 +200,7 @@ class MemoryTransaction:
             self._update_references(old, new)
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
-        """Set the cluster of the compute resources and templates at these scopes, without a new revision."""
+        """Set the cluster for compute resources and templates at these scopes, without a new revision."""
         for kind in (records.ComputeResourceRecord, records.TemplateRecord):
             moved = {id: record for id, record in self.tables[kind].items() if record.scope in scopes}
             self.tables[kind].update({id: replace(record, cluster=cluster) for id, record in moved.items()})
@@ -259,7 +259,7 @@ class MemoryTransaction:
 
 
 def _as_stored(record: Any) -> Any:
-    """The record as a database returns it: times in UTC, copied JSON, and default values of derived fields."""
+    """The record as a database returns it: times in UTC, copied JSON, and default values for derived fields."""
     return replace(
         record,
         **{

@@ -77,7 +77,7 @@ _REQUIRED_FIELDS: Mapping[type, dict[str, Any]] = {
     records.IdempotencyRecord: {"user": "ada", "digest": "d1", "answer": None, "created_at": NOW},
     records.SettingsRecord: _STAMPS,
 }
-# Further unique fields, derived from the id.
+# Further unique fields, derived from the ID.
 _UNIQUE_FIELDS: Mapping[type, tuple[str, ...]] = {
     records.ScopeRecord: ("name", "scope"),
     records.ComputeResourceRecord: ("name",),
@@ -187,7 +187,7 @@ _FIELD_VALUES: Mapping[type, Mapping[str, Sequence[Any]]] = {
 
 
 def make(kind: type[Kind], id: str, /, **fields: Any) -> Kind:
-    """A record of a kind, with defaults for all other fields."""
+    """A record of the given kind, with defaults for all other fields."""
     return kind(**{"id": id, **dict.fromkeys(_UNIQUE_FIELDS.get(kind, ()), id), **_REQUIRED_FIELDS[kind], **fields})
 
 

@@ -1,4 +1,4 @@
-"""Databases with concurrent threads: no lost updates, no partial reads, and a locked configuration."""
+"""Databases under concurrent threads: no lost updates, no partial reads, and a locked configuration."""
 
 import threading
 from collections.abc import Callable
@@ -209,7 +209,7 @@ def _run_concurrently(*tasks: Callable[[], Result]) -> list[Result]:
 
 
 def _is_blocked(task: Future[Generation], seconds: float = 0.2) -> bool:
-    """Whether a task is still running after a time in which it would normally end."""
+    """Whether a task is still running after the time in which it would normally have ended."""
     try:
         task.result(seconds)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Database stores return the same lists as the store in memory."""
+"""Database stores return the same lists as the in-memory store."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,14 +23,14 @@ OPERATORS: dict[str, tuple[Operator, ...]] = {
     "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
     "time": ("=", "!=", "<", "<=", ">", ">=", "until", "in"),
 }
-MAX_VALUES = 3  # values of a column: each costs a query for each operator
+MAX_VALUES = 3  # values per column: each costs a query for each operator
 SEARCH_TEXTS = ("a", "APPLE", "äp", "Äp", "ÄP", "%", "_", "\\", "/", "platform", "twin", "日", "none")
 EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__name__)
 
 
 @pytest.fixture
 def memory(database_store: DatabaseStore) -> MemoryStore:
-    """A store in memory with the same records as the database."""
+    """An in-memory store with the same records as the database."""
     stores_to_fill = MemoryStore(), database_store
     for store in stores_to_fill:
         add_records(store, *make_world())

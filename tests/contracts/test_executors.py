@@ -1,4 +1,4 @@
-"""The contract of executors: start each run once, observe it, stop it, and delete its data on request."""
+"""The executor contract: start each run once, observe it, stop it, and delete its data on request."""
 
 import contextlib
 import shutil
@@ -335,7 +335,7 @@ def test_checks_have_messages_and_hints(bench: Bench) -> None:
 
 
 def clean_up(executor: Executor, run_id: str) -> bool:
-    """Whether clean-up is done: an executor raises `Unavailable` while the log is still being read."""
+    """Whether cleanup is done: an executor raises `Unavailable` while the log is still being read."""
     try:
         executor.clean_up(run_id)
     except Unavailable:

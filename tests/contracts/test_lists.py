@@ -1,4 +1,4 @@
-"""The contract of stores for conditions and lists: the same records in the same order on every page."""
+"""The store contract for conditions and lists: the same records in the same order on every page."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tests.contracts.samples import NOW, SCOPES, add_records, make, make_world
 pytestmark = pytest.mark.every_store
 
 EACH_LIST = pytest.mark.parametrize("kind", COLUMNS, ids=lambda kind: kind.__name__)
-# Names that are difficult to sort: case, letters beyond A to Z, and characters before and after letters.
+# Names that are difficult to sort: case, letters other than A to Z, and characters before and after letters.
 UNSORTED_NAMES = ("b", "B", "a", "_", "~", "Z", "z", "é", "É", "日", "5", "")
 
 

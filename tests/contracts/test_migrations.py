@@ -1,4 +1,4 @@
-"""Migrations: from an empty database to the tables of the code, with existing data, and only once."""
+"""Migrations: from an empty database to the tables defined in the code, with existing data, and only once."""
 
 import contextlib
 import sqlite3
@@ -31,7 +31,7 @@ pytestmark = [
 FIRST = "0001"
 RENAMING = "fairlead.adapters.database.migrations.versions.0009_standard_names"
 VALUES: dict[type, Any] = {
-    str: "platform",  # also the name of the only scope
+    str: "platform",  # also the only scope's name
     int: 1,
     bool: True,
     bytes: b"\x00\xff",
@@ -254,7 +254,7 @@ def _reflect(engine: sa.Engine) -> sa.MetaData:
 
 
 def _describe_expected(engine: sa.Engine, folder: Path) -> dict[str, Any]:
-    """The tables of the code, created in an empty database of the same kind."""
+    """The tables defined in the code, created in an empty database of the same kind."""
     if engine.dialect.name == "postgresql":
         with engine.begin() as connection:
             connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
@@ -293,7 +293,7 @@ def _describe(engine: sa.Engine) -> dict[str, Any]:
 
 
 def _references(engine: sa.Engine, table: str) -> list[Any]:
-    """The foreign keys of a table. SQLAlchemy parses the DDL of SQLite and misses options of added columns."""
+    """The foreign keys of a table. SQLAlchemy parses SQLite's DDL and misses the options of added columns."""
     if engine.dialect.name != "sqlite":
         return list(sa.inspect(engine).get_foreign_keys(table))
     with engine.connect() as connection:

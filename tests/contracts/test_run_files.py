@@ -1,4 +1,4 @@
-"""Files of runs in stores: saving, listing without contents, reading ranges, and deletion with the run."""
+"""Run files in stores: saving, listing without contents, reading ranges, and deletion with the run."""
 
 import io
 import os
@@ -22,7 +22,7 @@ SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES]
 
 @pytest.fixture
 def run_store(filled_store: Store) -> Store:
-    """A store with two runs; the id of one is a prefix of the other."""
+    """A store with two runs; the ID of one is a prefix of the other's."""
     add_records(filled_store, make(RunRecord, "r1"), make(RunRecord, "r10"))
     return filled_store
 

@@ -1,4 +1,4 @@
-"""The contract of stores for scopes: a scope in use cannot be deleted, and a rename updates all references."""
+"""The store contract for scopes: a scope in use cannot be deleted, and a rename updates all references."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The contract of stores: records are stored, found by conditions, and transactions are atomic."""
+"""The store contract: records are stored, found by conditions, and transactions are atomic."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone

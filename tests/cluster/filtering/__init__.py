@@ -1,1 +1,1 @@
-"""Random clusters that compare the node filter of Fairlead with the filter plugins of kube-scheduler."""
+"""Random clusters that compare Fairlead's node filter with kube-scheduler's filter plugins."""

@@ -35,12 +35,12 @@ EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 
 def chance(random: Random, probability: float) -> bool:
-    """Return True with a probability."""
+    """Return True with the given probability."""
     return random.random() < probability
 
 
 def pick_labels(random: Random, known: Known, probability: float) -> dict[str, str]:
-    """Random labels, each with a probability."""
+    """Random labels, each included with a given probability."""
     return {key: random.choice(values) for key, values in known.items() if chance(random, probability)}
 
 
@@ -69,7 +69,7 @@ def make_node_affinity(random: Random, names: list[str]) -> JSON:
     terms = [make_node_term(random, names) for _ in range(random.choice((1, 1, 1, 2, 2, 3)))]
     affinity: JSON = {REQUIRED: {"nodeSelectorTerms": terms}}
     if chance(random, 0.1):
-        # No preferences with invalid numbers: filters ignore them, but the scheduler fails when it scores nodes.
+        # Preferences never have invalid numbers: filters ignore them, but scoring nodes would fail in the scheduler.
         expression = {"key": "pool", "operator": "In", "values": [random.choice(NODE_LABELS["pool"])]}
         preference = {"weight": 1, "preference": {"matchExpressions": [expression]}}
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [preference]
@@ -101,12 +101,12 @@ def make_node_expression(random: Random) -> JSON:
 
 
 def make_pod_terms(random: Random, own_labels: dict[str, str]) -> list[JSON]:
-    """Pod affinity terms, often matching the labels of the pod itself."""
+    """Pod affinity terms, often matching the pod's own labels."""
     return [_make_pod_term(random, own_labels) for _ in range(random.choice((1, 1, 1, 2)))]
 
 
 def make_spread(random: Random, own_labels: dict[str, str]) -> list[JSON]:
-    """Topology spread constraints with unique keys and strictness, often matching the labels of the pod itself."""
+    """Topology spread constraints with unique keys and strictness, often matching the pod's own labels."""
     constraints: dict[tuple[str, str], JSON] = {}
     for _ in range(random.choice((1, 1, 1, 2))):
         constraint = _make_constraint(random, own_labels)

@@ -1,7 +1,7 @@
-"""Cases for the filters of kube-scheduler: a new pod, and a small cluster.
+"""Cases for kube-scheduler's filters: a new pod, and a small cluster.
 
-All objects are Kubernetes JSON that its API server accepts. Values come from small sets, so that nodes and pods often
-match. The constraints of a pod are chosen per case, so that one reason does not hide another.
+All objects are Kubernetes JSON that the API server accepts. Values come from small sets, so that nodes and pods often
+match. A pod's constraints are chosen per case, so that one reason does not hide another.
 """
 
 from random import Random

@@ -21,7 +21,7 @@ LISTS = {
     "volumes": ("/api/v1/persistentvolumes", "PersistentVolume"),
     "classes": ("/apis/storage.k8s.io/v1/storageclasses", "StorageClass"),
 }
-DELETION_GRACE_SECONDS = 600  # terminating pods exist for the duration of a case
+DELETION_GRACE_SECONDS = 600  # terminating pods exist as long as the case runs
 
 
 def prepare(admin: Client) -> None:
@@ -33,7 +33,7 @@ def prepare(admin: Client) -> None:
 
 
 def set_up(admin: Client, case: JSON) -> None:
-    """Create all objects of a case except the new pod."""
+    """Create all of a case's objects except the new pod."""
     for namespace in case["namespaces"]:
         labels = {"team": None, "stage": None} | namespace["metadata"]["labels"]
         admin.patch(path_of(namespace), {"metadata": {"labels": labels}})
@@ -57,7 +57,7 @@ def set_up(admin: Client, case: JSON) -> None:
 
 
 def read_back(admin: Client, pod: Object) -> JSON:
-    """The case as returned by the API server, without the new pod in the list of pods."""
+    """The case as returned by the API server, without the new pod in its pod list."""
     case = {part: [{"kind": kind, **item} for item in admin.items(path)] for part, (path, kind) in LISTS.items()}
     case["pods"] = [other for other in case["pods"] if other["metadata"]["uid"] != pod["metadata"]["uid"]]
     return {"pod": pod, **case}
@@ -72,7 +72,7 @@ def clear(admin: Client) -> None:
 
 
 def find_selected_nodes(admin: Client, pod: Object) -> Iterator[str]:
-    """The node that the scheduler selected for volumes of a pod. The pod is bound only after provisioning."""
+    """The node that the scheduler selected for a pod's volumes. The pod is bound only after provisioning."""
     for volume in pod["spec"].get("volumes", ()):
         name = volume["persistentVolumeClaim"]["claimName"]
         claim = admin.find(f"/api/v1/namespaces/{pod['metadata']['namespace']}/persistentvolumeclaims/{name}") or {}

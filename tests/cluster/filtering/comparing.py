@@ -1,4 +1,4 @@
-"""Compares our verdict on a case with that of the filters of kube-scheduler: the causes per rejecting node."""
+"""Compares our verdict on a case with that of kube-scheduler's filters: the causes per rejecting node."""
 
 import contextlib
 import json
@@ -18,13 +18,13 @@ from fairlead.core.fitting.reasons import Cause, Reason
 from tests.cluster import binaries
 
 JSON = dict[str, Any]
-Causes = frozenset[str]  # names of our causes; for amounts with the resource, such as "amount cpu"
+Causes = frozenset[str]  # names of our causes; amounts include the resource, such as "amount cpu"
 
 PARTS = ("nodes", "pods", "namespaces", "claims", "volumes", "classes")
 RESTRICTIONS = "VolumeRestrictions"
 ONE_POD = "PersistentVolumeClaim with ReadWriteOncePod access mode"
 TOO_MANY_PODS, INSUFFICIENT = "Too many pods", "Insufficient "
-# Messages of the filter plugins of the scheduler, and our corresponding causes.
+# Messages from the scheduler's filter plugins, and our corresponding causes.
 MESSAGE_CAUSES: Mapping[str, Cause] = {
     "node(s) didn't match the requested node name": Cause.NODE_NAME,
     "node(s) were unschedulable": Cause.CORDONED,
@@ -68,7 +68,7 @@ class Verdict:
 
 
 class Scheduler:
-    """A program that evaluates cases with the filters of kube-scheduler."""
+    """A program that evaluates cases with kube-scheduler's filters."""
 
     def __init__(self, *options: str) -> None:
         command = [*binaries.filter_command(), *options]
@@ -79,7 +79,7 @@ class Scheduler:
         self._program.communicate()
 
     def evaluate(self, case: JSON) -> JSON:
-        """Evaluate a case, and return the output of the program."""
+        """Evaluate a case, and return the program's output."""
         assert self._program.stdin
         assert self._program.stdout
         self._program.stdin.write(json.dumps(case).encode() + b"\n")
@@ -107,7 +107,7 @@ def evaluate_all(cases: Sequence[JSON], *options: str) -> list[JSON]:
 
 
 def read_scheduler_verdict(result: JSON) -> Verdict:
-    """Translate the result of the scheduler to our causes."""
+    """Translate the scheduler's result to our causes."""
     prefilter_causes = {str(PREFILTER_CAUSES[plugin]) for plugin in result["refused"]}
     nodes = {}
     for name, reasons_by_plugin in result["nodes"].items():
@@ -126,7 +126,7 @@ def find_our_verdict(node_filter: NodeFilter, result: JSON) -> Verdict:
 
 
 def find_disagreements(case: JSON, result: JSON) -> list[str]:
-    """The differences between our verdict and that of the scheduler, and contradictions in our own results."""
+    """The differences between our verdict and the scheduler's, and contradictions in our own results."""
     try:
         return list(_compare(make_node_filter(case), result))
     except Exception as error:
@@ -144,7 +144,7 @@ def make_node_filter(case: JSON) -> NodeFilter:
 
 
 def cause_of_message(message: str) -> str:
-    """The cause of a message of the scheduler."""
+    """The cause for a scheduler message."""
     if message == TOO_MANY_PODS:
         return f"{Cause.AMOUNT} pods"
     if message.startswith(INSUFFICIENT):
@@ -176,7 +176,7 @@ def _compare(node_filter: NodeFilter, result: JSON) -> Iterator[str]:
 
 
 def _name_cause(plugin: str, message: str) -> str:
-    """The cause of a message of a plugin. NodeVolumeLimits also reports missing claims."""
+    """The cause for a plugin message. NodeVolumeLimits also reports missing claims."""
     return (
         str(Cause.CLAIM)
         if plugin == "NodeVolumeLimits" and message.endswith("not found")

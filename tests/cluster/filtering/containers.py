@@ -1,4 +1,4 @@
-"""Random valid containers with resources and ports, and container statuses of a kubelet."""
+"""Random valid containers with resources and ports, and container statuses as a kubelet reports them."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ PORTS, PROTOCOLS, ADDRESSES = (8080, 9090), ("TCP", "UDP"), ("0.0.0.0", "10.0.0.
 
 
 def make_containers(random: Random, *, omit_defaults: bool, small: bool = False) -> list[JSON]:
-    """One or two containers, optionally without default values of the API server, or with small requests."""
+    """One or two containers, optionally without the API server's default values, or with small requests."""
     count = random.choice((1, 1, 1, 2))
     return [
         make_container(random, f"main-{number}", omit_defaults=omit_defaults, small=small) for number in range(count)
@@ -53,7 +53,7 @@ def make_resources(random: Random, *, omit_defaults: bool, small: bool) -> JSON:
     if chance(random, 0.15):
         requests["ephemeral-storage"] = random.choice(DISK)
     limits = {device: random.choice(("1", "1", "2")) for device in DEVICES if chance(random, 0.07)}
-    # With huge pages, the API server adds pod-level requests, which stored pods would therefore need as well.
+    # With huge pages, the API server adds pod-level requests, so stored pods would need them too.
     if requests.keys() & {"cpu", "memory"} and (omit_defaults or not small) and chance(random, 0.08):
         limits[PAGES] = PAGE_SIZES[0] if small else random.choice(PAGE_SIZES)
     if omit_defaults and chance(random, 0.1):  # the API server uses the limit as the request
@@ -88,7 +88,7 @@ def add_ports(random: Random, spec: JSON, *, omit_defaults: bool) -> None:
 
 
 def make_statuses(random: Random, containers: list[JSON]) -> list[JSON]:
-    """Container statuses of a kubelet, some with a resize in progress."""
+    """Container statuses as a kubelet reports them, some with a resize in progress."""
     statuses = []
     for container in containers:
         status: JSON = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True}

@@ -19,7 +19,7 @@ def shrink(case: JSON, scheduler: Scheduler) -> JSON:
         return [] if result.get("invalid") or result["error"] else find_disagreements(smaller, result)
 
     disagreements = compare(case)
-    if not disagreements:  # the scheduler returned another result before
+    if not disagreements:  # the scheduler returned a different result before
         return case
     has_error = any(line.startswith(OUR_ERROR) for line in disagreements)
 
@@ -68,7 +68,7 @@ def _walk(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _without(case: JSON, path: Path) -> JSON | None:
-    """A copy without one item; None if it was removed together with another item."""
+    """A copy without one item; None if it was already removed along with another item."""
     smaller = copy.deepcopy(case)
     container: Any = smaller
     try:

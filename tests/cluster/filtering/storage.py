@@ -57,7 +57,7 @@ STATES = (
         "node selected",
     ),
 )
-# The claim that a volume is reserved for. Of two volumes reserved for one claim, the scheduler takes either.
+# The claim that a volume is reserved for. If two volumes are reserved for one claim, the scheduler may take either.
 RESERVED_FOR = (None, None, None, None, "this claim", "previous claim", "other claim")
 CLASS_OF = {
     "provisioned later": "quick",
@@ -75,7 +75,7 @@ class Storage:
 
     def __init__(self, random: Random, names: list[str]) -> None:
         self._random, self._names = random, names
-        self._usual_state = random.choice(STATES)  # so that two claims of a pod often compete for volumes
+        self._usual_state = random.choice(STATES)  # so that a pod's two claims often compete for volumes
         # Sizes are unique, because the scheduler chooses randomly between volumes of equal size.
         self._sizes = random.sample(range(1, 40), 39)
         self.claims: dict[tuple[str, str], JSON] = {}
@@ -88,7 +88,7 @@ class Storage:
         ]
 
     def mount(self, namespace: str, spec: JSON) -> None:
-        """Add one or two claims to a pod; most exist, and some are mounted twice."""
+        """Add one or two claims to a pod; most of them exist, and some are mounted twice."""
         names = self._random.sample(CLAIMS, self._random.choice((1, 1, 2)))
         if chance(self._random, 0.03):
             names.append(names[0])
@@ -138,7 +138,7 @@ class Storage:
         self.claims[namespace, name] = body
 
     def _add_candidates(self, meta: JSON, spec: JSON) -> None:
-        """Add volumes for a claim: unreserved, or reserved for it, for a deleted claim of its name, or for another."""
+        """Add volumes for a claim: unreserved, or reserved for it, for a deleted namesake, or for another claim."""
         random = self._random
         if chance(random, 0.2):
             spec["selector"] = {"matchLabels": {"kind": "fast"}}
@@ -183,7 +183,7 @@ class Storage:
         return name
 
     def _make_volume_labels(self) -> dict[str, str]:
-        """Labels of zones and regions with new and old keys and one or several values, and a label for selectors."""
+        """Zone and region labels with new and old keys and one or more values, and a label for selectors."""
         random = self._random
         labels = {"kind": random.choice(("fast", "slow"))} if chance(random, 0.6) else {}
         for key, values, probability in (

@@ -1,4 +1,4 @@
-"""The API client of the fake kubelet. Like a real kubelet, it retries during outages."""
+"""The fake kubelet's API client. Like a real kubelet, it retries during outages."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ TEMPORARY_ERRORS = (429, 500, 502, 503, 504)
 
 
 class Api:
-    """A client of the API server for one event loop."""
+    """An API server client for one event loop."""
 
     def __init__(self, url: str, authority: Path, token: str) -> None:
         limits = httpx2.Limits(max_connections=100, max_keepalive_connections=20)
@@ -61,7 +61,7 @@ class Api:
             raise
 
     async def report(self, pod: Object, status: Object) -> bool:
-        """Update the status of a pod. Return False if the pod no longer exists."""
+        """Update a pod's status. Return False if the pod no longer exists."""
         meta = pod["metadata"]
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         try:
@@ -88,11 +88,11 @@ class Api:
                                 break
                             yield event["type"], event["object"]
             except (httpx2.TransportError, json.JSONDecodeError, ApiError):
-                pass  # also 410 Gone: the next list has everything
+                pass  # including 410 Gone: the next list has everything
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _send(self, method: str, path: str, **options: Any) -> httpx2.Response:
-        """Read a response to its end even if the caller was canceled: aborting would leak a connection."""
+        """Read a response to the end even if the caller was canceled: aborting would leak a connection."""
         task = asyncio.create_task(self._http.request(method, path, **options))
         self._pending.add(task)
         task.add_done_callback(self._discard_pending)
@@ -101,7 +101,7 @@ class Api:
     def _discard_pending(self, task: asyncio.Task[httpx2.Response]) -> None:
         self._pending.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieve the exception, or asyncio logs a warning
+            task.exception()  # retrieve the exception; otherwise asyncio logs a warning
 
 
 def pod_path(pod: Object) -> str:

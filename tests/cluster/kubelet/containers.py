@@ -1,4 +1,4 @@
-"""Containers: real processes of this machine, or simulated ones."""
+"""Containers: real processes on this machine, or simulated ones."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ PIPE_SECONDS = 2
 CHUNK = 64 * 1024
 KILLED = 128 + signal.SIGKILL
 TERMINATED = 128 + signal.SIGTERM
-IDLE = (0.001, 20 * 2**20)  # the usage of a simulated container: CPU seconds, and bytes
+IDLE = (0.001, 20 * 2**20)  # a simulated container's usage: CPU seconds, and memory in bytes
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,30 @@ class ExitStatus:
 
 
 class StartError(Exception):
-    """The program does not exist. Has the message of the container runtime."""
+    """The program does not exist. Has the container runtime's message."""
 
 
 class ContainerProcess(Protocol):
-    """The process of a container."""
+    """A container's process."""
 
     async def wait(self) -> ExitStatus:
-        """Wait for the end, and return the exit status."""
+        """Wait for the process to end, and return the exit status."""
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop the process gracefully, and kill it after the grace period."""
 
     def kill(self, reason: str) -> None:
-        """Kill the process, with a reason for its exit status."""
+        """Kill the process, and set the reason in its exit status."""
 
     async def kill_and_wait(self) -> None:
         """Kill the process, and wait until all its child processes have ended."""
 
     def usage(self) -> tuple[float, int]:
-        """The CPU seconds used so far, and the current memory in bytes."""
+        """The CPU seconds used so far, and the current memory usage in bytes."""
 
 
 class Process:
-    """A real process with its child processes."""
+    """A real process and its child processes."""
 
     def __init__(self, child: asyncio.subprocess.Process, log: Log, memory: int | None) -> None:
         self._child, self._log, self._memory = child, log, memory
@@ -76,7 +76,7 @@ class Process:
     async def start(
         cls, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, log: Log, memory: int | None = None
     ) -> "Process":
-        """Start a program with only these variables. It is killed if it uses more than `memory` bytes."""
+        """Start a program with only these environment variables. It is killed if it uses more than `memory` bytes."""
         variables = {"PATH": PATH, **variables}
         program = sys.executable if arguments[0] in PYTHONS else shutil.which(arguments[0], path=variables["PATH"])
         if program is None:
@@ -168,7 +168,7 @@ class SimulatedProcess:
         self._exit_status: asyncio.Future[ExitStatus] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> ExitStatus:
-        """Wait for the end, and return the exit status."""
+        """Wait for the process to end, and return the exit status."""
         self._log.write("stdout", self._outcome.log.encode())
         seconds = None if self._outcome.kind == "sleep" else self._outcome.seconds
         try:
@@ -192,7 +192,7 @@ class SimulatedProcess:
         """Do nothing, because there is no process."""
 
     def usage(self) -> tuple[float, int]:
-        """A fixed usage, independent of the time."""
+        """A fixed usage that does not change over time."""
         return IDLE
 
     def _set_exit_status(self, status: ExitStatus) -> None:

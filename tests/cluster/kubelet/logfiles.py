@@ -1,4 +1,4 @@
-"""Logs of containers, written and read as containerd and the kubelet do."""
+"""Container logs, written and read the way containerd and the kubelet do it."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ FALLBACK_BYTES, FALLBACK_LINES = 2048, 80
 
 
 class Log:
-    """The log of one container. Each line has a time, a stream, and a tag: full (F) or partial (P)."""
+    """The log of one container. Each line has a timestamp, a stream, and a tag: full (F) or partial (P)."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -22,7 +22,7 @@ class Log:
         file.touch()
 
     def write(self, stream: str, data: bytes) -> None:
-        """Add output of a container. Text after the last newline is buffered."""
+        """Add container output. Text after the last newline is buffered."""
         *lines, rest = (self._unfinished[stream] + data).split(b"\n")
         entries = [part for line in lines for part in _split_line(line, last_tag="F")]
         while len(rest) >= MAX_LINE:
@@ -43,7 +43,7 @@ class Log:
         return b"".join(texts[-FALLBACK_LINES:])[-FALLBACK_BYTES:].decode("utf-8", "replace")
 
     def _append(self, stream: str, entries: list[tuple[str, bytes]]) -> None:
-        # The file may be deleted already, because a forced deletion does not wait for processes.
+        # The file may already be deleted, because a forced deletion does not wait for processes.
         with contextlib.suppress(FileNotFoundError), self.file.open("r+b") as file:
             file.seek(0, 2)
             for tag, text in entries:
@@ -52,7 +52,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a log, or part of one."""
+    """A log line, or part of one."""
 
     time: str
     whole: bool

@@ -1,4 +1,4 @@
-"""metrics.k8s.io for tests: the usage of pods, updated every second like a metrics server."""
+"""metrics.k8s.io for tests: the usage of pods, updated every second, as by a metrics server."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 
 
 def make_definition() -> Object:
-    """A CustomResourceDefinition for the resource of a metrics server."""
+    """A CustomResourceDefinition for a metrics server's resource."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": "pods", "singular": "pod", "kind": "PodMetrics", "listKind": "PodMetricsList"}
     version = {"name": VERSION, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -33,7 +33,7 @@ async def measure(api: Api, pods: Callable[[], Iterable[Pod]], seconds: float) -
     """Write the usage of each running pod periodically."""
     last_samples: dict[
         str, tuple[float, float]
-    ] = {}  # per container: the time of the last sample, and the CPU seconds until then
+    ] = {}  # per container: the time of the last sample, and the CPU seconds used by then
     written: dict[tuple[str, str], str] = {}
     while True:
         running = {pod.key: pod for pod in pods() if pod.phase == "Running"}

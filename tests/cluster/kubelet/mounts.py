@@ -1,4 +1,4 @@
-"""Volumes and environment variables of a pod: folders on this machine, ConfigMaps and Secrets."""
+"""A pod's volumes and environment variables: folders on this machine, ConfigMaps and Secrets."""
 
 import base64
 import re
@@ -14,12 +14,12 @@ TERMINATION_LOG = "/dev/termination-log"
 
 
 class MissingObject(Exception):
-    """An object that a pod refers to does not exist. Has the message of a kubelet."""
+    """An object that a pod refers to does not exist. Has the message that a kubelet would report."""
 
 
 @dataclass(frozen=True)
 class PathMapping:
-    """Map mount paths of a container to folders of this machine. Other paths are unchanged."""
+    """Map a container's mount paths to folders on this machine. Other paths are unchanged."""
 
     folders: Mapping[str, Path]
 
@@ -41,7 +41,7 @@ async def make_volumes(api: Api, pod: Object, folder: Path) -> dict[str, Path]:
 
 
 def map_mounts(container: Object, volumes: Mapping[str, Path], termination: Path) -> PathMapping:
-    """Map the mount paths of a container to folders."""
+    """Map a container's mount paths to folders."""
     folders = {container.get("terminationMessagePath", TERMINATION_LOG): termination}
     for mount in container.get("volumeMounts", ()):
         path = volumes[mount["name"]] / mount.get("subPath", "")
@@ -52,7 +52,7 @@ def map_mounts(container: Object, volumes: Mapping[str, Path], termination: Path
 
 
 async def make_environment(api: Api, pod: Object, container: Object) -> dict[str, str]:
-    """The environment of a container. Raises MissingObject if a referenced object does not exist."""
+    """A container's environment. Raises MissingObject if a referenced object does not exist."""
     values: dict[str, str] = {}
     for source in container.get("envFrom", ()):
         for kind, reference in (("configMap", "configMapRef"), ("secret", "secretRef")):
@@ -130,7 +130,7 @@ async def _value(api: Api, pod: Object, variable: Object) -> str | None:
 
 
 def _field(pod: Object, path: str) -> str:
-    """The value of a field of the pod."""
+    """The value of a pod field."""
     if match := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
         return str(pod["metadata"].get(match[1], {}).get(match[2], ""))
     value: Any = pod

@@ -1,7 +1,7 @@
-"""Outcomes of simulated pods, derived from the name of the image.
+"""Outcomes of simulated pods, derived from the image name.
 
 For example `example.test/oom` or `example.test/exit-3:1.0`. Tests can register outcomes for other images, and an
-annotation of the pod overrides the image.
+annotation on the pod overrides the image.
 """
 
 import re
@@ -19,7 +19,7 @@ ANNOTATION = "fairlead.test/outcome"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a simulated container: its duration, exit code and log."""
+    """A simulated container's outcome: its duration, exit code and log."""
 
     kind: Kind
     exit_code: int = 0
@@ -41,7 +41,7 @@ BY_NAME: dict[str, Outcome] = {
 
 
 def outcome_of(pod: Object, image: str, registered: Mapping[str, Outcome]) -> Outcome | None:
-    """The simulated outcome of an image; None if the container executes its command."""
+    """The simulated outcome for an image; None if the container executes its command."""
     if image in registered:
         return registered[image]
     annotation = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)

@@ -26,7 +26,7 @@ LOW_STORAGE = "The node was low on resource: ephemeral-storage. Threshold quanti
 
 @dataclass
 class Host:
-    """State that all pods of a kubelet share."""
+    """State shared by all pods of a kubelet."""
 
     api: Api
     folder: Path
@@ -37,7 +37,7 @@ class Host:
 
 @dataclass
 class Slot:
-    """A container of a pod: its spec and current state."""
+    """A container in a pod: its spec and current state."""
 
     spec: Object
     state: Object
@@ -50,7 +50,7 @@ class Slot:
 
 
 class Pod:
-    """A pod that is bound to a node of the kubelet. It exists until `remove` is called."""
+    """A pod that is bound to one of the kubelet's nodes. It exists until `remove` is called."""
 
     def __init__(self, host: Host, pod: Object) -> None:
         self.host, self.pod = host, pod
@@ -64,7 +64,7 @@ class Pod:
         self._started = statuses.now()
         self._report_lock = asyncio.Lock()
         self._last_conditions: dict[str, Object] = {}  # the last reported conditions
-        self._event_messages: set[str] = set()  # messages of created events
+        self._event_messages: set[str] = set()  # messages of the events created so far
         self.done = False
         self.task = asyncio.create_task(self._run_pod())
 
@@ -104,7 +104,7 @@ class Pod:
     # Containers
 
     async def _run_container(self, slot: Slot, volumes: dict[str, Path]) -> None:
-        """Run a container, and restart it according to the restart policy of the pod."""
+        """Run a container, and restart it according to the pod's restart policy."""
         backoff = self.host.first_backoff_seconds
         while True:
             await self._run_once(slot, volumes)
@@ -195,7 +195,7 @@ class Pod:
         await self._deleted.wait()
         raise _PodDeleted
 
-    # Dependencies of a pod
+    # A pod's dependencies
 
     async def _make_volumes(self) -> dict[str, Path]:
         try:
@@ -223,7 +223,7 @@ class Pod:
                 await self._sleep(RETRY_SECONDS)
 
     async def _sleep(self, seconds: float) -> None:
-        """Sleep. Raises _PodDeleted if the pod is deleted meanwhile."""
+        """Sleep. Raises _PodDeleted if the pod is deleted in the meantime."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._deleted.wait(), seconds)
             raise _PodDeleted

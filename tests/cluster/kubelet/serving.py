@@ -1,4 +1,4 @@
-"""The log endpoint of the kubelet API, which the API server calls."""
+"""The kubelet API's log endpoint, which the API server calls."""
 
 import ssl
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Find = Callable[[str, str], Pod | None]
 
 
 def make_server(find: Find, port: int, pki: Path) -> uvicorn.Server:
-    """A log server for clients with a certificate of the cluster."""
+    """A log server for clients with a cluster certificate."""
 
     async def serve_log(request: Request) -> Response:
         namespace, name, container = (request.path_params[part] for part in ("namespace", "pod", "container"))

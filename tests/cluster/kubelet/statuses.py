@@ -9,7 +9,7 @@ MAX_MESSAGE = 4096
 
 
 def now() -> str:
-    """The current time in the format of Kubernetes."""
+    """The current time in Kubernetes' format."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -57,7 +57,7 @@ def container_status(container: Object, state: Object, last: Object, restarts: i
 
 
 def conditions(phase: str, ready: bool, *, evicted: bool = False) -> list[Object]:
-    """The conditions of a pod that the kubelet reports."""
+    """The pod conditions that the kubelet reports."""
     done = phase == "Succeeded"
     reason = "PodCompleted" if done else None if ready else "ContainersNotReady"
     states: list[tuple[str, bool, str | None]] = [

@@ -1,4 +1,4 @@
-"""The cgroups of a real node: one per hierarchy, with all processes of the node."""
+"""The cgroups of a real node: one per hierarchy, with all of the node's processes."""
 
 import contextlib
 import ctypes
@@ -26,13 +26,13 @@ class Hierarchy:
 
     @property
     def options(self) -> str:
-        """The mount options for another mount of this hierarchy."""
+        """The mount options for mounting this hierarchy again."""
         named = [name for name in self.controllers if name.startswith("name=")]
         return ",".join(["none", *named] if named else self.controllers)
 
 
 def find() -> list[Hierarchy]:
-    """The cgroup hierarchies if they can limit memory: all of version 1, or the one of version 2."""
+    """The cgroup hierarchies if they can limit memory: all version 1 hierarchies, or the single version 2 one."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
     own_controllers = [line.split(":")[1] for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines()]
     version_1 = [
@@ -58,7 +58,7 @@ def find() -> list[Hierarchy]:
 
 
 def create(name: str, hierarchies: Sequence[Hierarchy]) -> None:
-    """Create a cgroup in every hierarchy. Raises OSError without permission."""
+    """Create a cgroup in every hierarchy. Raises OSError if permission is denied."""
     for hierarchy in hierarchies:
         cgroup = hierarchy.path / name
         cgroup.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def remove(name: str, hierarchies: Sequence[Hierarchy]) -> None:
 
 
 def remove_leftovers(hierarchies: Sequence[Hierarchy]) -> None:
-    """Remove the cgroups of nodes whose creator was killed. Their names contain its PID."""
+    """Remove the cgroups of nodes whose creator was killed. Their names contain the creator's PID."""
     for hierarchy in hierarchies:
         for cgroup in hierarchy.path.glob(f"{PREFIX}*"):
             if not is_alive(cgroup.name.removeprefix(PREFIX)):
@@ -110,7 +110,7 @@ def is_alive(process: str) -> bool:
 
 
 def _delegate_controllers(parent: Path) -> None:
-    """Enable the required controllers of version 2 for child cgroups."""
+    """Enable the required version 2 controllers for child cgroups."""
     available, enabled = (
         (parent / f"cgroup.{name}").read_text("utf-8").split() for name in ("controllers", "subtree_control")
     )

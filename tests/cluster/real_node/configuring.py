@@ -1,4 +1,4 @@
-"""Configuration files of containerd, its network plugins and the kubelet of a real node."""
+"""Configuration files for containerd, its network plugins and the kubelet on a real node."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.cluster import images
 from tests.cluster.real_node.networks import Network
 
 SOCKET = "/run/containerd/containerd.sock"
-HERE = "/node"  # the folder of these files inside the node
+HERE = "/node"  # the folder with these files inside the node
 PLUGINS = "/usr/lib/cni"
 # Root may lack CAP_SYS_RESOURCE, for example in a container. AppArmor profiles would apply to the whole machine.
 CONTAINERD = """
@@ -72,7 +72,7 @@ def _kubelet(network: Network, port: int) -> dict[str, Any]:
         },
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
-        "clusterDNS": [network.host_address],  # no DNS server listens there; without an address each pod gets a warning
+        "clusterDNS": [network.host_address],  # no DNS server there; without an address, each pod gets a warning
         "resolvConf": "",
         "nodeStatusUpdateFrequency": "1s",
         "nodeStatusReportFrequency": "5m",

@@ -1,6 +1,6 @@
-"""The first process of a real node: it mounts the file systems of the node, and starts containerd and the kubelet.
+"""The first process of a real node: it mounts the node's file systems, and starts containerd and the kubelet.
 
-It is started in new mount and PID namespaces. When it exits, Linux kills all processes of the node and removes all
+It is started in new mount and PID namespaces. When it exits, Linux kills all of the node's processes and removes all
 mounts. All written files are in memory. It exits when its input ends, or when containerd or the kubelet exits.
 """
 
@@ -36,7 +36,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of the first process."""
+    """The first process's arguments."""
 
     folder: str  # contains the configuration; logs are written there
     tree: str
@@ -69,14 +69,14 @@ def main() -> None:
     containerd = _start(arguments, "containerd", *enter_command, "containerd", "--config", f"{HERE}/containerd.toml")
     import_images(root, arguments.images, containerd)
     kubelet = _start(arguments, "kubelet", "chroot", str(root), PROGRAM, "kubelet", *arguments.kubelet)
-    while (ended := os.wait())[0] not in (containerd.pid, kubelet.pid):  # reaps orphaned processes of pods, too
+    while (ended := os.wait())[0] not in (containerd.pid, kubelet.pid):  # also reaps orphaned pod processes
         pass
     name = "kubelet" if ended[0] == kubelet.pid else "containerd"
     sys.exit(f"{name} ended with {os.waitstatus_to_exitcode(ended[1])}")
 
 
 def make_root(arguments: Arguments) -> Path:
-    """Mount the root file system of the node: the tree, with an overlay in memory."""
+    """Mount the node's root file system: the tree, with an overlay in memory."""
     memory = Path(arguments.folder) / "memory"
     memory.mkdir()
     _mount("tmpfs", memory)
@@ -98,7 +98,7 @@ def make_root(arguments: Arguments) -> Path:
 
 
 def mount_kernel(root: Path, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
-    """Mount /proc and /sys, with the cgroup of the node as root."""
+    """Mount /proc and /sys, with the node's cgroup as root."""
     for name in ("proc", "sys", "dev"):
         (root / name).mkdir(exist_ok=True)
     _mount("proc", root / "proc")

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-RANGE = ipaddress.IPv4Network("198.18.0.0/15")  # reserved for benchmarks (RFC 2544), so unused
+RANGE = ipaddress.IPv4Network("198.18.0.0/15")  # reserved for benchmarks (RFC 2544), so not in use
 NAMESPACE = "pods"
 
 
@@ -18,7 +18,7 @@ class Network:
 
     @property
     def host_address(self) -> str:
-        """The address of this machine for pods."""
+        """The address at which pods reach this machine."""
         return str(self.addresses[1])
 
     @property
@@ -28,7 +28,7 @@ class Network:
 
     @property
     def pods(self) -> ipaddress.IPv4Network:
-        """The subnet of the pods."""
+        """The pod subnet."""
         return list(self.addresses.subnets())[1]
 
     def commands(self) -> list[str]:
@@ -47,7 +47,7 @@ class Network:
 
 
 def choose_network(process: int) -> Network:
-    """Choose addresses that this machine has no route to, for the node of a process."""
+    """Choose addresses that this machine has no route to, for a process's node."""
     routes = [line.split() for line in Path("/proc/net/route").read_text("ascii").splitlines()[1:]]
     routed = {ipaddress.ip_address(bytes.fromhex(route[1])[::-1]) for route in routes}
     free = [subnet for subnet in RANGE.subnets(new_prefix=24) if not any(address in subnet for address in routed)]

@@ -47,14 +47,14 @@ def write_tree(names: Sequence[str], file: Path, extra_files: Sequence[tarfile.T
 
 
 def make_link(name: str, target: str) -> tarfile.TarInfo:
-    """An archive entry of a symbolic link."""
+    """An archive entry for a symbolic link."""
     link = tarfile.TarInfo(name)
     link.type, link.linkname, link.mode = tarfile.SYMTYPE, target, 0o777
     return link
 
 
 def _download(names: Sequence[str], folder: Path) -> list[Path]:
-    """Download packages with all dependencies, as for an empty machine."""
+    """Download packages with all dependencies, as if for an empty machine."""
     (folder / "partial").mkdir()
     (folder / "status").touch()
     options = {"Dir::State::status": folder / "status", "Dir::Cache::archives": folder, "APT::Sandbox::User": "root"}
@@ -75,12 +75,12 @@ def _add_files(tree: tarfile.TarFile, package: Path) -> None:
             for member in _usr_merged_members(archive):
                 tree.addfile(member, archive.extractfile(member) if member.isreg() else None)
         assert process.stdout is not None
-        process.stdout.read()  # the padding of the archive
+        process.stdout.read()  # the archive's padding
     assert process.returncode == 0, f"{package.name} cannot be unpacked"
 
 
 def _usr_merged_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """The members of a package, with names for a tree in which the MERGED folders are links into usr."""
+    """A package's members, with names for a tree in which the MERGED folders are links into usr."""
     for member in archive:
         member.name = _move_to_usr(member.name)
         if member.islnk():

@@ -1,4 +1,4 @@
-"""Checks whether a real node can run on this machine, by trying everything that it needs."""
+"""Checks whether a real node can run on this machine, by trying everything that a node needs."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def check() -> None:
 
 
 def check_network(tree: Path) -> None:
-    """Raise `Missing` if the kernel lacks veth links. Uses the `ip` program of the node."""
+    """Raise `Missing` if the kernel lacks veth links. Uses the node's `ip` program."""
     for kind in LINKS:
         command = f"ip link add fairlead0 {kind}".split()
         _try("cannot create network links for pods", "unshare", "--net", "chroot", str(tree), *command)

@@ -1,4 +1,4 @@
-"""The root file system of a real node: a small Debian with containerd, runc and network plugins, cached."""
+"""The root file system of a real node: a small Debian with containerd, runc and network plugins. It is cached."""
 
 import subprocess
 from pathlib import Path
