@@ -1,6 +1,6 @@
-"""Stores for tests: memory, SQLite files, and databases of one PostgreSQL server that all workers share.
+"""Stores for tests: memory, SQLite files, and databases on one PostgreSQL server that all workers share.
 
-A test that takes `store` runs on the store in memory, and one that takes `database_store` on SQLite: the contract suite
+A test that takes `store` runs on the in-memory store, and one that takes `database_store` on SQLite: the contract suite
 ensures that all stores behave alike. A test whose subject depends on the store (uniqueness, concurrency, ordering,
 generations) is marked `every_store` and runs on all of them. FAIRLEAD_STORES=all runs every test on every store.
 
@@ -45,7 +45,7 @@ _CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
 NON_DURABLE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
-# The stores of a fixture, the default first.
+# The stores for a fixture, default first.
 KINDS = {
     "store": ("memory", "sqlite", "postgresql"),
     "database_store": ("sqlite", "postgresql"),
@@ -84,7 +84,7 @@ def empty_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def memory_store() -> MemoryStore:
-    """An empty store in memory."""
+    """An empty in-memory store."""
     return MemoryStore()
 
 
@@ -112,7 +112,7 @@ def sqlite_url(sqlite_template: Path) -> str:
 
 @pytest.fixture
 def postgresql_url(postgresql_database: sa.Engine) -> str:
-    """The URL of a migrated PostgreSQL database. A test that changes its tables takes an empty one instead."""
+    """The URL of a migrated PostgreSQL database. A test that changes its tables uses an empty database instead."""
     with postgresql_database.begin() as connection:
         connection.exec_driver_sql(_EMPTY)
     return postgresql_database.url.render_as_string(hide_password=False)
@@ -141,7 +141,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgresql_database(postgresql_server: str) -> Iterator[sa.Engine]:
-    """A migrated database of this worker. Emptying it takes 5 ms; copying it takes 100 ms."""
+    """This worker's migrated database. Emptying it takes 5 ms; copying it takes 100 ms."""
     with _database(postgresql_server) as url:
         _migrate(url)
         engine = sa.create_engine(url)
@@ -151,8 +151,8 @@ def postgresql_database(postgresql_server: str) -> Iterator[sa.Engine]:
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
-    """The URL of a PostgreSQL server that all workers of this test run share. The last worker stops it."""
-    # Not in pytest's own folder: the path of a socket is limited to 107 characters, and the server does not run as
+    """The URL of a PostgreSQL server that all workers in this test run share. The last worker stops it."""
+    # This is not in pytest's own folder: a socket path is limited to 107 characters, and the server does not run as
     # root.
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
     folder = Path(tempfile.gettempdir()) / f"{PREFIX}{run[:8]}"
@@ -202,7 +202,7 @@ def _database(server: str) -> Iterator[str]:
     with _connect_as_admin(server) as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name} STRATEGY FILE_COPY")
         yield sa.make_url(server).set(database=name).render_as_string(hide_password=False)
-        # Closed connections disappear after a moment, and PostgreSQL would check again only after 100 ms.
+        # Closed connections take a moment to disappear, and PostgreSQL would check again only after 100 ms.
         wait_until(lambda: not connection.exec_driver_sql(_CONNECTED, (name,)).scalar())
         connection.exec_driver_sql(f"DROP DATABASE {name}")
 
@@ -221,7 +221,7 @@ def _stop_orphaned_servers() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(
             OSError, ValueError
-        ):  # another worker does this too, or the server is starting or stopping
+        ):  # another worker is also doing this, or the server is starting or stopping
             users = json.loads((folder / ".handle_pids.json").read_text())
             if not any(map(process_is_running, users)):
                 moved = folder.rename(folder.with_name(f"swept-{folder.name}"))

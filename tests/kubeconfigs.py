@@ -11,7 +11,7 @@ TOKEN = "planted-token-of-fairlead"
 
 
 def encode(text: str) -> str:
-    """A text in base64, as in kubeconfigs."""
+    """Base64-encoded text, as in kubeconfigs."""
     return base64.b64encode(text.encode()).decode()
 
 

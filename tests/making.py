@@ -29,7 +29,7 @@ RUN_ID = "r7"
 
 
 def make_request(**fields: Any) -> RunRequest:
-    """A request, by default for a container."""
+    """A request, for a container by default."""
     return RunRequest.model_validate({"function": CONTAINER, **fields})
 
 
@@ -39,22 +39,22 @@ def make_requirements(**fields: Any) -> Requirements:
 
 
 def make_compute_resource(name: str = "big", **fields: Any) -> ComputeResource:
-    """A compute resource of the platform. Fields that it does not have itself become its requirements."""
+    """A compute resource at the platform scope. Any other fields become its requirements."""
     return ComputeResource.model_validate({"name": name, **_split_fields(fields, ComputeResource)})
 
 
 def make_template(name: str = "start", **fields: Any) -> Template:
-    """A template. Fields that it does not have itself become its requirements."""
+    """A template. Any other fields become its requirements."""
     return Template.model_validate({"name": name, **_split_fields(fields, Template)})
 
 
 def make_policy(scope: str = "platform", **fields: Any) -> Policy:
-    """A policy of a scope."""
+    """A policy at a scope."""
     return Policy.model_validate({"scope": scope, **fields})
 
 
 def make_cluster(**fields: Any) -> Cluster:
-    """A cluster, by default with whole GPUs."""
+    """A cluster, with whole GPUs by default."""
     return Cluster.model_validate({"name": "main", **fields})
 
 
@@ -88,12 +88,12 @@ def plan(
     run_id: str = RUN_ID,
     **more: Any,
 ) -> Plan:
-    """The plan for a request, in a project that can use the objects."""
+    """The plan for a request, in a project that can use these objects."""
     return plan_run(make_request(**(requested or {})), make_snapshot(*objects, **more), run_id)
 
 
 def find_violations(model: type[StrictModel], data: Any) -> tuple[Violation, ...]:
-    """The violations of invalid data, which the model must reject."""
+    """The violations in invalid data, which the model must reject."""
     with pytest.raises(ValidationError) as caught:
         model.model_validate(data)
     return violations_of(caught.value, model)

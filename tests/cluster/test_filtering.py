@@ -24,7 +24,7 @@ RECORDED = sorted((Path(__file__).parent / "filtering" / "kept").glob("*.json"))
 # GPU sharing is done by other schedulers.
 CAUSES = [*(str(cause) for cause in Cause if cause not in (Cause.AMOUNT, Cause.SHARE))]
 RESOURCES = ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"]
-MIN_SHARE = 0.01  # for all nodes
+MIN_SHARE = 0.01  # of all nodes
 
 
 @dataclass

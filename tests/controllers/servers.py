@@ -1,4 +1,4 @@
-"""Several servers of one platform with access to the same cluster."""
+"""Several servers on one platform with access to the same cluster."""
 
 from datetime import timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from tests.services.executing import Platform
 
 
 class ClusterExecutor(MemoryExecutor):
-    """The executor of one server for the shared cluster, which schedules runs itself."""
+    """One server's executor for the shared cluster, which schedules runs itself."""
 
     has_scheduler = True
 
@@ -38,7 +38,7 @@ class SynchronousQueue:
 
 
 class Servers:
-    """Several servers of one platform that share one cluster."""
+    """Several servers on one platform that share one cluster."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform, self.runs = platform, dict[str, MemoryRun]()
@@ -72,7 +72,7 @@ class Servers:
         next(iter(self.executors.values())).end(run.id)
 
     def count_starts(self, run: RunRecord) -> int:
-        """How often the run was started, over all servers."""
+        """How many times the run was started, across all servers."""
         return sum(executor.count("start", run.id) for executor in self.executors.values())
 
 

@@ -1,4 +1,4 @@
-"""Admission of waiting runs, and waiting reasons that are written only once."""
+"""Admitting waiting runs, and waiting reasons that are written only once."""
 
 from datetime import timedelta
 from typing import Any
@@ -125,7 +125,7 @@ def test_runs_on_a_cluster_without_an_executor_do_not_block_others(
     assert platform.state(run.id)[0] == "pending"
 
 
-# Dependencies of a start
+# Dependencies of a run start
 
 
 def test_run_starts_with_its_code_secrets_and_volumes(platform: Platform) -> None:

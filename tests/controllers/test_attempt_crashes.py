@@ -1,4 +1,4 @@
-"""Attempts of runs while servers are killed, and on several servers: no attempt is lost or started twice."""
+"""Run attempts while servers are killed, and on several servers: no attempt is lost or started twice."""
 
 from typing import Any
 

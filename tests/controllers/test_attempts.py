@@ -29,7 +29,7 @@ def fail_attempt(platform: Platform, execution: str, reason: str = "ExitCode", *
 
 
 def start_run(platform: Platform, controller: RunController, **requested: Any) -> str:
-    """Start a run until its first attempt is running, and return its id."""
+    """Start a run until its first attempt is running, and return its ID."""
     run = platform.submit(**requested)
     controller.sync(set())
     platform.executor.set_running(run.id)
@@ -174,7 +174,7 @@ def test_notification_about_an_earlier_attempt_changes_nothing(platform: Platfor
 
 
 def memory_of(platform: Platform, execution: str) -> str:
-    """The memory request of the pod of an attempt."""
+    """The memory request of an attempt's pod."""
     job = platform.executor.runs[execution].launch.manifests[0]
     memory: str = job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"]
     return memory
@@ -332,7 +332,7 @@ def test_stop_applies_to_the_current_attempt(platform: Platform, attempt: int) -
 
 
 def complete_second_attempt(platform: Platform) -> str:
-    """Complete a run at its second attempt, and return its id."""
+    """Complete a run on its second attempt, and return its ID."""
     controller = platform.control()
     run = start_run(platform, controller, retries=1)
     fail_attempt(platform, run, "NodeLost", finished_at=platform.world.clock())

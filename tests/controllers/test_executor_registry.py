@@ -22,7 +22,7 @@ KEYRING = AesKeyring(parse_keys(KEY))
 
 
 class RemoteExecutor(MemoryExecutor):
-    """An executor that stores its connection and whether it was closed."""
+    """An executor that records its connection and whether it was closed."""
 
     def __init__(self, cluster: Cluster, connection: Connection | None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class RemoteExecutor(MemoryExecutor):
 
 
 class Network:
-    """Connects to clusters. The connection to some of them can fail."""
+    """Connects to clusters. Connecting to some of them can fail."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -51,7 +51,7 @@ class Network:
         return self.opened[-1]
 
     def add(self, name: str, *, kubeconfig: bool = True) -> Cluster:
-        """Add a cluster, by default with a kubeconfig."""
+        """Add a cluster, with a kubeconfig by default."""
         scope = f"cluster/{name}"
         add_records(self.store, make(ScopeRecord, name, kind="cluster", name=name, scope=scope))
         if kubeconfig:

@@ -14,7 +14,7 @@ NOTEBOOK = {"name": "notebook", "command": ["sleep", "infinity"], "port": 8888}
 
 
 def start(platform: Platform, **requested: Any) -> str:
-    """Start a workspace, and return its run id."""
+    """Start a workspace, and return its run ID."""
     platform.executor.cores = 0.0
     run = platform.submit(function=NOTEBOOK, action="workspace", **requested)
     controller = platform.control()
@@ -31,7 +31,7 @@ def advance(platform: Platform, controller: RunController, minutes: float) -> No
 
 
 def use(platform: Platform, run_id: str) -> None:
-    """Record a use of the workspace's URL."""
+    """Record that the workspace's URL was used."""
     with platform.world.store.recording() as tx:
         run = platform.run(run_id)
         tx.save(replace(run, last_used_at=platform.world.clock(), revision=run.revision + 1))

@@ -1,4 +1,4 @@
-"""Launch specs: the token of a run is included only if its manifests need it."""
+"""Launch specs: a run's token is included only if its manifests need it."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ HOME = "project/forest"
 
 
 def load(secrets: list[str] | None, *stored_records: Any) -> LaunchSpec:
-    """The launch spec of a run whose Secret has these keys. With None, the run has no Secret."""
+    """The launch spec of a run whose Secret has these keys. If None, the run has no Secret."""
     store, run = MemoryStore(), make(RunRecord, "r1", scope=HOME)
     job: dict[str, Any] = {"kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {"spec": {}}}}
     secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": dict.fromkeys(secrets or (), "")}
@@ -34,7 +34,7 @@ def load(secrets: list[str] | None, *stored_records: Any) -> LaunchSpec:
 
 
 def make_secret(name: str, value: bytes) -> SecretRecord:
-    """A secret of the project."""
+    """A project secret."""
     sealed = KEYRING.seal(value, f"id-{name}")
     return make(SecretRecord, f"id-{name}", scope=HOME, name=name, sealed=sealed.content, key_id=sealed.key_id)
 

@@ -170,7 +170,7 @@ def test_run_within_its_quota_that_does_not_fit_reports_the_missing_capacity(pla
     controller = platform.control()
     controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"Unschedulable"}
-    small = platform.submit(HOME)  # it overtakes the large runs, and uses the rest of the quota
+    small = platform.submit(HOME)  # it overtakes the large runs, and uses up the rest of the quota
     controller.sync({small.id})
     controller.sync(set())
     assert {platform.run(run.id).reason for run in large} == {"QuotaExceeded"}
@@ -324,7 +324,7 @@ def test_concurrent_claims_never_exceed_a_quota(
     barrier = threading.Barrier(len(controllers))
 
     def fits_quotas(*args: Any) -> bool:
-        """Count the usage, and let the other server count it too before either claims a run."""
+        """Count the usage, and let the other server also count it before either claims a run."""
         fits = queue_order.fits_quotas(*args)
         with contextlib.suppress(threading.BrokenBarrierError):
             barrier.wait(0.1)

@@ -11,7 +11,7 @@ from tests.services.executing import FAR, Platform
 
 
 def stop_before_observation(servers: Servers, platform: Platform) -> RunRecord:
-    """A stopped run whose objects the server never observed, as if the response to their creation was lost."""
+    """A stopped run whose objects the server never observed, as if the response to their creation had been lost."""
     run = platform.submit(FAR)
     servers.advance_and_sync("one")
     hidden = servers.runs.pop(run.id)
@@ -23,7 +23,7 @@ def stop_before_observation(servers: Servers, platform: Platform) -> RunRecord:
 
 
 def fail_first(monkeypatch: pytest.MonkeyPatch, executor: MemoryExecutor, name: str, times: int) -> None:
-    """Let the first calls of a method fail."""
+    """Make the first calls to a method fail."""
     failures, method = [Unavailable("not now")] * times, getattr(executor, name)
 
     def call(run_id: str) -> None:
@@ -58,7 +58,7 @@ def test_failed_removal_is_repeated_until_it_succeeds(
     executor.set_running(run.id)
     servers.controllers["one"].sync({run.id})
     for _ in range(3):
-        assert executor.count("stop", run.id) == 1  # the call before its objects appeared
+        assert executor.count("stop", run.id) == 1  # the call made before its objects appeared
         servers.advance_and_sync("one")
     assert executor.count("stop", run.id) == 2
 

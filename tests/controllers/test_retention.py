@@ -29,7 +29,7 @@ def make_retention(platform: Platform, *, runs: int = 30, logs: int = 7) -> Rete
 
 
 def finish(platform: Platform, **requested: Any) -> str:
-    """Run a function to its end, and return the run id."""
+    """Run a function to completion, and return the run ID."""
     run, controller = platform.submit(**requested), platform.control()
     controller.sync(set())
     platform.executor.write(run.id, b"hello\n")

@@ -1,4 +1,4 @@
-"""The run controller: runs are claimed once, started once and followed to their end despite faults."""
+"""The run controller: runs are claimed once, started once and followed until they end despite faults."""
 
 from typing import Any
 
@@ -94,7 +94,7 @@ def test_server_ignores_runs_of_other_servers(platform: Platform) -> None:
 def test_restarted_server_continues_after_each_step(platform: Platform) -> None:
     run = platform.submit()
     stored = platform.run(run.id)
-    assert platform.control().state_writer.claim(stored)  # then the server was killed
+    assert platform.control().state_writer.claim(stored)  # after this, the server was killed
     platform.control().sync(set())
     assert platform.executor.list_runs() == [run.id]
     platform.executor.set_running(run.id)
@@ -185,7 +185,7 @@ def test_run_is_stopped_only_after_the_executor_confirmed_it(
 ) -> None:
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
-    del platform.executor.runs[run.id]  # not observable, because it has not started
+    del platform.executor.runs[run.id]  # it cannot be observed, because it has not started
 
     def fail(_run_id: str) -> None:
         raise Unavailable("not now")

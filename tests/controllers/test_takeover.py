@@ -37,7 +37,7 @@ def test_runs_of_a_silent_server_are_taken_over(servers: Servers, platform: Plat
     servers.end(run)
     servers.controllers["one"].sync({run.id})
     assert platform.state(run.id) == ("completed", "Completed")
-    assert platform.events(run.id).count(("running", "Running")) == 1  # a change of the owner is not an event
+    assert platform.events(run.id).count(("running", "Running")) == 1  # a change of owner is not an event
 
 
 def test_claimed_run_that_never_started_is_started_by_the_new_owner(servers: Servers, platform: Platform) -> None:

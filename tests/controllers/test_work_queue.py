@@ -1,4 +1,4 @@
-"""The work queue of runs: different runs in parallel, one run never twice at the same time."""
+"""The run work queue: different runs in parallel, and a run never twice at the same time."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def test_run_is_never_processed_concurrently_and_is_repeated_after_a_new_notific
         queue.add("a")
     assert worker.started == ["a"]
     worker.permits.release()
-    wait_until(lambda: worker.started == ["a", "a"])  # once for all notifications
+    wait_until(lambda: worker.started == ["a", "a"])  # one call for all notifications
     worker.permits.release()
     wait_until(lambda: worker.done == ["a", "a"])
     queue.add("a")

@@ -66,7 +66,7 @@ def test_a_run_waiting_for_its_turn_names_the_run_ahead() -> None:
     _, same, other = admit(node, queued("large", waited=LONGER_THAN_PATIENCE, cpu=8), queued("a", cpu=1), other_project)
     assert (same.admitted, same.reason) == (other.admitted, other.reason) == (False, "WaitingForTurn")
     assert same.message == "waiting behind large, which has been queued longer"
-    # The readers of a run may not be allowed to see runs of other projects.
+    # Users who can read a run may not be allowed to see other projects' runs.
     assert other.message == "waiting behind a larger run, which has been queued longer"
 
 

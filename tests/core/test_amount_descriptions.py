@@ -26,7 +26,7 @@ LOCAL = make_cluster(name="here", executor="local")
 
 
 def sentences_at(result: LintResult, *paths: str) -> list[tuple[str, str]]:
-    """Kinds and texts of the sentences at or below some paths."""
+    """Kinds and texts of the sentences at or under the given paths."""
     sentences = [item for item in result.sentences if item.path.startswith(paths)]
     return [(item.kind, item.text) for item in sentences]
 

@@ -32,7 +32,7 @@ FULL_REQUEST: dict[str, Any] = {
 
 
 def render(requested: dict[str, Any], attempt: int = 2, memory: int | None = None, **more: Any) -> tuple[Manifest, ...]:
-    """The manifests of an attempt of a run."""
+    """The manifests for one of a run's attempts."""
     return render_attempt(plan(requested, ALLOW_ALL, run_id=RUN, **more).manifests, RUN, attempt, memory)
 
 

@@ -1,4 +1,4 @@
-"""Retries: whether another attempt is due, its memory and its pause; and the names of attempts."""
+"""Retries: whether another attempt is due, its memory and the pause before it; and attempt names."""
 
 import json
 from datetime import timedelta
@@ -34,17 +34,17 @@ def make_plan_record(requested: dict[str, Any], *objects: Any) -> PlanRecord:
 
 
 def retry_policy_of(requested: dict[str, Any], *objects: Any) -> RetryPolicy:
-    """The retry policy of a request."""
+    """A request's retry policy."""
     return RetryPolicy.of(make_plan_record(requested, *objects))
 
 
 def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
-    """A run at an attempt, with its memory."""
+    """A run on a given attempt, with its memory."""
     return make(RunRecord, RUN, attempt=attempt, mem_bytes=mem, server_id="s1", state="running", **fields)
 
 
 def run_failures(requested: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, int]]:
-    """Memory and pause of each attempt after the first, if attempts fail for these reasons."""
+    """Memory of, and pause before, each attempt after the first, if attempts fail for these reasons."""
     retry_policy, memory_history, next_attempts = (
         retry_policy_of(requested, *objects),
         list[int](),

@@ -1,4 +1,4 @@
-"""Capacity in total, by node group and by GPU type, and how many more runs fit."""
+"""Total capacity, capacity by node group and by GPU type, and how many more runs fit."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_overcommitted_resources_have_negative_free_and_no_block() -> None:
 
 
 def test_resources_that_only_pods_report_count_as_requested() -> None:
-    """The device plugin that reported them may have stopped."""
+    """The device plugin that reported the devices may have stopped."""
     pod = replace(make_scheduled_pod(), amounts={"example.com/fpga": NANOS})
     pool = capacity.total_capacity(NodeTable([make_node(pod)]))
     assert (pool.capacity["example.com/fpga"], pool.requested["example.com/fpga"]) == (0, NANOS)
@@ -103,7 +103,7 @@ def test_the_provider_label_determines_the_node_group_first(labels: dict[str, st
         ({NVIDIA: "A100"}, "nvidia.com/gpu", "A100"),
         ({AMD: "MI300X"}, "amd.com/gpu", "MI300X"),
         ({INTEL: "Max_1550"}, "gpu.intel.com/i915", "Max_1550"),
-        ({"maker": "own", NVIDIA: "A100"}, "nvidia.com/gpu", "own"),  # the label that the cluster configures
+        ({"maker": "own", NVIDIA: "A100"}, "nvidia.com/gpu", "own"),  # the label that the cluster settings name
         ({}, "amd.com/gpu", "amd.com/gpu"),
         ({}, "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb"),
         ({}, "example.com/fpga", ""),

@@ -47,7 +47,7 @@ def test_all_objects_of_a_run_are_in_the_namespace_of_the_cluster() -> None:
     }
     planned = plan(requested, make_cluster(namespace="ai-{project}"), project="Forest")
     (namespace,) = {manifest["metadata"]["namespace"] for manifest in planned.manifests}
-    assert namespace.startswith("ai-forest-")  # and a hash: another project may be called forest
+    assert namespace.startswith("ai-forest-")  # with a hash, because another project may be called forest
     assert len(planned.manifests) == 5
 
 

@@ -1,4 +1,4 @@
-"""Selection of the compute resource and template, and unknown names."""
+"""Selecting the compute resource and template, and unknown names."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ def make_schedule(cron: str = "0 6 * * *", **fields: object) -> ScheduleRecord:
         ("0 6 * * *", "UTC", "2026-11-16T06:00Z", "2026-11-17T06:00Z"),
         ("@hourly", "UTC", "2026-11-16T12:00:01Z", "2026-11-16T13:00Z"),
         ("0 0 29 2 *", "UTC", "2026-11-16T12:00Z", "2028-02-29T00:00Z"),
-        # A time in the hour skipped by daylight saving: at its end. A time in the repeated hour: once.
+        # A time in the hour skipped by daylight saving is due when it ends. A time in the repeated hour is due once.
         ("30 2 * * *", "Europe/Rome", "2026-03-28T12:00Z", "2026-03-29T01:00Z"),
         ("30 2 * * *", "Europe/Rome", "2026-10-25T00:30Z", "2026-10-26T01:30Z"),
     ],

@@ -15,7 +15,7 @@ REQUESTED = {"profile": "1xa100", "resources": {"mem": "6Gi"}, "envs": {"HF_HOME
 
 
 def lines_about(text: str, path: str) -> list[str]:
-    """The line of a setting and the notes below it."""
+    """A setting's line and the notes below it."""
     lines = text.splitlines()
     start = next(index for index, line in enumerate(lines) if line.split()[:1] == [path])
     rest = lines[start + 1 :]

@@ -1,4 +1,4 @@
-"""Annotations of HAMi and KAI about GPUs and shares of pods."""
+"""HAMi and KAI annotations about pods' GPUs and GPU shares."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whether a GPU share fits a node, with the rules of HAMi and KAI."""
+"""Whether a GPU share fits a node, by the rules of HAMi and KAI."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,13 +56,13 @@ def make_kai_node(
 
 
 def make_reservation(group: str = GROUP) -> ScheduledPod:
-    """The pod with which KAI reserves a shared GPU."""
+    """The pod that KAI uses to reserve a shared GPU."""
     pod = make_scheduled_pod(f"gpu-reservation-{group[:6]}", gpu=1)
     return replace(pod, namespace="kai-resource-reservation", labels={"runai-gpu-group": group})
 
 
 def check(pod_request: PodRequest, node: Node) -> list[Reason]:
-    """The reasons of the GPU sharing check."""
+    """The reasons from the GPU sharing check."""
     share_check = gpu_sharing.prepare(pod_request, NodeTable([node]))
     return [] if share_check is None else list(share_check(node))
 
@@ -341,7 +341,7 @@ def test_kai_requests_that_fit_no_empty_node_are_permanently_excluded(
     ("labels", "fits"),
     [
         ({"nvidia.com/gpu.memory": "40960"}, True),
-        ({"nvidia.com/gpu.memory": str(40960 * 2**20)}, True),  # in bytes, as some versions of the label have it
+        ({"nvidia.com/gpu.memory": str(40960 * 2**20)}, True),  # in bytes, as in some versions of the label
         ({"nvidia.com/gpu.memory": "40959"}, False),
         ({"nvidia.com/gpu.memory": "much"}, False),
     ],
@@ -375,7 +375,7 @@ def test_disabled_mig_does_not_prevent_sharing() -> None:
     ("pod_request", "node", "count"),
     [
         (make_share_request("hami", memory=10240), make_hami_node(), 6),
-        (make_share_request("hami", percent=5), make_hami_node(), 20),  # ten pods for each GPU, and no more
+        (make_share_request("hami", percent=5), make_hami_node(), 20),  # ten pods per GPU, and no more
         (make_share_request("hami", percent=100), make_hami_node(), 2),
         (make_pod_request(gpu=1), make_hami_node(), 2),
         (make_pod_request(gpu=2), make_hami_node(), 1),

@@ -13,7 +13,7 @@ READ_VERBS = {"get", "list", "watch"}
 
 
 def granted_permissions(manifests: list[Manifest], kind: str) -> set[tuple[str, str, str, str]]:
-    """The permissions of roles of a kind: namespace, group, resource and verb."""
+    """The permissions that roles of a kind grant: namespace, group, resource and verb."""
     return {
         (manifest["metadata"].get("namespace", ""), group, resource, verb)
         for manifest in manifests

@@ -16,7 +16,7 @@ ACTIVE = [State.QUEUED, State.PENDING, State.STARTING, State.RUNNING, State.DEGR
 
 
 def make_run(state: State, **fields: Any) -> RunRecord:
-    """A run in a state, with reason and message."""
+    """A run in a state, with a reason and a message."""
     if state is State.STOPPING:
         fields = {"stopped_by": "mia", **fields}
     return make(RunRecord, "r1", state=str(state), **{"reason": "Before", "message": "as it was", **fields})

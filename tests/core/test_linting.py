@@ -1,4 +1,4 @@
-"""Linting of compute resources: each is planned as if it were used."""
+"""Linting compute resources: each is planned as if it were used."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def lint(
 
 
 def rules(findings: tuple[Finding, ...], kind: type) -> list[str]:
-    """The rules of the findings of one type."""
+    """The rules of all findings of one type."""
     return [item.rule for item in findings if isinstance(item, kind)]
 
 

@@ -1,4 +1,4 @@
-"""Violations and warnings of local clusters, and the fit on their node."""
+"""Violations and warnings for local clusters, and whether runs fit on their node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ COMMAND = {"name": "train", "command": ["nvidia-smi"]}
 
 
 def plan_locally(nodes: Sequence[Node] | None = None, **requested: Any) -> Plan:
-    """The plan of a run on a local cluster."""
+    """The plan for a run on a local cluster."""
     table = None if nodes is None else NodeTable(nodes)
     return plan_run(make_request(**{"function": PYTHON, **requested}), make_snapshot(LOCAL), RUN_ID, nodes=table)
 

@@ -1,4 +1,4 @@
-"""The manifest checker of the tests finds invalid manifests."""
+"""The tests' manifest checker finds invalid manifests."""
 
 import copy
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Parts(NamedTuple):
 
 Change = Callable[[Parts], Any]
 
-# A part of the expected error, and a change that makes the manifests invalid.
+# Part of the expected error, and a change that makes the manifests invalid.
 CHANGES: list[tuple[str, Change]] = [
     ("Additional properties", lambda parts: parts.container.update(resurces={})),
     ("replicas", lambda parts: parts.all[0]["spec"].update(replicas="many")),

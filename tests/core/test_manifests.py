@@ -240,7 +240,7 @@ def test_arguments_of_a_request_replace_those_of_its_function(
 
 
 def expand(text: str) -> str:
-    """Expand a text as the kubelet does for a container without variables."""
+    """Expand a text as the kubelet does for a container without environment variables."""
     return re.sub(r"\$\$|\$\([^)]*\)", lambda match: "$" if match[0] == "$$" else f"<{match[0]}>", text)
 
 

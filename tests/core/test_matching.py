@@ -1,4 +1,4 @@
-"""Node selectors and node affinity, with the rules of kube-scheduler."""
+"""Node selectors and node affinity, by kube-scheduler's rules."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The memory cap of OOM retries: as requested, lowered by rules and quotas with a warning."""
+"""The memory cap for OOM retries: as requested, or lowered by rules and quotas with a warning."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scheduling of pending pods, one after the other."""
+"""Scheduling pending pods, one after another."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Warnings of valid plans: overridden values and surprising settings."""
+"""Warnings for valid plans: overridden values and surprising settings."""
 
 from typing import Any
 

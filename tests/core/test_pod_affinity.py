@@ -1,4 +1,4 @@
-"""Inter-pod affinity and topology spread, with the rules of kube-scheduler."""
+"""Inter-pod affinity and topology spread, by kube-scheduler's rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ def make_term(selector: Any = WEB, key: str = ZONE, **fields: Any) -> dict[str, 
 def make_node_table(
     pods: Pods, namespaces: Mapping[str, Mapping[str, str]] | None = None, *, tainted: str = ""
 ) -> NodeTable:
-    """The four nodes with some pods. One of them may be tainted."""
+    """The four nodes with some pods. One of the nodes may be tainted."""
     nodes = [
         Node(
             name,
@@ -149,7 +149,7 @@ def test_a_term_applies_to_the_namespaces_that_it_names_and_selects(fields: dict
 @pytest.mark.parametrize(
     ("fields", "is_repelled"),
     [
-        ({}, False),  # its own namespace is another
+        ({}, False),  # its own namespace is a different one
         ({"namespaces": ["lab"]}, True),
         ({"namespaces": ["bank"]}, False),
         ({"namespaceSelector": {}}, True),
@@ -269,7 +269,7 @@ def test_topology_spread_limits_the_skew() -> None:
         ({"node-1": [make_pod()]}, make_spread({"matchLabels": {"app": "web"}}), set()),
         ({"node-1": [make_pod("job")]}, make_spread({"matchLabels": {"app": "job"}}), {"node-1", "node-2"}),
         ({"node-1": [make_pod("job")]}, {**make_spread({"matchLabels": {"app": "job"}}), "maxSkew": 2}, set()),
-        # pods of other namespaces, and those that are being deleted, are not counted
+        # pods in other namespaces, and those that are being deleted, are not counted
         ({"node-1": [make_pod("job", namespace="shop")]}, make_spread({"matchLabels": {"app": "job"}}), set()),
         ({"node-1": [make_pod("job", terminating=True)]}, make_spread({"matchLabels": {"app": "job"}}), set()),
         # a missing selector counts no pods; an empty one counts all, but not the new pod

@@ -1,4 +1,4 @@
-"""Descriptions of queue positions for readers with different permissions."""
+"""Queue position descriptions for readers with different permissions."""
 
 import pytest
 

@@ -204,7 +204,7 @@ def test_ending_a_run_frees_its_quota() -> None:
     assert allowance.without("id-99") is allowance
 
 
-# Quotas of an organization
+# Organization quotas
 
 
 def test_quotas_of_all_parent_scopes_apply_to_a_run() -> None:
@@ -238,7 +238,7 @@ def test_runs_are_searched_within_the_scope_of_the_quota() -> None:
     assert isinstance(condition, Condition)
 
 
-# Queue order: each run is a tuple of its scope and its amounts, the oldest first
+# Queue order: each run is a tuple of its scope and its amounts, oldest first
 
 
 def admit(queue: Queue, limits: QuotaLimits, *requested: tuple[str, QuotaAmounts]) -> list[int]:
@@ -263,18 +263,18 @@ CORE = (FOREST, make_load(cpu=1000))
     ("quota_fields", "requested", "expected"),
     [
         ({VISION: {"runs": 2}}, [CORE, CORE, CORE], [0, 1]),
-        # A waiting run blocks later runs that request the same resource, and no others.
+        # A waiting run blocks later runs that request the same resource, but no others.
         ({VISION: {"gpu": 4}}, [THREE, THREE, ONE], [0]),
         ({VISION: {"gpu": 2}}, [TWO, TWO, CORE], [0, 2]),
         ({VISION: {"gpu": 1}}, [ONE, ONE, (LAKE, make_load(gpu=1))], [0, 2]),
-        # A run that can never start blocks no other.
+        # A run that can never start blocks no other run.
         ({VISION: {"gpu": 2}}, [THREE, TWO], [1]),
-        # A run that waits for its department quota reserves nothing of the platform quota.
+        # A run that waits for its department quota reserves nothing from the platform quota.
         ({"platform": {"gpu": 4}, VISION: {"gpu": 2}}, [ONE, TWO, (LAKE, make_load(gpu=3))], [0, 2]),
         # All resources of the first waiting run are reserved; those of later ones are not.
         ({VISION: {"gpu": 1, "cpu": 2}}, [ONE, (FOREST, make_load(gpu=1, cpu=2000)), CORE], [0]),
         ({VISION: {"gpu": 1, "runs": 4}}, [*[ONE] * 5, *[CORE] * 3], [0, 5, 6]),
-        # If the first run waits for the platform quota, its part of the department quota is reserved too.
+        # If the first run waits for the platform quota, its share of the department quota is also reserved.
         ({"platform": {"gpu": 1}, VISION: {"cpu": 2}}, [ONE, (FOREST, make_load(gpu=1, cpu=2000)), CORE], [0]),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""Checks of requests that are independent of policies: violations and valid cases."""
+"""Request checks that do not depend on policies: violations and valid cases."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ HAMI = make_cluster(gpu_sharing="hami")
 
 
 def mount(path: str, name: str = "data", kind: str = "empty_dir", /, **spec: Any) -> dict[str, Any]:
-    """The volumes of a request with one volume."""
+    """The volumes for a request with one volume."""
     return {name: {"volume_type": kind, "mount_path": path, "spec": spec}}
 
 
@@ -96,7 +96,7 @@ def test_the_platform_prefix_is_reserved(requested: dict[str, Any]) -> None:
 
 
 def test_a_secret_with_a_reserved_name_cannot_be_mounted() -> None:
-    """It would hide the run token, or be mistaken for it."""
+    """Such a variable would hide the run token or be mistaken for it."""
     requested = {"volumes": mount("/s", "s", "secret", name="FAIRLEAD_RUN_TOKEN")}
     assert violated_rules(plan(requested)) == [("volumes.s.spec.name", "reserved")]
 

@@ -26,7 +26,7 @@ REQUIRED_NODE_AFFINITY = f"affinity.nodeAffinity.{REQUIRED}"
 
 
 def label_condition(key: str, *values: str) -> dict[str, Any]:
-    """A condition on a label of nodes."""
+    """A condition on a node label."""
     return {"key": key, "operator": "In", "values": list(values)} if values else {"key": key, "operator": "Exists"}
 
 
@@ -48,7 +48,7 @@ def make_affinity(*keys: str, kind: str = "nodeAffinity") -> dict[str, Any]:
 
 
 def conditions(planned: Any) -> list[list[dict[str, Any]]]:
-    """The conditions of each required term of the rendered pod."""
+    """The conditions in each of the rendered pod's required terms."""
     terms = pod(planned)["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     return [list(term["matchExpressions"]) for term in terms]
 

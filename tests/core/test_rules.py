@@ -1,4 +1,4 @@
-"""Policy rules: checked on resolved values, combined over scopes, and reported together."""
+"""Policy rules: checked on resolved values, combined across scopes, and reported together."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def describe(path: str, clusters: Sequence[Cluster] = (), **requirements: Any) -> list[tuple[str, str]]:
-    """The sentences at or below a path for these requirements."""
+    """The sentences at or under a path for these requirements."""
     sentences = lint_compute_resource(make_compute_resource(**requirements), [], clusters).sentences
     return [(item.kind, item.text) for item in sentences if item.path.startswith(path)]
 

@@ -19,7 +19,7 @@ GPUS = {"1xa100": 1, "4xa100": 4, "8xa100": 8}
 
 
 def make_snapshot(*policies: dict[str, Any], cluster: str = "main") -> Snapshot:
-    """A project on a cluster, with compute resources for one GPU, four and eight."""
+    """A project on a cluster, with compute resources for one, four and eight GPUs."""
     compute_resources = {
         name: ComputeResource.model_validate(
             {"name": name, "requirements": {"resources": {"gpu": count, "mem": "8Gi"}}}
@@ -208,7 +208,7 @@ def test_waiting_is_the_only_suggestion_for_a_quota_of_runs() -> None:
 
 
 def test_waiting_is_suggested_for_runs_that_free_both_node_and_quota() -> None:
-    """Each of two runs uses enough of a node, but only one of them enough of the quota."""
+    """Either of two runs would free enough of a node, but only one of them enough of the quota."""
     suggestions = find_with_quotas(make_allowance(3, 5, 1), nodes=HALF_FULL, resources={"gpu": 8})
     assert [message for kind, message in suggestions if kind == "wait"] == [
         "wait for run train-5, which uses 5 GPUs on node-5"

@@ -22,7 +22,7 @@ def image(name: str) -> dict[str, Any]:
     return {"function": {**CONTAINER, "image": name}}
 
 
-# Request, switches of the platform and the project, and the violated rule.
+# Request, platform and project switches, and the violated rule.
 SWITCHES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str | None]] = [
     (volume_request("shared_volume"), {}, {}, "existing_volumes"),
     (volume_request("config_map"), {}, {}, "existing_volumes"),

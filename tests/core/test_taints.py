@@ -1,4 +1,4 @@
-"""Taints and cordoned nodes, with the rules of kube-scheduler."""
+"""Taints and cordoned nodes, by kube-scheduler's rules."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def test_a_cordoned_node_accepts_only_pods_that_tolerate_it(
 
 
 def test_other_effects_of_the_cordon_taint_are_checked_separately() -> None:
-    """Tolerating the taint that cordoning adds does not tolerate this one."""
+    """Tolerating the taint that cordoning adds does not mean tolerating this one."""
     tolerations = [{"key": CORDON, "operator": "Exists", "effect": "NoSchedule"}]
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoExecute"])
     assert list(matching.find_mismatches(make_pod_request(tolerations=tolerations), node))

@@ -1,4 +1,4 @@
-"""Volume binding, with the rules of kube-scheduler."""
+"""Volume binding, by kube-scheduler's rules."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ UNBOUND = PersistentVolumeClaim(storage_class="local", size=10, modes=ONCE)
 
 
 def on_nodes(*names: str) -> tuple[dict[str, Any], ...]:
-    """The node terms of a volume that is accessible from some nodes."""
+    """The node terms of a volume that is accessible from certain nodes."""
     return ({"matchExpressions": [{"key": HOST, "operator": "In", "values": list(names)}]},)
 
 
@@ -109,7 +109,7 @@ def test_node_affinity_of_a_volume_limits_its_nodes() -> None:
         ((*on_nodes("node-1"), *on_nodes("node-2")), set()),
         ((*on_nodes("node-1"), {}), {"node-2"}),
         (({},), {"node-1", "node-2"}),
-        # kube-scheduler ignores the matchFields of a volume
+        # kube-scheduler ignores a volume's matchFields
         (({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},), set()),
         (
             ({**on_nodes("node-1")[0], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]},),
@@ -192,7 +192,7 @@ def test_an_unbound_claim_needs_a_free_volume_on_the_node() -> None:
         ({}, {"selector": {}}, True),
         ({"claimed_by": ("lab", "other")}, {}, False),
         ({"claimed_by": ("shop", "data")}, {}, False),
-        # a volume reserved for the claim need not be available or match its requests
+        # a volume reserved for the claim does not need to be available or match the claim's requests
         ({"claimed_by": ("lab", "data"), "available": False, "modes": ()}, {}, True),
         ({"claimed_by": ("lab", "data"), "size": 9}, {}, False),
         ({"claimed_by": ("lab", "data"), "claim_uid": "1"}, {"uid": "1"}, True),

@@ -1,4 +1,4 @@
-"""Waiting messages: why a run fits on no node, in one sentence."""
+"""Waiting messages: why a run does not fit on any node, in one sentence."""
 
 from typing import Any
 
@@ -115,7 +115,7 @@ CASES: list[tuple[str, PodRequest, list[Node]]] = [
         make_pod_request(gpu=8, mem="64Gi"),
         [gpu_node("a"), gpu_node("b", total=6, mem="64Gi")],
     ),
-    # No node has the labels.
+    # No node has the requested labels.
     (
         "no node has pool=a100: 4 nodes checked, 3 are tainted team=b:NoSchedule",
         make_pod_request(selector={"pool": "a100"}),

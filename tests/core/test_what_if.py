@@ -14,7 +14,7 @@ A100, L4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4"
 
 
 def make_node_table() -> NodeTable:
-    """Two nodes of a pool with A100s, one node of another pool with L4s, and one node without GPUs."""
+    """Two nodes in a pool with A100s, one node in another pool with L4s, and one node without GPUs."""
     product = "nvidia.com/gpu.product"
     return NodeTable(
         [

@@ -1,7 +1,7 @@
-"""A process that executes the Python blocks of a page like a notebook: definitions persist.
+"""A process that executes a page's Python blocks like a notebook: definitions persist.
 
 It runs as a program, with a file of blocks and two pipes. It reads the number of each block to execute from the first
-pipe, and writes the output of the block and the value of its last line to the second.
+pipe, and writes the block's output and the value of its last line to the second.
 """
 
 import ast
@@ -23,7 +23,7 @@ def main(blocks: Path, requests: Path, responses: Path) -> None:
 
 
 def execute(code: str, namespace: dict[str, Any]) -> str:
-    """The output of a block without the progress on stderr."""
+    """A block's output without the progress on stderr."""
     buffer = io.StringIO()
     with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(io.StringIO()):
         try:

@@ -1,4 +1,4 @@
-"""The pages of the documentation, their fenced blocks, and the expected contents of the blocks."""
+"""The documentation pages, their fenced blocks, and the expected contents of the blocks."""
 
 import contextlib
 import io
@@ -35,7 +35,7 @@ class Block:
 
     @property
     def meaning(self) -> str:
-        """The rest of the fence: the type of the block, or the file that it shows."""
+        """The rest of the fence: the block type, or the file that the block shows."""
         return self.info.partition(" ")[2].strip()
 
     def __str__(self) -> str:
@@ -43,12 +43,12 @@ class Block:
 
 
 def list_blocks(*languages: str) -> list[Block]:
-    """The blocks of all pages, optionally only of these languages."""
+    """The blocks of all pages, optionally only those in the given languages."""
     return [block for page in PAGES for block in blocks_of(page) if not languages or block.language in languages]
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
-    """The fenced blocks of a page."""
+    """The fenced blocks on a page."""
     text = page.read_text("utf-8")
     for match in FENCE.finditer(text):
         yield Block(page, text.count("\n", 0, match.start()) + 1, match["info"].strip(), match["text"])
@@ -66,7 +66,7 @@ def render_block(block: Block) -> str:
 
 
 def preview(request: str) -> dict[str, Any]:
-    """The plan of an example, as JSON."""
+    """The plan for an example, as JSON."""
     output = run(f"fairlead preview {request} --compute examples/platform --project forest --output json")
     plan: dict[str, Any] = json.loads(output)
     return plan
@@ -95,14 +95,14 @@ def print_json(value: Any, indent: str = "") -> str:
 
 
 def commands_of(block: Block) -> list[str]:
-    """The commands of a console block."""
+    """The commands in a console block."""
     if block.language != "console":
         return []
     return [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
 
 
 def run(command: str) -> str:
-    """The combined output of a `fairlead` command in the root of the repository."""
+    """The combined output of a `fairlead` command in the repository root."""
     program, *args = shlex.split(command)
     assert program == "fairlead", f"only fairlead is executed, found: {command}"
     output = io.StringIO()

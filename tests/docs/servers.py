@@ -25,14 +25,14 @@ from tests.docs.pages import ROOT, Block, blocks_of, commands_of, print_json, re
 from tests.processes.execution import kill_processes
 
 REQUIRED_PROGRAMS = ("bash", "curl")
-TIMEOUT_SECONDS = 60.0  # seconds: a busy machine takes several times as long as a quiet one
+TIMEOUT_SECONDS = 60.0  # seconds: a busy machine takes several times as long as an idle one
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
 END = "--- end of an output ---"
 SHOWN_URL = "http://127.0.0.1:8470"
 DATA = ".local/share/fairlead"
 USER = "ada"
 HOST = "laptop"
-CAPACITY = "cpu=8,mem=32Gi,disk=200Gi,gpu=0,runs=16"  # of the machine in the examples
+CAPACITY = "cpu=8,mem=32Gi,disk=200Gi,gpu=0,runs=16"  # on the machine in the examples
 RUN_ID = "01a1dde4816c7a3b8f0c5d2e9b1a4c6e"
 # Variable output, and the placeholders on the pages.
 VOLATILE = (
@@ -43,7 +43,7 @@ VOLATILE = (
     (r"\bcode=[0-9a-f]{16}\.[\w-]+", "code=5e318f8c.AbxDYNRi"),
     (r"(?<=\.localhost):\d+", ":8470"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-11-15T08:30:00Z"),
-    (r"(?m)(?<=  )\d+[sm]$", "3s"),  # the age at the end of a table's row
+    (r"(?m)(?<=  )\d+[sm]$", "3s"),  # the age at the end of a table row
     (r'("next_cursor": ?)"[^"]+"', r'\1"WyJuYW1l"'),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-11-15 08:30:00"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "2026-11-17 05:00 UTC"),
@@ -69,13 +69,13 @@ def missing_programs() -> list[str]:
 
 
 def render(block: Block) -> str:
-    """The expected content of a block."""
+    """A block's expected content."""
     return render_page(block.page)[block.line] if uses_server(block) else render_block(block)
 
 
 @cache
 def render_page(page: Path) -> dict[int, str]:
-    """The expected contents of the blocks of a page, by line number."""
+    """The expected contents of a page's blocks, by line number."""
     blocks = [block for block in blocks_of(page) if uses_server(block)]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -191,7 +191,7 @@ def _is_ready(greeting: str) -> bool:
 
 
 def _normalize(output: str, home: Path, url: str) -> str:
-    """An output with placeholders for variable parts."""
+    """Output with placeholders for the variable parts."""
     output = output.replace(str(home), f"/home/{USER}").replace(url, SHOWN_URL)
     output = re.sub(rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])", HOST, output)
     for pattern, placeholder in VOLATILE:
@@ -225,7 +225,7 @@ def _format_line(line: str, fields: list[str]) -> str:
 
 
 def _select_fields(value: Any, fields: list[str]) -> Any:
-    """Each mapping reduced to the fields; a mapping without any of them is unchanged."""
+    """Each mapping, reduced to the given fields; a mapping without any of them is unchanged."""
     if isinstance(value, list):
         return [_select_fields(item, fields) for item in value]
     if not isinstance(value, dict) or not set(value) & set(fields):

@@ -1,4 +1,4 @@
-"""The blocks of the documentation are correct: commands, files and YAML."""
+"""The blocks in the documentation are correct: commands, files and YAML."""
 
 import itertools
 import json
@@ -83,7 +83,7 @@ def test_every_fence_has_a_known_language() -> None:
 
 
 def _violations(block: Block, data: Any) -> list[Violation]:
-    """The violations of a document in a block."""
+    """The violations in a block's document."""
     violations: list[Violation] = []
     match block.meaning:
         case "request" | "refused":

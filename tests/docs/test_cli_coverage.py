@@ -1,4 +1,4 @@
-"""Every noun, verb and shared option of the CLI is in docs/users/cli.md."""
+"""Every CLI noun, verb and shared option is in docs/users/cli.md."""
 
 import inspect
 import re

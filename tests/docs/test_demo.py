@@ -30,7 +30,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     assert process.returncode == 0, process.stdout + process.stderr
     assert process.stderr == ""
-    assert list(folder.iterdir()) == []  # neither data nor a server is left
+    assert list(folder.iterdir()) == []  # no data or server is left behind
     return process.stdout
 
 

@@ -1,4 +1,4 @@
-"""Every option and every field of the report of `fairlead fit` is in docs/reference/fit.md."""
+"""Every `fairlead fit` option and every field of its report is in docs/reference/fit.md."""
 
 import inspect
 from dataclasses import fields

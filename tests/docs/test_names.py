@@ -1,6 +1,6 @@
-"""Names in the pages exist: commands, options, variables, routes, fields, reasons, labels, and names of the SDK.
+"""Names in the pages exist: commands, options, variables, routes, fields, reasons, labels, and SDK names.
 
-Links, files and functions of modules are checked in test_references.py.
+Links, files and module functions are checked in test_references.py.
 """
 
 import ast
@@ -45,9 +45,9 @@ COMMANDS = [
         if line.startswith("fairlead ")
     ),
 ]
-# Pages for contributors also name what is in tests and benchmarks, and options of other programs.
+# Pages for contributors also name what is in tests and benchmarks, and other programs' options.
 FOR_CONTRIBUTORS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/contributors/", "docs/decisions/")
-# Plugins of the scheduler of Kubernetes, and words of HTTP, Python and Linux that the code does not contain.
+# Plugins of the Kubernetes scheduler, and HTTP, Python and Linux terms that the code does not contain.
 FOREIGN_NAMES = {
     *("DynamicResources", "InterPodAffinity", "NodePorts", "NodeResourcesFit", "NodeUnschedulable"),
     *("NodeVolumeLimits", "PodTopologySpread", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone"),
@@ -123,7 +123,7 @@ def test_every_route_exists() -> None:
 
 
 def test_every_field_exists() -> None:
-    """A field is one word, or has an underscore. The code may contain fields of Kubernetes in camelCase."""
+    """A field is one word, or has an underscore. The code may contain Kubernetes fields in camelCase."""
     single = [(page, span) for page, span in SPANS if re.fullmatch(r"[a-z]{2,}", span) and span not in FOREIGN_NAMES]
     names = [*_names_matching(SNAKE), *single]
     assert len(names) > 200
@@ -162,7 +162,7 @@ def test_every_reason_in_a_table_of_states_is_one_of_the_code() -> None:
 
 
 def test_every_label_on_the_page_of_the_web_ui_exists() -> None:
-    """Labels are bold on that page. The tabs of the page of a run are in a table."""
+    """Labels are bold on that page. The run page's tabs are in a table."""
     page = (ROOT / "docs" / "users" / "web-ui.md").read_text("utf-8")
     tabs = page.partition("| tab | content |\n|---|---|\n")[2].partition("\n\n")[0]
     labels = {*re.findall(r"\*\*([^*.]+)\*\*", page), *re.findall(r"^\| ([A-Z]\w+) \|", tabs, re.MULTILINE)}
@@ -219,7 +219,7 @@ def _problems_of_command(text: str) -> Iterator[str]:
 
 
 def _options_of(command: App) -> set[str]:
-    """The options of a command, or of all commands that it has."""
+    """The options of a command, or of all of its subcommands."""
     options = {"--help", "-h", "--version"}
     for name in command:
         if not name.startswith("-"):
@@ -236,13 +236,13 @@ def _names_matching(pattern: re.Pattern[str]) -> list[tuple[Path, str]]:
 
 
 def _spellings(name: str) -> set[str]:
-    """A name as the code may contain it: the client library adds the ending of a counter."""
+    """A name as the code may contain it: the client library adds a counter's suffix."""
     first, *rest = name.split("_")
     return {name, first + "".join(map(str.capitalize, rest)), name.removesuffix("_total")}
 
 
 def _words(page: Path) -> set[str]:
-    """The words of the code that a page is about."""
+    """The words in the code that a page is about."""
     product = _words_in(ROOT / "src" / "fairlead")
     if not _path_of(page).startswith(FOR_CONTRIBUTORS):
         return product
@@ -251,7 +251,7 @@ def _words(page: Path) -> set[str]:
 
 @cache
 def _words_in(folder: Path) -> set[str]:
-    """Identifiers, and words in texts. Comments and docstrings, and the names of older databases, do not count."""
+    """Identifiers, and words in texts. Comments and docstrings, and the names in older databases, do not count."""
     files = [file for file in sorted(folder.rglob("*.py")) if "migrations" not in file.parts]
     names = {name for file in files for name in (file.stem, file.parent.name)}
     return names.union(*(set(_words_of(ast.parse(file.read_text("utf-8")))) for file in files))
@@ -284,7 +284,7 @@ def _parse(span: str) -> ast.expr | None:
 
 
 def _resolve(tree: ast.expr) -> Iterator[str]:
-    """The parts of an expression that do not exist."""
+    """The parts of an expression that cannot be resolved."""
     try:
         _find(tree)
     except LookupError as error:
@@ -292,7 +292,7 @@ def _resolve(tree: ast.expr) -> Iterator[str]:
 
 
 def _find(tree: ast.expr) -> Any:
-    """The object of an expression, or the class of its value; None if that is not known."""
+    """The object of an expression, or the class of its value; None if the class is not known."""
     match tree:
         case ast.Name(id=name):
             return VARIABLES[name]

@@ -17,7 +17,7 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 LONGEST_README, LONGEST_DECISION = 130, 30
 LAYERS = "model|core|files|services|controllers|adapters|server|sdk|cli"
 
-# Everything in the parentheses, spaces included: a link must not contain any.
+# Everything in the parentheses, including spaces, which a link must not contain.
 LINKS = [
     (page, target) for page in PAGES for target in re.findall(r"\]\(([^)]*)\)", FENCE.sub("", page.read_text("utf-8")))
 ]
@@ -30,7 +30,7 @@ CODE_SPANS = [
 FILES = [
     (page, span) for page, span in CODE_SPANS if re.fullmatch(r"[\w./-]+(\.py|/)", span) and not span.startswith("/")
 ]
-# Pages for users and administrators name files and fields that look like modules.
+# Pages for users and administrators mention files and fields that look like modules.
 FUNCTIONS = [
     (page, span)
     for page, span in CODE_SPANS

@@ -33,7 +33,7 @@ REJECTED = (403, 404)
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """A server for the tests of this module."""
+    """A server for the tests in this module."""
     with open_site(MemoryStore()) as opened:
         yield opened
 
@@ -75,7 +75,7 @@ def test_only_public_routes_need_no_token(site: Site) -> None:
 
 
 def _with_role(site: Site) -> list[Operation]:
-    """The routes for which the page names a role."""
+    """The routes that the page lists with a role."""
     return [route for route in operations_of(site.document) if _role_of(route) in ALLOWED]
 
 

@@ -1,4 +1,4 @@
-"""States and reasons of runs are in docs/users/run-states.md, the local executor in docs/admins/local-execution.md."""
+"""Run states and reasons are in docs/users/run-states.md, the local executor in docs/admins/local-execution.md."""
 
 import re
 

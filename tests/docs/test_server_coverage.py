@@ -31,7 +31,7 @@ DEFAULTS = {
     "capacity": "the whole machine",
     "python": "the server's",
 }
-# Errors that never reach a client of the API: the SDK raises the first one, an executor the second.
+# Errors that never reach an API client: the SDK raises the first one, an executor the second.
 NEVER_RETURNED = {errors.RunFailed, errors.StartFailed}
 
 
@@ -105,7 +105,7 @@ def test_every_option_of_apply_is_documented() -> None:
 
 
 def _row(page: str, title: str, name: str) -> list[str]:
-    """The cells of the row with a name, without backticks. Empty if the section has no such row."""
+    """The cells of the row with the given name, without backticks. Empty if the section has no such row."""
     return [cell.strip("`") for cell in _cells(page, title, name)]
 
 
@@ -130,7 +130,7 @@ def _errors(kind: type[errors.FairleadError]) -> Iterator[type[errors.FairleadEr
 
 
 def _server_codes() -> Iterator[tuple[str, str]]:
-    """The error codes in the source of the server, with their statuses."""
+    """The error codes in the server's source, with their statuses."""
     text = "".join(file.read_text("utf-8") for file in (SOURCES / "server").rglob("*.py"))
     for status, code in re.findall(r'(?:Problem|render)\(\s*([\w.]+),\s*"(\w+)"', text):
         yield code, status if status.isdigit() else "any"

@@ -1,4 +1,4 @@
-"""`python -m tests.docs.update`: update the output of commands and the example files in the documentation."""
+"""`python -m tests.docs.update`: update the command output and example files in the documentation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Clients of a server that may crash: they retry until they get a response, and record what was acknowledged."""
+"""Clients for a server that may crash: they retry until they get a response, and record what was acknowledged."""
 
 import contextlib
 import itertools
@@ -39,7 +39,7 @@ SCRIPTS = {
     "logging": f"{RECORD}; {WAIT_FOR_GO_FILE}; head -c 1000000 /dev/zero | tr '\\0' x",
     "writing": f"{RECORD}; {WAIT_FOR_GO_FILE}; head -c 1000000 /dev/zero > $FAIRLEAD_OUTPUT/large",
 }
-# Additional parameters of the requests for each kind of run.
+# Additional request parameters for each kind of run.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "large": {"resources": {"cpu": 600}},
     "with secret": {"secrets": ["PASSWORD"]},
@@ -55,7 +55,7 @@ RETRY_SECONDS = 0.05
 class RequestRecord:
     """The acknowledged requests, which must not be lost, and the temporary errors."""
 
-    kinds: dict[str, str] = field(default_factory=dict)  # the kind of each run by its id
+    kinds: dict[str, str] = field(default_factory=dict)  # the kind of each run, by run ID
     stopped: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     rejections: list[dict[str, Any]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class RetryingClient:
         self.http.close()
 
     def request(self, method: str, path: str, **options: Any) -> httpx2.Response:
-        """Send a request until there is a response, and return it."""
+        """Send a request repeatedly until there is a response, and return the response."""
         while True:
             with contextlib.suppress(httpx2.TransportError):
                 response = self.http.request(method, path, **options)
@@ -86,7 +86,7 @@ class RetryingClient:
             time.sleep(RETRY_SECONDS)
 
     def submit(self, kind: str) -> str:
-        """Submit a run of a kind exactly once, with retries, and return its id."""
+        """Submit a run of a kind exactly once, with retries, and return its ID."""
         function = {"name": kind.replace(" ", "-"), "command": ["bash", "-c", self._script(kind)]}
         key, body = {"Idempotency-Key": uuid.uuid4().hex}, PARAMETERS.get(kind, {}) | {"function": function}
         response = self.request("POST", "/projects/default/runs", json=body, headers=key)
@@ -131,7 +131,7 @@ class RetryingClient:
         return run
 
     def wait(self, run_id: str, *states: str) -> None:
-        """Wait until a run is in one of some states."""
+        """Wait until a run is in one of the given states."""
         while self.get(run_id)["state"] not in states:
             assert not self.timed_out(), f"run {run_id} is {self.get(run_id)}"
             time.sleep(RETRY_SECONDS)
@@ -141,7 +141,7 @@ class RetryingClient:
 
 
 def read_rejection(response: httpx2.Response) -> dict[str, Any]:
-    """The problem of a 503 response. Any other server error is a bug."""
+    """The problem in a 503 response. Any other server error is a bug."""
     assert response.status_code == 503, f"{response.request.method} {response.request.url.path}: {response.text}"
     assert response.headers["content-type"] == "application/problem+json", response.headers
     assert "retry-after" in response.headers, response.headers
@@ -174,7 +174,7 @@ def submitting_runs(
 
 
 def kill_supervisor(folder: Path) -> None:
-    """Kill the supervisor of a run, if it exists."""
+    """Kill a run's supervisor, if it exists."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         pid = json.loads((folder / "state.json").read_text())["pid"]
         if folder.name.encode() in Path("/proc", str(pid), "cmdline").read_bytes():

@@ -34,8 +34,8 @@ OUTCOMES = {
 }
 RESTART = ("starting", "pending")
 ORDER = ("queued", "pending", "starting", "running", "stopping", *FINAL)
-MAX_GROWTH = 40 << 20  # bytes; allocators keep freed memory, but usage must not grow over time
-MAX_MORE_FILES = 16  # open connections of clients and databases vary
+MAX_GROWTH = 40 << 20  # bytes; allocators hold on to freed memory, but usage must not grow over time
+MAX_MORE_FILES = 16  # the number of open client and database connections varies
 
 
 def check_all(site: Site, record: RequestRecord) -> None:
@@ -50,7 +50,7 @@ def check_all(site: Site, record: RequestRecord) -> None:
 
 
 def check_acknowledged(client: RetryingClient, record: RequestRecord) -> None:
-    """Acknowledged runs exist, deleted runs do not, and no others exist."""
+    """Acknowledged runs exist, deleted runs do not, and there are no other runs."""
     listed, expected = {run["id"] for run in _list_runs(client)}, set(record.kinds) - record.deleted
     assert listed == expected, (listed - expected, expected - listed)
 
@@ -84,7 +84,7 @@ class Footprint:
 
     @classmethod
     def of(cls, pid: int) -> "Footprint":
-        """Measure a process. The minimum of several samples excludes memory of requests in flight."""
+        """Measure a process. The minimum of several samples excludes the memory of in-flight requests."""
         samples = []
         for _ in range(5):
             status = dict(line.split(":", 1) for line in _read(f"/proc/{pid}/status").splitlines())
@@ -102,7 +102,7 @@ def check_footprint(before: Footprint, after: Footprint) -> None:
 
 
 def find_processes(data: Path) -> list[tuple[int, str]]:
-    """The PID and command of each process of a data folder, found by its command line or environment."""
+    """The PID and command of each process that uses a data folder, found by its command line or environment."""
     processes, runs = [], f"{data}/runs/".encode()
     names = [folder.name.partition("-")[0] for folder in (data / "runs").iterdir()]
     ids = {f"FAIRLEAD_RUN={name}".encode() for name in names}
@@ -131,7 +131,7 @@ def _list_runs(client: RetryingClient) -> Iterator[dict[str, Any]]:
 
 
 def _check_outcomes(site: Site, record: RequestRecord, ended_runs: dict[str, dict[str, Any]]) -> None:
-    """Each run has the outcome of its kind, and no attempt ran twice."""
+    """Each run has the outcome expected for its kind, and no attempt ran twice."""
     unexpected = {
         run_id: (record.kinds[run_id], run)
         for run_id, run in ended_runs.items()
@@ -170,7 +170,7 @@ def _check_histories(client: RetryingClient, record: RequestRecord) -> None:
 
 
 def _find_cgroups(run_ids: set[str]) -> list[str]:
-    """The cgroups whose path contains the id of a run."""
+    """The cgroups whose path contains a run ID."""
     cgroups = [path for path, _, _ in os.walk("/sys/fs/cgroup")]
     return [path for path in cgroups if any(run_id in path for run_id in run_ids)]
 

@@ -1,4 +1,4 @@
-"""Clock changes: a file contains the offset of the clocks of a server and its supervisors in seconds.
+"""Clock changes: a file contains the clock offset of a server and its supervisors in seconds.
 
 Only the wall clock changes; the monotonic clock continues, as on a real machine.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.architecture.modules import ROOT
 
-CLOCK_FILE = "CLOCK_FILE"  # environment variable of a server with the path of the file
+CLOCK_FILE = "CLOCK_FILE"  # server environment variable with the path of the file
 FILE_NAME = "clock"  # in the data folder, where supervisors read it
 SUPERVISOR = "tests.faults.supervisors"
 
@@ -29,7 +29,7 @@ def set_clock(data: Path, seconds: float) -> None:
 
 
 def install(variables: Mapping[str, str]) -> None:
-    """Make this process, which becomes a server, use the clock offset of a file, if one is configured."""
+    """Make this process, which becomes a server, use the clock offset from a file, if one is configured."""
     if CLOCK_FILE not in variables:
         return
     from fairlead import composition
@@ -43,7 +43,7 @@ def install(variables: Mapping[str, str]) -> None:
 
 
 def use_clock_file(file: Path) -> None:
-    """Make this process use the clock offset of a file."""
+    """Make this process use the clock offset from a file."""
 
     def offset() -> float:
         with contextlib.suppress(FileNotFoundError):
@@ -65,7 +65,7 @@ class _ShiftedDatetime:
 
 
 class _ShiftedUuids:
-    """Creates UUIDs from the shifted clock. Like those of the library, they never decrease in a process."""
+    """Creates UUIDs from the shifted clock. Like the library's UUIDs, they never decrease within a process."""
 
     def __init__(self) -> None:
         self.last = 0

@@ -1,4 +1,4 @@
-"""Servers that crash at a line: any line of any function of the code that reconciles runs."""
+"""Servers that crash at a line: any line of any function in the code that reconciles runs."""
 
 import atexit
 import inspect
@@ -17,33 +17,33 @@ from typing import Any
 import fairlead
 
 PACKAGE = Path(fairlead.__file__).parent
-# The reconcile step of the controller, and the modules of the local executor that it calls.
+# The controller's reconcile step, and the local executor modules that it calls.
 STEP_FILES = ("controllers/*.py", "adapters/local/executors.py", "adapters/local/allocation.py")
-CRASH_AT, COUNT_FILE = "CRASH_AT", "COUNT_FILE"  # environment variables of a server
+CRASH_AT, COUNT_FILE = "CRASH_AT", "COUNT_FILE"  # server environment variables
 
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """A line of a function."""
+    """A line in a function."""
 
     file: str
     line: int
     function: str
 
     def variables(self, times: int = 1) -> dict[str, str]:
-        """The environment variable of a server that crashes at the nth execution of this line."""
+        """The environment variable for a server that crashes at the nth execution of this line."""
         return {CRASH_AT: f"{self.file}:{self.line}:{times}"}
 
 
 def list_points() -> list[Point]:
-    """Every line of the reconcile step."""
+    """Every line in the reconcile step."""
     files = [file for pattern in STEP_FILES for file in sorted(PACKAGE.glob(pattern))]
     points = {(point.file, point.line): point for file in files for point in _list_lines(file)}
     return sorted(points.values())
 
 
 def install(variables: Mapping[str, str]) -> None:
-    """Make this process crash at a line or count how often each line is executed, if that is configured."""
+    """Make this process crash at a line or count how many times each line is executed, if so configured."""
     if CRASH_AT in variables:
         file, line, times = variables[CRASH_AT].split(":")
         _trace(_Crasher(str(PACKAGE / file), int(line), int(times)))
@@ -52,7 +52,7 @@ def install(variables: Mapping[str, str]) -> None:
 
 
 def read_counts(file: Path) -> dict[Point, int]:
-    """How often each line was executed, as written by a server that has ended."""
+    """How many times each line was executed, as written by a server that has ended."""
     counts = {(name, line): times for name, line, times in json.loads(file.read_text())}
     return {point: counts[point.file, point.line] for point in list_points() if (point.file, point.line) in counts}
 
@@ -107,7 +107,7 @@ def _list_lines(file: Path) -> Iterator[Point]:
 
 
 def _list_functions(code: CodeType) -> Iterator[CodeType]:
-    if code.co_flags & inspect.CO_OPTIMIZED:  # excludes the bodies of classes and modules
+    if code.co_flags & inspect.CO_OPTIMIZED:  # excludes class and module bodies
         yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

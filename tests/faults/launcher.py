@@ -1,4 +1,4 @@
-"""A launcher of servers with injected faults: a crash at a line, or a changed clock. Runs as a program."""
+"""A launcher for servers with injected faults: a crash at a line, or a changed clock. Runs as a program."""
 
 from typing import Any
 

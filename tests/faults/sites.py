@@ -53,7 +53,7 @@ class Site:
         return self.machine._launch("fairlead.app", arguments, {**self.variables, **variables})
 
     def client(self, seconds: float = 60.0) -> httpx2.Client:
-        """A client of the current server."""
+        """A client for the current server."""
         headers = {"Authorization": f"Bearer {self.token}"}
         url = f"http://127.0.0.1:{self.port}/api/v1"
         return httpx2.Client(base_url=url, headers=headers, **{**CLIENT_OPTIONS, "timeout": seconds})
@@ -61,7 +61,7 @@ class Site:
 
 @contextlib.contextmanager
 def open_site(machine: Machine, *options: str, variables: Variables = None) -> Iterator[Site]:
-    """Start a site. On exit, kill the remaining processes of its runs."""
+    """Start a site. On exit, kill its runs' remaining processes."""
     with execution.open_folder(0o777) as shared:
         try:
             yield Site(machine, shared, options, variables)

@@ -1,4 +1,4 @@
-"""A supervisor that uses the clock file in the data folder of its run. Runs as a program."""
+"""A supervisor that uses the clock file in its run's data folder. Runs as a program."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Clock changes of a real server by hours and days while runs are executed."""
+"""Changing a real server's clock by hours and days while runs are executed."""
 
 import signal
 from pathlib import Path
@@ -18,7 +18,7 @@ KINDS = ["succeeding", "failing", "stopped", "deleted", "supervisor killed", "st
 
 @pytest.fixture
 def variables(machine: Machine) -> dict[str, str]:
-    """The environment variables of a server with a configurable clock."""
+    """The environment variables for a server with a configurable clock."""
     return {clocks.CLOCK_FILE: str(machine.folder / "data" / clocks.FILE_NAME)}
 
 

@@ -1,4 +1,4 @@
-"""Clock changes: reconciling, limits and retention use the time that has really passed."""
+"""Clock changes: reconciling, limits and retention use the time that has actually passed."""
 
 import os
 import time
@@ -180,7 +180,7 @@ def test_usage_is_sampled_after_the_clock_is_set_back(tmp_path: Path, monkeypatc
 
 
 def finish(platform: Platform) -> str:
-    """Complete a run, and return its id."""
+    """Complete a run, and return its ID."""
     run, controller = platform.submit(), platform.control()
     controller.sync(set())
     platform.executor.end(run.id)

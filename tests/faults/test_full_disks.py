@@ -1,4 +1,4 @@
-"""A full disk while runs are submitted, start, write and end: clients get an error, and free space fixes it."""
+"""A full disk while runs are submitted, start, write and end: clients get an error, and freeing space fixes it."""
 
 import contextlib
 import os
@@ -40,7 +40,7 @@ def small_disk(machine: Machine) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def full_disk(folder: Path) -> Iterator[None]:
-    """Fill the disk of a folder completely during the block."""
+    """Completely fill the disk that contains a folder during the block."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         for size in (1 << 20, 1 << 12):
@@ -111,12 +111,12 @@ def find_delayed_runs(client: RetryingClient) -> list[dict[str, Any]]:
 
 
 def find_programs(run_id: str) -> list[int]:
-    """The processes of a run without its supervisor."""
+    """A run's processes, excluding its supervisor."""
     return list_processes_of(f"FAIRLEAD_RUN={run_id}".encode())
 
 
 def is_supervised(site: Site, run_id: str) -> bool:
-    """Whether the supervisor of a run is alive, or has found enough space to record the end of the run."""
+    """Whether a run's supervisor is alive, or has found enough space to record that the run ended."""
     folder = RunFolder(site.data / "runs" / run_id)
     return folder.is_supervised or folder.has_ended
 

@@ -1,4 +1,4 @@
-"""Many concurrent clients: all requests get a response, nothing is lost, and the server does not grow."""
+"""Many concurrent clients: all requests get a response, nothing is lost, and the server's usage does not grow."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from tests.processes.machines import Machine
 
 ALL = os.environ.get("FAULTS") == "all"
 CLIENTS, SECONDS = (100, 120.0) if ALL else (20, 10.0)
-WARMUP_SHARE = 0.3  # of that time, until the caches of the server are filled
+WARMUP_SHARE = 0.3  # part of that time, until the server's caches are filled
 KINDS = ["succeeding", "stopped at once", "succeeding", "stopped", "failing", "succeeding", "deleted"]
 PATHS = ("/runs", "/runs/{}", "/runs/{}/logs", "/runs/{}/events", "/runs/{}/why", "/nodes", "/me", "/capacity")
 

@@ -25,7 +25,7 @@ def max_file_size(size: int) -> Iterator[None]:
 
 
 def read(file: Path) -> list[tuple[str, bytes]]:
-    """The stream and data of each record of a log."""
+    """The stream and data of each log record."""
     return [(record.stream, record.data) for record in read_records(file, 0, 1 << 20)]
 
 

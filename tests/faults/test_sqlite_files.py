@@ -20,7 +20,7 @@ LOCK_SECONDS = 1.0
 
 @pytest.fixture
 def file(sqlite_url: str) -> Path:
-    """The file of a migrated database."""
+    """A migrated database file."""
     return Path(sqlite_url.removeprefix("sqlite:///"))
 
 
@@ -78,7 +78,7 @@ def test_write_ahead_log_without_database_is_an_error(store: DatabaseStore, file
 
 @pytest.fixture
 def locked(file: Path) -> Iterator[None]:
-    """Another program holds the write lock of the database during the test."""
+    """Hold the database's write lock in another program during the test."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -114,13 +114,13 @@ def test_full_disk_is_reported_and_the_change_is_rolled_back(store: DatabaseStor
         exceed_page_limit(store)
     assert str(caught.value) == "cannot change the database: the disk of the database is full"
     assert caught.value.hint == "free some space, then try again"
-    store.close()  # the limit of max_page_count applies to the connection
+    store.close()  # the max_page_count limit applies to the connection
     assert count_volumes(store) == 1
     add_records(store, make(VolumeRecord, "v2", name="more"))
 
 
 def exceed_page_limit(store: DatabaseStore) -> None:
-    """Write more than fits into the database, as if the disk were full."""
+    """Write more than fits in the database, as if the disk were full."""
     with store.changing("assets") as tx:
         pages = tx._connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 1}")
@@ -129,7 +129,7 @@ def exceed_page_limit(store: DatabaseStore) -> None:
 
 
 def time_failing_write(store: DatabaseStore) -> float:
-    """Write to a locked database, and return the seconds until the error."""
+    """Write to a locked database, and return the number of seconds until the error."""
     started = time.monotonic()
     with pytest.raises(Unavailable, match="another program has locked the database"), store.changing("assets"):
         pass

@@ -1,4 +1,4 @@
-"""Concurrent changes of a run that is being stopped."""
+"""Concurrent changes to a run that is being stopped."""
 
 import threading
 from typing import Any

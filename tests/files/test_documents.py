@@ -1,4 +1,4 @@
-"""Loading files and folders: each document once, each violation with its location."""
+"""Loading files and folders: each document is loaded once, and each violation has its location."""
 
 import os
 from pathlib import Path

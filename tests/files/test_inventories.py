@@ -1,4 +1,4 @@
-"""Inventory files: output of kubectl in all formats, and invalid files."""
+"""Inventory files: kubectl output in all formats, and invalid files."""
 
 import json
 from typing import Any

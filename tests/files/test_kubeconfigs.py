@@ -1,4 +1,4 @@
-"""Loading kubeconfigs as kubectl does: several files are merged, and referenced files embedded."""
+"""Loading kubeconfigs as kubectl does: several files are merged, and referenced files are embedded."""
 
 from pathlib import Path
 from typing import Any

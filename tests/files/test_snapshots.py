@@ -1,4 +1,4 @@
-"""Snapshots of a project: objects of its scope and its parents, and no others."""
+"""Project snapshots: objects from its scope and its parents, and no others."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ SCOPES += ["project/forest", "project/voices", "project/loose"]
 
 
 def documents_at_every_scope(kind: str) -> str:
-    """One document of a kind at each scope, the lowest first."""
+    """One document of a kind at each scope, lowest first."""
     pattern = "scope: {}" if kind == "Policy" else "name: at-{}\nscope: {}"
     texts = [
         pattern.format(*([scope.replace("/", "-")] if "name" in pattern else []), scope) for scope in reversed(SCOPES)

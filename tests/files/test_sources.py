@@ -1,4 +1,4 @@
-"""Packing of code: equal code gives equal archives."""
+"""Packing code: identical code produces identical archives."""
 
 import io
 import os

@@ -21,7 +21,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-# Text that some YAML parser would not read as text without quotes.
+# Text that at least one YAML parser would not read as text without quotes.
 AMBIGUOUS = [
     "y",
     "n",

@@ -1,4 +1,4 @@
-"""Fuzz for ten minutes, or for a given time: `make fuzz`."""
+"""Fuzz for ten minutes, or for a given duration: `make fuzz`."""
 
 import argparse
 import contextlib
@@ -10,13 +10,13 @@ from tests.fuzzing.requests import fuzz_planning, fuzz_previews, open_fuzzed_sit
 from tests.fuzzing.rounds import choose_seed, fuzz_for
 
 SECONDS = 600.0
-LIFETIME = 100.0  # seconds until a new server with fresh data
+LIFETIME = 100.0  # seconds until a new server with fresh data is started
 
 Fuzz = Callable[[int], int]
 
 
 def main() -> int:
-    """Fuzz one target after the other, and return 1 if something failed."""
+    """Fuzz one target after another, and return 1 if something failed."""
     arguments = _read_arguments()
     seed = choose_seed(arguments.seed)
     chosen = [arguments.only] if arguments.only else list(TARGETS)

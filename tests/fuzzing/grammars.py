@@ -92,7 +92,7 @@ MUTATIONS: tuple[Callable[[Draw, Any], Any], ...] = (
 
 
 def _rename(draw: Draw, container: Data, key: Any) -> None:
-    """Add another spelling of a field, or replace the field."""
+    """Add a field under a second spelling, or replace it."""
     text = str(key)
     spellings = [
         to_camel(text),
@@ -132,7 +132,7 @@ def _walk(data: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def mutated_requests(draw: Draw) -> Data:
-    """A request in which some fields, at any depth, are invalid; sometimes none."""
+    """A request in which some fields, at any depth, are invalid; sometimes none are."""
     request: Data = copy.deepcopy(draw(REQUESTS))  # sampled objects must not be changed
     for _ in range(draw(st.integers(0, 4))):
         positions = _list_positions(request)

@@ -27,9 +27,9 @@ from tests.security.neighbors import Neighbors, open_neighbors
 from tests.server.samples import names_of
 from tests.server.sites import CHECKED, PROBLEM, REQUIRED, Operation
 
-SECONDS = 20.0  # for a response, also on a busy machine
-EXAMPLES = 4  # of an operation in a round, in each mode
-OPERATIONS = 12  # of a round
+SECONDS = 20.0  # for a response, even on a busy machine
+EXAMPLES = 4  # per operation in a round, in each mode
+OPERATIONS = 12  # per round
 # Streams and long polls, which would block.
 ENDLESS_PATHS = ("/api/v1/events",)
 BLOCKING_PARAMETERS = ("follow", "wait")
@@ -43,7 +43,7 @@ class FuzzedServer:
 
     @cached_property
     def schema(self) -> Any:
-        """The operations for schemathesis."""
+        """The operations, for schemathesis."""
         return schemathesis.openapi.from_url(f"{self.url}/api/v1/openapi.json")
 
     @property

@@ -1,4 +1,4 @@
-"""Fuzz parsing and planning of requests, and previews over HTTP.
+"""Fuzz request parsing and planning, and previews over HTTP.
 
 Only validation errors are raised, every violation has a path, a message and a hint, every response arrives in time,
 and accepted requests survive a round trip.
@@ -33,11 +33,11 @@ from tests.server.samples import fill
 from tests.server.sites import Site, open_site
 
 SECONDS = 1.0  # of CPU time
-HANG_SECONDS = 60.0  # of wall time, also on a busy machine
+HANG_SECONDS = 60.0  # of wall time, even on a busy machine
 EXAMPLES = 200
 REQUIRED_FIELDS = ("rule", "message", "hint")
 JSON = {"Content-Type": "application/json"}
-RULES_WITHOUT_PATH = ("body", "mapping", "too_many")  # violations of the complete request
+RULES_WITHOUT_PATH = ("body", "mapping", "too_many")  # violations that concern the complete request
 
 
 def fuzz_planning(seed: int, examples: int = EXAMPLES) -> int:
@@ -146,7 +146,7 @@ def _cpu_limit(requested: Any, seconds: float) -> Iterator[None]:
 
 
 def _decisions_of(plan: Plan) -> Any:
-    """A plan without the spelling of amounts, which may change when they are parsed and printed again."""
+    """A plan without the exact spelling of amounts, which may change when they are parsed and printed again."""
     findings = [(item.path, item.rule) for item in (*plan.violations, *plan.warnings)]
     return [(item.path, item.value) for item in plan.settings], findings, with_amounts(plan.manifests)
 

@@ -1,4 +1,4 @@
-"""Rounds of fuzzing until the time is over, each with a seed that reproduces it."""
+"""Rounds of fuzzing until time runs out, each with a seed that reproduces it."""
 
 import contextlib
 import itertools
@@ -35,7 +35,7 @@ def choose_seed(given: int | None) -> int:
 
 
 def fuzz_for(name: str, seconds: float, seed: int, fuzz: Callable[[int], int]) -> Tally:
-    """Run rounds until the time is over, at least one. Prints failures with the seed that reproduces them."""
+    """Run rounds until time runs out, but at least one. Prints failures with the seed that reproduces them."""
     tally, started = Tally(), time.monotonic()
     print(f"{name}: {seconds:g} seconds, from seed {seed} on", flush=True)
     for number in itertools.count(seed):
@@ -62,7 +62,7 @@ def fuzz_for(name: str, seconds: float, seed: int, fuzz: Callable[[int], int]) -
 
 @contextlib.contextmanager
 def time_limit(seconds: float, subject: Any) -> Iterator[None]:
-    """Raise `Hang` in a block that takes longer."""
+    """Raise `Hang` in a block that takes longer than this."""
 
     def give_up(*_: Any) -> None:
         raise Hang(f"takes longer than {seconds:g} s: {str(subject)[:5000]}")

@@ -1,4 +1,4 @@
-"""A short run of `make fuzz`. FAIRLEAD_SEED sets another seed."""
+"""A short run of `make fuzz`. FAIRLEAD_SEED sets a different seed."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""The golden stories: the request and the expected outputs of each folder. Shared by the tests and the update."""
+"""Golden stories: the request and the expected outputs in each folder. Shared by the tests and the update script."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +73,7 @@ def stored_outputs(story: str) -> dict[str, str]:
 
 
 def save(story: str) -> bool:
-    """Write the outputs of a story, and return whether anything changed."""
+    """Write a story's outputs, and return whether anything changed."""
     old, new = stored_outputs(story), outputs(story)
     for name in old.keys() - new.keys():
         (FOLDER / story / name).unlink()

@@ -9,7 +9,7 @@ from tests.golden import stories
 
 GPU = "nvidia.com/gpu"
 
-# Story, part of its manifests, and the expected values of that part.
+# Story, a part of its manifests, and the expected values of that part.
 EXPECTED_PARTS: list[tuple[str, str, dict[str, Any]]] = [
     ("seed000-empty-request", "resources", {"requests": None, "limits": None}),
     (
@@ -132,7 +132,7 @@ def test_an_overriding_profile_produces_a_warning() -> None:
 
 
 def read_parts(story: str) -> dict[str, dict[str, Any]]:
-    """The parts of the manifests of a story that the seeds specify."""
+    """The parts of a story's manifests that the seeds specify."""
     manifests = list(yaml.safe_load_all(stories.outputs(story)["manifests.yaml"]))
     job, template = manifests[0]["spec"], manifests[0]["spec"]["template"]
     pod, container = template["spec"], template["spec"]["containers"][0]

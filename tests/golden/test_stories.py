@@ -1,4 +1,4 @@
-"""The outputs of every story equal its golden files, and its manifests are valid."""
+"""Every story's outputs equal its golden files, and its manifests are valid."""
 
 import json
 import re

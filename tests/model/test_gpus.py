@@ -1,4 +1,4 @@
-"""GPUs: whole devices, shares of memory and MIG slices, and contradictions between them."""
+"""GPUs: whole devices, memory shares and MIG slices, and contradictions between them."""
 
 from typing import Any
 

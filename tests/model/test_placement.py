@@ -58,7 +58,7 @@ def require_nodes(*conditions: Any, fields: Any = None) -> dict[str, Any]:
 
 
 def require_pods(**term: Any) -> dict[str, Any]:
-    """An affinity that requires pods by this term."""
+    """An affinity that requires pods matching this term."""
     return {"podAffinity": {REQUIRED: [term]}}
 
 

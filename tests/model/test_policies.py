@@ -1,4 +1,4 @@
-"""Policies: rules by path with values of the right type."""
+"""Policies: rules by path, with values of the right type."""
 
 from typing import Any
 

@@ -130,7 +130,7 @@ TEXTS = st.builds(
 
 
 def parse_exactly(text: str) -> Fraction | None:
-    """Parse a quantity by the rules of Kubernetes; None if it is invalid."""
+    """Parse a quantity by Kubernetes' rules; None if it is invalid."""
     try:
         value = parse_quantity(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Parsing of requests, functions, compute resources and templates."""
+"""Parsing requests, functions, compute resources and templates."""
 
 from typing import Any
 

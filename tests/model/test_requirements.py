@@ -11,7 +11,7 @@ from tests.making import find_violations, make_requirements, violated_rules
 
 VOLUME = {"volume_type": "persistent_volume_claim", "name": "my-pvc", "mount_path": "/data", "spec": {"size": "10Gi"}}
 
-# The forms of section 2 of the design, from the newest to the oldest.
+# The forms in section 2 of the design, newest to oldest.
 AMOUNTS: list[tuple[Any, str | None, str | None]] = [
     ("8", "8", None),
     (8, "8", None),

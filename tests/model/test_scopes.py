@@ -1,4 +1,4 @@
-"""Scopes and settings of clusters."""
+"""Scopes and cluster settings."""
 
 from typing import Any
 

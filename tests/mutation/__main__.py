@@ -1,4 +1,4 @@
-"""Mutation testing: insert faults into the source one at a time, and count the ones that no test detects.
+"""Mutation testing: insert faults into the source one at a time, and count those that no test detects.
 
 It needs the data of `make coverage`, which records the tests that execute each line. A fault is killed if one of the
 tests that execute its line fails, and survives if none does within 90 seconds.
@@ -39,7 +39,7 @@ PROCESSES = ("processes", "faults", "security", "docs", "cli", "fuzzing")
 
 
 class Tests:
-    """Which tests execute a line, the fastest first."""
+    """Which tests execute a line, fastest first."""
 
     def __init__(self, data_file: Path, durations: Mapping[str, float]) -> None:
         self._data = coverage.CoverageData(str(data_file))
@@ -132,7 +132,7 @@ def _find_killer(mutant: Mutant, tests: list[str], copy: Path) -> str | None:
 
 
 def _run_tests(tests: list[str], copy: Path) -> str | None:
-    """The first of some tests that fails, TIMED_OUT, or None if all pass."""
+    """The first of the given tests that fails, TIMED_OUT, or None if they all pass."""
     list_file = copy.with_suffix(".tests")
     list_file.write_text("\n".join(tests), "utf-8")
     variables = {**os.environ, "PYTHONPATH": str(copy / "src"), "FAIRLEAD_SUITE": "all"}

@@ -32,7 +32,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the durations, in the process that knows those of all workers."""
+    """Write the durations, in the process that knows those from all workers."""
     if not hasattr(session.config, "workerinput"):
         DURATIONS.parent.mkdir(exist_ok=True)
         DURATIONS.write_text(json.dumps(dict(_seconds)), "utf-8")

@@ -39,9 +39,9 @@ OPERATORS: dict[type[ast.operator], str] = {
 class Mutant:
     """One fault in one file. `place` and `number` find the same fault after unrelated lines have moved."""
 
-    file: str  # below src
+    file: str  # under src
     place: str  # the function or class that contains it
-    number: int  # among equal faults of that place
+    number: int  # among identical faults in that place
     line: int
     start: int  # bytes
     end: int
@@ -62,12 +62,12 @@ class Mutant:
 
 
 def choose_mutants(count: int, seed: int, sources: Path = SOURCES) -> list[Mutant]:
-    """A random sample of all mutants that can be made, the same for the same seed and source."""
+    """A random sample of all possible mutants, the same for the same seed and source."""
     return random.Random(seed).sample(list_mutants(sources), count)
 
 
 def list_mutants(sources: Path = SOURCES) -> list[Mutant]:
-    """Every mutant that can be made, in the order of files and lines."""
+    """Every possible mutant, ordered by file and line."""
     files = [file for package in PACKAGES for file in sorted((sources / "fairlead" / package).rglob("*.py"))]
     return [mutant for file in files for mutant in _mutants_of(file, str(file.relative_to(sources)))]
 

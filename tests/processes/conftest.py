@@ -1,4 +1,4 @@
-"""Fixtures of the tests with real processes: servers and databases."""
+"""Fixtures for tests with real processes: servers and databases."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from tests.processes.machines import Launcher, Machine, RunningServer
 
 @pytest.fixture(scope="module")
 def server(shared_machine: Machine) -> RunningServer:
-    """A server on SQLite, shared by the tests of a module. Each test uses its own object names."""
+    """A server on SQLite, shared by the tests in a module. Each test uses its own object names."""
     return shared_machine.up()
 
 
 @pytest.fixture(scope="package")
 def platform(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Platform]:
-    """A server with capacity for many runs and a secret in its environment, shared by the tests of a worker."""
+    """A server with capacity for many runs and a secret in its environment, shared by a worker's tests."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=64,mem=64Gi", "OWN_SECRET": "the-servers-own"}
     machine = Machine(tmp_path_factory.mktemp("platform"), launcher)
     with execution.open_platform(machine, variables=variables) as opened:

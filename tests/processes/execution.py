@@ -35,7 +35,7 @@ class Platform:
         return Project(ApiClient(self.server.url, self.server.token), "default")
 
     def allow(self, **switches: Any) -> None:
-        """Set switches of the platform policy."""
+        """Set switches in the platform policy."""
         self.project.api.put("/policies/platform/platform", {"switches": switches})
 
     def shell(self, text: str, **parameters: Unpack[RunParameters]) -> Run:
@@ -53,11 +53,11 @@ class Platform:
         return function.run(action, **parameters)
 
     def folder_of(self, run: Run) -> Path:
-        """The folder in which the server stores the data of a run."""
+        """The folder in which the server stores a run's data."""
         return self.server.data / "runs" / run.id
 
     def supervisor_of(self, run: Run) -> int:
-        """The PID of the supervisor of a run. Waits until the run is started."""
+        """The PID of a run's supervisor. Waits until the run has started."""
         return int(until(lambda: self._read_state(run))["pid"])
 
     def file(self, name: str) -> Path:
@@ -88,7 +88,7 @@ def open_platform(
 
 @contextlib.contextmanager
 def open_folder(mode: int, owner: int = 0) -> Iterator[Path]:
-    """Create a temporary folder that other users can access, unlike the folders of pytest."""
+    """Create a temporary folder that other users can access, unlike pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-test-"))
     try:
         folder.chmod(mode)
@@ -133,23 +133,23 @@ def wait_for_all(runs: Sequence[Run], seconds: float = TIMEOUT) -> list[dict[str
 
 
 def wait_for_state(run: Run, *states: str, seconds: float = TIMEOUT) -> str:
-    """Wait until a run is in one of some states, and return that state."""
+    """Wait until a run is in one of the given states, and return that state."""
     return until(lambda: state if (state := str(run.state)) in states else "", seconds)
 
 
 def wait_for_output(run: Run, text: str, seconds: float = TIMEOUT) -> None:
-    """Wait until the log of a run contains a text."""
+    """Wait until a run's log contains a text."""
     until(lambda: text in run.logs() or not run.refresh().data["active"], seconds)
     assert text in run.logs(), run.data["message"]
 
 
 def list_run_ids(machine: Path) -> list[str]:
-    """The ids of the runs that the servers of a machine have executed."""
+    """The IDs of the runs that a machine's servers have executed."""
     return [folder.name for folder in machine.glob("*/runs/*")]
 
 
 def find_processes(run_id: str) -> list[int]:
-    """The PIDs of the supervisor of a run and of all processes that it started."""
+    """The PIDs of a run's supervisor and of all processes that it started."""
     pids = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ def find_processes(run_id: str) -> list[int]:
 
 
 def kill_processes(run_id: str) -> None:
-    """Kill all processes of a run."""
+    """Kill all of a run's processes."""
     for pid in find_processes(run_id):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

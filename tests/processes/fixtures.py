@@ -10,7 +10,7 @@ from tests.processes.machines import Launcher, Machine, RunningServer
 
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """The launcher that starts the servers of this worker."""
+    """The launcher that starts this worker's servers."""
     started = Launcher(tmp_path_factory.mktemp("launcher"))
     yield started
     started.close()
@@ -26,7 +26,7 @@ def machine(tmp_path: Path, launcher: Launcher) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def shared_machine(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Machine]:
-    """A machine that is shared by the tests of a module."""
+    """A machine that is shared by the tests in a module."""
     opened = Machine(tmp_path_factory.mktemp("machine"), launcher)
     yield opened
     opened.close()
@@ -34,7 +34,7 @@ def shared_machine(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher)
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[RunningServer]:
-    """A server on SQLite, shared by all tests of this worker. Each test uses its own object names."""
+    """A server on SQLite, shared by all of this worker's tests. Each test uses its own object names."""
     opened = Machine(tmp_path_factory.mktemp("machine"), launcher)
     yield opened.up()
     opened.close()

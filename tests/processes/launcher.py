@@ -1,7 +1,7 @@
 """A process that has imported the program and forks it on request, because imports take most of the start time.
 
-Runs as a program. Each line of its input is a command, each line of its output the response. When its input ends, it
-kills the processes that it started.
+Runs as a program. Each line of its input is a command, and each line of its output is the response. When its input
+ends, it kills the processes that it started.
 """
 
 import json

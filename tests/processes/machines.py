@@ -21,10 +21,10 @@ import httpx2
 from tests.architecture.modules import ROOT
 
 TIMEOUT = 60.0  # seconds; a busy machine takes several times as long as an idle one
-# Cache bytecode even if the environment forbids Python to write it next to the source.
+# Cache bytecode even if the environment forbids Python from writing it next to the source.
 BYTECODE = ROOT / ".pytest_cache" / "bytecode"
 FAIRLEAD = Path(sys.executable).with_name("fairlead")
-# Without TLS, whose setup takes 0.1 s per client.
+# No TLS, because setting it up takes 0.1 s per client.
 CLIENT_OPTIONS: dict[str, Any] = {"timeout": TIMEOUT, "trust_env": False, "verify": False}
 # The signal that ends a process. Under `make coverage` a process needs time to write its data.
 END_SIGNAL = signal.SIGTERM if "COVERAGE_PROCESS_CONFIG" in os.environ else signal.SIGKILL
@@ -80,13 +80,13 @@ class Process:
         return self.out.read_text("utf-8"), self.err.read_text("utf-8")
 
     def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
+        """The exit status, or None while the process is running."""
         if self._code is None:
             self._code = self._launcher.request(wait=self.pid) if self._child is None else self._child.poll()
         return self._code
 
     def wait(self, seconds: float = TIMEOUT) -> ProcessResult:
-        """Wait for the end and return exit status and output. Kills the process after a timeout."""
+        """Wait for the process to end, and return its exit status and output. Kills the process after a timeout."""
         deadline = time.monotonic() + seconds
         while self.poll() is None:
             if time.monotonic() > deadline:
@@ -113,7 +113,7 @@ class RunningServer:
 
     @property
     def token(self) -> str:
-        """The local token of the server."""
+        """The server's local token."""
         return (self.data / "token").read_text("utf-8").strip()
 
     @property
@@ -122,7 +122,7 @@ class RunningServer:
         return self.process.output[0].split("sign in  ")[1].split()[0]
 
     def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
-        """A client with a token, by default the local token of the server."""
+        """A client with a token, by default the server's local token."""
         all_headers = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
         return httpx2.Client(base_url=f"{self.url}/api/v1", headers=all_headers, **CLIENT_OPTIONS)
 
@@ -131,7 +131,7 @@ class RunningServer:
         return httpx2.Client(base_url=self.url, **CLIENT_OPTIONS)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> ProcessResult:
-        """Send a signal, and wait for the end."""
+        """Send a signal, and wait for the process to end."""
         self.process.send(number)
         return self.process.wait()
 
@@ -163,11 +163,11 @@ class Machine:
         return RunningServer(process, url, folder, time.monotonic() - started)
 
     def app(self, *arguments: str, variables: Variables = None, seconds: float = TIMEOUT) -> ProcessResult:
-        """Run `fairlead.app` to its end."""
+        """Run `fairlead.app` until it exits."""
         return self._launch("fairlead.app", arguments, variables).wait(seconds)
 
     def fairlead(self, *arguments: str, variables: Variables = None) -> ProcessResult:
-        """Run the `fairlead` command to its end."""
+        """Run the `fairlead` command until it exits."""
         return self._launch("fairlead", arguments, variables).wait()
 
     def start(self, *arguments: str, variables: Variables = None) -> Process:
@@ -207,7 +207,7 @@ class Machine:
 
 
 def environment(home: Path, variables: Variables = None) -> dict[str, str]:
-    """The environment of a process: inherited, without Fairlead's variables, and with another home."""
+    """The environment of a process: inherited, without Fairlead's variables, and with a different home folder."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRLEAD_", "PYTEST_"))}
     inherited.pop("PYTHONDONTWRITEBYTECODE", None)
     overrides = {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "PYTHONPYCACHEPREFIX": str(BYTECODE)}
@@ -215,7 +215,7 @@ def environment(home: Path, variables: Variables = None) -> dict[str, str]:
 
 
 def make_resource(name: str, **fields: Any) -> dict[str, Any]:
-    """The request body of a compute resource."""
+    """The request body for a compute resource."""
     return {"name": name, "requirements": {"resources": {"cpu": 2, "mem": "4Gi"}}} | fields
 
 

@@ -27,7 +27,7 @@ class Provider:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The options of a server that trusts this identity provider."""
+        """The options for a server that trusts this identity provider."""
         return {
             "FAIRLEAD_AUTH": "oidc",
             "FAIRLEAD_OIDC_ISSUER": self.issuer,
@@ -37,7 +37,7 @@ class Provider:
 
     @property
     def sign_in(self) -> dict[str, str]:
-        """The options of a server with browser sign-in through this identity provider."""
+        """The options for a server with browser sign-in through this identity provider."""
         return {
             **self.variables,
             "FAIRLEAD_OIDC_CLIENT_ID": CLIENT,

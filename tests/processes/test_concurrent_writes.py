@@ -48,7 +48,7 @@ def test_exactly_one_of_many_concurrent_writers_succeeds(machine: Machine, datab
 
 
 def _check_edits(clients: list[httpx2.Client]) -> None:
-    """Of several edits with the same If-Match, one succeeds and the others fail."""
+    """If several edits have the same If-Match, one succeeds and the others fail."""
     created = clients[0].post("/compute-resources", json=make_resource("edited"))
     for round_number in range(3):
         tag = clients[0].get("/compute-resources/edited").headers["etag"]

@@ -37,7 +37,7 @@ TOLERATIONS = [{"operator": "Exists"}, {"key": "team", "value": "b"}, {"key": "g
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NAMESPACES = {"lab": {"team": "b"}, "shop": {}}
 CLAIMS = ("data", "scratch")
-DEVICE = 100  # MiB of a shared GPU
+DEVICE = 100  # MiB on a shared GPU
 
 
 def some(items: Iterable[Any] | SearchStrategy[Any], maximum: int = 1) -> SearchStrategy[tuple[Any, ...]]:
@@ -195,7 +195,7 @@ def nodes(draw: st.DrawFn) -> Node:
 
 
 def name_node(node: Node, name: str) -> Node:
-    """The node with a name and the matching hostname label."""
+    """The node with the given name and the matching hostname label."""
     return replace(node, name=name, labels={**node.labels, HOST: name})
 
 

@@ -1,4 +1,4 @@
-"""Strategies for requests, compute resources, templates, policies and clusters, with usual and unusual values."""
+"""Strategies for requests, compute resources, templates, policies and clusters, with typical and unusual values."""
 
 import copy
 from typing import Any
@@ -37,7 +37,7 @@ def optional(**fields: SearchStrategy[Any]) -> SearchStrategy[Data]:
 
 
 def amounts(*texts: Any) -> SearchStrategy[Any]:
-    """An amount in every form; the texts are in order, so that a limit is never under a request."""
+    """An amount in any form; the texts are sorted, so that a limit is never below a request."""
     one = st.sampled_from(texts)
     pairs = st.tuples(st.integers(0, len(texts) - 1), st.integers(0, len(texts) - 1)).map(sorted)
     both = pairs.map(lambda pair: {"requests": texts[pair[0]], "limits": texts[pair[1]]})
@@ -231,7 +231,7 @@ BOUNDS = {
 
 @st.composite
 def rules(draw: st.DrawFn) -> Data:
-    """Rules of a policy: bounds, options, and flags."""
+    """Policy rules: bounds, options, and flags."""
     drawn_rules: Data = {}
     for path in draw(st.lists(st.sampled_from([*BOUNDS]), max_size=4, unique=True)):
         drawn_rules[path] = {draw(st.sampled_from(["max", "max", "min"])): draw(BOUNDS[path])}
@@ -286,7 +286,7 @@ CLUSTERS = st.fixed_dictionaries(
 
 @st.composite
 def snapshots(draw: st.DrawFn, policies: SearchStrategy[Data] = POLICIES) -> Snapshot:
-    """A snapshot with two compute resources, a template, policies of three scopes, and a cluster."""
+    """A snapshot with two compute resources, a template, policies at three scopes, and a cluster."""
     scopes = ("platform", "department/vision", "project/forest")
     return make_snapshot(
         make_cluster(**draw(CLUSTERS)),

@@ -31,7 +31,7 @@ NODES = st.builds(
 
 @st.composite
 def queues(draw: st.DrawFn) -> list[QueuedRun]:
-    """Queued runs, the oldest first."""
+    """Queued runs, oldest first."""
     pod_requests = draw(st.lists(POD_REQUESTS, max_size=8))
     waited = sorted((draw(st.integers(0, 20)) * 60.0 for _ in pod_requests), reverse=True)
     return [

@@ -1,4 +1,4 @@
-"""Properties of all attempts of a run."""
+"""Properties of all of a run's attempts."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -39,20 +39,20 @@ def retry_policies(draw: st.DrawFn) -> RetryPolicy:
 
 
 def make_first_attempt(policy: RetryPolicy, **more: str) -> RunRecord:
-    """A running run at its first attempt."""
+    """A running run on its first attempt."""
     fields = {"mem_bytes": policy.request * policy.pods, "server_id": "s1", "started_at": NOW}
     return make(RunRecord, "r1", **{"state": "running", "reason": "Running", "message": "is running", **fields, **more})
 
 
 def next_attempt(run: RunRecord, decision: Decision) -> RunRecord:
-    """The run after a decision, at its next attempt if there is one."""
+    """The run after a decision, on its next attempt if there is one."""
     if decision.failure is None:
         return replace(run, state=str(decision.state), active=decision.state not in FINAL)
     return replace(run, attempt=run.attempt + 1, mem_bytes=decision.failure.retry.mem_bytes)
 
 
 def run_attempts(policy: RetryPolicy, ends: list[Observation]) -> list[tuple[RunRecord, Decision]]:
-    """Each attempt of a run with the decision at its end, until the run ends."""
+    """Each of a run's attempts with the decision when it ends, until the run ends."""
     run, memory_history, attempts = make_first_attempt(policy), list[int](), list[tuple[RunRecord, Decision]]()
     for observation in ends:
         decision = lifecycle.decide(run, observation, AttemptHistory(policy, tuple(memory_history)))

@@ -1,4 +1,4 @@
-"""Properties of descriptions of compute resources on random clusters."""
+"""Properties of compute resource descriptions on random clusters."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_to
 
 DESCRIBED_PREFIXES = ("resources.", "node_selector.", "tolerations.", "affinity.", "volumes.", "secrets.", "envs.")
 DESCRIBED_FIELDS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class")
-# Settings without meaning on the local executor are not described.
+# Settings that mean nothing to the local executor are not described.
 NOT_LOCAL = ("affinity.pod", "runtime_class", "priority_class")
 FORBIDDEN_TEXTS = ("None", "null", "{", "}", "[", "Quantity", "Percent", "<", "  ", " ,", " .", "..")
 
@@ -32,14 +32,14 @@ def several_clusters(draw: st.DrawFn) -> list[Cluster]:
 
 
 def with_executor(fields: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """The fields of a cluster for an executor; local clusters have no Kubernetes fields."""
+    """A cluster's fields for an executor; local clusters have no Kubernetes fields."""
     local_fields = {name: value for name, value in fields.items() if name not in Cluster.KUBERNETES_FIELDS}
     return st.sampled_from([fields, fields, {**local_fields, "executor": "local"}])
 
 
 @st.composite
 def lint_results(draw: st.DrawFn) -> LintResult:
-    """The lint result of a compute resource or a template on clusters."""
+    """The lint result for a compute resource or template on the given clusters."""
     if draw(st.booleans()):
         snapshot = draw(snapshots())
         return lint_template(snapshot.templates["start"], snapshot, draw(several_clusters()))

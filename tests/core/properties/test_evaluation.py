@@ -41,7 +41,7 @@ def names(table: NodeTable, positions: list[int]) -> set[str]:
 
 
 def results_of(pod_request: PodRequest, table: NodeTable) -> object:
-    """All results of a node table for a pod request."""
+    """All results from a node table for a pod request."""
     node_filter = NodeFilter(pod_request, table)
     steps = (
         node_filter.label_matches,
@@ -157,7 +157,7 @@ def test_a_changed_table_equals_a_new_one(
     results_of(pod_request, table)  # cached results must not affect this
     for change in data.draw(st.lists(changes(), max_size=8)):
         change(table)
-        assert not data.draw(st.booleans()) or len(table) < 9  # random draws between the changes
+        assert not data.draw(st.booleans()) or len(table) < 9  # random draws in between the changes
     assert results_of(pod_request, table) == results_of(pod_request, NodeTable(table, context))
     columns: list[Sized] = [
         table.nodes,
@@ -192,13 +192,13 @@ def test_a_copy_and_its_original_are_independent(
 
 @given(pod_requests(6), node_tables(4))
 def test_the_count_equals_the_number_of_pods_scheduled_one_by_one(pod_request: PodRequest, table: NodeTable) -> None:
-    """The first pod is tried on every node: it determines where pods with affinity to it can run."""
+    """The first pod is tried on every node, because it determines where pods with affinity to it can run."""
     expected = max((schedule_all(pod_request, table, node.name) for node in table), default=0)
     assert NodeFilter(pod_request, table).count_fitting(pod_request.count) == expected
 
 
 def schedule_all(pod_request: PodRequest, table: NodeTable, first: str) -> int:
-    """The number of scheduled pods: the first on a given node, each other on the first feasible node."""
+    """The number of scheduled pods: the first on a given node, every other on the first feasible node."""
     nodes_by_name, placed, candidates = {node.name: node for node in table}, 0, [first]
     while placed < pod_request.count:
         node_filter = NodeFilter(pod_request, NodeTable(nodes_by_name.values(), table.context))

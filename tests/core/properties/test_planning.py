@@ -77,7 +77,7 @@ def test_planning_is_deterministic_and_does_not_change_its_input(requested: Any,
 
 
 def request_resolved_values(requested: Any, planned: Plan) -> dict[str, Any]:
-    """A request that contains the resolved values of a plan, without profile and template."""
+    """A request that contains the resolved values of a plan, without a profile or template."""
     fields: dict[str, Any] = {"resources": {}, "node_selector": {}, "envs": {}, "volumes": {}, "tolerations": []}
     fields |= {"secrets": [], "affinity": {}}
     for item in planned.settings:
@@ -109,7 +109,7 @@ def request_resolved_values(requested: Any, planned: Plan) -> dict[str, Any]:
 
 
 def _put(mapping: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value at a path; names of extended resources contain dots."""
+    """Set the value at a path; names of extended resources contain dots."""
     first, _, rest = path.partition(".")
     if not rest or first == "extended":
         mapping.setdefault("extended", {})[rest] = value if rest else None
@@ -176,7 +176,7 @@ def test_users_never_change_values_of_a_compute_resource(requested: Any, snapsho
 
 
 def _is_set(resource: Any) -> bool:
-    """Whether the resource has a value: an amount without request and limit has none."""
+    """Whether the resource has a value: an amount without a request or limit has none."""
     return resource is not None and not (
         isinstance(resource, Amount) and resource.requests is None and resource.limits is None
     )
@@ -342,5 +342,5 @@ def test_a_lower_policy_never_allows_what_a_higher_one_rejects(
 
 
 def _unset_switches(policy: Policy) -> set[str]:
-    """Switches that a policy does not set: the default applies until a lower scope sets them."""
+    """For switches that a policy does not set, the default applies until a lower scope sets them."""
     return {name for name in type(policy.switches).model_fields if getattr(policy.switches, name) is None}

@@ -13,7 +13,7 @@ TAILS = st.text("0123456789abcdef", min_size=20, max_size=20)
 
 
 def id_at(milliseconds: int, tail: str = "0" * 20) -> str:
-    """The id of a run that was submitted at a time."""
+    """The ID of a run that was submitted at the given time."""
     return f"{milliseconds:012x}{tail}"
 
 

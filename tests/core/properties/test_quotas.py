@@ -41,7 +41,7 @@ RUNS = st.lists(st.tuples(st.sampled_from(PROJECTS), LOADS), max_size=12).map(
 
 
 def queue_with(limits: QuotaLimits, running: list[WaitingRun]) -> Queue:
-    """A queue with the usage of running runs."""
+    """A queue with the usage of the active runs."""
     queue = Queue(limits.allowances({}))
     for run in running:
         queue.add_usage(run.load, limits.limiting_scopes(run.scope))
@@ -68,7 +68,7 @@ def find_insufficient(limits: QuotaLimits, running: list[WaitingRun], run: Waiti
 
 
 def is_possible(limits: QuotaLimits, run: WaitingRun) -> bool:
-    """Whether the run fits all quotas if nothing else runs."""
+    """Whether the run fits all quotas if nothing else is running."""
     return not find_insufficient(limits, [], run)
 
 
@@ -115,7 +115,7 @@ def test_runs_with_unrelated_quotas_do_not_affect_each_other(limits: QuotaLimits
 def test_no_run_starves_while_new_runs_arrive(
     limits: QuotaLimits, runs: list[WaitingRun], stream: list[tuple[str, QuotaAmounts]]
 ) -> None:
-    """Running runs end one after the other, and new runs arrive with each end."""
+    """Active runs end one after another, and new runs arrive each time one ends."""
     running, waiting = list[WaitingRun](), list(runs)
     number = len(runs)
     for _ in range(200):

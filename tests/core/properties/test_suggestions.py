@@ -1,4 +1,4 @@
-"""Property of suggestions: applied, they make the run fit now."""
+"""Property of suggestions: applying one makes the run fit now."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -91,7 +91,7 @@ ALLOWANCES = st.lists(ALLOWANCE, max_size=2)
 
 
 def plan(request: RunRequest, nodes: NodeTable, allowances: Sequence[Allowance], cluster: str = "main") -> Plan:
-    """The plan of a request, with quotas applied to its fit."""
+    """The plan for a request, with quotas applied to its fit."""
     planned = plan_run(request, make_snapshot(cluster=cluster), "x", nodes=nodes)
     return replace(
         planned,
@@ -107,7 +107,7 @@ def apply_suggestion(
     allowances_at_end: list[Allowance],
     queued_allowances: list[Allowance],
 ) -> Plan:
-    """The plan after applying a suggestion: waiting keeps the queue position, changes go to the end."""
+    """The plan after applying a suggestion: waiting keeps the queue position, and a change moves the run to the end."""
     if suggestion.kind == "wait":
         remaining = NodeTable(_without_run(node, suggestion.run_id) for node in nodes)
         return plan(request, remaining, [allowance.without(suggestion.run_id) for allowance in queued_allowances])

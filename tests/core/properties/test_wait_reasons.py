@@ -16,7 +16,7 @@ from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
 
-# Hypothesis fails if it finds no example at all for an `assume`; that most are discarded is expected here.
+# Hypothesis fails if it finds no example at all for an `assume`; it is expected here that most are discarded.
 rare = settings(suppress_health_check=[HealthCheck.filter_too_much])
 TERMS = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}, {}]
 
@@ -54,7 +54,7 @@ CLUSTERS = st.lists(NODES, max_size=5).map(
 )
 
 # Nodes that differ only in their free amounts, some of them cordoned, and requests for one common resource:
-# random nodes and requests rarely wait for capacity only.
+# random nodes and requests rarely wait only for capacity.
 BUSY_NODES = st.builds(
     Node,
     name=st.just(""),
@@ -85,7 +85,7 @@ def has_labels(pod_request: PodRequest, node: Node) -> bool:
 
 
 def reported_taints(pod_request: PodRequest, node: Node) -> list[Taint]:
-    """The taints that exclude the node, without the taint that cordoning adds."""
+    """The taints that exclude the node, excluding the taint that cordoning adds."""
     cordoned = matching.is_cordoned(pod_request, taint_set_of(node))
     taints = matching.find_taints(pod_request, taint_set_of(node))
     return [taint for taint in taints if not (cordoned and taint.key == matching.CORDONED.key)]
