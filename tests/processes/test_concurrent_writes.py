@@ -84,7 +84,7 @@ def _check_creations(clients: list[httpx2.Client]) -> None:
 
 
 def _check_replacements(clients: list[httpx2.Client]) -> None:
-    """If several clients create the policy of a scope, one succeeds and the others must send If-Match."""
+    """If several clients create a scope's policy, one succeeds and the others must send If-Match."""
     body = {"rules": {"resources.gpu": {"max": 2}}}
     responses = send_concurrently(clients, lambda _, client: client.put("/policies/project/default", json=body))
     assert count_statuses(responses) == {200: 1, 428: CLIENTS - 1}
@@ -128,7 +128,7 @@ def _check_counting(clients: list[httpx2.Client]) -> None:
     responses = send_concurrently(
         clients, lambda n, client: client.patch("/compute-resources/own-0", json={"description": f"by {n}"})
     )
-    # Without If-Match the last edit wins, and each edit is a separate revision.
+    # Without If-Match, the last edit overrides the others, and each edit is a separate revision.
     assert count_statuses(responses) == {200: CLIENTS}
     assert clients[0].get("/compute-resources/own-0").json()["revision"] == CLIENTS + 1
 
@@ -166,7 +166,7 @@ def _check_shared_writes(client: httpx2.Client, other_client: httpx2.Client) -> 
     assert client.post("/departments", json={"name": "vision", "parent": "cluster/local"}).status_code == 201
     assert other_client.post("/projects", json={"name": "forest", "parent": "department/vision"}).status_code == 201
     assert client.get("/projects/forest").status_code == 200
-    # Cached snapshots are not used after a change, either.
+    # Stale cached snapshots are not used after a change either.
     function = {"name": "f", "kind": "container", "image": "registry.example.org/a:1"}
     request = {"function": function, "profile": "planned"}
     assert client.post("/compute-resources", json=make_resource("planned")).status_code == 201
@@ -234,4 +234,4 @@ def test_second_server_on_a_data_folder_is_rejected_without_affecting_the_first(
         assert client.get("/me").status_code == 200
     assert (first.data / "server.json").exists()
     first.stop(signal.SIGKILL)
-    machine.up().stop()  # files of a killed server do not prevent a start
+    machine.up().stop()  # files left by a killed server do not prevent a start

@@ -1,4 +1,4 @@
-"""Configuration files of a running server: `fairlead apply`, `fairlead export`, and a watched folder."""
+"""Configuration files on a running server: `fairlead apply`, `fairlead export`, and a watched folder."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.architecture.modules import ROOT
 from tests.cli.terminal import write
 from tests.processes.machines import TIMEOUT, Machine, RunningServer
 
-SECONDS = 20.0  # until a change of the folder is applied; half a second on an idle machine
+SECONDS = 20.0  # until a change to the folder is applied; half a second on an idle machine
 EXAMPLES = ROOT / "examples" / "platform"
 SMALL = "kind: ComputeResource\nname: small\nrequirements: {resources: {cpu: 1, mem: 2Gi}}\n"
 LARGE = "kind: ComputeResource\nname: large\nrequirements: {resources: {cpu: 16, mem: 64Gi}}\n"
@@ -133,7 +133,7 @@ def test_applying_an_export_changes_nothing(machine: Machine) -> None:
 
 
 def _check_apply_to_empty_server(machine: Machine, folder: Path) -> None:
-    """Applying the export to an empty server gives it the same objects."""
+    """Applying the export to an empty server recreates the same objects."""
     other = machine.up(data="other")
     variables = {"FAIRLEAD_DATA": str(other.data)}
     assert machine.fairlead("apply", "-f", str(folder), variables=variables).code == 0
@@ -153,7 +153,7 @@ def test_errors_name_their_files(machine: Machine, files: Path) -> None:
     assert "cpus" in ended.err + ended.out
     assert _resource_names(server) == []
 
-    # Violations that only the server can find name the file, too.
+    # Violations that only the server can find also name the file.
     write(files, {"broken.yaml": "kind: Project\nname: lost\nparent: department/nowhere\n"})
     ended = machine.fairlead("apply", "-f", str(files), variables=variables)
     assert ended.code == 1

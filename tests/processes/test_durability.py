@@ -1,4 +1,4 @@
-"""`kill -9` during writes: acknowledged writes survive, and no write is stored partially."""
+"""`kill -9` during writes: acknowledged writes survive, and no write is partially stored."""
 
 import signal
 import threading
@@ -14,7 +14,7 @@ from tests.suites import examples
 WRITES = examples(fast=300, all=1000)
 WRITERS = 4
 
-# All compute resources with the number of their revisions and audit entries.
+# All compute resources with their numbers of revisions and audit entries.
 STORED = """
 SELECT c.id, c.name, c.revision,
   (SELECT count(*) FROM revisions r WHERE r.object_id = c.id),
@@ -29,9 +29,9 @@ SELECT object_id FROM {table} WHERE object_id NOT IN (SELECT id FROM compute_res
 
 @dataclass
 class WriteLog:
-    """The requests that were sent, and the acknowledged revision of each name."""
+    """The requests that were sent, and the acknowledged revision for each name."""
 
-    sent: dict[str, str] = field(default_factory=dict)  # the idempotency key of each name
+    sent: dict[str, str] = field(default_factory=dict)  # the idempotency key for each name
     acknowledged: dict[str, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     half_done: threading.Event = field(default_factory=threading.Event)
@@ -61,7 +61,7 @@ def test_acknowledged_writes_survive_kill_and_are_atomic(machine: Machine, datab
 
 
 def _write(server: RunningServer, log: WriteLog, writer: int) -> str:
-    """Create compute resources, and edit every third of them."""
+    """Create compute resources, and edit every third one."""
     with server.client() as client:
         try:
             for number in range(WRITES // WRITERS):
@@ -85,7 +85,7 @@ def _create(client: httpx2.Client, log: WriteLog, name: str) -> None:
 
 
 def _retry(server: RunningServer, log: WriteLog) -> None:
-    """Retries without a response have an effect once, whether or not the first request succeeded."""
+    """Retry requests that got no response: each takes effect once, whether or not the first request succeeded."""
     unanswered = [name for name in log.sent if name not in log.acknowledged]
     with server.client() as client:
         for name in unanswered:

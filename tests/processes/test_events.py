@@ -1,4 +1,4 @@
-"""Event streams of real servers: immediate on the server that changes a run, with a short delay on others."""
+"""Event streams on real servers: immediate on the server that changes a run, and with a short delay on others."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ Events = Iterator[tuple[str, dict[str, Any]]]
 
 @contextlib.contextmanager
 def open_stream(server: RunningServer, token: str | None = None, **params: str) -> Iterator[Events]:
-    """Open the event stream of a server, and wait until it is ready."""
+    """Open a server's event stream, and wait until it is ready."""
     with server.client(token) as client, client.stream("GET", "/events", params=params, timeout=20) as response:
         assert response.status_code == 200, response.read()
         assert response.headers["content-type"].startswith("text/event-stream")

@@ -129,7 +129,7 @@ def _create_secrets(client: httpx2.Client) -> None:
 def _decrypt_all(
     server: RunningServer, database: tuple[str, ...], keys: tuple[keyrings.SealingKey, ...]
 ) -> dict[str, str]:
-    """Decrypt every secret in the database with some keys."""
+    """Decrypt every secret in the database with the given keys."""
     engine = sa.create_engine(_database_url(server.data, database), poolclass=sa.NullPool)
     keyring = keyrings.AesKeyring(keys)
     with engine.connect() as connection:

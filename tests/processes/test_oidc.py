@@ -207,7 +207,7 @@ def test_unreachable_provider_is_reported_in_the_browser_while_api_tokens_work(s
 
 
 def _follow(browser: httpx2.Client, path: str) -> list[str]:
-    """Follow redirects like a browser, and return the URLs, last first. The last URL need not exist."""
+    """Follow redirects like a browser, and return the URLs, last first. The last URL does not have to exist."""
     urls = [path]
     while (response := browser.get(urls[0])).is_redirect:
         assert response.status_code in (302, 303), response.text

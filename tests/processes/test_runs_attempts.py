@@ -1,4 +1,4 @@
-"""Retries on a real server: the requested number, with more memory, and after a crash of the server."""
+"""Retries on a real server: the requested number, with more memory, and after a server crash."""
 
 import os
 import signal
@@ -27,18 +27,18 @@ SUCCEEDS_AT_SECOND_ATTEMPT = "[ $FAIRLEAD_ATTEMPT = 2 ] || { echo up; sleep 300;
 
 @pytest.fixture
 def platform(machine: Machine) -> Iterator[Platform]:
-    """A server that is configured with 4 GiB of memory."""
+    """A server configured with 4 GiB of memory."""
     with execution.open_platform(machine, variables=CAPACITY) as opened:
         yield opened
 
 
 def attempts_of(run: Run) -> list[tuple[int, str, str]]:
-    """The number, state and reason of each attempt of a run."""
+    """The number, state and reason of each of a run's attempts."""
     return [(attempt["number"], attempt["state"], attempt["reason"]) for attempt in run.attempts()]
 
 
 def folder_suffixes(platform: Platform, run: Run) -> list[str]:
-    """The suffixes of the data folders of a run, one per attempt."""
+    """The suffixes of a run's data folders, one per attempt."""
     return sorted(folder.name.removeprefix(run.id) for folder in platform.server.data.glob(f"runs/{run.id}*"))
 
 

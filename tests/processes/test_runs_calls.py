@@ -1,4 +1,4 @@
-"""Served runs from Python and the CLI: URL, calls, and opening them in a browser."""
+"""Served runs from Python and the CLI: URL, calls, and opening a run in a browser."""
 
 import webbrowser
 from collections.abc import Callable

@@ -189,7 +189,7 @@ def suspend_supervisor(platform: Platform, script: str) -> tuple[Run, int]:
 
 
 def stop_after(run: Run, seconds: float) -> Run:
-    """Stop a run a moment after it was submitted."""
+    """Stop a run a moment after submitting it."""
     signal.sigtimedwait([], seconds)
     return run.stop()
 

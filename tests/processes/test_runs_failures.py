@@ -1,4 +1,4 @@
-"""User errors are explained in one sentence: by the SDK before submission if possible, else by the run."""
+"""User errors are explained in one sentence: by the SDK before submission if possible, otherwise by the run."""
 
 import contextlib
 from pathlib import Path
@@ -123,7 +123,7 @@ def test_symlinks_in_place_of_files_of_a_run_are_not_followed(platform: Platform
 
 
 def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
-    """Submit a handwritten request, without the checks of the SDK."""
+    """Submit a handwritten request, without the SDK's checks."""
     folder = Path(platform.shared / "unchecked")
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(text)

@@ -1,4 +1,4 @@
-"""Runs of a server with root permissions cannot reach its secrets or each other."""
+"""Runs on a server with root permissions cannot reach its secrets or each other."""
 
 import os
 
@@ -41,7 +41,7 @@ def test_run_cannot_read_files_of_the_server(platform: Platform, name: str) -> N
 
 
 def listing_of_hidden_folder(platform: Platform) -> list[str]:
-    """The output of `ls` for the data folder of the server, which is empty inside a run."""
+    """The output of `ls` for the server's data folder, which is empty inside a run."""
     return [f"{platform.server.data}:", f"{platform.server.data}/runs:"]
 
 
@@ -138,14 +138,14 @@ def test_secret_is_only_in_the_environment_of_its_run(platform: Platform) -> Non
         for pid in (supervisor, platform.server.process.pid):
             with open(f"/proc/{pid}/{name}", "rb") as file:
                 assert b"only-for-this-run" not in file.read()
-    # A process has no environment for a moment during exec.
+    # During exec, a process briefly has no environment.
     execution.until(lambda: any(has_in_environment(pid, b"only-for-this-run") for pid in find_processes(run.id)))
     run.stop()
     wait_for_end(run)
 
 
 def has_in_environment(pid: int, text: bytes) -> bool:
-    """Whether the environment of a process contains a text."""
+    """Whether a process's environment contains a text."""
     with open(f"/proc/{pid}/environ", "rb") as file:
         return text in file.read()
 

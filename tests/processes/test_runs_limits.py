@@ -41,7 +41,7 @@ for _ in range(4):
 
 @pytest.fixture(scope="module")
 def platform(shared_machine: Machine) -> Iterator[Platform]:
-    """A server that is configured with 4 GiB of memory."""
+    """A server configured with 4 GiB of memory."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=64,mem=4Gi"}
     with execution.open_platform(shared_machine, variables=variables) as opened:
         yield opened

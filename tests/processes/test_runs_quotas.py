@@ -18,14 +18,14 @@ CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=64,runs=20"}
 
 @pytest.fixture
 def platform(machine: Machine) -> Iterator[Platform]:
-    """A server with a department with a quota of two runs, one project in it and one outside."""
+    """A server that has a department with a quota of two runs, one project in it, and one outside it."""
     with execution.open_platform(machine, variables=CAPACITY) as opened:
         create_projects(opened)
         yield opened
 
 
 def create_projects(platform: Platform, runs: int = 2) -> None:
-    """Create the department with a quota of runs, and the two projects."""
+    """Create the department with a run quota, and the two projects."""
     connection = platform.project.api
     connection.post("/departments", {"name": "vision", "parent": "cluster/local"})
     for name, parent in (("forest", "department/vision"), ("lake", "cluster/local")):
@@ -87,7 +87,7 @@ def test_raising_a_quota_starts_waiting_runs(platform: Platform) -> None:
 
 
 def test_two_servers_together_never_exceed_a_quota(machine: Machine, postgresql_url: str) -> None:
-    capacity = {"FAIRLEAD_CAPACITY": "cpu=64,runs=2"}  # the quota is three runs, more than one server can run
+    capacity = {"FAIRLEAD_CAPACITY": "cpu=64,runs=2"}  # the quota is three runs, which is more than one server can run
     with execution.open_platform(machine, "--database", postgresql_url, variables=capacity) as first:
         keys = (first.server.data / "secret.key").read_text().split()[0]
         variables = capacity | {"FAIRLEAD_SECRET_KEYS": keys}

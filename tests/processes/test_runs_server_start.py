@@ -1,4 +1,4 @@
-"""Servers started by the SDK: one per user, shared by all processes, stopped when idle."""
+"""Servers started by the SDK: one per user, shared by all processes, and stopped when idle."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def home(machine: Machine) -> Iterator[Path]:
 
 
 def start_program(machine: Machine, home: Path, text: str) -> Process:
-    """Start a Python program of a user."""
+    """Start a user's Python program."""
     return machine.start(sys.executable, "-c", text, variables={"FAIRLEAD_DATA": str(home)})
 
 
@@ -109,7 +109,7 @@ def check_during(seconds: float, condition: Callable[[], bool]) -> None:
 
 
 def count_servers(home: Path) -> int:
-    """The number of server processes with a data folder."""
+    """The number of server processes that use a data folder."""
     servers = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,4 +1,4 @@
-"""Served runs on real servers: they respond, restart after they exit, and survive without their server."""
+"""Served runs on real servers: they respond, restart after they exit, and keep running without their server."""
 
 import os
 import signal

@@ -22,7 +22,7 @@ from tests.processes.machines import Machine, RunningServer
 
 @pytest.fixture(scope="module")
 def platform(shared_machine: Machine) -> Iterator[Platform]:
-    """A server that executes at most four runs at once, shared by the tests of this module."""
+    """A server that executes at most four runs at once, shared by the tests in this module."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=64,runs=4"}
     with execution.open_platform(shared_machine, variables=variables) as opened:
         yield opened
@@ -30,7 +30,7 @@ def platform(shared_machine: Machine) -> Iterator[Platform]:
 
 @pytest.fixture
 def active_runs(platform: Platform) -> Iterator[list[Run]]:
-    """Four runs that use the whole capacity."""
+    """Four runs that use the entire capacity."""
     runs = [platform.shell("sleep 60") for _ in range(4)]
     for run in runs:
         wait_for_state(run, "running")

@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL database share the runs. Each run stays on the server that started it."""
+"""Two servers on one PostgreSQL database share their runs. Each run stays on the server that started it."""
 
 import signal
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Runs of servers without root permissions or namespaces: what works, and what is reported as missing."""
+"""Runs on servers without root permissions or namespaces: what works, and what is reported as missing."""
 
 import os
 import signal
@@ -16,13 +16,13 @@ from tests.processes.execution import Platform, find_processes, until, wait_for_
 from tests.processes.machines import CLIENT_OPTIONS, Launcher, Machine
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # other users may not have access to the virtual environment
+PYTHON = "/usr/bin/python3"  # other users might not have access to the virtual environment
 PACKAGES = f"PYTHONPATH={ROOT}/src:{next(path for path in sys.path if path.endswith('site-packages'))}"
 BYTECODE = ROOT / ".pytest_cache" / "bytecode-of-nobody"
 ENVIRONMENT = ("env", PACKAGES, f"PYTHONPYCACHEPREFIX={BYTECODE}")
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *ENVIRONMENT, PYTHON)
 PROGRAM = ("-m", "fairlead.app")
-# The program on a machine that forbids namespaces.
+# The program on a simulated machine that forbids namespaces.
 PROGRAM_WITHOUT_NAMESPACES = (
     "-c",
     "import sys, fairlead.adapters.local.machines as machines\n"
@@ -33,7 +33,7 @@ PROGRAM_WITHOUT_NAMESPACES = (
 
 
 def open_platform_as(launcher: Launcher, program: Sequence[str], owner: int) -> Iterator[Platform]:
-    """Start a server as another user, in a folder of that user."""
+    """Start a server as another user, in that user's folder."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     if owner:
@@ -51,19 +51,19 @@ def open_platform_as(launcher: Launcher, program: Sequence[str], owner: int) -> 
 
 @pytest.fixture(scope="module")
 def nobody(launcher: Launcher) -> Iterator[Platform]:
-    """A server of an unprivileged user."""
+    """An unprivileged user's server."""
     yield from open_platform_as(launcher, (*AS_NOBODY, *PROGRAM), NOBODY)
 
 
 @pytest.fixture(scope="module")
 def bare_nobody(launcher: Launcher) -> Iterator[Platform]:
-    """A server of an unprivileged user on a machine without namespaces."""
+    """An unprivileged user's server on a machine without namespaces."""
     yield from open_platform_as(launcher, (*AS_NOBODY, *PROGRAM_WITHOUT_NAMESPACES), NOBODY)
 
 
 @pytest.fixture(scope="module")
 def bare_root(launcher: Launcher) -> Iterator[Platform]:
-    """A server of root on a machine without namespaces, with a Python that every user can execute."""
+    """A root server on a machine without namespaces, with a Python that every user can execute."""
     yield from open_platform_as(
         launcher, ("env", f"FAIRLEAD_PYTHON={PYTHON}", sys.executable, *PROGRAM_WITHOUT_NAMESPACES), 0
     )

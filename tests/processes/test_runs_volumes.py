@@ -19,13 +19,13 @@ from tests.processes.execution import (
 
 @pytest.fixture(scope="module", autouse=True)
 def volumes(platform: Platform) -> None:
-    """Two volumes of the project."""
+    """Two project volumes."""
     platform.project.create_volume("dataset", "1Gi")
     platform.project.create_volume("models", "1Gi")
 
 
 def volume(kind: str, name: str, path: str, /, **spec: Any) -> dict[str, Any]:
-    """A volume of a request."""
+    """A volume in a request."""
     return {"volume_type": kind, "name": name, "mount_path": path, "spec": spec}
 
 
@@ -44,7 +44,7 @@ def test_ephemeral_volume_is_writable_and_removed_with_the_run(platform: Platfor
     run = platform.shell(f"echo hello > {path}/file && cat {path}/file; ls -A {path}/..", volumes=[requested])
     assert wait_for_end(run)["state"] == "completed"
     assert run.logs().startswith("hello\n")
-    # Cleanup happens after the end is reported. Deleting the code is its last step.
+    # Cleanup happens after the run is reported as ended. Deleting the code is its last step.
     until(lambda: not (platform.folder_of(run) / "code").exists())
     assert "file" not in [file.name for file in list_files(platform.folder_of(run))]
     after = platform.shell(f"cat {path}/file")
@@ -128,5 +128,5 @@ def test_volume_is_removed_after_the_supervisor_is_killed(platform: Platform) ->
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
     assert wait_for_end(run)["reason"] == "SupervisorLost"
     assert find_processes(run.id) == []
-    # The folder is cleaned up shortly after the end of the run.
+    # The folder is cleaned up shortly after the run ends.
     until(lambda: "file" not in [file.name for file in list_files(platform.folder_of(run))])

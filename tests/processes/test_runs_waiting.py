@@ -16,7 +16,7 @@ from tests.processes.execution import Platform, until, wait_for_all, wait_for_st
 from tests.processes.machines import Machine
 
 RESOURCE_NAMES = {"cpu": "CPU core", "memory": "memory"}
-# On a machine with 4 CPU cores and 4 GiB, one run of each of the first two sizes uses the whole capacity.
+# On a machine with 4 CPU cores and 4 GiB, one run of each of the first two sizes uses the entire capacity.
 MUCH_MEMORY, MANY_CPUS, ALL_RESOURCES = {"cpu": 1, "mem": "3Gi"}, {"cpu": 3, "mem": "1Gi"}, {"cpu": 4, "mem": "4Gi"}
 SIZES = [*[MUCH_MEMORY, MANY_CPUS] * 5, MUCH_MEMORY, ALL_RESOURCES]
 AMOUNT = r"(\S+(?: [GM]iB)?)"
@@ -33,13 +33,13 @@ class GatedRun:
 
     @property
     def name(self) -> str:
-        """The name of the run in messages about other runs."""
+        """The run's name in messages about other runs."""
         return f"shell-{self.run.id}"
 
 
 @pytest.fixture(scope="module")
 def platform(shared_machine: Machine) -> Iterator[Platform]:
-    """A server that is configured with 4 CPU cores and 4 GiB of memory."""
+    """A server configured with 4 CPU cores and 4 GiB of memory."""
     variables = {"FAIRLEAD_CAPACITY": "cpu=4,mem=4Gi"}
     with execution.open_platform(shared_machine, variables=variables) as opened:
         yield opened
@@ -50,7 +50,7 @@ def nanos(text: str) -> int:
 
 
 def format_amount(amount: str) -> str:
-    """An amount in the format of messages."""
+    """An amount, formatted as in messages."""
     return re.sub(r"(?<=\d)([GM]i)$", r" \1B", amount)
 
 
@@ -62,7 +62,7 @@ def submit(platform: Platform, number: int, resources: Any) -> GatedRun:
 
 
 def wait_for_states(platform: Platform, running: list[GatedRun], waiting: list[GatedRun]) -> None:
-    """Wait until some runs are running, and all others have a waiting reason."""
+    """Wait until the given runs are running and all others have a waiting reason."""
     with platform.server.client() as client:
         expected = sorted(gated.run.id for gated in running)
         until(lambda: sorted(client.get("/nodes").json()[0]["runs"]) == expected)
@@ -93,7 +93,7 @@ def check_reason(platform: Platform, gated: GatedRun, running: list[GatedRun]) -
 def check_waits(gated: GatedRun, suggestions: Any, running: list[GatedRun]) -> list[GatedRun]:
     """Check the suggestions to wait for another run, and return those runs.
 
-    Only runs are suggested whose end alone frees enough capacity. The message shows what they use.
+    Only runs that free enough capacity on their own when they end are suggested. The message shows what they use.
     """
     others = {blocker.run.id: [other for other in running if other is not blocker] for blocker in running}
     blockers = [
@@ -126,7 +126,7 @@ def test_twelve_waiting_runs_give_correct_reasons(platform: Platform) -> None:
             check_waits(gated, why["fit"]["suggestions"], running) for gated, why in zip(waiting, whys, strict=True)
         ]
         first = waiting.pop(0)
-        for blocker in waited_for[0] or running:  # the last run needs the whole capacity, so all others must end
+        for blocker in waited_for[0] or running:  # the last run needs the entire capacity, so all others must end
             blocker.gate.touch()
             running = [other for other in running if other is not blocker]
         assert wait_for_state(first.run, "running", "failed") == "running"

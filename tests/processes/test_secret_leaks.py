@@ -1,4 +1,4 @@
-"""Planted secrets do not occur in responses, logs or stored data of a server."""
+"""Planted secrets do not appear in a server's responses, logs or stored data."""
 
 import base64
 import json
@@ -57,7 +57,7 @@ class LeakDetector:
         self.responses.popitem()
 
     def find_planted(self, content: bytes) -> list[str]:
-        """The names of the planted secrets in a content, also in other encodings."""
+        """The names of the planted secrets found in some content, including in other encodings."""
         return [
             name for name, text in self.planted.items() if any(encoding in content for encoding in _encodings(text))
         ]
@@ -72,7 +72,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def own_database(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The options of a server for a database that this test may break."""
+    """The options for a server with a database that this test may break."""
     return () if request.param == "sqlite" else ("--database", request.getfixturevalue("empty_postgresql_url"))
 
 
@@ -118,7 +118,7 @@ def _use_oidc_server(machine: Machine, database: tuple[str, ...], provider: Prov
         client.get("/me", headers={"Authorization": f"Basic {valid}"})
         client.get("/me", headers={"Authorization": valid})
     _read_everything(server, detector)
-    # Check while the server is running, so that the write-ahead log of SQLite is included.
+    # Check while the server is running, so that SQLite's write-ahead log is included.
     for content in _read_stored(server.data, database):
         assert detector.find_planted(content) == []
     server.stop(signal.SIGKILL)
@@ -315,7 +315,7 @@ def _read_everything(server: RunningServer, detector: LeakDetector) -> None:
 
 
 def _read_stored(data: Path, database: tuple[str, ...]) -> Iterator[bytes]:
-    """The contents of the database and of the run folders."""
+    """The contents of the database and the run folders."""
     for file, content in read_files(data / "runs"):
         if not file.is_symlink():
             yield content

@@ -1,4 +1,4 @@
-"""Every call of examples/seeds.py with an automatically started server, on SQLite and on PostgreSQL."""
+"""Every call in examples/seeds.py with an automatically started server, on SQLite and on PostgreSQL."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def test_seeds_with_an_automatically_started_server(cleaned_machine: Machine) ->
     data = cleaned_machine.folder / "own"
     variables = {"FAIRLEAD_DATA": str(data), **CAPACITY}
     _run_seeds(cleaned_machine, variables)
-    _run_seeds(cleaned_machine, variables)  # again with the existing data
+    _run_seeds(cleaned_machine, variables)  # again, with the existing data
     pid = json.loads((data / "server.json").read_text("utf-8"))["pid"]
     os.kill(pid, signal.SIGTERM)
     until(lambda: not Path("/proc", str(pid)).exists() or _is_zombie(pid))

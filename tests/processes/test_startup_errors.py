@@ -1,4 +1,4 @@
-"""Errors at startup: one or two lines without a traceback, and an exit status."""
+"""Startup errors: one or two lines without a traceback, and an exit status."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ USAGE_ERROR, FAILURE = 2, 1
 PASSWORD = "swordfish-4711"
 Case = tuple[int, list[str], dict[str, str], str]
 
-# Exit status, options, variables, and a text that the error must contain.
+# Exit status, options, environment variables, and a text that the error must contain.
 SETTINGS: dict[str, Case] = {
     "reachable by other machines": (
         USAGE_ERROR,

@@ -52,7 +52,7 @@ def test_data_folder_is_readable_only_by_its_owner(server: RunningServer) -> Non
 def test_files_in_an_existing_data_folder_are_private(machine: Machine) -> None:
     (machine.folder / "data").mkdir(mode=0o755)
     server = machine.up()
-    # Runs of other users need execute permission for folders, but not read permission.
+    # Runs that belong to other users need execute permission on folders, but not read permission.
     readable = [file.name for file in server.data.iterdir() if _mode(file) & (0o066 if file.is_dir() else 0o077)]
     assert readable == [] or _mode(server.data) == 0o700
 

@@ -1,4 +1,4 @@
-"""Packing of code: equal code gives equal archives, and unpicklable objects are named."""
+"""Packing code: identical code produces identical archives, and errors name unpicklable objects."""
 
 import functools
 import io
@@ -45,7 +45,7 @@ def entries_of(packed: PackedCode) -> dict[str, tuple[bytes, int]]:
 
 
 def make_tree(folder: Path, tree: dict[str, dict[str, tuple[bytes, bool]]], *, mask: int, time: int) -> Path:
-    """A folder tree with varying permissions and times."""
+    """A folder tree with varying permissions and timestamps."""
     for name, files in tree.items():
         (folder / "src" / name).mkdir(parents=True)
         for file, (content, executable) in files.items():

@@ -1,4 +1,4 @@
-"""Redirects of served runs: which are followed, and which receive the token."""
+"""Redirects by served runs: which are followed, and which receive the token."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ RUN = "0198c0de" * 4
 
 
 class RedirectingHandler(BaseHTTPRequestHandler):
-    """A server that redirects requests below /served/RUN/ to the requested path."""
+    """A server that redirects requests under /served/RUN/ to the requested path."""
 
     def do_POST(self) -> None:
         """Record the path and token, and redirect if requested."""

@@ -19,7 +19,7 @@ def make_entry(
 
 
 def zip_entries(*entries: bytes) -> bytes:
-    """Entries as a compressed archive."""
+    """The entries as a compressed archive."""
     return gzip.compress(b"".join(entries) + bytes(2 * BLOCK), compresslevel=1)
 
 

@@ -1,6 +1,6 @@
-"""Searches for a text everywhere a process can read. As a run it is an attack; as root it finds everything.
+"""Searches for a text everywhere a process can read. In a run, it is an attack; as root, it finds everything.
 
-It uses only the standard library, because it is submitted as the code of a run. The text is passed in two pieces, so
+It uses only the standard library, because it is submitted as a run's code. The text is passed in two pieces, so
 that the attacker does not find itself.
 """
 
@@ -42,7 +42,7 @@ def read_files(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def walk_folders(mark: bytes, known: Known) -> Iterator[str]:
-    """Search known folders recursively by name and content."""
+    """Recursively search known folders by name and content."""
     for folder in known["folders"]:
         for parent, folders, files in os.walk(folder):
             for name in (*folders, *files):
@@ -98,7 +98,7 @@ def read_shared_memory(mark: bytes, known: Known) -> Iterator[str]:
 
 
 def find_inherited(mark: bytes, known: Known) -> Iterator[str]:
-    """Inherited variables, file descriptors and server sockets."""
+    """Search inherited variables, file descriptors and server sockets."""
     yield from (name for name, value in os.environ.items() if mark in value.encode() or "fl_" in value)
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -155,7 +155,7 @@ def _decompress(content: bytes) -> bytes:
 
 
 def _targets(known: Known) -> list[int]:
-    """Known processes and visible ones, except this one; root skips the latter."""
+    """Known processes and visible ones, except this one; root skips the visible ones."""
     visible = [] if os.getuid() == 0 else [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in {*visible, *known["pids"]} if pid != os.getpid()]
 

@@ -78,11 +78,11 @@ class Neighbors:
         return tokens
 
     def project(self, name: str) -> Project:
-        """A project, accessed by its member."""
+        """A project, accessed as its member."""
         return Project(ApiClient(self.platform.server.url, self.tokens[name]), name)
 
     def client(self, name: str) -> httpx2.Client:
-        """An HTTP client of the member of a project."""
+        """An HTTP client for a project's member."""
         return self.platform.server.client(self.tokens[name])
 
     def submit(self, project: str, text: str, action: Action = "job", **parameters: Unpack[RunParameters]) -> Run:
@@ -93,7 +93,7 @@ class Neighbors:
 
     @cached_property
     def tenants(self) -> tuple[Run, Run]:
-        """Two runs of bravo: one is running, and one has ended."""
+        """Two of bravo's runs: one is running, and one has ended."""
         text = TENANT.format(mark=self.mark, file=FILE, key=intruders.SHARED_KEY)
         volumes = [shared_volume("bravo-volume", "/dataset"), secret_volume("BRAVO_KEY", "/keys")]
         options: Any = {"volumes": volumes, "secrets": ["BRAVO_KEY"], "envs": {"PLAIN": f"{self.mark}-env"}}
@@ -107,7 +107,7 @@ class Neighbors:
 
     @cached_property
     def object_names(self) -> dict[str, str]:
-        """The names of the objects of bravo by kind, as used in URLs."""
+        """The names of bravo's objects by kind, as used in URLs."""
         running, finished = self.tenants
         role = next(item for item in self.root.list("/roles") if item["subject"] == "user:bravo-member")
         token = next(item for item in self.root.list("/tokens") if item["user"] == "bravo-member")
@@ -148,18 +148,18 @@ def _proc_files(pids: Sequence[int]) -> list[str]:
 
 
 def shared_volume(claim: str, path: str, **options: Any) -> dict[str, Any]:
-    """A shared volume of a request."""
+    """A shared volume in a request."""
     spec = {"claim_name": claim}
     return {"volume_type": "shared_volume", "name": "shared", "mount_path": path, "spec": spec, **options}
 
 
 def secret_volume(secret: str, path: str) -> dict[str, Any]:
-    """A secret volume of a request."""
+    """A secret volume in a request."""
     return {"volume_type": "secret", "name": "keys", "mount_path": path, "spec": {"name": secret}}
 
 
 def record_events(neighbors: Neighbors) -> list[bytes]:
-    """Record the event stream of alpha in the background until the server stops."""
+    """Record alpha's event stream in the background until the server stops."""
     chunks: list[bytes] = []
 
     def read_events() -> None:

@@ -54,7 +54,7 @@ def test_showing_an_escaping_archive_writes_nothing(project: Site, tmp_path: Pat
 
 
 def submit(neighbors: Neighbors, archive: bytes) -> Run:
-    """Submit a run of an archive."""
+    """Submit a run with an archive as its code."""
     connection, digest = neighbors.project(OURS).api, digest_of(archive)
     connection.put_bytes(f"/projects/{OURS}/code/{digest}", archive)
     function = {"name": "packed", "source": "main.py", "handler": "main", "code": digest}

@@ -24,7 +24,7 @@ STREAMS = {
 
 
 def list_operations(neighbors: Neighbors) -> Iterator[tuple[Operation, str]]:
-    """Every operation on an object of bravo with its path. The cluster is shared."""
+    """Every operation on bravo's objects, with its path. The cluster is shared."""
     for item in neighbors.operations:
         if item.parameters("path") and "/clusters/" not in item.path:
             for kind in ("department", "project") if "{kind}" in item.path else ("project",):

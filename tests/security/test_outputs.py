@@ -1,4 +1,4 @@
-"""Output files of malicious runs: the server reads only regular files of the run."""
+"""Output files of malicious runs: the server reads only the run's regular files."""
 
 import json
 import os
@@ -76,7 +76,7 @@ REPLACEMENTS = {
     "closed": "os.mkdir(out, 0)",
     "nothing": "pass",
 }
-# Swaps a file and a folder with symlinks as fast as possible until it is stopped.
+# Swaps a file and a folder with symlinks as fast as possible until the run is stopped.
 SWAP_FILES = """
 import os
 

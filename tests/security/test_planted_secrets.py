@@ -1,4 +1,4 @@
-"""Secrets of runs do not leak, whatever the runs do. Only results and output files may contain them."""
+"""Run secrets do not leak, whatever the runs do. Only results and output files may contain them."""
 
 import base64
 import contextlib
@@ -86,7 +86,7 @@ class Planted:
         self.responses[f"{len(self.responses)}: {response.request.method} {response.request.url}"] = content
 
     def client(self) -> httpx2.Client:
-        """A client of a project member that records responses."""
+        """A project member's client that records responses."""
         client = self.neighbors.client(OURS)
         client.event_hooks = {"response": [self.record]}
         return client
@@ -201,7 +201,7 @@ def test_value_in_place_of_a_secret_name_is_rejected_and_not_stored(planted: Pla
 
 
 def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: dict[str, Run]) -> None:
-    """Checks also while a run uses the secret."""
+    """Also checks while a run uses the secret."""
     options: Any = {"secrets": [NAME], "volumes": [secret_volume(NAME, "/keys")]}
     active_run = planted.neighbors.submit(
         OURS, "import time\ndef main():\n    print('up', flush=True)\n    time.sleep(600)\n", **options
@@ -216,7 +216,7 @@ def test_files_and_database_do_not_contain_the_secret(planted: Planted, runs: di
 
 
 def read_everything(neighbors: Neighbors) -> Iterator[tuple[str, bytes]]:
-    """Every file of the server's folder, and every value of its database."""
+    """Every file in the server's folder, and every value in its database."""
     data = neighbors.platform.server.data
     for file in sorted(path for path in data.rglob("*") if path.is_file() and not path.is_symlink()):
         with contextlib.suppress(FileNotFoundError):  # a run may have just ended
@@ -236,7 +236,7 @@ def read_everything(neighbors: Neighbors) -> Iterator[tuple[str, bytes]]:
 
 
 def replace_texts(body: Any, value: str) -> Any:
-    """Replace every text of a body by a value."""
+    """Replace every text in a body with a value."""
     if isinstance(body, dict):
         return {key: replace_texts(item, value) for key, item in body.items()}
     return [replace_texts(item, value) for item in body] if isinstance(body, list) else value

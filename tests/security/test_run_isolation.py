@@ -1,4 +1,4 @@
-"""A malicious run cannot access data of another project by any attack."""
+"""A malicious run cannot access another project's data by any attack."""
 
 import os
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: only root 
 
 @pytest.fixture(scope="module")
 def findings(neighbors: Neighbors) -> Any:
-    """The findings of an attacker by attack."""
+    """An attacker's findings, by attack."""
     run = neighbors.submit(OURS, INTRUDER.read_text("utf-8"), inputs=dict(neighbors.known))
     ended = wait_for_end(run, 240)
     assert ended["state"] == "completed", f"{ended} {run.logs()}"
@@ -28,7 +28,7 @@ def test_malicious_run_finds_nothing(findings: Any, attack: str) -> None:
 
 
 def test_same_search_with_access_finds_everything(neighbors: Neighbors) -> None:
-    """Ensures that the attacks fail because of missing access, and not because there is nothing to find."""
+    """Ensures that the attacks fail because access is denied, and not because there is nothing to find."""
     known, mark = dict(neighbors.known), neighbors.mark.encode()
     findings = {attack: list(ATTACKS[attack](mark, known)) for attack in ("read_files", "read_proc", "send_signals")}
     data, (running, finished) = neighbors.platform.server.data, neighbors.tenants
@@ -64,12 +64,12 @@ def test_secrets_of_the_server_are_not_readable_by_other_users(neighbors: Neighb
 
 
 def _read_operations(operations: list[Any]) -> list[Any]:
-    """The operations that only read, without the endless event stream."""
+    """The read-only operations, except the endless event stream."""
     return [item for item in operations if item[0] == "GET" and not item[1].endswith("/events")]
 
 
 def test_malicious_code_uses_only_the_standard_library() -> None:
-    """It is submitted as the code of a run."""
+    """The attacker is submitted as a run's code."""
     source = INTRUDER.read_text("utf-8")
     assert "fairlead." not in source.replace("fairlead_session", "")
     assert intruders.main.__doc__

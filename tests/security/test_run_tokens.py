@@ -35,7 +35,7 @@ def _run_names(run_id: str) -> ObjectNames:
 
 
 def list_requests(operations: list[Operation], object_names: ObjectNames) -> Iterator[tuple[Operation, str, str]]:
-    """All operations on some objects, as method and path. Each GET is also sent as HEAD."""
+    """All operations on the given objects, as method and path. Each GET is also sent as HEAD."""
     for item in operations:
         path = address_of(item, object_names)
         if item.id == "upload_run_file":
@@ -46,7 +46,7 @@ def list_requests(operations: list[Operation], object_names: ObjectNames) -> Ite
 
 
 def token_of(object_names: ObjectNames) -> str:
-    """Create the token of a run, as the server does."""
+    """Create a run token, as the server does."""
     return seal_run_token(KEYRING, object_names["run"])
 
 

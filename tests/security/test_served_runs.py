@@ -50,7 +50,7 @@ def serve(neighbors: Neighbors, project: str, text: str, **envs: str) -> Run:
 
 @pytest.fixture(scope="module")
 def served(neighbors: Neighbors) -> Iterator[Run]:
-    """The served run of bravo, which returns its mark."""
+    """Bravo's served run, which returns its mark."""
     run = serve(neighbors, THEIRS, RETURN_MARK, PLAIN=neighbors.mark)
     yield run
     run.stop()
@@ -58,7 +58,7 @@ def served(neighbors: Neighbors) -> Iterator[Run]:
 
 
 def send_request(neighbors: Neighbors, run: Run, token: str | None, **extra_headers: str) -> httpx2.Response:
-    """Send a request with a token to the URL of a run, or to its host."""
+    """Send a request with a token to a run's URL or host."""
     headers = extra_headers | ({} if token is None else {"Authorization": f"Bearer {token}"})
     path = "/" if "Host" in extra_headers else f"/served/{run.id}/"
     return httpx2.post(neighbors.platform.server.url + path, json={}, headers=headers, **CLIENT_OPTIONS)
@@ -93,7 +93,7 @@ def test_run_of_another_project_cannot_reach_it_locally(neighbors: Neighbors, se
     assert (wait_for_end(attack)["state"], attack.result) == ("completed", {"send_requests": []})
 
 
-# The server has root permissions, so it must never connect to a socket of another owner, not even briefly.
+# The server has root permissions, so it must never connect to a socket with a different owner, not even briefly.
 
 
 def respond_as(folder: Path, name: str, text: bytes) -> socket.socket:
@@ -114,7 +114,7 @@ def respond_as(folder: Path, name: str, text: bytes) -> socket.socket:
 
 
 def call(path: Path) -> bytes:
-    """Connect to a socket and read its response; empty if that fails."""
+    """Connect to a socket and read its response; empty if connecting or reading fails."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(5)
         client.connect(str(path))

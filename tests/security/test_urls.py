@@ -1,4 +1,4 @@
-"""No spelling of a URL gives access to other files. Requests are sent to a real server byte by byte."""
+"""No spelling of a URL gives access to other files. Requests are sent to a real server exactly as written."""
 
 import json
 import socket
@@ -98,7 +98,7 @@ def run(neighbors: Neighbors) -> Run:
 
 
 def send_request(neighbors: Neighbors, target: str, **headers: str) -> tuple[int, bytes, bytes]:
-    """Send a request for a URL without normalizing it, and return status, head and body."""
+    """Send a request for a URL without normalizing it, and return the status, head and body."""
     server_url = urlsplit(neighbors.platform.server.url)
     all_headers = {
         "Host": server_url.netloc,
@@ -115,7 +115,7 @@ def send_request(neighbors: Neighbors, target: str, **headers: str) -> tuple[int
 
 
 def list_traversals() -> list[str]:
-    """Relative paths from the output folder of a run to files that must not be readable."""
+    """Relative paths from a run's output folder to files that must not be readable."""
     ups = [f"{dots}{slash}" * 6 for dots in DOTS for slash in SLASHES]
     return [up + TARGETS[number % len(TARGETS)] for number, up in enumerate(ups)]
 

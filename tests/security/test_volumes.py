@@ -1,4 +1,4 @@
-"""Volumes never give access to data of another project, whatever their names and mount paths."""
+"""Volumes never give access to another project's data, whatever their names and mount paths."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def main(name):
     open(f"/d/{name}", "w").close()
     return existing
 """
-# Mount paths that would expose files of the machine or the server.
+# Mount paths that would expose the machine's or the server's files.
 SENSITIVE_PATHS = [
     "/sys",
     "/sys/fs/cgroup",
@@ -42,7 +42,7 @@ NAMES = ["..", ".", "a/b", "../volumes", "/etc", "", "A", "a\0", "a\n", "a%2fb",
 
 
 def list_volume_ids(neighbors: Neighbors) -> list[str]:
-    """The ids of all existing volumes."""
+    """The IDs of all existing volumes."""
     return sorted(folder.name for folder in (neighbors.platform.server.data / "volumes").iterdir())
 
 
@@ -134,7 +134,7 @@ def test_symlinks_on_a_volume_expose_nothing_to_the_next_run(neighbors: Neighbor
 
 
 def test_removal_does_not_follow_symlinks(tmp_path: Path) -> None:
-    """The server runs as root and deletes files of runs."""
+    """The server runs as root and deletes run files."""
     canary = tmp_path / "canary"
     (canary / "inner").mkdir(parents=True)
     (canary / "inner" / "kept").write_text("kept")

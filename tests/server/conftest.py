@@ -22,7 +22,7 @@ Lines = list[MutableMapping[str, Any]]
 
 @pytest.fixture(autouse=True)
 def log() -> Iterator[Lines]:
-    """The captured log of the server."""
+    """The server's captured log."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
@@ -36,7 +36,7 @@ def site(database_store: DatabaseStore) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def common_store(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseStore]:
-    """An SQLite database that all tests of a file share."""
+    """A SQLite database shared by all tests in a file."""
     file = tmp_path_factory.mktemp("common") / "fairlead.db"
     shutil.copy(sqlite_template, file)
     store = DatabaseStore(f"sqlite:///{file}")
@@ -46,20 +46,20 @@ def common_store(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def common_site(common_store: DatabaseStore) -> Iterator[Site]:
-    """A server that all tests of a file share."""
+    """A server shared by all tests in a file."""
     with open_site(common_store) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def objects(common_site: Site) -> dict[str, str]:
-    """Objects of the project alpha of the common server, by kind."""
+    """The objects in the shared server's project alpha, by kind."""
     return fill(common_site, "alpha")
 
 
 @pytest.fixture(scope="module")
 def operations(common_site: Site) -> list[Operation]:
-    """Every operation of the API."""
+    """Every API operation."""
     return operations_of(common_site.document)
 
 
@@ -88,7 +88,7 @@ def short_timeout_stage(sqlite_store: DatabaseStore) -> Iterator[Stage]:
 
 @pytest.fixture
 def program() -> Program:
-    """The program of a served run."""
+    """A served run's program."""
     return Program()
 
 
@@ -101,7 +101,7 @@ def endpoint(program: Program) -> Iterator[Endpoint]:
 
 @pytest.fixture(scope="module")
 def common_stage(common_store: DatabaseStore) -> Iterator[Stage]:
-    """A server that all tests of a file share. Each test has its own runs."""
+    """A server shared by all tests in a file. Each test has its own runs."""
     with open_stage(common_store) as opened:
         yield opened
 

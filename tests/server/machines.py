@@ -32,7 +32,7 @@ class Machine:
         self.endpoints: dict[str, Endpoint] = {}
 
     def update_run(self, run_id: str) -> None:
-        """Update the scheduled pods after a change of a run."""
+        """Update the scheduled pods after a change to a run."""
         with self.store.reading() as tx:
             run = tx.get(RunRecord, id=run_id)
         if run is None or not run.active:

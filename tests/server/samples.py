@@ -94,7 +94,7 @@ INVALID_REDIRECTS = (
 
 
 def body_of(operation: Operation) -> Any:
-    """A valid body for an operation: data or bytes; None if it takes none."""
+    """A valid body for an operation: data or bytes; None if it takes no body."""
     if not operation.bodies:
         return None
     assert operation.key in BODIES, f"add a valid body for {operation.key} to tests/server/samples.py"
@@ -102,7 +102,7 @@ def body_of(operation: Operation) -> Any:
 
 
 def fill(site: Site, name: str) -> dict[str, str]:
-    """Create an object of every kind, with `name` in each of their names, and return the values of path parameters."""
+    """Create an object of every kind, with `name` in each of their names, and return the path parameter values."""
     cluster, department = f"{name}-cluster", f"{name}-department"
     resource, template, volume, secret = f"{name}-resource", f"{name}-template", f"{name}-volume", f"{name.upper()}_KEY"
     site.post("/clusters", {"name": cluster, "gpu_sharing": "kai"})
@@ -209,6 +209,6 @@ def address_of(operation: Operation, objects: Mapping[str, str], kind: str = "pr
 
 
 def some(table: Sequence[Any], round_number: int, max_count: int) -> Sequence[Any]:
-    """A few entries of a table, different ones in each round; twice as many in the complete suite."""
+    """A few entries from a table, different in each round; twice as many in the complete suite."""
     count = min(examples(fast=max_count, all=2 * max_count), len(table))
     return [table[(round_number * count + index) % len(table)] for index in range(count)]

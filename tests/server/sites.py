@@ -25,7 +25,7 @@ from fairlead.services.first_run import FirstRun
 from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"
-# The checks of schemathesis for every response.
+# The schemathesis checks for every response.
 CHECKED = (
     "not_a_server_error",
     "status_code_conformance",
@@ -66,7 +66,7 @@ class Site:
         headers: Headers | None = None,
         content: Any = None,
     ) -> Response:
-        """Send a request, by default with the token of the administrator."""
+        """Send a request, by default with the administrator's token."""
         sent_headers: dict[str, str | bytes] = dict(headers or {})
         if token is not None:
             sent_headers.setdefault("Authorization", f"Bearer {token or self.token}")
@@ -80,7 +80,7 @@ class Site:
         encoded = {
             name.encode(): value if isinstance(value, bytes) else value.encode() for name, value in sent_headers.items()
         }
-        self.client.cookies.clear()  # send only the cookies of the test
+        self.client.cookies.clear()  # send only the test's cookies
         return self.client.request(method, url, headers=encoded, content=content)
 
     def get(self, path: str, **options: Any) -> Any:
@@ -96,25 +96,25 @@ class Site:
         return decode(self.request("PUT", path, body, **options))
 
     def token_of(self, user: str, **roles: str) -> str:
-        """A token of a user with roles: `viewer="project/alpha"`."""
+        """A token for a user with roles: `viewer="project/alpha"`."""
         for role, scope in roles.items():
             self.post("/roles", {"subject": f"user:{user}", "role": role, "scope": scope})
         token: str = self.post("/tokens", {"name": f"token of {user}", "user": user})["token"]
         return token
 
     def create_login_code(self) -> str:
-        """The one-time code of a new sign-in link for the administrator."""
+        """The one-time code from a new sign-in link for the administrator."""
         return self.first_run.issue_local_token(ADMIN, MACHINE, self.token)[1]
 
     @property
     def document(self) -> dict[str, Any]:
-        """The OpenAPI document of the server."""
+        """The server's OpenAPI document."""
         return self.app.openapi()
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation of the OpenAPI document."""
+    """An operation in the OpenAPI document."""
 
     method: str
     path: str
@@ -127,11 +127,11 @@ class Operation:
 
     @property
     def id(self) -> str:
-        """The operation id."""
+        """The operation ID."""
         return str(self.spec["operationId"])
 
     def parameters(self, location: str) -> list[dict[str, Any]]:
-        """The parameters of a location: path, query or header."""
+        """The parameters in a location: path, query or header."""
         return [item for item in self.spec.get("parameters", ()) if item["in"] == location]
 
     @property
@@ -148,7 +148,7 @@ class Operation:
 
     @property
     def is_public(self) -> bool:
-        """Whether it needs no authentication."""
+        """Whether the operation needs no authentication."""
         return self.spec.get("security") == []
 
     @property
@@ -180,7 +180,7 @@ def open_site(
 def build_site(
     store: Store, url: str = URL, sign_in: SignInOptions | None = None, **options: Any
 ) -> tuple[Site, Machine]:
-    """A server over an empty store that is not started yet, and its fake executor."""
+    """A server over an empty store that has not been started yet, and its fake executor."""
     machine = Machine(store)
     execution = ExecutionOptions(ExecutorRegistry({"kubernetes": machine}), machine.update_run)
     services, first_run = build_services(
@@ -202,7 +202,7 @@ def decode(response: Response) -> Any:
 
 
 def problem_of(response: Response, *statuses: int) -> dict[str, Any]:
-    """The problem details of a client error."""
+    """The problem details from a client error."""
     context = (
         f"{response.request.method} {str(response.request.url)[:300]}: {response.status_code} {response.text[:600]}"
     )
@@ -219,7 +219,7 @@ def problem_of(response: Response, *statuses: int) -> dict[str, Any]:
 
 
 def paths_of(problem: Mapping[str, Any]) -> list[str]:
-    """The paths of the violations of a problem."""
+    """The paths of a problem's violations."""
     return [violation["path"] for violation in problem.get("violations", ())]
 
 
@@ -227,7 +227,7 @@ def paths_of(problem: Mapping[str, Any]) -> list[str]:
 def within(seconds: float) -> Iterator[None]:
     """Fail if a block uses more than the given seconds of CPU time.
 
-    Garbage collection is off, because its duration depends on the memory of other tests.
+    Garbage collection is off, because its duration depends on other tests' memory.
     """
     gc.disable()
     try:
@@ -240,6 +240,6 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def cookie_in(response: Response, name: str = COOKIE) -> Any:
-    """The session cookie that a response sets, or another cookie."""
+    """The session cookie that a response sets, or a different cookie."""
     jar: SimpleCookie = SimpleCookie(response.headers["set-cookie"])
     return jar[name]

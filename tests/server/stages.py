@@ -33,11 +33,11 @@ class Stage:
 
     @property
     def port(self) -> int:
-        """The port of this machine on which the server listens."""
+        """The port on this machine that the server listens on."""
         return urlsplit(self.url).port or 0
 
     def serve(self, endpoint: Endpoint | None, action: str = "serve", **overrides: Any) -> str:
-        """Submit a run that serves at the endpoint, and return its id."""
+        """Submit a run that serves at the endpoint, and return its ID."""
         created = self.site.post("/projects/alpha/runs", {"function": SERVED, "action": action})
         fields = {"state": "running", "reason": "Ready", "message": "answers", "server_id": "here", **overrides}
         with self.site.store.recording() as tx:
@@ -63,7 +63,7 @@ class Stage:
         return self.client.request(method, f"/served/{run_id}{path}", headers=headers, **options)
 
     def browse(self, run_id: str, path: str = "/", *, cookie: str | None = None, **options: Any) -> Any:
-        """Send a request to the host of a run as a browser."""
+        """Send a request to a run's host as a browser."""
         headers = {"Host": self.host(run_id), **options.pop("headers", {})}
         if cookie is not None:
             headers.setdefault("Cookie", f"{COOKIE}={cookie}")
@@ -71,17 +71,17 @@ class Stage:
         return self.client.request(options.pop("method", "GET"), path, headers=headers, **options)
 
     def host(self, run_id: str) -> str:
-        """The host of a run."""
+        """A run's host."""
         return f"{run_id}.localhost:{self.port}"
 
     def open(self, run_id: str, token: str = "") -> str:
-        """The sign-in path with a one-time code, relative to the host of the run."""
+        """The sign-in path with a one-time code, relative to the run's host."""
         url: str = self.site.post(f"/runs/{run_id}/open", None, token=token or self.site.token)["url"]
         assert url.startswith(f"http://{self.host(run_id)}/.fairlead/sign-in?code=")
         return url.removeprefix(f"http://{self.host(run_id)}")
 
     def sign_in(self, run_id: str, token: str = "") -> str:
-        """The session cookie of a browser."""
+        """A browser's session cookie."""
         response = self.browse(run_id, self.open(run_id, token))
         assert (response.status_code, response.headers["location"]) == (303, "/"), response.text
         return str(response.cookies[COOKIE])
@@ -116,7 +116,7 @@ def open_stage(
             "follow_redirects": False,
         }
         with httpx2.Client(base_url=server_url, **client_options) as client:
-            site = replace(site, client=client)  # all requests go to the one event loop of the server
+            site = replace(site, client=client)  # all requests go to the server's single event loop
             if site.request("GET", "/projects/alpha").status_code == 404:
                 site.post("/clusters", {"name": "far"})
                 site.post("/projects", {"name": "alpha", "parent": "cluster/far"})

@@ -26,7 +26,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def run(site: Site) -> str:
-    """The id of a run that completed on its second attempt."""
+    """The ID of a run that completed on its second attempt."""
     run_id = fill(site, "alpha")["ended"]
     with site.store.recording() as tx:
         record = tx.get(RunRecord, id=run_id)
@@ -44,7 +44,7 @@ def lines(page: dict[str, Any]) -> list[str]:
 
 
 def read_events(body: str) -> list[tuple[str, str]]:
-    """The names and ids of server-sent events."""
+    """The names and IDs of server-sent events."""
     events = []
     for block in body.strip().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())

@@ -142,7 +142,7 @@ INVALID_VALUES: tuple[Any, ...] = (
 def test_value_of_the_wrong_type_is_rejected_in_every_field(
     common_site: Site, operations: list[Operation], objects: dict[str, str]
 ) -> None:
-    """Every field of every body with values of every type: invalid ones are reported with their path."""
+    """Every field of every body with values of every type: invalid values are reported with their path."""
     schemas = common_site.document["components"]["schemas"]
     rounds = itertools.count()
     for item in operations:
@@ -228,7 +228,7 @@ def test_name_that_cannot_be_used_in_a_url_is_rejected(common_site: Site, name: 
 
 
 def _undo(site: Site, item: Operation, response: Response) -> None:
-    """Delete the object that a valid value has created."""
+    """Delete the object that a valid value created."""
     if response.status_code == 201:
         created = msgspec.json.decode(response.content)
         name = created.get("name", created.get("id"))

@@ -12,7 +12,7 @@ from tests.server.sites import Site, paths_of, problem_of
 
 
 def cursor_of(*parts: Any) -> str:
-    """A cursor of the list of compute resources that the server did not create: sort column, value, id."""
+    """A cursor for the compute resource list that the server did not create: sort column, value, ID."""
     parts = (f"{ComputeResourceRecord.__name__}:{parts[0]}", *parts[1:]) if parts else ()
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
@@ -73,7 +73,7 @@ def test_text_that_the_database_cannot_store_is_rejected(filled_site: Site) -> N
 
 
 def requests_with(text: str) -> list[tuple[str, str, Any]]:
-    """Requests with the text in every field for free text."""
+    """Requests with the text in every free-text field."""
     return [
         ("POST", "/compute-resources", {"name": "n", "description": text}),
         ("POST", "/compute-resources", {"name": "n", "requirements": {"envs": {"A": text}}}),

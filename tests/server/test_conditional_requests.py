@@ -152,7 +152,7 @@ def test_repeated_token_request_does_not_show_the_token_again(site: Site) -> Non
 
 
 def test_every_operation_with_an_idempotency_key_is_executed_once(site: Site) -> None:
-    """A repeated request changes nothing, and gets the response of the first one."""
+    """A repeated request changes nothing, and gets the first request's response."""
     objects = fill(site, "alpha")
     for number, item in enumerate(operations_of(site.document)):
         has_key = any(parameter["name"] == "Idempotency-Key" for parameter in item.parameters("header"))
@@ -179,5 +179,5 @@ def test_only_post_accepts_an_idempotency_key(common_site: Site, objects: dict[s
 
 
 def if_match(revision: int) -> dict[str, str]:
-    """The header for a change of the given revision."""
+    """The header for a change to the given revision."""
     return {"If-Match": f'"{revision}"'}

@@ -1,4 +1,4 @@
-"""Kubeconfigs and checks of clusters, over HTTP."""
+"""Cluster kubeconfigs and checks, over HTTP."""
 
 import json
 

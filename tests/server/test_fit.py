@@ -1,4 +1,4 @@
-"""`POST /fit`: the documented response, and all errors of a request at once."""
+"""`POST /fit`: the documented response, and all of a request's errors at once."""
 
 from typing import Any
 

@@ -178,9 +178,9 @@ def test_total_counts_all_matches_not_only_the_page(filled: Site) -> None:
 
 @pytest.mark.every_store
 def test_pages_of_every_list_make_up_the_complete_list(site: Site) -> None:
-    """Three pages of each list, sorted by each column: the fast suite takes one column of each type.
+    """Three pages of each list, sorted by each column: the fast suite tests one column of each type.
 
-    Most records have the same value in most columns, so that the id decides about the order.
+    Most records have the same value in most columns, so the ID decides the order.
     """
     objects = _fill_twice(site)
     lists = [item for item in operations_of(site.document) if item.is_list and "export" not in item.path]

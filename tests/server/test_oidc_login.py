@@ -35,14 +35,14 @@ class Browser:
         return response, cookies_in(response)[LOGIN_COOKIE].value
 
     def visit_issuer(self, query: str = "") -> tuple[str, str]:
-        """Sign in at the issuer, and return the path of the callback and the login cookie."""
+        """Sign in through the issuer, and return the callback path and the login cookie."""
         response, login_cookie = self.begin(query)
         callback = self.issuer.login_endpoints.authorize(response.headers["location"])
         assert callback.startswith(f"{URL}/login/callback?")
         return callback.removeprefix(URL), login_cookie
 
     def finish(self, callback: str, login_cookie: str | None) -> Response:
-        """Follow the redirect of the identity provider."""
+        """Follow the identity provider's redirect."""
         headers = {} if login_cookie is None else {"Cookie": f"{LOGIN_COOKIE}={login_cookie}"}
         return self.site.request("GET", callback, token=None, headers=headers)
 
@@ -135,7 +135,7 @@ def test_open_redirects_are_rejected(browser: Browser, landing: str) -> None:
     callback, login_cookie = browser.visit_issuer()
     forged_cookie = (
         login_cookie.rpartition(".")[0] + "." + quote(landing, safe="")
-    )  # set by an attacker who can write cookies of this site
+    )  # set by an attacker who can write cookies for this site
     assert "in next" in error_message(browser.finish(callback, forged_cookie))
     code = browser.site.create_login_code()
     by_link = f"/login{query}&code={code}"
@@ -147,7 +147,7 @@ def test_open_redirects_are_rejected(browser: Browser, landing: str) -> None:
 
 
 def test_callback_of_another_sign_in_is_rejected(browser: Browser) -> None:
-    """Login CSRF: a link with the code of the attacker would sign the victim in as the attacker."""
+    """Login CSRF: a link with the attacker's code would sign the victim in as the attacker."""
     callback, _ = browser.visit_issuer()
     _, other = browser.visit_issuer()
     assert "does not belong to the last sign-in of this browser" in error_message(browser.finish(callback, other))
@@ -172,7 +172,7 @@ def test_callback_works_once(browser: Browser) -> None:
     callback, login_cookie = browser.visit_issuer()
     assert browser.finish(callback, login_cookie).headers["location"] == "/"
     assert "did not start" in error_message(browser.finish(callback, None))
-    # If a browser keeps the deleted cookie, the code has still been used at the issuer.
+    # If a browser keeps the deleted cookie, the issuer still considers the code used.
     assert "rejected the sign-in with status 400: 'invalid_grant'" in error_message(
         browser.finish(callback, login_cookie)
     )
@@ -280,7 +280,7 @@ def test_sign_in_methods_are_public(browser: Browser, site: Site, sqlite_store: 
 
 
 def error_message(response: Response) -> str:
-    """The error of a failed sign-in, as passed to the web UI."""
+    """The error from a failed sign-in, as passed to the web UI."""
     assert response.status_code == 303, response.text
     parts = urlsplit(response.headers["location"])
     assert (parts.scheme, parts.netloc, parts.path) == ("", "", "/sign-in")

@@ -120,7 +120,7 @@ def test_every_sample_body_matches_its_schema(common_site: Site, operations: lis
 
 
 def test_every_field_of_a_body_has_a_type(common_site: Site, operations: list[Operation]) -> None:
-    """Every field has a type, also quantities, names and rules."""
+    """Every field has a type, including quantities, names and rules."""
     document = common_site.document
     untyped = set()
     for item in operations:
@@ -153,7 +153,7 @@ def test_unauthenticated_request_learns_nothing_about_its_body(common_site: Site
 
 
 def schemas_of(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema of a document, with a name."""
+    """Every schema in a document, with a name."""
     yield from document["components"]["schemas"].items()
     for item in operations_of(document):
         for parameter in item.spec.get("parameters", ()):
@@ -176,7 +176,7 @@ def references_in(data: Any) -> Iterator[str]:
 
 
 def validator_of(document: dict[str, Any], name: str) -> jsonschema_rs.Validator:
-    """A validator for a schema of the document."""
+    """A validator for a schema in the document."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": document["components"]["schemas"]}}
     return jsonschema_rs.Draft202012Validator(schema)
 

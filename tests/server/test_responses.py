@@ -1,4 +1,4 @@
-"""All responses match the OpenAPI document exactly, because the types of the web UI are generated from it."""
+"""All responses match the OpenAPI document exactly, because the web UI's types are generated from it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def objects(site: Site) -> dict[str, str]:
-    """The objects of the site."""
+    """The site's objects."""
     created = fill(site, "alpha")
     policy = {
         "defaults": {"resources": {"cpu": "1"}},

@@ -1,4 +1,4 @@
-"""Uploads of runs over HTTP: each run with its own token, and only files."""
+"""Run uploads over HTTP: each run with its own token, and only files."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,14 +21,14 @@ KEYRING = keyrings.AesKeyring(keyrings.parse_keys(KEY))
 
 
 def start(site: Site, name: str = "alpha") -> tuple[str, str]:
-    """Start a run, and return its id and its token."""
+    """Start a run, and return its ID and token."""
     created = site.post(f"/projects/{name}/runs", {"function": SCRIPT | {"code": DIGEST}})
     mark(site, created["id"], server_id="s1", state="running")
     return created["id"], seal_run_token(KEYRING, created["id"])
 
 
 def mark(site: Site, run_id: str, **fields: Any) -> None:
-    """Change fields of a stored run."""
+    """Change fields in a stored run."""
     with site.store.recording() as tx:
         run = tx.get(RunRecord, id=run_id)
         assert run is not None
@@ -48,7 +48,7 @@ def stored_files(site: Site, run_id: str) -> dict[str, int]:
 
 @pytest.fixture
 def run(filled_site: Site) -> tuple[Site, str, str]:
-    """A server, the ID of a run in progress, and the token of that run."""
+    """A server, the ID of a run in progress, and that run's token."""
     return (filled_site, *start(filled_site))
 
 

@@ -35,7 +35,7 @@ ROUTES = sorted(
 
 @pytest.fixture(scope="module")
 def schema_and_objects(common_site: Site) -> tuple[Any, dict[str, str]]:
-    """The schema of schemathesis, and the names of one object of every kind."""
+    """The schemathesis schema, and the names of one object of every kind."""
     load_all_checks()
     schema = schemathesis.openapi.from_asgi(f"{API}/openapi.json", common_site.app)
     return schema, fill(common_site, "alpha")
@@ -75,6 +75,6 @@ def _send_generated(
 
 
 def _modes(operation: Operation) -> list[GenerationMode]:
-    """An operation without parameters and body has no invalid requests."""
+    """An operation without parameters or a body has no invalid requests."""
     has_input = operation.body is not None or bool(operation.spec.get("parameters"))
     return [GenerationMode.POSITIVE, *([GenerationMode.NEGATIVE] if has_input else [])]

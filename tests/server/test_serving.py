@@ -1,4 +1,4 @@
-"""Served runs for programs, below the URL of the server: transparent HTTP, streamed in both directions."""
+"""Served runs for programs, under the server's URL: transparent HTTP, streamed in both directions."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from tests.server.upstreams import MEBIBYTE, TIMEOUT_SECONDS, Program, headers_o
 
 @pytest.fixture
 def stage(common_stage: Stage) -> Stage:
-    """A server that all tests of a file share. Each test has its own runs."""
+    """A server shared by all tests in a file. Each test has its own runs."""
     return common_stage
 
 
@@ -32,7 +32,7 @@ def program(common_program: Program) -> Program:
 
 @pytest.fixture(params=["socket", "port"])
 def each_endpoint(request: pytest.FixtureRequest, endpoints: dict[str, Endpoint]) -> Endpoint:
-    """Each of the endpoints of the program."""
+    """Each of the program's endpoints."""
     return endpoints[request.param]
 
 

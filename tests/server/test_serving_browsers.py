@@ -26,7 +26,7 @@ RUN, OTHER = "0" * 32, "f" * 32
 
 @pytest.fixture
 def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Advances the clock of servers that are created afterwards."""
+    """Advances the clock of servers that are created later."""
     passed, now = [timedelta()], composition.now
     monkeypatch.setattr(composition, "now", lambda: now() + passed[0])
     return lambda **time: passed.append(passed.pop() + timedelta(**time))
@@ -363,7 +363,7 @@ def test_cookies_of_a_run_stay_at_its_host(
 
 
 def _rewrite(path: str) -> str:
-    """Another encoding of the one-time code: the last character has unused bits."""
+    """A different encoding of the one-time code: the last character has unused bits."""
     start, _, text = path.rpartition(".")
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     spellings = [text[:-1] + letter for letter in letters if _decode(text[:-1] + letter) == _decode(text)]

@@ -156,7 +156,7 @@ def test_response_before_the_end_of_the_request_is_forwarded(stage: Stage) -> No
 
 
 def test_idle_connection_closed_by_the_run_is_retried(stage: Stage) -> None:
-    """The run responds once per connection, and closes it on the next request."""
+    """The run responds once per connection, and closes the connection on the next request."""
     heads: list[bytes] = []
 
     def handle(connection: socket.socket) -> None:
@@ -254,7 +254,7 @@ def test_slow_client_does_not_time_out(short_timeout_stage: Stage, endpoint: End
     def send_slowly() -> Iterator[bytes]:
         for _ in range(3):
             yield b"x"
-            time.sleep(0.4)  # less than the timeout of a second, and more in total
+            time.sleep(0.4)  # each pause is shorter than the one-second timeout, but the total is longer
 
     assert (
         short_timeout_stage.request(

@@ -1,4 +1,4 @@
-"""Headers to and from served runs: no credentials, no effect outside of the run."""
+"""Headers to and from served runs: no credentials, no effect outside the run."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from tests.server.upstreams import TIMEOUT_SECONDS, Program, headers_of, read_al
 
 @pytest.fixture
 def stage(common_stage: Stage) -> Stage:
-    """A server that all tests of a file share. Each test has its own runs."""
+    """A server shared by all tests in a file. Each test has its own runs."""
     return common_stage
 
 

@@ -1,4 +1,4 @@
-"""WebSockets to runs: messages both ways, and how they end."""
+"""WebSockets to runs: messages in both directions, and how the connection ends."""
 
 import json
 import socket
@@ -19,7 +19,7 @@ from tests.server.upstreams import MEBIBYTE, TIMEOUT_SECONDS, Program, hold_open
 
 
 def close_of(caught: pytest.ExceptionInfo[WebSocketDisconnect]) -> tuple[int, str | None]:
-    """The code and the reason of a closed WebSocket."""
+    """The close code and reason of a WebSocket."""
     return caught.value.code, caught.value.reason
 
 
@@ -77,7 +77,7 @@ def test_lost_client_is_reported_to_the_run(stage: Stage, program: Program, endp
 
 
 def request_upgrade(stage: Stage, run_id: str, path: str, token: str) -> tuple[int, bytes]:
-    """Request a WebSocket, and return the status and the body of the rejection."""
+    """Request a WebSocket, and return the rejection's status and body."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers = {**upgrade, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     response = stage.request("GET", run_id, path, token=token, headers=headers)

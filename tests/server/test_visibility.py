@@ -24,7 +24,7 @@ OURS, THEIRS, MISSING = "alpha", "bravo", "braxo"
 
 @dataclass(frozen=True)
 class World:
-    """Two projects with objects of every kind, and tokens of users with a role in the first one."""
+    """Two projects with objects of every kind, and tokens for users with a role in the first one."""
 
     site: Site
     ours: Mapping[str, str]
@@ -33,7 +33,7 @@ class World:
 
     @property
     def marks(self) -> list[str]:
-        """Names and ids of the second project, which must never appear."""
+        """Names and IDs from the second project, which must never appear."""
         return [THEIRS, THEIRS.upper(), *self.theirs.values()]
 
 
@@ -69,7 +69,7 @@ def test_objects_of_another_project_are_not_found(world: World, operations: list
         response = send(world, role, item.method, path, body_of(item))
         problem_of(response, 404)
         text = response.text.replace(path.partition("?")[0], "")
-        # The requested name may be repeated; nothing else of the other project may appear.
+        # The requested name may be repeated; nothing else from the other project may appear.
         requested = {world.theirs[name] for name in world.theirs if world.theirs[name] in path}
         for mark in world.theirs.values():
             assert mark in requested or mark not in text or any(mark in name for name in requested), (
@@ -267,7 +267,7 @@ def test_hints_name_only_visible_clusters(world: World) -> None:
 
 
 def test_policy_validation_considers_only_visible_runs(world: World) -> None:
-    """An editor who validates a draft learns nothing about runs of other projects."""
+    """An editor who validates a draft learns nothing about other projects' runs."""
     for role in ("editor", "admin"):
         response = send(
             world, role, "POST", "/policies/project/alpha/validate", {"rules": {"resources.gpu": {"max": 0}}}
@@ -304,7 +304,7 @@ def with_paths(operations: list[Operation], objects: Mapping[str, str]) -> Itera
 
 
 def queries(item: Operation) -> Iterator[str]:
-    """Queries that could leak information: search, sort, count and each filter."""
+    """Queries that could leak information: search, sort, count, and each filter."""
     yield ""
     if not item.is_list:
         return
@@ -326,7 +326,7 @@ def queries(item: Operation) -> Iterator[str]:
 
 
 def check_reveals_nothing(world: World, response: Response, path: str) -> None:
-    """Check that a response contains nothing of the other project, and that its total matches its items."""
+    """Check that a response contains nothing from the other project, and that its total matches its items."""
     text = response.text
     for mark in world.marks:
         assert mark not in text, f"{path} reveals {mark}: {text[max(0, text.find(mark) - 300) :][:600]}"
@@ -336,13 +336,13 @@ def check_reveals_nothing(world: World, response: Response, path: str) -> None:
 
 
 def missing_name(text: str) -> str:
-    """A similar name or id that does not exist."""
+    """A similar name or ID that does not exist."""
     changed = renamed(text)
     return changed if changed != text else text[::-1]
 
 
 def renamed(text: str) -> str:
-    """Replace the other project by one that does not exist."""
+    """Replace the other project with one that does not exist."""
     return text.replace(THEIRS, MISSING).replace(THEIRS.upper(), MISSING.upper())
 
 

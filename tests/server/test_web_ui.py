@@ -1,4 +1,4 @@
-"""The web UI: served at its own URLs, and no other file of its folder."""
+"""The web UI: served at its own URLs, and no other file from its folder."""
 
 import asyncio
 import gzip

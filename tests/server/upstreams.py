@@ -1,4 +1,4 @@
-"""Upstream programs of served runs: one that records requests and streams, and misbehaving ones."""
+"""Upstream programs for served runs: one that records requests and streams, and misbehaving ones."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ class Program:
         await respond(send, json.dumps({"size": size, "digest": digest.hexdigest()}).encode())
 
     async def echo(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Echo the body while it arrives."""
+        """Echo the body as it arrives."""
         await send({"type": "http.response.start", "status": 200, "headers": []})
         more = True
         while more:
@@ -64,7 +64,7 @@ class Program:
         await send({"type": "http.response.body", "body": b""})
 
     async def big(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """A response of some MiB."""
+        """A response of several MiB."""
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for _ in range(int(scope["query_string"])):
             await send({"type": "http.response.body", "body": b"x" * MEBIBYTE, "more_body": True})
@@ -89,7 +89,7 @@ class Program:
             await asyncio.sleep(0.01)
 
     async def say(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Respond with the status and the headers of the query."""
+        """Respond with the status and headers from the query."""
         pairs = [(name.encode(), value.encode()) for name, value in parse_qsl(scope["query_string"].decode())]
         status = int(dict(pairs).get(b"status", b"200"))
         headers = [pair for pair in pairs if pair[0] != b"status"]

@@ -20,7 +20,7 @@ from tests.making import PYTHON
 from tests.services.worlds import World, initialize_world
 
 HERE, HOME, OTHER, FAR = "cluster/here", "project/home", "project/other", "project/far"
-# Two projects on this machine, one in a cluster without an executor, and one without a cluster.
+# Two projects on this machine, one on a cluster without an executor, and one without a cluster.
 TREE = (
     Cluster(name="here", executor="local"),
     Cluster(name="far"),
@@ -81,7 +81,7 @@ class Platform:
             return tx.get(OutcomeRecord, id=run_id)
 
     def stop(self, run_id: str) -> RunRecord:
-        """Request the stop of a run."""
+        """Request that a run be stopped."""
         return self.world.services.runs.stop(self.world.root, run_id)
 
 

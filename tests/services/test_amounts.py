@@ -1,4 +1,4 @@
-"""Amounts of compute resources: GPUs, shares, MIG slices, units and extended resources."""
+"""Compute resource amounts: GPUs, shares, MIG slices, units and extended resources."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_gpu_share_is_rejected_if_the_only_reachable_cluster_has_whole_gpus(worl
     with pytest.raises(RequestRejected) as caught:
         world.add_compute_resource("half", scope="project/default", resources=share)
     assert rejection_rules(caught) == [("requirements.resources.gpu.memory", "gpu_sharing")]
-    world.add_compute_resource("half", resources=share)  # some other cluster of the platform shares GPUs
+    world.add_compute_resource("half", resources=share)  # another cluster on the platform shares GPUs
     assert world.preview("project/default", profile="half")["violations"]
     assert world.preview(profile="half")["violations"] == []
 

@@ -1,4 +1,4 @@
-"""Attempts of a run: logs, usage, files, outcomes and permissions."""
+"""A run's attempts: logs, usage, files, outcomes and permissions."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -21,7 +21,7 @@ from tests.services.worlds import call_as, error_text, rejection_rules
 
 
 def begin(platform: Platform, **request: Any) -> str:
-    """Submit a run, let its first attempt run, and return the id of the run."""
+    """Submit a run, let its first attempt run, and return the run ID."""
     run = platform.submit(**{"retries": 2, **request})
     platform.control().sync(set())
     go(platform, run.id)
@@ -105,7 +105,7 @@ def test_log_is_complete_only_after_the_run_has_ended(platform: Platform) -> Non
     run = begin(platform)
     at_end = read(platform, run).cursor
     platform.executor.end(run, Phase.FAILED, reason="NodeLost", message="its node went away")
-    assert not read(platform, run, at_end).complete  # the retry is not decided yet
+    assert not read(platform, run, at_end).complete  # the retry has not been decided yet
     platform.control().sync({run})
     assert not read(platform, run, at_end).complete
     platform.stop(run)
@@ -274,11 +274,11 @@ def test_nodes_show_the_run_id_of_a_later_attempt(platform: Platform) -> None:
     assert node.runs == [run]
 
 
-# Uploads of attempts
+# Uploads by attempts
 
 
 def call_of(platform: Platform, execution: str) -> Call:
-    """A call with the token of an attempt."""
+    """A call with an attempt's token."""
     return Call(bearer=seal_run_token(platform.world.keyring, execution))
 
 

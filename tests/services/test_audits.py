@@ -1,4 +1,4 @@
-"""The audit: one entry per change, with user, address, and the state before and after; none for rejected changes."""
+"""The audit log: one entry per change, with user, address, and state before and after; none for rejected changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -201,7 +201,7 @@ def test_change_that_fails_halfway_is_not_audited(world: World) -> None:
     world.add_compute_resource("big")
     world.add_template("t", scope=VISION, profile="big")
     before = world.audit()
-    with pytest.raises(FairleadError):  # fails after the save, because the template would no longer reach it
+    with pytest.raises(FairleadError):  # fails after the save, because the template could no longer use it
         world.services.compute_resources.edit(world.root, "big", {"scope": SPEECH})
     with pytest.raises(FairleadError):
         world.services.scopes.edit(world.root, FOREST, {"name": "meadow"})

@@ -1,4 +1,4 @@
-"""Caches of two servers with one database: changes are visible immediately, rolled back changes never."""
+"""Caches of two servers with one database: changes are visible immediately, and rolled-back changes never are."""
 
 import contextlib
 import threading
@@ -203,7 +203,7 @@ def test_rolled_back_change_is_never_visible(pair: tuple[World, World]) -> None:
 
 
 def test_change_after_a_rollback_is_visible(pair: tuple[World, World]) -> None:
-    """The generation of a rolled back change is reused, so nothing may be cached under it."""
+    """A rolled-back change's generation is reused, so nothing may be cached under it."""
     one, two = pair
     with pytest.raises(FairleadError):
         one.services.scopes.create(one.root, Project(name="forest", parent=VISION))
@@ -275,7 +275,7 @@ def test_exactly_one_of_many_submissions_of_a_plan_succeeds(pair: tuple[World, W
 def test_only_one_of_two_concurrent_requests_with_one_idempotency_key_is_stored(
     pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both_read = threading.Barrier(2, timeout=0.2)  # breaks if the second request waits for the first
+    both_read = threading.Barrier(2, timeout=0.2)  # fails if the second request waits for the first
     find_response, outcomes = UnitOfWork.find_response, list[str]()
 
     def find_and_wait(unit: UnitOfWork, response_type: type[Any]) -> Any:

@@ -24,7 +24,7 @@ def show(platform: Platform, call: Call | None = None, **filters: str) -> list[C
 
 
 def home_capacity(platform: Platform, call: Call | None = None) -> Capacity:
-    """The capacity of the cluster of project home."""
+    """The capacity of project home's cluster."""
     (capacity,) = show(platform, call, project="home")
     return capacity
 
@@ -186,7 +186,7 @@ def test_nodes_show_cluster_group_and_taints(platform: Platform) -> None:
 def test_nodes_of_visible_clusters_are_listed(platform: Platform) -> None:
     world, nodes = platform.world, platform.world.services.executions.nodes
     vic = world.grant("vic", "viewer", HOME)
-    assert [node.cluster for node in nodes(world.root)] == ["here", "local"]  # both are this machine
+    assert [node.cluster for node in nodes(world.root)] == ["here", "local"]  # both clusters are this machine
     assert [node.cluster for node in nodes(world.root, "local")] == ["local"]
     assert nodes(world.root, "far") == nodes(call_as("nobody")) == []
     assert nodes(vic) == nodes(vic, "here") != []

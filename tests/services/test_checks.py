@@ -1,4 +1,4 @@
-"""Checks of compute resources and templates: findings and descriptions, without storing anything."""
+"""Compute resource and template checks: findings and descriptions, without storing anything."""
 
 import pytest
 

@@ -36,7 +36,7 @@ def apply(world: World, documents: Documents, **options: Any) -> ApplyResult:
 
 
 def actions(applied: ApplyResult) -> dict[str, str]:
-    """The change of each object."""
+    """The change to each object."""
     return {f"{change.kind} {change.name}": change.action for change in applied.changes}
 
 
@@ -49,7 +49,7 @@ def rejections(world: World, documents: Documents, **options: Any) -> list[tuple
 
 
 def changed(documents: Documents, name: str, **fields: Any) -> Documents:
-    """The documents, with some fields of the named one replaced."""
+    """The documents, with some fields of the named document replaced."""
     return [{**item, **fields} if item.get("name") == name else item for item in documents]
 
 

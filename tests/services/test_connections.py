@@ -1,4 +1,4 @@
-"""Connections of clusters: kubeconfigs are set, described and deleted, and their credentials are never shown."""
+"""Cluster connections: kubeconfigs are set, described and deleted, and their credentials are never shown."""
 
 import json
 from dataclasses import asdict
@@ -180,7 +180,7 @@ def test_only_cluster_administrators_can_change_or_check_it(world: World) -> Non
         ):
             with pytest.raises(Forbidden):
                 operation()
-    admin = world.grant("pat", "admin", FOREST)  # administers only a project below the cluster
+    admin = world.grant("pat", "admin", FOREST)  # administers only a project under the cluster
     with pytest.raises(Forbidden):
         connections.put(admin, MAIN, TEXT, None)
     with pytest.raises(NotFound):
@@ -306,7 +306,7 @@ def test_check_without_an_executor_reports_what_is_missing(world: World) -> None
 
 
 def test_server_of_a_cluster_with_active_runs_cannot_change(world: World) -> None:
-    """Another address may be another cluster. The server would consider the runs lost, while they continue."""
+    """A different address may be a different cluster. The server would consider the runs lost while they continue."""
     put(world)
     run = world.submit(FOREST)
     put(world, yaml.safe_dump(make_kubeconfig(user={"token": "another"})))

@@ -33,7 +33,7 @@ CHANGING: dict[str, Reading] = {
 
 
 def start(platform: Platform, scope: str = HOME, **request: Any) -> str:
-    """Submit a run, let it run, and return its id."""
+    """Submit a run, let it run, and return its ID."""
     run, controller = platform.submit(scope, **request), platform.control()
     controller.sync(set())
     platform.executor.set_running(run.id)
@@ -44,7 +44,7 @@ def start(platform: Platform, scope: str = HOME, **request: Any) -> str:
 
 
 def finish(platform: Platform, scope: str = HOME, **request: Any) -> str:
-    """Complete a run with code, a log and a file, and return its id."""
+    """Complete a run with code, a log and a file, and return its ID."""
     platform.world.services.stored_code.put(platform.world.root, scope, DIGEST, CODE)
     run = start(platform, scope, function={**PYTHON, "code": DIGEST}, **request)
     platform.executor.end(run, result={"kind": "json", "value": 7}, usage={"mem": 5})

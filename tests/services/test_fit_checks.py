@@ -1,4 +1,4 @@
-"""Fit checks of requests, on the nodes of a cluster or on hypothetical nodes, and permissions."""
+"""Fit checks for requests, on a cluster's nodes or on hypothetical nodes, and permissions."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def check(
 
 
 def occupy(platform: Platform, **fields: Any) -> str:
-    """Start a run that uses resources, and return its id."""
+    """Start a run that uses resources, and return its ID."""
     run, controller = platform.submit(**fields), platform.control()
     controller.sync(set())
     platform.executor.set_running(run.id)

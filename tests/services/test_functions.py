@@ -1,4 +1,4 @@
-"""Functions of projects: created by users, or stored with the run that submits them."""
+"""Project functions: created by users, or stored with the run that submits them."""
 
 import gzip
 import hashlib
@@ -59,7 +59,7 @@ def test_text_of_a_function_is_stored_as_its_source_file(world: World) -> None:
 
 
 def make_tar(name: str = "main.py", headers: dict[str, str] | None = None) -> bytes:
-    """A handmade archive with one file."""
+    """A handcrafted archive with one file."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT if headers else tarfile.GNU_FORMAT) as tar:
         entry = tarfile.TarInfo(name)

@@ -189,7 +189,7 @@ def test_forged_cursor_is_rejected(filled_world: World) -> None:
 @pytest.mark.every_store
 def test_forged_cursor_after_the_last_record_gives_an_empty_page(filled_world: World) -> None:
     assert list_names(filled_world, sort="revision", cursor=forge("revision", 2**31 - 1, "x")) == ([], ())
-    # PostgreSQL rejects a number that is too large for the column, the other stores find nothing.
+    # PostgreSQL rejects a number that is too large for the column, and the other stores find nothing.
     assert list_names(filled_world, sort="revision", cursor=forge("revision", 2**40, "x"))[0] == []
 
 

@@ -1,4 +1,4 @@
-"""Sign-in with OpenID Connect: validation of the response, and the session that it creates."""
+"""Sign-in with OpenID Connect: validating the response, and the session that it creates."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ class FakeIssuer:
 
 
 def open_logins(world: World, user: str = "mia") -> tuple[Logins, FakeIssuer]:
-    """Logins over the tokens of a world."""
+    """Logins over a world's tokens."""
     issuer = FakeIssuer(user)
     return Logins(world.services.tokens, issuer), issuer
 
@@ -111,7 +111,7 @@ def test_issuer_cannot_assign_reserved_user_names(world: World) -> None:
 def test_bearer_token_of_an_issuer_cannot_identify_a_reserved_user(world: World) -> None:
     class Issuer:
         def authenticate(self, bearer: str) -> Principal:
-            """The issuer lets its users choose their names."""
+            """The issuer lets its users choose their own names."""
             return Principal(bearer)
 
     units = UnitOfWorkFactory(world.store, world.clock, lambda: "x", Issuer())

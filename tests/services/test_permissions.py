@@ -31,7 +31,7 @@ UseCase = Callable[[World, Call, str], Any]
 
 
 def _project(scope: str) -> str:
-    """A project that is the scope or inside it."""
+    """A project that is the scope itself or inside it."""
     return {"platform": FOREST, MAIN: FOREST, VISION: FOREST, SPEECH: LAKE}.get(scope, scope)
 
 
@@ -110,7 +110,7 @@ def test_role_grants_its_permissions_at_its_scope_and_below(
     expected = "done" if permission in ALLOWED[role] else "forbidden"
     assert outcome(use_case, world, user, SPEECH) == "not found"
     assert outcome(use_case, world, user, FOREST if name != "policies.put" else MEADOW) == expected
-    if name not in ("compute_resources.create", "templates.create", *RUN):  # these names exist now
+    if name not in ("compute_resources.create", "templates.create", *RUN):  # these names now exist
         assert outcome(use_case, world, user, VISION) == expected
 
 
@@ -135,12 +135,12 @@ def test_group_roles_apply_and_accumulate(world: World) -> None:
     assert world.preview(MEADOW, call=both)["violations"] == []
     with pytest.raises(Forbidden):
         world.submit(MEADOW, call=both)
-    with pytest.raises(NotFound):  # a user of that name is not the group
+    with pytest.raises(NotFound):  # a user with that name is not the group
         world.preview(call=call_as("readers"))
     assert [role["role"] for role in world.services.tokens.me(both).roles] == ["viewer", "member"]
 
 
-# Every operation on an object of another project. Each must report that the object does not exist.
+# Every operation on an object in another project. Each must report that the object does not exist.
 OTHER_PROJECT: Mapping[str, Callable[[World, Call, Any], Any]] = {
     "scopes.get": lambda w, c, _: w.services.scopes.get(c, MEADOW),
     "scopes.edit": lambda w, c, _: w.services.scopes.edit(c, MEADOW, {"name": "x"}),
@@ -189,7 +189,7 @@ OTHER_PROJECT: Mapping[str, Callable[[World, Call, Any], Any]] = {
 
 
 def create_objects(world: World) -> dict[str, str]:
-    """Create an object of every kind in a project, and return the ids of objects without a name."""
+    """Create an object of every kind in a project, and return the IDs of objects without a name."""
     services, root = world.services, world.root
     record = world.add_compute_resource("theirs", scope=MEADOW)
     world.add_template("theirs", scope=MEADOW, profile="theirs")

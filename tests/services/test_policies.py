@@ -1,4 +1,4 @@
-"""Policies: policies of scopes, effective policies, and the impact of drafts."""
+"""Policies: scope policies, effective policies, and the impact of drafts."""
 
 from typing import Any
 

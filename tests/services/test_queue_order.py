@@ -30,13 +30,13 @@ def preview(platform: Platform, scope: str = HOME, **fields: Any) -> Any:
 
 
 def check_fit(platform: Platform, scope: str = HOME, **fields: Any) -> Any:
-    """The response of a fit request."""
+    """The response to a fit request."""
     request = make_request(function=PYTHON, **fields)
     return platform.world.services.fit_checks.check(platform.world.root, scope.partition("/")[2], request)
 
 
 def wait(platform: Platform, scope: str = HOME, **fields: Any) -> str:
-    """Submit a waiting run, and return its id."""
+    """Submit a waiting run, and return its ID."""
     run = platform.submit(scope, **fields)
     platform.control().sync(set())
     assert platform.state(run.id) == ("queued", "QuotaExceeded")
@@ -44,7 +44,7 @@ def wait(platform: Platform, scope: str = HOME, **fields: Any) -> str:
 
 
 def why(platform: Platform, run_id: str, call: Call | None = None) -> RunExplanation:
-    """Why a run waits."""
+    """Why a run is waiting."""
     return platform.world.services.explanations.why(call or platform.world.root, run_id)
 
 
@@ -122,7 +122,7 @@ def test_run_behind_others_is_reported(platform: Platform) -> None:
     explanation = why(platform, second)
     assert explanation.message.endswith("but reserved for a run ahead in the queue")
     assert explanation.fit.suggestions == ()  # resources that the active run releases go to the first run in the queue
-    # A replacement of the first run would wait behind the second, so a smaller request is not suggested.
+    # A replacement for the first run would wait behind the second, so a smaller request is not suggested.
     assert [kind for kind, _ in summarize(why(platform, first).fit.suggestions)] == ["wait"]
     assert preview(platform, resources={"cpu": 1})["reasons"] == [explanation.message]
 

@@ -1,4 +1,4 @@
-"""The position of a run in a queue of its cluster."""
+"""A run's position in one of its cluster's queues."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Retries after concurrent changes of an object."""
+"""Retries after concurrent changes to an object."""
 
 import pytest
 

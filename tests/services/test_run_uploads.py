@@ -1,4 +1,4 @@
-"""Downloads and uploads of a run: with its own token, while it is active."""
+"""A run's downloads and uploads: with its own token, while it is active."""
 
 import io
 from dataclasses import replace
@@ -25,7 +25,7 @@ ERROR = b'{"type": "ValueError", "message": "too hot", "traceback": ""}'
 
 
 def start(platform: Platform) -> tuple[str, Call]:
-    """Start a run with code, and return its id and a call with its token."""
+    """Start a run with code, and return its ID and a call with its token."""
     platform.world.services.stored_code.put(platform.world.root, HOME, DIGEST, CODE)
     run, controller = platform.submit(function={**PYTHON, "code": DIGEST}), platform.control()
     controller.sync(set())
@@ -35,7 +35,7 @@ def start(platform: Platform) -> tuple[str, Call]:
 
 
 def call_of(platform: Platform, run_id: str) -> Call:
-    """A call with the token of a run."""
+    """A call with a run token."""
     return Call(bearer=seal_run_token(platform.world.keyring, run_id))
 
 
@@ -52,7 +52,7 @@ def stored_files(platform: Platform, run_id: str) -> dict[str, bytes | None]:
 
 
 def with_keys(platform: Platform, *keys: str) -> RunUploads:
-    """Use cases with other encryption keys."""
+    """Use cases with different encryption keys."""
     return RunUploads(platform.world.services.units, AesKeyring(parse_keys(",".join(keys))))
 
 
@@ -192,7 +192,7 @@ def test_token_is_valid_after_a_key_rotation_until_its_key_is_deleted(platform: 
 
 
 def test_run_token_grants_no_other_access(platform: Platform) -> None:
-    """The server accepts it neither as one of its own tokens nor as a token of the issuer."""
+    """The server accepts a run token neither as one of its own tokens nor as one from the issuer."""
     run, call = start(platform)
     services = platform.world.services
 

@@ -1,4 +1,4 @@
-"""Runs: previews, plan tokens, idempotent submission, stop and delete."""
+"""Runs: previews, plan tokens, idempotent submission, stopping and deleting."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Schedules: runs at the scheduled times, permissions of the creator, and rejected runs."""
+"""Schedules: runs at the scheduled times, the creator's permissions, and rejected runs."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ def submit_due(world: World, now: datetime) -> None:
 
 
 def runs_of(world: World, name: str = "train") -> list[RunRecord]:
-    """The runs that a schedule has submitted, the oldest first."""
+    """The runs that a schedule has submitted, oldest first."""
     with world.store.reading() as tx:
         return tx.find(RunRecord, Condition("schedule", "=", name))
 

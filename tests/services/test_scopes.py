@@ -1,4 +1,4 @@
-"""Scopes of the organization: create, rename, move and delete; objects follow their scope."""
+"""Organization scopes: create, rename, move and delete; objects follow their scope."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ from tests.services.worlds import FOREST, VISION, World, call_as, rejection_rule
 
 
 def make(**fields: object) -> Defaults:
-    """Defaults of the platform."""
+    """Platform defaults."""
     return Defaults.model_validate(fields)
 
 

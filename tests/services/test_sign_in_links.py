@@ -1,4 +1,4 @@
-"""Sign-in links of users: permissions, sign-in, and lifetimes that end with the token."""
+"""User sign-in links: permissions, sign-in, and lifetimes that end with the token."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ def make_link(world: World, token: str | None, **options: Any) -> TokenView:
 
 
 def sign_in(world: World, code: str | None) -> TokenView:
-    """Sign in with the code of a link or with a token."""
+    """Sign in with the code from a link or with a token."""
     return world.services.tokens.sign_in(Call(), code or "")
 
 
@@ -78,7 +78,7 @@ def test_session_or_link_cannot_create_a_link(world: World) -> None:
 
 
 def test_oidc_user_cannot_create_a_link(world: World) -> None:
-    """The lifetime of their identity is unknown, so a session could outlive it."""
+    """The lifetime of an OIDC identity is unknown, so a session could outlive it."""
     with pytest.raises(Forbidden, match="not test"):
         world.services.tokens.make_link(call_as("mia"))
 

@@ -1,4 +1,4 @@
-"""Code of functions: uploaded once, stored under its digest, and referenced by runs."""
+"""Function code: uploaded once, stored under its digest, and referenced by runs."""
 
 import hashlib
 import threading
@@ -33,7 +33,7 @@ def test_code_is_stored_once_under_its_digest(platform: Platform) -> None:
 
 
 def test_each_project_uploads_its_own_code_and_it_is_stored_once(platform: Platform) -> None:
-    """A digest of another project does not give access to its code."""
+    """A digest from another project does not give access to its code."""
     codes, root = platform.world.services.stored_code, platform.world.root
     codes.put(root, HOME, DIGEST, CODE)
     with pytest.raises(NotFound):

@@ -24,7 +24,7 @@ def platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 
 def wait(platform: Platform, **request: Any) -> str:
-    """Submit a run that waits for the active one, and return its id."""
+    """Submit a run that waits for the active one, and return its ID."""
     return platform.submit(**{"resources": {"cpu": 4}, **request}).id
 
 

@@ -1,4 +1,4 @@
-"""Volumes that the runs of a project share."""
+"""Volumes shared by a project's runs."""
 
 import pytest
 

@@ -65,7 +65,7 @@ class Clock:
 
 
 def call_as(user: str = "root", *groups: str, **options: Any) -> Call:
-    """A call of an authenticated user."""
+    """A call by an authenticated user."""
     return Call(principal=Principal(user, groups, "test"), **options)
 
 
@@ -90,17 +90,17 @@ class World:
     def add_compute_resource(
         self, name: str = "big", *, call: Call | None = None, **fields: Any
     ) -> ComputeResourceRecord:
-        """Create a compute resource. Fields that it does not have itself become its requirements."""
+        """Create a compute resource. Any other fields become its requirements."""
         asset = ComputeResource.model_validate({"name": name, **_split_requirements(fields, ComputeResource)})
         return self.services.compute_resources.create(call or self.root, asset)
 
     def add_template(self, name: str = "start", *, call: Call | None = None, **fields: Any) -> TemplateRecord:
-        """Create a template. Fields that it does not have itself become its requirements."""
+        """Create a template. Any other fields become its requirements."""
         asset = Template.model_validate({"name": name, **_split_requirements(fields, Template)})
         return self.services.templates.create(call or self.root, asset)
 
     def put_policy(self, scope: str = "platform", **content: Any) -> PolicyRecord:
-        """Create or replace the policy of a scope."""
+        """Create or replace a scope's policy."""
         policy = Policy.model_validate({"scope": scope, **content})
         return self.services.policies.put(call_as(any_revision=True), scope, policy)
 
@@ -154,7 +154,7 @@ def initialize_world(
 
 
 def make_request(**request: Any) -> RunRequest:
-    """A request, by default for a container."""
+    """A request, for a container by default."""
     return RunRequest.model_validate({"function": CONTAINER, **request})
 
 
@@ -201,7 +201,7 @@ def finding_rules(violations: Sequence[Mapping[str, Any]]) -> list[tuple[str, st
 
 
 def setting(plan: JSON, path: str) -> Any:
-    """The value of a setting of a plan that arrives as JSON."""
+    """The value of a setting in a plan that arrives as JSON."""
     return {item["path"]: item["value"] for item in plan["settings"]}.get(path)
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from tests.architecture.modules import ROOT
 from tests.ui.sites import Site
 
-TIMEOUT_MS = 20_000  # generous, because a busy machine takes several times longer
+TIMEOUT_MS = 20_000  # generous, because a busy machine takes several times as long
 LAPTOP = (1440, 900)
 PHONE = (390, 844)
 AXE = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
@@ -23,7 +23,7 @@ HANDLED_STATUS = re.compile(r"Failed to load resource: the server responded with
 # Resolve no host names, so that requests to other hosts never leave the machine.
 ARGUMENTS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE *.localhost"]
 
-STALE_TIMEOUT_MS = 3000  # how long the validation of a form can take
+STALE_TIMEOUT_MS = 3000  # how long form validation can take
 # Wait for animations, because elements that fade in have less contrast.
 FINISH_ANIMATIONS = """() => Promise.all(document.getAnimations()
     .filter(animation => animation.effect.getComputedTiming().endTime !== Infinity)
@@ -52,7 +52,7 @@ class BrowserErrors:
         assert missing == [], f"expected errors did not occur: {', '.join(missing)}"
 
     def watch(self, context: BrowserContext, site: Site) -> None:
-        """Record console errors (also of the Content-Security-Policy), script errors and requests to other hosts."""
+        """Record console errors, including Content-Security-Policy ones, script errors and requests to other hosts."""
 
         def record_console_error(message: ConsoleMessage) -> None:
             is_handled = HANDLED_STATUS.match(message.text) and f"{site.url}/api/" in message.location.get("url", "")
@@ -85,9 +85,9 @@ class Browsing:
         size: tuple[int, int] = LAPTOP,
         **options: Any,
     ) -> Page:
-        """Open an empty page, signed in as the administrator unless another token or none is given.
+        """Open an empty page, signed in as the administrator unless another token, or none, is given.
 
-        `page.goto("/policies")` opens that path of the site.
+        `page.goto("/policies")` opens that path on the site.
         """
         context = self._browser.new_context(
             base_url=site.url,
@@ -114,7 +114,7 @@ class Browsing:
 
 
 def check_accessibility(page: Page, *, ignored: Sequence[str] = (), only: Sequence[str] = ()) -> None:
-    """Fail if axe reports a serious or critical violation on the page. Rules are given by their ids.
+    """Fail if axe reports a serious or critical violation on the page. Rules are given by their IDs.
 
     Results that are being refreshed have less contrast, so wait for them first. Some stay stale if they cannot load.
     """
@@ -137,7 +137,7 @@ def check_accessibility(page: Page, *, ignored: Sequence[str] = (), only: Sequen
 
 
 def take_screenshot(page: Page, name: str, *, full: bool = False) -> None:
-    """Save a screenshot of the page, or of the full scrolled page, if `make screenshots` runs."""
+    """Save a screenshot of the page, or of the full scrolled page, if `make screenshots` is running."""
     page.evaluate("document.fonts.ready.then(() => null)")
     if folder := os.environ.get("SCREENSHOTS"):
         file = ROOT / folder / f"{name}.webp"

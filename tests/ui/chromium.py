@@ -1,4 +1,4 @@
-"""Finds Chromium for the browser tests. As a program: installs the Debian package if it is missing and root runs it."""
+"""Finds Chromium for the browser tests. As a program: installs the Debian package if it is missing, as root."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ class Missing(Exception):
 
 
 def find(variables: Mapping[str, str] = os.environ) -> str:
-    """The path of Chromium, from the variable `CHROMIUM` or from the installed programs."""
+    """The path of Chromium, from the `CHROMIUM` environment variable or the installed programs."""
     configured = variables.get("CHROMIUM")
     if configured:
         program = shutil.which(configured)
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _install() -> str | None:
-    """Install the packages. Returns the output of apt-get if it fails. Outdated package lists are updated first."""
+    """Install the packages. Returns apt-get's output if it fails. Outdated package lists are updated first."""
     print("installing Chromium for the browser tests (takes about 30 s)", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     output = ""

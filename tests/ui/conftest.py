@@ -28,14 +28,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 # Package scope instead of session scope, because nothing else in this process can use asyncio while Playwright runs.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Chromium, for all tests of this worker."""
+    """Chromium, for all of this worker's tests."""
     try:
         path = chromium.find()
     except chromium.Missing as missing:
         pytest.fail(str(missing), pytrace=False)
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        # The sandbox of Chromium does not work as root.
+        # Chromium's sandbox does not work as root.
         started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, chromium_sandbox=os.geteuid() != 0)
         yield started
         started.close()
@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server shared by all tests of this worker, so each test uses unique names."""
+    """A server shared by all of this worker's tests, so each test uses unique names."""
     opened = Site(Machine(tmp_path_factory.mktemp("site"), launcher))
     yield opened
     opened.close()
@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterat
 
 @pytest.fixture(scope="module")
 def module_site(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Iterator[Site]:
-    """A server shared by the tests of a module, for modules that count or change global state."""
+    """A server shared by the tests in a module, for modules that count or change global state."""
     opened = Site(Machine(tmp_path_factory.mktemp("site"), launcher))
     yield opened
     opened.close()
@@ -89,5 +89,5 @@ def browsing(browser: Browser, browser_errors: BrowserErrors, request: pytest.Fi
 
 @pytest.fixture
 def page(browsing: Browsing, site: Site) -> Page:
-    """An empty page in a separate browser context, signed in as the administrator of the site."""
+    """An empty page in a separate browser context, signed in as the site's administrator."""
     return browsing.open(site)

@@ -1,4 +1,4 @@
-"""The OpenAPI document for the types of the web UI. As a program: updates ui/openapi.json."""
+"""The OpenAPI document for the web UI's types. As a program: updates ui/openapi.json."""
 
 import json
 from typing import cast
@@ -11,7 +11,7 @@ FILE = ROOT / "ui" / "openapi.json"
 
 
 def render() -> str:
-    """The OpenAPI document of the current server. Generating it needs no services."""
+    """The current server's OpenAPI document. Generating it needs no services."""
     app = create_application(cast(Services, None), check_ready=lambda: None, make_id=str)
     return json.dumps(app.openapi(), indent=1) + "\n"
 

@@ -1,4 +1,4 @@
-"""Helpers for browser tests: submit runs with the API, wait for them, and open their page."""
+"""Helpers for browser tests: submit runs with the API, wait for them, and open the run page."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.sites import Site
 
-# Console messages of Chromium if the server is unreachable or the response is lost.
+# Chromium's console messages if the server is unreachable or the response is lost.
 CONNECTION_ERROR = r"net::ERR_(CONNECTION_\w+|SOCKET_NOT_CONNECTED|EMPTY_RESPONSE|FAILED|INCOMPLETE_CHUNKED)"
 WAIT_SECONDS = 50
 HIDE = """isHidden => {
@@ -32,7 +32,7 @@ def submit_like(site: Site, request: Run, *, project: str = "default", token: st
 
 
 def wait(site: Site, run: Run, state: str) -> Run:
-    """Wait until the run has a state and return it."""
+    """Wait until the run is in a given state and return the run."""
     while run["state"] != state:
         assert run["active"], f"never {state}: {run['state']}, {run['message']}"
         run = _wait_for_change(site, run)
@@ -40,14 +40,14 @@ def wait(site: Site, run: Run, state: str) -> Run:
 
 
 def wait_for_end(site: Site, run: Run) -> Run:
-    """Wait until the run has ended and return it."""
+    """Wait until the run has ended and return the run."""
     while run["active"]:
         run = _wait_for_change(site, run)
     return run
 
 
 def finish(site: Site, name: str, script: str = "true", state: str = "completed", **request: Any) -> Run:
-    """Submit a run of a shell script and wait for its end."""
+    """Submit a run of a shell script and wait for it to end."""
     return wait(site, submit(site, name, script, **request), state)
 
 
@@ -58,12 +58,12 @@ def stop(site: Site, *runs: Run) -> None:
 
 
 def name_of(run: Run) -> str:
-    """The short name of a run on the page."""
+    """A run's short name on the page."""
     return f"{run['function']} {run['id'][-8:]}"
 
 
 def open_run(page: Page, run: Run, part: str = "") -> None:
-    """Open the page of a run."""
+    """Open the run page."""
     page.goto(f"/runs/{run['id']}{part and '/'}{part}")
     expect(page.get_by_role("heading", name=name_of(run))).to_be_visible()
 
@@ -79,7 +79,7 @@ def show(page: Page) -> None:
 
 
 def _wait_for_change(site: Site, run: Run) -> Run:
-    """Wait for the next change of the run and return it."""
+    """Wait for the next change to the run and return the run."""
     tag = f'"{run["revision"]}-{run["id"][-8:]}"'
     changed: Run | None = site.api("GET", f"/runs/{run['id']}?wait={WAIT_SECONDS}", If_None_Match=tag)
     assert changed, f"nothing has changed for {WAIT_SECONDS} seconds: {run['state']}, {run['message']}"

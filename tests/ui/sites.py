@@ -36,7 +36,7 @@ class Site:
 
     @property
     def token(self) -> str:
-        """A token of the administrator."""
+        """The administrator's token."""
         return self._running.token
 
     @property
@@ -69,7 +69,7 @@ class Site:
     def make_resources(self, count: int, prefix: str = "resource") -> None:
         """Create many compute resources, `resource-0001` and so on, with different values in the table.
 
-        The server creates one of each kind. Copies are written to the database directly, which is fifty times as fast.
+        The server creates one of each kind. Copies are written directly to the database, which is fifty times as fast.
         """
         created = []
         for number in range(1, min(count, KINDS) + 1):
@@ -97,7 +97,7 @@ class Site:
                 tx.add(replace(revision, id=uuid7().hex, **changes))
 
     def multiply(self, kind: type[Any], count: int, /, **fields: Callable[[int], Any]) -> None:
-        """Copy the newest record of a kind many times in the database. `fields` compute the values of each copy."""
+        """Copy the newest record of a kind many times in the database. `fields` are functions that compute the values for each copy."""
         with (
             contextlib.closing(DatabaseStore(f"sqlite:///{self._running.data / 'fairlead.db'}")) as store,
             store.changing("organization") as tx,
@@ -110,7 +110,7 @@ class Site:
             tx._connection.execute(sa.insert(TABLES[kind]), [_values(record) for record in copies])
 
     def mark_running(self, run_id: str) -> None:
-        """Mark a run as running in the database, because the server does not execute runs of its cluster."""
+        """Mark a run as running in the database, because the server does not execute runs on its cluster."""
         with (
             contextlib.closing(DatabaseStore(f"sqlite:///{self._running.data / 'fairlead.db'}")) as store,
             store.recording() as tx,
@@ -139,7 +139,7 @@ class Site:
         """Stop the server and all processes that it started."""
         self._client.close()
         self._machine.close()
-        for folder in self._machine.folder.glob("data/runs/*"):  # serving runs would outlive the tests otherwise
+        for folder in self._machine.folder.glob("data/runs/*"):  # otherwise served runs would outlive the tests
             kill_supervisor(folder)
 
 

@@ -1,4 +1,4 @@
-"""Helpers for the table of compute resources."""
+"""Helpers for the compute resource table."""
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -10,7 +10,7 @@ def open_table(page: Page, query: str = "") -> None:
 
 
 def row(page: Page, name: str) -> Locator:
-    """The row with a link of this name."""
+    """The row whose link has this name."""
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 

@@ -26,7 +26,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with one object of most kinds."""
+    """A server with one object of almost every kind."""
     module_site.make_resource("shown", description="to be looked at")
     module_site.api("POST", "/templates", {"name": "starter", "requirements": {"profile": "shown"}})
     module_site.api("PUT", "/projects/default/secrets/HF_TOKEN", {"value": "hidden"})
@@ -57,7 +57,7 @@ def test_no_page_is_wider_than_a_phone(browsing: Browsing, site: Site) -> None:
 
 
 def press_until(page: Page, key: str, role: str, name: str, limit: int = 60) -> None:
-    """Press a key until an element has the focus."""
+    """Press a key until an element has focus."""
     target = page.get_by_role(role, name=name, exact=True).first.element_handle()  # type: ignore[arg-type]
     for _ in range(limit):
         if target.evaluate("element => element === document.activeElement"):

@@ -1,4 +1,4 @@
-"""Attempts of a run on its page, each with its log and usage."""
+"""A run's attempts on the run page, each with its log and usage."""
 
 import re
 

@@ -36,7 +36,7 @@ def node(site: Site) -> dict[str, Any]:
 
 @pytest.fixture
 def run(site: Site, node: dict[str, Any]) -> Iterator[Run]:
-    """A run that uses every core of the machine."""
+    """A run that uses every core on the machine."""
     resources = {"cpu": node["capacity"]["cpu"], "mem": "192Mi"}
     submitted = submit(site, "hold", "sleep 300", resources=resources)
     yield submitted
@@ -48,7 +48,7 @@ def card(page: Page, name: str) -> Locator:
 
 
 def resource_cells(page: Page, name: str) -> Locator:
-    """The cells of a compute resource in the table."""
+    """A compute resource's cells in the table."""
     return row(page, name).get_by_role("cell")
 
 

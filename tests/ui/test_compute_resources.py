@@ -20,7 +20,7 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server with compute resources of two scopes."""
+    """A server with compute resources at two scopes."""
     module_site.make_department("vision")
     module_site.make_project("forest", "department/vision")
     for name, gpu, mem in (("alpha", 0, "4Gi"), ("beta", 1, "64Gi"), ("gamma", 2, "128Gi")):

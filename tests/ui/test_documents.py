@@ -1,4 +1,4 @@
-"""The OpenAPI document of the web UI is current, and Chromium is found."""
+"""The web UI's OpenAPI document is up to date, and Chromium is found."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The functions pages: the table, the form, and the code and runs of a function."""
+"""The functions pages: the table, the form, and a function's code and runs."""
 
 import re
 from typing import Any
@@ -30,7 +30,7 @@ def make_function(site: Site, name: str, **content: Any) -> dict[str, Any]:
 
 
 def run(site: Site, name: str, **request: Any) -> dict[str, Any]:
-    """Run a function to its end."""
+    """Run a function to completion."""
     return wait(site, submit_like(site, {"function": name, **request}), "completed")
 
 

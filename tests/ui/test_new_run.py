@@ -65,7 +65,7 @@ def amount(page: Page, title: str) -> Locator:
 
 
 def value(page: Page, path: str) -> Locator:
-    """The setting of a path in the preview."""
+    """The setting at a path in the preview."""
     return page.get_by_role("complementary", name="Preview").get_by_role("listitem").filter(has_text=path)
 
 
@@ -273,7 +273,7 @@ def test_copied_snippets_submit_the_same_request(browsing: Browsing, site: Site,
 
 
 def paste(site: Site, command: list[str], folder: Path) -> Any:
-    """Run a copied snippet and return the request of the run that it submitted."""
+    """Run a copied snippet and return the request for the run that it submitted."""
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -17,7 +17,7 @@ def open_scope(page: Page, scope: str) -> Locator:
 
 
 def open_dialog(page: Page, action: str) -> Locator:
-    """Open the dialog of an action of the scope."""
+    """Open the dialog for one of the scope's actions."""
     page.get_by_role("toolbar").get_by_role("button", name=action, exact=True).click()
     return page.get_by_role("dialog")
 

@@ -35,7 +35,7 @@ def site(module_site: Site) -> Site:
 
 
 def make_policy(site: Site, department: str, policy: dict[str, Any]) -> str:
-    """Create a department with a policy. Returns the path of the policy in the API and the web UI."""
+    """Create a department with a policy. Returns the policy's path in the API and the web UI."""
     site.make_department(department)
     site.api("PUT", f"/policies/department/{department}", policy)
     return f"/policies/department/{department}"

@@ -1,4 +1,4 @@
-"""The log of a run: following, searching, long and unusual output, and server restarts."""
+"""The run log: following, searching, long and unusual output, and server restarts."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.ui.sites import Site
 
 LONG = 50_000
 MAX_ROWS = 120
-# Ends after some minutes, because a failed test never opens the gate.
+# Ends after a few minutes, because a failed test never opens the gate.
 COUNT = """
 i=0
 while [ ! -e "{gate}" ] && [ $i -lt 9999 ]; do i=$((i+1)); echo "number $i"; sleep 0.01; done

@@ -1,4 +1,4 @@
-"""The page of a run: timeline, reasons, result, usage and actions."""
+"""The run page: timeline, reasons, result, usage and actions."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.ui.running import finish, name_of, open_run, stop, submit, wait
 from tests.ui.sites import Site
 
 TABS = ["Overview", "Logs", "Usage", "Configuration", "Manifests", "Events", "Files"]
-# Holds 150 MB for a second, in which the supervisor takes ten samples.
+# Holds 150 MB for a second, during which the supervisor takes ten samples.
 USES_MEMORY = """
 import time
 

@@ -1,4 +1,4 @@
-"""The table of runs: live updates, actions, and views shared by their address."""
+"""The table of runs: live updates, actions, and views that are shared by URL."""
 
 import re
 from collections.abc import Iterator
@@ -268,7 +268,7 @@ def test_a_phone_renders_only_visible_rows(long_site: Site, browsing: Browsing) 
 
 
 def record_lists(page: Page) -> list[str]:
-    """Record the addresses of all lists of runs that a page loads from now on."""
+    """Record the URLs of all run lists that a page loads from now on."""
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url) if LIST_PATH in request.url else None)
     return urls

@@ -18,7 +18,7 @@ def open_schedules(page: Page, query: str = "") -> None:
 
 
 def make_schedule(site: Site, name: str, cron: str = "0 6 29 2 *", **request: Any) -> dict[str, Any]:
-    """Create a schedule in the project `default` that does not come due during the test."""
+    """Create a schedule in the project `default` that does not become due during the test."""
     body = {"function": {"name": "nothing", **TRUE}, "schedule": {"cron": cron, "name": name}, **request}
     schedule: dict[str, Any] = site.api("POST", "/projects/default/schedules", body)
     return schedule
@@ -91,7 +91,7 @@ def test_edit_conflicts_with_other_users_but_not_with_the_scheduler(page: Page, 
     row(page, "shared").get_by_role("checkbox").check()
     page.get_by_role("button", name="Edit schedule").click()
     dialog = page.get_by_role("dialog", name="Edit schedule shared")
-    # Changes only the revision, as the scheduler does when the schedule comes due.
+    # Changes only the revision, as the scheduler does when the schedule becomes due.
     for action in ("pause", "resume"):
         site.api("POST", f"/projects/default/schedules/shared/{action}")
     dialog.get_by_role("textbox", name="Schedule", exact=True).fill("30 7 29 2 *")

@@ -99,7 +99,7 @@ def fill_with_one(site: Site) -> None:
 
 
 def run_to_completion(site: Site, **changes: Any) -> str:
-    """Wait for a new run to end. Returns its id."""
+    """Wait for a new run to end. Returns its ID."""
     run_id: str = wait_for_end(site, submit_like(site, REQUEST | changes, project="forest"))["id"]
     return run_id
 
@@ -139,7 +139,7 @@ def test_empty_pages(browsing: Browsing, own_site: Site, scheme: Scheme) -> None
 
 
 def capture_and_check(page: Page, name: str) -> None:
-    """Take screenshots in light and dark mode and run axe. Dark mode only differs in colors."""
+    """Take screenshots in light and dark mode and run axe. Dark mode differs only in color."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
@@ -149,7 +149,7 @@ def capture_and_check(page: Page, name: str) -> None:
 
 
 def capture_runs(page: Page, site: Site) -> None:
-    """Capture the pages of runs and the form for a new run."""
+    """Capture the run pages and the form for a new run."""
     good, bad = run_to_completion(site), run_to_completion(site, inputs={"epochs": 30, "step": 10})
     pages = {
         "run-completed": (f"/runs/{good}", "0.3333"),

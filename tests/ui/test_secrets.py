@@ -11,7 +11,7 @@ from tests.ui.sites import Site
 
 @pytest.fixture(scope="module")
 def site(module_site: Site) -> Site:
-    """A server for this module only: its tests count the secrets of a project."""
+    """A server for this module only: its tests count a project's secrets."""
     return module_site
 
 
@@ -25,7 +25,7 @@ def row(page: Page, name: str) -> Locator:
 
 
 def open_action(page: Page, name: str, action: str) -> Locator:
-    """Select a secret and open the dialog of an action."""
+    """Select a secret and open the dialog for an action."""
     page.get_by_label(f"Select {name}", exact=True).check()
     page.get_by_role("toolbar", name=f"Actions for {name}").get_by_role("button", name=action).click()
     return page.get_by_role("dialog")

@@ -37,7 +37,7 @@ async def app(scope, receive, send):
 uvicorn.run(app, port=int(os.environ["PORT"]), ws="wsproto", lifespan="off")
 '''
 OPEN = "path => fetch(path, {method: 'POST'}).then(response => response.json()).then(data => data.url)"
-# Attacks of a served page on the session of its reader.
+# Attacks by a served page on its reader's session.
 ATTACKS = """async ([server, other]) => {
     const request = (url, options) => fetch(url, {credentials: "include", ...options}).then(
         response => `${response.type} ${response.status}`, () => "refused");

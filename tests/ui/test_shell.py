@@ -34,7 +34,7 @@ def test_the_content_security_policy_blocks_foreign_content(page: Page, browser_
     for directive in ("style-src", "script-src", "img-src", "connect-src"):
         browser_errors.expect(f"violates the following Content Security Policy directive.*{directive}")
     browser_errors.expect("Refused to connect because it violates the document's Content Security Policy")
-    browser_errors.expect("request to another host: GET https://elsewhere.example/picture")  # which does not exist
+    browser_errors.expect("request to another host: GET https://elsewhere.example/picture")  # this does not exist
     page.evaluate("""() => {
         const add = (tag, fields) => document.body.append(Object.assign(document.createElement(tag), fields));
         add("style", {textContent: "a { top: 0 }"});

@@ -1,4 +1,4 @@
-"""Styles are imported per component to ship only those in use, so none may be missing."""
+"""Styles are imported per component to ship only those in use. None of them may be missing."""
 
 import re
 

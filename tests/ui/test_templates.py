@@ -1,4 +1,4 @@
-"""The templates page: the table, the form and the page of a template."""
+"""The templates page: the table, the form and the template page."""
 
 import re
 

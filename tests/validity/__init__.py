@@ -1,4 +1,4 @@
-"""Checks whether a cluster would accept manifests: the schemas of Kubernetes, and API server rules without a schema.
+"""Checks whether a cluster would accept manifests: Kubernetes' schemas, and API server rules without a schema.
 
 The checks share no code with the product: names, quantities and labels are implemented again from the Kubernetes rules.
 """
@@ -29,7 +29,7 @@ from tests.validity.pods import Manifest, Pod, check_pod, pod_of
 SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
 MAX_DATA_BYTES = 2**20
 PULL_TYPE, PULL_KEY = "kubernetes.io/dockerconfigjson", ".dockerconfigjson"
-MAX_OBJECT_BYTES = 3 * 2**19  # the limit of etcd
+MAX_OBJECT_BYTES = 3 * 2**19  # etcd's limit
 
 
 def check_manifests(
@@ -152,7 +152,7 @@ def _check_service(manifest: Manifest) -> Iterator[str]:
 def _check_references(
     manifests: Sequence[Manifest], claims: Sequence[str], config_maps: Sequence[str]
 ) -> Iterator[str]:
-    """Check that every object that a pod references is rendered or exists already."""
+    """Check that every object that a pod references is rendered or already exists."""
     rendered = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
     known = {("PersistentVolumeClaim", name) for name in claims} | {("ConfigMap", name) for name in config_maps}
     used = [reference for item in manifests for reference in _list_references(pod_of(item))]
@@ -168,7 +168,7 @@ def _check_references(
 
 
 def _list_references(template: Pod | None) -> Iterator[tuple[str, str, str | None]]:
-    """The objects that a pod references: kind, name, and the key that the pod uses or None."""
+    """The objects that a pod references: kind, name, and the key that the pod uses, or None."""
     if template is None:
         return
     for volume in template["spec"].get("volumes", ()):
@@ -188,7 +188,7 @@ def _list_references(template: Pod | None) -> Iterator[tuple[str, str, str | Non
 
 
 def _check_set(manifests: Sequence[Manifest]) -> Iterator[str]:
-    """Checks across all manifests of a run."""
+    """Checks across all of a run's manifests."""
     yield from check_unique("objects", [f"{item['kind']}/{item['metadata']['name']}" for item in manifests])
     if len({item["metadata"].get("namespace") for item in manifests}) > 1:
         yield "objects: are in several namespaces"

@@ -18,7 +18,7 @@ SUFFIXES = {
 
 
 def parse_quantity(text: str) -> Fraction:
-    """Parse a quantity like Kubernetes. Raises ValueError if it is invalid."""
+    """Parse a quantity as Kubernetes does. Raises ValueError if it is invalid."""
     match = re.fullmatch(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))", text, re.ASCII)
     if match is None or (match[4] is not None and match[4] not in SUFFIXES):
         raise ValueError(f"{text!r} is not a valid quantity")

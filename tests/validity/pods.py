@@ -26,7 +26,7 @@ VOLUME_SOURCES = ("persistentVolumeClaim", "emptyDir", "configMap", "secret", "e
 
 
 def pod_of(manifest: Manifest) -> Pod | None:
-    """The pod template of an object, if it has one."""
+    """An object's pod template, if it has one."""
     template: Pod | None = (
         manifest.get("spec", {}).get("template") if isinstance(manifest.get("spec"), Mapping) else None
     )
@@ -34,7 +34,7 @@ def pod_of(manifest: Manifest) -> Pod | None:
 
 
 def container_of(manifest: Manifest) -> Mapping[str, Any]:
-    """The only container in the pod template of an object."""
+    """The only container in an object's pod template."""
     template = pod_of(manifest)
     assert template is not None
     container: Mapping[str, Any] = template["spec"]["containers"][0]
@@ -143,7 +143,7 @@ def _check_resource_name(name: str) -> Iterator[str]:
     if name in STANDARD_RESOURCES:
         return
     yield from check_qualified("resources", name)
-    # The quota of an extended resource is called requests.<name>, which must be a name as well.
+    # The quota of an extended resource is called requests.<name>, which must also be a valid name.
     yield from check_qualified("resources", f"requests.{name}")
     if "/" not in name or name.startswith("requests."):
         yield f"resources: {name!r} is not a valid name of an extended resource"
