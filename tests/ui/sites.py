@@ -97,7 +97,7 @@ class Site:
                 tx.add(replace(revision, id=uuid7().hex, **changes))
 
     def multiply(self, kind: type[Any], count: int, /, **fields: Callable[[int], Any]) -> None:
-        """Copy the newest record of a kind many times in the database. `fields` are functions that compute the values for each copy."""
+        """Copy the newest record of a kind many times in the database. Each of `fields` computes a value per copy."""
         with (
             contextlib.closing(DatabaseStore(f"sqlite:///{self._running.data / 'fairlead.db'}")) as store,
             store.changing("organization") as tx,
