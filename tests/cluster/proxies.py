@@ -53,7 +53,7 @@ class Fault:
     """A fault for requests with a method and path. Applies to `times` requests after skipping the first `skip`."""
 
     method: str
-    pattern: str  # a regular expression that is searched in the path and query
+    pattern: str  # a regular expression to search for in the path and query
     action: Action
     moment: Moment = "before"
     skip: int = 0

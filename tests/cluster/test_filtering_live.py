@@ -149,7 +149,7 @@ def agrees(message: str, node_filter: NodeFilter) -> bool:
 
 
 def count_reasons(message: str) -> tuple[int, Counter[str] | None]:
-    """The number of nodes, and of nodes per cause; None if the scheduler checked no node."""
+    """The total number of nodes, and the number per cause; None if the scheduler checked no nodes."""
     match = re.match(r"0/(\d+) nodes are available: (.*?)\.( |$)", message)
     assert match, message
     counts: Counter[str] = Counter()
@@ -163,7 +163,7 @@ def count_reasons(message: str) -> tuple[int, Counter[str] | None]:
 
 
 def count_first_causes(node_filter: NodeFilter) -> Counter[str]:
-    """The number of nodes per first of our causes."""
+    """The number of nodes by the first of our causes."""
     return Counter(cause for node in node_filter.table.nodes for cause in find_first_causes(node_filter, node))
 
 

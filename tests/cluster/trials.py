@@ -28,7 +28,7 @@ KINDS = {
     "Service": "/api/v1/{}/services",
 }
 CLUSTER_OBJECTS = ("kube-root-ca.crt",)  # in every namespace
-# The number of objects of a running run by kind.
+# The number of a running run's objects by kind.
 RUN_OBJECTS = {"ConfigMap": 1, "Job": 1, "PersistentVolumeClaim": 1, "Pod": 1, "Secret": 2}
 SERVED_RUN_OBJECTS = {"Deployment": 1, "Pod": 1, "ReplicaSet": 1, "Service": 1}
 KEY, PULL = "sesame-open", json.dumps({"auths": {"registry.example": {"auth": "bWU6bWluZQ=="}}})
@@ -92,7 +92,7 @@ class Trial:
     def make_kill_fault(
         self, method: str, pattern: str, moment: Moment, number: signal.Signals = signal.SIGKILL, **options: Any
     ) -> Fault:
-        """A fault that kills the server, or sends another signal, at a request for this run."""
+        """A fault that kills the server, or sends another signal, at one of this run's requests."""
         action = send_signal(self.platform.server.process.pid, number, self.submitted)
         return Fault(method, pattern.replace("{}", f"namespaces/{self.namespace}"), action, moment, **options)
 

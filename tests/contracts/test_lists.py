@@ -346,7 +346,7 @@ def _check_condition(store: Store, kind: type, condition: Condition, ids: list[s
 def _read_all_pages(
     tx: Transaction, kind: type, sort: str, *, descending: bool = False, limit: int = 5, **options: Any
 ) -> list[Any]:
-    """The records of all pages of a list, with cursors like those of the product."""
+    """The records on all pages of a list, with cursors like the product's."""
     column, after = COLUMNS[kind][sort], None
     items: list[Any] = []
     while True:

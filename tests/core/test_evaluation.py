@@ -86,7 +86,7 @@ def test_all_reasons_are_reported_together() -> None:
 
 
 def test_overcommitted_nodes_show_no_negative_numbers() -> None:
-    """Settings may reduce the capacity of a machine below its current usage."""
+    """Settings may reduce a machine's capacity below its current usage."""
     (reason,) = reasons(make_pod_request(cpu=4), make_node(make_scheduled_pod("a", cpu=12)))
     assert reason == "needs 4 CPU cores; 0 of 8 free on box. In use by a"
 

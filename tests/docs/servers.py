@@ -64,7 +64,7 @@ def uses_server(block: Block) -> bool:
 
 
 def missing_programs() -> list[str]:
-    """Programs that the blocks need and that are not installed."""
+    """Programs that the blocks need but that are not installed."""
     return [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]
 
 

@@ -27,7 +27,7 @@ from fairlead.settings import Settings
 from tests.docs.pages import FENCE, PAGES, ROOT, list_blocks
 
 ROUTES = ROOT / "docs" / "reference" / "routes.md"
-# The changelog names what was renamed or removed.
+# The changelog mentions names that were changed or removed.
 CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 SPANS = sorted(
     {
@@ -45,7 +45,7 @@ COMMANDS = [
         if line.startswith("fairlead ")
     ),
 ]
-# Pages for contributors also name what is in tests and benchmarks, and other programs' options.
+# Pages for contributors also mention names from tests and benchmarks, and other programs' options.
 FOR_CONTRIBUTORS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/contributors/", "docs/decisions/")
 # Plugins of the Kubernetes scheduler, and HTTP, Python and Linux terms that the code does not contain.
 FOREIGN_NAMES = {

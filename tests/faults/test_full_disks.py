@@ -87,7 +87,7 @@ def run_through_full_disk(site: Site, *, accepted: bool = False) -> RequestRecor
         ):
             Path(f"{site.executions}.go").touch()
             if accepted:
-                # Not a certain run: runs that end free some space, in which a few others can start.
+                # Do not wait for a specific run: runs that end free some space, and a few others can start in it.
                 delayed = until(lambda: find_delayed_runs(client))
                 assert "No space left on device" in delayed[0]["message"]
             else:
@@ -104,7 +104,7 @@ def run_through_full_disk(site: Site, *, accepted: bool = False) -> RequestRecor
 
 
 def find_delayed_runs(client: RetryingClient) -> list[dict[str, Any]]:
-    """The runs that wait because they could not be started."""
+    """The runs that are waiting because they could not be started."""
     client.submit("succeeding")
     runs = client.request("GET", "/runs", params={"active": "true", "limit": "500"}).json()["items"]
     return [run for run in runs if run["reason"] == "StartDelayed"]

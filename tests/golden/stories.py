@@ -30,7 +30,7 @@ CODE = Code(
 
 @dataclass(frozen=True)
 class StoryResult:
-    """The result of a story: a plan, or the violations of its files."""
+    """The result of a story: a plan, or the violations in its files."""
 
     request: RunRequest | None
     plan: Plan | None

@@ -1,4 +1,4 @@
-"""Quotas on real servers: runs wait with a correct reason, start later, and two servers respect the same quota."""
+"""Quotas on real servers: runs wait with the correct reason and start later, and two servers respect the same quota."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -91,7 +91,7 @@ def check_reason(platform: Platform, gated: GatedRun, running: list[GatedRun]) -
 
 
 def check_waits(gated: GatedRun, suggestions: Any, running: list[GatedRun]) -> list[GatedRun]:
-    """Check the suggestions to wait for another run, and return those runs.
+    """Check the suggestions to wait for other runs, and return those runs.
 
     Only runs that free enough capacity on their own when they end are suggested. The message shows what they use.
     """

@@ -69,7 +69,7 @@ class Neighbors:
 
     @cached_property
     def tokens(self) -> dict[str, str]:
-        """The token of a member of each project."""
+        """A member's token for each project."""
         tokens = {}
         for name in (OURS, THEIRS):
             self.root.post("/roles", {"subject": f"user:{name}-member", "role": "member", "scope": f"project/{name}"})

@@ -20,7 +20,7 @@ ObjectNames = dict[str, str]
 
 @pytest.fixture(scope="module")
 def runs(common_site: Site) -> dict[str, ObjectNames]:
-    """Objects of three runs: our own, another one in our project, and one in another project."""
+    """Objects of three runs: our own, another in our project, and one in another project."""
     ours, theirs = fill(common_site, "alpha"), fill(common_site, "bravo")
     own, same_project, other_project = (start(common_site, project)[0] for project in ("alpha", "alpha", "bravo"))
     return {

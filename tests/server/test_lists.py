@@ -252,7 +252,7 @@ def test_search_ignores_case_and_matches_special_characters_literally(site: Site
 
 
 def _fill_twice(site: Site) -> dict[str, str]:
-    """Create a project in which every list has at least two records, and return the names of one of each."""
+    """Create a project in which every list has at least two records, and return the name of one record from each."""
     objects = fill(site, "alpha")
     project = f"/projects/{objects['project']}"
     site.post("/departments", {"name": "second", "parent": "cluster/local"})

@@ -210,7 +210,7 @@ def test_any_text_in_a_list_request_gives_a_page_or_a_violation(
 
 
 def list_names(filled_world: World, **query: str) -> tuple[list[str], Sequence[Violation]]:
-    """The names on a page, or the violations of a request that is rejected."""
+    """The names on a page, or the violations in a rejected request."""
     try:
         return names(filled_world.services.compute_resources.page(filled_world.root, listing(**query)).items), ()
     except RequestRejected as error:

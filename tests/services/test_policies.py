@@ -28,7 +28,7 @@ def make(scope: str = "platform", **fields: Any) -> Policy:
 
 
 def summarize(impact: PolicyImpact) -> list[tuple[str, str, bool, list[str]]]:
-    """A summary of the impact of a draft."""
+    """A summary of a draft's impact."""
     assert all(item["message"] for rejection in impact.rejected for item in rejection.violations)
     return [(item.kind, item.name, item.already, [v["rule"] for v in item.violations]) for item in impact.rejected]
 

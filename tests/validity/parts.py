@@ -22,7 +22,7 @@ def parse_quantity(text: str) -> Fraction:
     match = re.fullmatch(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))", text, re.ASCII)
     if match is None or (match[4] is not None and match[4] not in SUFFIXES):
         raise ValueError(f"{text!r} is not a valid quantity")
-    # Larger exponents are limited, because they would only cost time: the amount is too large or below one nano.
+    # Larger exponents are limited, because they would only waste time: the amount is too large or below one nano.
     scale = SUFFIXES[match[4]] if match[4] is not None else Fraction(10) ** max(-200, min(200, int(match[3])))
     integer, _, fraction = match[2].partition(".")
     return Fraction(int(f"{match[1]}{integer}{fraction}" or 0), 10 ** len(fraction)) * scale

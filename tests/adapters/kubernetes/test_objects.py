@@ -1,4 +1,4 @@
-"""Parsing Kubernetes objects: the states of our pods, and the resource usage of others."""
+"""Parsing Kubernetes objects: the states of our pods, and other pods' resource usage."""
 
 from typing import Any
 

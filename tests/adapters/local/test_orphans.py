@@ -1,4 +1,4 @@
-"""Processes that survive the supervisor of their run."""
+"""Processes that outlive their run's supervisor."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from fairlead.adapters.local import orphans
 
 RUN = "0198c0de0198c0de0198c0de0198c0de"
-# Each process starts its successor and exits, so one is always newer than a list of processes.
+# Each process starts its successor and exits, so one of them is always newer than any list of processes.
 CHAIN = """
 import os, time
 while True:

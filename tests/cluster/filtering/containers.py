@@ -53,7 +53,7 @@ def make_resources(random: Random, *, omit_defaults: bool, small: bool) -> JSON:
     if chance(random, 0.15):
         requests["ephemeral-storage"] = random.choice(DISK)
     limits = {device: random.choice(("1", "1", "2")) for device in DEVICES if chance(random, 0.07)}
-    # With huge pages, the API server adds pod-level requests, so stored pods would need them too.
+    # With huge pages, the API server adds pod-level requests, so stored pods would also need them.
     if requests.keys() & {"cpu", "memory"} and (omit_defaults or not small) and chance(random, 0.08):
         limits[PAGES] = PAGE_SIZES[0] if small else random.choice(PAGE_SIZES)
     if omit_defaults and chance(random, 0.1):  # the API server uses the limit as the request

@@ -51,7 +51,7 @@ def show(case: JSON) -> str:
 
 
 def _list_paths(value: Any, path: Path = ()) -> list[Path]:
-    """The paths of all parts of a case: whole objects first, and list items in reverse order to keep indexes valid."""
+    """The paths to all parts of a case: whole objects first, and list items in reverse order to keep indexes valid."""
     return sorted(_walk(value, path), key=len)
 
 

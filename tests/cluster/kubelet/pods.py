@@ -302,7 +302,7 @@ class Pod:
             await self.host.api.report(self.pod, status)
 
     def _conditions(self, ready: bool) -> list[Object]:
-        """The conditions of the pod. The time of a condition is the time of its last change."""
+        """The pod's conditions. Each has the time of its last change."""
         conditions = statuses.conditions(
             self.phase, ready, evicted=self.done and self._verdict.get("reason") == "Evicted"
         )
