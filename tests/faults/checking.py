@@ -50,7 +50,7 @@ def check_all(site: Site, record: RequestRecord) -> None:
 
 
 def check_acknowledged(client: RetryingClient, record: RequestRecord) -> None:
-    """Acknowledged runs exist, deleted runs do not, and there are no other runs."""
+    """Acknowledged runs exist, deleted runs do not, and neither do any others."""
     listed, expected = {run["id"] for run in _list_runs(client)}, set(record.kinds) - record.deleted
     assert listed == expected, (listed - expected, expected - listed)
 

@@ -110,7 +110,7 @@ def test_secrets_appear_in_no_response_log_or_database(
     record(site.request("PUT", "/projects/alpha/secrets/X", planted["secret"]))
     record(site.request("PUT", "/projects/alpha/secrets/X", content=f'{{"value": "{planted["secret"]}'.encode()))
     record(site.request("PUT", "/projects/alpha/secrets/X", content=f'{{"value": {planted["secret"]}}}'.encode()))
-    # The same for kubeconfigs.
+    # Kubeconfigs: created, changed and rejected.
     cluster = f"/clusters/{objects['cluster']}/kubeconfig"
     for parts in ({"user": {"token": planted["secret"]}}, {"user": {"token": [planted["secret"]]}}) * 2:
         record(site.request("PUT", cluster, {"kubeconfig": json.dumps(make_kubeconfig(**parts))}))

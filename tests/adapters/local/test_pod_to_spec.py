@@ -283,7 +283,5 @@ def test_notebook_needs_jupyterlab_in_the_python_of_runs(tmp_path: Path) -> None
     (tmp_path / "jupyterlab").mkdir()
     with_jupyterlab = replace(RUNTIME, paths=("/opt/py", str(tmp_path)))
     assert build_spec(launch, allocation, make_machine(), with_jupyterlab).serves
-    own_python = make_launch_spec(
-        action="workspace", envs={"PATH": "/mine/bin"}
-    )  # the run's Python is unknown here
+    own_python = make_launch_spec(action="workspace", envs={"PATH": "/mine/bin"})  # the run's Python is unknown here
     assert build_spec(own_python, allocation, make_machine(), RUNTIME).serves
