@@ -1,4 +1,4 @@
-"""Allocates a user id, cores, GPUs and a port to a run, and prepares its folder."""
+"""Allocates a user ID, cores, GPUs and a port to a run, and prepares its folder."""
 
 import os
 import zlib
@@ -37,7 +37,7 @@ def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, 
 
 
 def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, runtime: Runtime) -> Spec:
-    """Create the folder of a run with its code, home, volumes and specification."""
+    """Create a run's folder with its code, home, volumes and specification."""
     folder, group = allocation.folder, launch.manifests[0]["spec"]["template"]["spec"]["securityContext"]["fsGroup"]
     make_traversable(folder)
     spec = pod_to_spec.build_spec(launch, allocation, machine, runtime)
@@ -50,7 +50,7 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
         if source.is_relative_to(folder / "volumes"):
             _make_folder(source, allocation.uid, gid, SHARED)
         elif source.is_relative_to(allocation.volumes):
-            # A shared volume outlives the run, whose user ID another run may get later.
+            # A shared volume outlives the run, and another run may later get the same user ID.
             _make_folder(source, 0, gid, SHARED)
     spec.save(folder)
     return spec
@@ -71,7 +71,7 @@ def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]
 
 
 def _choose_uid(run_id: str, active: Collection[Spec]) -> int:
-    """Choose a free user id from a large range, so that a run rarely gets the id and leftover files of another."""
+    """Choose a free user ID from a large range, so that a run rarely gets another run's ID and leftover files."""
     used = {spec.identity.outer_uid for spec in active}
     first = zlib.crc32(run_id.encode()) % UIDS
     return next(uid for n in range(UIDS) if (uid := FIRST_UID + (first + n) % UIDS) not in used)

@@ -1,4 +1,4 @@
-"""Executes runs as processes on this machine, each with a supervisor that survives restarts of the server."""
+"""Executes runs as processes on this machine, each with a supervisor that survives server restarts."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ class LocalExecutor:
         for folder in (self.runs, self.volumes):
             allocation.make_traversable(folder)
         if self.is_root and machine.isolation_error is not None:
-            allocation.make_traversable(data)  # other users must reach the homes of their runs; files stay private
+            allocation.make_traversable(data)  # run users must reach the homes of their runs; files stay private
         self._runs_fd = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
         self._supervisors: dict[str, subprocess.Popen[bytes]] = {}  # children of this process, which it must reap
@@ -53,7 +53,7 @@ class LocalExecutor:
             self._adopt(RunFolder(folder))
 
     def subscribe(self, notify: Callable[[str], None]) -> None:
-        """Call a function with the id of each run that changes."""
+        """Call a function with the ID of each run that changes."""
         self._watcher.notify = notify
 
     def close(self) -> None:
@@ -88,12 +88,12 @@ class LocalExecutor:
         state = folder.state
         if state is None:
             if (supervisor := self._supervisors.get(run_id)) is not None:
-                supervisor.terminate()  # it exits at once, or has installed its handler by now and stops the run
+                supervisor.terminate()  # it exits at once, or has already installed its handler and stops the run
             return
         with contextlib.suppress(ProcessLookupError):
             pidfd = os.pidfd_open(state["pid"])
             try:
-                if folder.is_supervised:  # checked after opening: so the pidfd is the supervisor's, not of a reused pid
+                if folder.is_supervised:  # checked after opening, so the pidfd cannot belong to a reused PID
                     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
             finally:
                 os.close(pidfd)
@@ -114,7 +114,7 @@ class LocalExecutor:
         return observe_ended(outcome)
 
     def clean_up(self, run_id: str) -> None:
-        """Remove the work files of a run that has ended. Log, usage and output stay."""
+        """Remove the work files of a run that has ended. The log, usage and output stay."""
         self._folder(run_id).clean_up()
 
     def delete_run(self, run_id: str) -> None:
@@ -123,26 +123,26 @@ class LocalExecutor:
         shutil.rmtree(self.runs / run_id, ignore_errors=True)
 
     def list_volumes(self) -> list[str]:
-        """Return the ids of the shared volumes that exist."""
+        """Return the IDs of the shared volumes that exist."""
         return sorted(folder.name for folder in self.volumes.iterdir())
 
     def remove_volume(self, volume_id: str) -> None:
-        """Remove a shared volume and its content."""
+        """Remove a shared volume and its contents."""
         shutil.rmtree(self.volumes / volume_id, ignore_errors=True)
 
     def list_runs(self) -> list[str]:
-        """Return the ids of the runs that have a folder."""
+        """Return the IDs of the runs that have a folder."""
         return sorted(folder.name for folder in self.runs.iterdir())
 
     def nodes(self) -> NodeTable:
-        """Return this machine as a node, with the allocations of active runs."""
+        """Return this machine as a node, with what is allocated to active runs."""
         with self._lock:
             active = list(self._active.values())
         holdings = tuple(ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in active)
         return NodeTable([Node(self.machine.name, self.machine.capacity, self.machine.labels, holdings)])
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """Return the log from `cursor` on. Raises `NotFound` if it was deleted."""
+        """Return the log starting at `cursor`. Raises `NotFound` if it was deleted."""
         return self._folder(run_id).read_log(cursor, max_bytes)
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ class LocalExecutor:
         return self._folder(run_id).read_usage()
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """List the files in the output folder of the run."""
+        """List the files in the run's output folder."""
         return outputs.list_outputs(self.runs / run_id / "home" / "output")
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
@@ -169,7 +169,7 @@ class LocalExecutor:
         address = (folder.state or {}).get("address")
         if address is None:
             raise Unavailable(f"run {run_id} is not accepting connections yet")
-        if address == SOCKET:  # relative to the open folder: the path of a Unix socket has at most 107 bytes
+        if address == SOCKET:  # relative to the open folder: a Unix socket path has at most 107 bytes
             return Endpoint("http://localhost", f"/proc/self/fd/{self._runs_fd}/{run_id}/{SOCKET}")
         return Endpoint(f"http://{address}")
 
@@ -183,21 +183,21 @@ class LocalExecutor:
     def _spawn(self, folder: Path, secrets: dict[str, str]) -> subprocess.Popen[bytes]:
         with (folder / ERRORS).open("wb") as errors:
             supervisor = subprocess.Popen(
-                # Without site-packages, which the supervisor does not need: it starts in half the time.
+                # Skip site-packages, which the supervisor does not need. This halves its start time.
                 [sys.executable, "-S", "-s", "-P", "-m", SUPERVISOR, str(folder)],
-                stdin=subprocess.PIPE,  # for the secrets, which other users could read in arguments
+                stdin=subprocess.PIPE,  # for the secrets, because other users could read arguments
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={"PYTHONPATH": PACKAGES},  # variables of the server may contain its own secrets
-                start_new_session=True,  # Ctrl+C in the terminal of the server must not reach runs
+                env={"PYTHONPATH": PACKAGES},  # the server's variables may contain its own secrets
+                start_new_session=True,  # Ctrl+C in the server's terminal must not reach runs
                 cwd="/",
             )
         assert supervisor.stdin is not None
         assert supervisor.stdout is not None
-        # It exits without reading if another supervisor already has the run.
+        # The supervisor exits without reading stdin if the run already has a supervisor.
         with contextlib.suppress(BrokenPipeError), supervisor.stdin:
             supervisor.stdin.write(json.dumps(secrets).encode())
-        # The supervisor closes stdout when the run has started, so that the controller is notified.
+        # The supervisor closes stdout when the run has started, which notifies the controller.
         self._watcher.add(folder.name, supervisor.stdout.fileno(), lambda: supervisor.stdout.close())  # type: ignore[union-attr]
         self._watch_supervisor(folder.name, supervisor.pid)
         return supervisor
@@ -214,7 +214,7 @@ class LocalExecutor:
             self._watch_supervisor(run_id, state["pid"])
 
     def _watch_folder(self, run_id: str, spec: Spec) -> None:
-        """Watch the state file of a served run, which changes more than once."""
+        """Watch a served run's state file, which changes more than once."""
         if spec.serves:
             self._watcher.add_folder(run_id, self.runs / run_id)
 
@@ -232,9 +232,9 @@ class LocalExecutor:
             # By then the supervisor has written its state.
             threading.Timer(RECHECK_SECONDS, self._watcher.notify, [run_id]).start()
             return Observation(Phase.STARTING)
-        if folder.state is not None:  # written since `observe` has read it
+        if folder.state is not None:  # written since `observe` read it
             return self.observe(run_id)
-        # It found another supervisor, was stopped before it began, or the disk was full: the run has not started, and
+        # The supervisor found another one, was stopped early, or the disk was full: the run has not started, and
         # the controller decides whether to start it again.
         if supervisor is None or supervisor.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
             self._release(run_id)
@@ -245,7 +245,7 @@ class LocalExecutor:
 
     def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
-        # Without a PID namespace, descendants of the run may survive the supervisor.
+        # Without a PID namespace, the run's descendants may survive the supervisor.
         orphans.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the supervisor of the run was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
@@ -261,4 +261,4 @@ class LocalExecutor:
             self._watched.discard(run_id)
             supervisor = self._supervisors.pop(run_id, None)
         if supervisor is not None:
-            supervisor.wait()  # reaps it; it exits right after it has written the outcome
+            supervisor.wait()  # reap it; it exits right after it has written the outcome

@@ -1,4 +1,4 @@
-"""Reads and writes the files in the folder of a run."""
+"""Reads and writes the files in a run's folder."""
 
 import contextlib
 import fcntl
@@ -44,8 +44,8 @@ class RunFolder:
 
     @property
     def is_supervised(self) -> bool:
-        """Whether a supervisor holds the lock of the run."""
-        # A shared lock, so that two servers that check at the same time do not take each other for a supervisor.
+        """Whether a supervisor holds the run's lock."""
+        # Use a shared lock, so that two servers that check at the same time do not mistake each other for a supervisor.
         try:
             with (self.path / LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -72,10 +72,10 @@ class RunFolder:
         return outcome
 
     def read_log(self, cursor: int, max_bytes: int) -> LogPage:
-        """Return the log from `cursor` on. Raises `NotFound` if it was deleted."""
+        """Return the log starting at `cursor`. Raises `NotFound` if it was deleted."""
         if not self.path.exists():
             raise NotFound(f"the log of run {self.path.name} was deleted")
-        ended = self.has_ended  # checked before reading, so that nothing written before the end is missed
+        ended = self.has_ended  # read first, so that nothing written before the end is missed
         return read_page(self.path / LOG, cursor, max_bytes, ended=ended)
 
     def read_usage(self) -> list[JSON]:
@@ -86,7 +86,7 @@ class RunFolder:
             return []
         samples = []
         for line in lines:
-            with contextlib.suppress(ValueError):  # a partial line: being written now, or cut off by a full disk
+            with contextlib.suppress(ValueError):  # a partial line: still being written, or cut off by a full disk
                 samples.append(json.loads(line))
         return [{**sample, "at": _to_datetime(sample["at"])} for sample in samples]
 
@@ -103,7 +103,7 @@ class RunFolder:
                     os.unlink(entry.path)
                 elif entry.name != OUTPUT_FOLDER:
                     shutil.rmtree(entry.path, ignore_errors=True)
-        shutil.rmtree(self.path / "code", ignore_errors=True)  # last: it marks an unfinished clean-up
+        shutil.rmtree(self.path / "code", ignore_errors=True)  # last, because it marks an unfinished clean-up
 
 
 def observe_active(state: JSON) -> Observation:

@@ -8,8 +8,8 @@ import time
 from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
 
-MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line ends does not fill the memory
-WAIT_SECONDS = 0.1  # how long a partial line waits for its end: programs write a line in several pieces
+MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line breaks does not fill memory
+WAIT_SECONDS = 0.1  # how long to wait for the rest of a line, because programs may write it in several pieces
 
 
 class LineBuffer:

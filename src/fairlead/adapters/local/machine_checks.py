@@ -8,7 +8,7 @@ from fairlead.model.observations import Check
 
 
 def check_machine(machine: Machine, *, is_root: bool) -> Iterator[Check]:
-    """Check the resources and the isolation of this machine."""
+    """Check this machine's resources and isolation."""
     capacity = {name: show_amount(name, amount) for name, amount in machine.capacity.items()}
     amounts = f"{capacity['cpu']} cores, {capacity['memory']} of memory, {capacity['ephemeral-storage']} of disk"
     yield Check("machine", "ok", f"{machine.name} has {amounts}, and capacity for {capacity['pods']} runs")

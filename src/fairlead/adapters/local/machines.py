@@ -1,4 +1,4 @@
-"""Detects the resources of this machine and whether it can isolate runs."""
+"""Detects this machine's resources and whether it can isolate runs."""
 
 import functools
 import os
@@ -42,9 +42,9 @@ class Machine:
 
 
 def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
-    """Detect the resources of this machine. The `capacity` setting overrides detected amounts."""
+    """Detect this machine's resources. The `capacity` setting overrides detected amounts."""
     gpus = find_gpus()
-    cpus = tuple(sorted(os.sched_getaffinity(0)))  # a container may not use all cores of the machine
+    cpus = tuple(sorted(os.sched_getaffinity(0)))  # a container may be restricted to some of the machine's cores
     detected = {
         "cpu": len(cpus) * NANOS,
         "memory": find_memory() * NANOS,
@@ -60,9 +60,9 @@ def find_machine(data: Path, overrides: Mapping[str, Quantity]) -> Machine:
         "kubernetes.io/arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
     }
     if gpus:
-        # As GPU feature discovery labels nodes, so that the same selector works here and on clusters.
+        # These are the labels that GPU feature discovery sets, so the same selector works here and on clusters.
         labels["nvidia.com/gpu.product"] = gpus[0].product.replace(" ", "-")
-    # GPUs that the setting declares but NVML does not report get a number as their id, as CUDA numbers devices.
+    # GPUs that are declared in the setting but not reported by NVML get a number as their ID, as in CUDA.
     devices = (*gpus, *(GpuDevice(str(number), "") for number in range(len(gpus), gpu_count)))[:gpu_count]
     isolation_error = find_isolation_error()
     return Machine(socket.gethostname(), capacity, labels, devices, cpus, isolation_error, read_boot_id())
@@ -93,27 +93,27 @@ def find_gpus() -> tuple[GpuDevice, ...]:
 
 def find_memory() -> int:
     """Return the memory of this machine, or the memory limit of its container."""
-    # In a container, sysconf returns the memory of the machine. The files are those of cgroups v2 and v1.
+    # In a container, sysconf returns the machine's memory. The files belong to cgroups v2 and v1.
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             limit = Path(file).read_text("ascii").strip()
         except OSError:
             continue
-        if limit.isdigit():  # v2 has "max" if no limit is set, v1 a number larger than any memory
+        if limit.isdigit():  # if no limit is set, v2 has "max" and v1 a number larger than any memory
             return min(total, int(limit))
     return total
 
 
 def read_boot_id() -> str:
-    """Return the id that the kernel generates at each boot."""
+    """Return the ID that the kernel generates at each boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 @functools.cache
 def find_isolation_error() -> str | None:
     """Return why runs cannot have namespaces of their own; None if they can."""
-    # In another process, because a process cannot leave the namespaces that it creates.
+    # This runs in a separate process, because a process cannot leave the namespaces that it creates.
     probe = "from fairlead.adapters.local import processes; processes.probe()"
     completed = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     return None if completed.returncode == 0 else (completed.stderr.strip().splitlines() or ["the check failed"])[-1]

@@ -1,4 +1,4 @@
-"""Creates the Linux namespaces of a run: mounts for its volumes, its own processes and its own user id.
+"""Creates the Linux namespaces of a run: mounts for its volumes, its own processes and its own user ID.
 
 Standard library only. The changes exist only inside the namespaces and disappear with them.
 """
@@ -19,7 +19,7 @@ LOCKED_FLAGS = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS
 MNT_DETACH = 2
 PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63  # the highest number a capability can have; kernels know fewer
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-SHARED = 0o2770  # as the volume itself: setgid, so that new files belong to the group of the project
+SHARED = 0o2770  # same as the volume itself: setgid, so that new files belong to the project's group
 PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 38, 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -42,22 +42,22 @@ def unshare(flags: int) -> None:
 
 
 def map_ids(pid: int | str, identity: UserMapping) -> None:
-    """Write the uid and gid maps of a process in a new user namespace."""
+    """Write the UID and GID maps of a process in a new user namespace."""
     outer_uid = os.getuid() if identity.outer_uid is None else identity.outer_uid
     outer_gid = os.getgid() if identity.outer_gid is None else identity.outer_gid
     groups = {identity.gid: outer_gid, **dict(zip(identity.groups, identity.outer_groups, strict=False))}
     if identity.outer_uid is None:
-        _write(f"/proc/{pid}/setgroups", "deny")  # the kernel requires it for processes that are not root
+        _write(f"/proc/{pid}/setgroups", "deny")  # the kernel requires this if the process is not root
     _write(f"/proc/{pid}/uid_map", f"{identity.uid} {outer_uid} 1\n")
     _write(f"/proc/{pid}/gid_map", "".join(f"{inner} {outer} 1\n" for inner, outer in groups.items()))
 
 
 def enter_root(spec: Spec, root: str, secrets: dict[str, str]) -> None:
     """Replace the root of this process with one that contains the run's mounts and hides the data folder."""
-    # systemd makes all mounts shared: without this, the mounts of the run would appear on the machine too.
+    # systemd makes all mounts shared: without this, the run's mounts would also appear on the machine.
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     _RootBuilder(spec, root, secrets).build()
-    # pivot_root, because after chroot the kernel refuses to create user namespaces. It stacks the old root on the new.
+    # Use pivot_root, because the kernel refuses to create user namespaces after chroot. It stacks the old root on top.
     os.chdir(root)
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", MNT_DETACH), "umount")
@@ -80,14 +80,14 @@ class _RootBuilder:
 
     def build(self) -> None:
         self._make_extensible("/")
-        # A new proc, because that of the machine would show all its processes.
+        # Mount a new proc, because the machine's proc would show all processes.
         mount("proc", f"{self.root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        # Hidden folders first: Python may be installed inside one of them.
+        # Hide folders first, because Python may be installed inside one of them.
         for path in self.spec.hidden:
             self._mount_tmpfs(path)
         for path in self.spec.revealed:
             self._expose(path)
-        # Sorted, so that a mount comes before those inside it, which it would hide otherwise.
+        # Sort the mounts, so that each one comes before the mounts inside it. Otherwise it would hide them.
         for volume_mount in sorted(self.spec.mounts, key=lambda each: each.target):
             try:
                 self._mount(volume_mount)
@@ -101,7 +101,7 @@ class _RootBuilder:
             entries = sorted(scan, key=lambda entry: entry.name)
         self._mount_tmpfs(path)
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+            with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
                 self._bind_entry(entry, os.path.join(self.root + path.rstrip("/"), entry.name))
 
     def _bind_entry(self, entry: os.DirEntry[str], target: str) -> None:
@@ -118,12 +118,12 @@ class _RootBuilder:
     def _mount_tmpfs(self, path: str) -> None:
         """Hide a folder with an empty tmpfs."""
         if path not in self.tmpfs_paths and os.path.isdir(self.root + path):
-            # Small, because it contains only mount points and links.
+            # The tmpfs is small, because it contains only mount points and links.
             mount("tmpfs", self.root + path.rstrip("/"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
             self.tmpfs_paths.add(path)
 
     def _expose(self, path: str) -> None:
-        """Make a path reachable for the user of the run, even if a parent folder is closed to other users."""
+        """Make a path accessible to the run's user, even if other users cannot access a parent folder."""
         parts = Path(path).parts
         for count in range(1, len(parts)):
             parent = os.path.join(*parts[:count])
@@ -146,7 +146,7 @@ class _RootBuilder:
         self.mounted.append(volume_mount.target)
         if volume_mount.source is not None:
             with _open_folder(volume_mount.source) as folder, self._subfolder(folder, volume_mount.sub_path) as source:
-                # By descriptor: another run that shares the volume could replace the path with a symbolic link.
+                # Use a descriptor: another run that shares the volume could replace the path with a symbolic link.
                 mount(f"/proc/self/fd/{source}", target, flags=MS_BIND | MS_REC)
         else:
             limits = [limit for limit in (volume_mount.size, self.spec.memory) if limit is not None]
@@ -163,12 +163,12 @@ class _RootBuilder:
         file.chmod(0o400)
 
     def _make_mount_point(self, target: str) -> str:
-        """Return a folder to mount on. A missing one is created in this root only, or in its volume."""
+        """Return a folder to mount on. If it is missing, it is created in this root only, or in its volume."""
         volume = next((path for path in reversed(self.mounted) if target.startswith(f"{path}/")), None)
         if volume is not None:
             with _open_folder(self.root + volume) as folder, self._subfolder(folder, target[len(volume) + 1 :]) as made:
-                return f"/proc/self/fd/{os.dup(made)}"  # stays open until the program of the run is executed
-        target = os.path.realpath(target)  # symbolic links of the machine point to the same paths in this root
+                return f"/proc/self/fd/{os.dup(made)}"  # stays open until the run's program is executed
+        target = os.path.realpath(target)  # the machine's symbolic links point to the same paths in this root
         self._make_folder(target)
         return self.root + target
 
@@ -177,7 +177,7 @@ class _RootBuilder:
             return
         parent = os.path.dirname(target)
         self._make_folder(parent)
-        # A folder can be created only on a tmpfs of this root; elsewhere it would appear on the machine.
+        # A folder can be created only on a tmpfs in this root; elsewhere it would appear on the machine.
         if os.stat(self.root + parent).st_dev not in {os.stat(self.root + path).st_dev for path in self.tmpfs_paths}:
             self._make_extensible(parent)
         os.mkdir(self.root + target)
@@ -199,7 +199,7 @@ class _RootBuilder:
             os.close(current)
 
     def _chown(self, fd: int, mode: int | None = None) -> None:
-        """Give a new file to the user of the run, and with a mode, share it with the group of the project."""
+        """Give a new file to the run's user. If a mode is given, share the file with the project's group."""
         identity = self.spec.identity
         if identity.outer_uid is not None and identity.outer_gid is not None:
             os.fchown(fd, identity.outer_uid, os.fstat(fd).st_gid if mode else identity.outer_gid)
@@ -218,7 +218,7 @@ def _open_folder(path: str) -> Iterator[int]:
 
 
 def _remount_read_only(target: str) -> None:
-    """Make a mount read-only. The kernel refuses a remount that drops flags which are set, so they are repeated."""
+    """Make a mount read-only. The kernel refuses a remount that drops existing flags, so they are repeated."""
     current = os.statvfs(target).f_flag
     locked = sum(flag for known, flag in LOCKED_FLAGS.items() if current & known)
     mount(None, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | locked)

@@ -28,7 +28,7 @@ def kill_processes_of(execution: str) -> None:
 
 
 def list_processes_of(variable: bytes) -> list[int]:
-    """List the processes, except this one, that have a variable in their environment."""
+    """List all processes, except this one, that have the variable in their environment."""
     pids = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():

@@ -31,7 +31,7 @@ class ProcessExit:
     @property
     def exit_code(self) -> int | None:
         """The exit code; 128 plus the signal number if a signal killed it, as in a shell."""
-        # Killed together with init, which could not report the status.
+        # The run was killed together with init, which could not report the status.
         if self.status is None:
             return 128 + signal.SIGKILL if self.reason is not None else None
         code = os.waitstatus_to_exitcode(self.status)
@@ -96,7 +96,7 @@ def read_result_file(file: Path) -> dict[str, Any] | None:
 
 
 def _open_without_links(file: str, flags: int) -> int:
-    # The run can create anything in its home: opening a named pipe would block, a link could point to a private file.
+    # A run can create anything in its home: opening a named pipe would block, and a link could point to a private file.
     return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
@@ -109,7 +109,7 @@ def _explain(code: int, error: dict[str, Any] | None, log: Path, log_offset: int
 
 def _last_line(log: Path, start: int) -> str:
     """Return the last line of stderr, or of stdout if stderr is empty."""
-    # The log can only be read forward, so it is read completely, but only the last records stay in memory.
+    # The log can only be read forward, so all of it is read, but only the last records stay in memory.
     tails: dict[str, deque[bytes]] = {"stdout": deque(maxlen=8), "stderr": deque(maxlen=8)}
     for piece in read_records(log, start, 1 << 62):
         if piece.stream in tails:

@@ -1,4 +1,4 @@
-"""Lists and opens output files of runs. Symbolic links are not followed, so no file outside the folder is read."""
+"""Lists and opens runs' output files. Symbolic links are not followed, so no file outside the folder is read."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from fairlead.model.observations import OutputFile
 
-MAX_FILES, MAX_DEPTH = 10_000, 50  # each level of folders has an open file descriptor
+MAX_FILES, MAX_DEPTH = 10_000, 50  # each folder level needs an open file descriptor
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a named pipe must not block
 
@@ -23,7 +23,7 @@ def list_outputs(folder: Path) -> list[OutputFile]:
     except OSError:
         return []
     try:
-        # Sorting needs all files, so the walk is limited too: a run can create millions.
+        # Sorting needs all files, so the walk is limited as well: a run can create millions.
         files = islice(_walk(fd, "", MAX_DEPTH), 10 * MAX_FILES)
         return sorted(files, key=lambda file: file.path)[:MAX_FILES]
     finally:
@@ -34,7 +34,7 @@ def open_output(folder: Path, path: str) -> BinaryIO:
     """Open a regular file in a folder. Raises OSError if it does not exist."""
     *folders, name = path.split("/")
     current = os.open(folder, OPEN_FOLDER)
-    # Part by part, because O_NOFOLLOW applies only to the last part of a path.
+    # Open the path part by part, because O_NOFOLLOW applies only to the last part of a path.
     try:
         for part in folders:
             child = os.open(_check_name(part), OPEN_FOLDER, dir_fd=current)
@@ -53,7 +53,7 @@ def _walk(folder: int, prefix: str, max_depth: int) -> Iterator[OutputFile]:
     with os.scandir(folder) as scan:
         entries = [entry for entry in scan if _is_utf8(entry.name)]
     for entry in entries:
-        with contextlib.suppress(OSError):  # an active run may remove files meanwhile
+        with contextlib.suppress(OSError):  # an active run may remove files during the walk
             status = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode) and max_depth > 0:
                 child = os.open(entry.name, OPEN_FOLDER, dir_fd=folder)

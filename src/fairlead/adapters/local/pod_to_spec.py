@@ -1,4 +1,4 @@
-"""Converts the pod of a run to the specification for its supervisor, so that the same plan runs locally."""
+"""Converts a run's pod to the specification for its supervisor, so that the same plan runs locally."""
 
 import base64
 import json
@@ -21,9 +21,9 @@ from fairlead.errors import FairleadError, StartFailed
 from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import NANOS, Quantity
 
-# Runs inherit only these variables of the server's environment: search paths, locale and certificates.
+# Runs inherit only these variables from the server's environment: search paths, locale and certificates.
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-# Group IDs on the host: a range of 100,000 for each of 20,000 projects, above those of ordinary users and below 2**31.
+# Group IDs on the host: 100,000 for each of 20,000 projects, above the IDs of ordinary users and below 2**31.
 FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Allocation:
-    """The folders, user id, cores, GPUs and port of a run. `uid` is None unless the server runs as root."""
+    """The folders, user ID, cores, GPUs and port of a run. `uid` is None unless the server runs as root."""
 
     folder: Path
     volumes: Path
@@ -78,7 +78,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
     pod_request, limits = read_pod_request(launch.manifests), container.get("resources", {}).get("limits", {})
     argv = [*container.get("command", ()), *container.get("args", ())]
     own_path = any(env["name"] == "PATH" for env in container.get("env", ()))
-    if argv[:1] == [COMMAND[0]] and not own_path:  # a PATH of the run selects its own Python
+    if argv[:1] == [COMMAND[0]] and not own_path:  # if the run sets PATH, it selects its own Python
         argv[0] = str(runtime.python)
         _require_jupyterlab(launch, runtime)
     deadline = job["spec"]["template"]["spec"].get("activeDeadlineSeconds")
@@ -97,7 +97,7 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
         isolated=isolated,
         mounts=list(_mounts(launch, pod, allocation, machine)),
         revealed=list(runtime.paths),
-        hidden=[str(folder.parent.parent.resolve())],  # the data folder of the server
+        hidden=[str(folder.parent.parent.resolve())],  # the server's data folder
         memory=_round_up(limits.get("memory")),
         disk=_round_up(limits.get("ephemeral-storage")),
         cpus=list(allocation.cpus),
@@ -111,8 +111,8 @@ def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, run
 
 
 def write_code(launch: LaunchSpec, folder: Path) -> None:
-    """Write the function's code and the bootstrap to a folder: the content of the ConfigMap, and the archive."""
-    # Modes are set explicitly: the run can be another user, and the server may have a strict umask.
+    """Write the function's code and the bootstrap to a folder: the contents of the ConfigMap, and the archive."""
+    # Set modes explicitly, because the run may have a different user and the server a strict umask.
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
     config_map = next((item for item in launch.manifests if item["kind"] == "ConfigMap"), None)
@@ -138,9 +138,9 @@ def read_call(launch: LaunchSpec) -> Json:
 
 
 def map_gid(project: str, gid: int) -> int:
-    """Return the group id on the host for a group id inside runs of a project."""
-    # Each project has its own range, so that a run that chooses its group freely cannot get that of another project.
-    # crc32, because the result of hash() differs between processes, and files on volumes keep their group.
+    """Return the group ID on the host for a group ID inside runs of a project."""
+    # Each project has its own range, so that a run that chooses its group freely cannot get another project's group.
+    # Use crc32, because the result of hash() differs between processes, and files on volumes keep their group.
     return FIRST_GID + zlib.crc32(project.encode()) % PROJECTS * GIDS + gid % GIDS
 
 
@@ -148,14 +148,14 @@ def _environment(container: Json, allocation: Allocation, runtime: Runtime, *, i
     env = {name: runtime.environment[name] for name in INHERITED_VARIABLES if name in runtime.environment}
     env["PATH"] = f"{runtime.python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
     if allocation.uid is None and site.ENABLE_USER_SITE:
-        env["PYTHONUSERBASE"] = site.getuserbase()  # a run has another home, but imports the user's packages
+        env["PYTHONUSERBASE"] = site.getuserbase()  # a run has its own home, but imports the user's packages
     home = HOME if isolated else str(allocation.folder / "home")
     env |= {item["name"]: _unescape(item["value"]) for item in container.get("env", ()) if "value" in item}
-    # The HOME of the plan is the mount path of the home folder, which does not exist without isolation.
+    # HOME in the plan is the mount path of the home folder, which does not exist without isolation.
     env |= {"HOME": home if env.get("HOME") == HOME else env.get("HOME", home), "FAIRLEAD_HOME": home}
     env["FAIRLEAD_OUTPUT"] = f"{home}/output"
-    env.setdefault("TMPDIR", f"{home}/tmp")  # deleted with the run, and counted as its disk usage
-    # A run can use only the GPUs allocated to it. Device numbers are in the order of NVML; CUDA's default is by speed.
+    env.setdefault("TMPDIR", f"{home}/tmp")  # deleted with the run, and counted as part of its disk usage
+    # A run can use only the GPUs allocated to it. Device numbers follow NVML's order; CUDA sorts by speed by default.
     return env | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(allocation.devices)}
 
 
@@ -209,7 +209,7 @@ def _mount(launch: LaunchSpec, volume: Json, mount: Json, allocation: Allocation
 
 
 def _find_source(launch: LaunchSpec, volume: Json, allocation: Allocation) -> Path:
-    """Return the folder of a volume. Volumes of the run itself are in its folder and are deleted with it."""
+    """Return the folder of a volume. The run's own volumes are in its folder and are deleted with it."""
     name, claim = volume["name"], volume.get("persistentVolumeClaim", {}).get("claimName")
     if name == "fairlead-home":
         return allocation.folder / "home"
@@ -227,7 +227,7 @@ def _find_source(launch: LaunchSpec, volume: Json, allocation: Allocation) -> Pa
 
 
 def _resolve_code_path(argument: str, folder: Path, isolated: bool) -> str:
-    """Replace the mount path of the code with its real path if the run cannot have mounts."""
+    """Replace the code's mount path with its real path if the run cannot have mounts."""
     return argument if isolated else argument.replace(f"{BOOTSTRAP}/", f"{folder / 'code'}/")
 
 

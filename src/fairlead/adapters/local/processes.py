@@ -1,6 +1,6 @@
-"""Starts the process of a run under an init process, which reaps its children and reports its exit status.
+"""Starts a run's process under an init process, which reaps its children and reports its exit status.
 
-Standard library only. Process tree: supervisor, init, run. If the supervisor is killed, the kernel kills init with it,
+Standard library only. Process tree: supervisor, init, run. If the supervisor is killed, the kernel also kills init,
 and with init all processes in its PID namespace, if it has one.
 """
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from fairlead.adapters.local import namespaces, procfs
 from fairlead.adapters.local.specs import Spec, UserMapping
 
-NICENESS = 5  # the server responds even while runs use all cores
+NICENESS = 5  # so that the server responds even while runs use all cores
 MAP_IDS = b"?"
 RESTART = b"again"
-KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes of its PID namespace
+KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes in its PID namespace
 OOM_SCORE_ADJ = 500  # if the machine runs out of memory, the kernel kills runs first
 
 
@@ -33,12 +33,12 @@ class RunProcess:
 
     @property
     def proc(self) -> str:
-        """The proc file system with the run's processes: that of its PID namespace, or of the machine."""
+        """The proc file system with the run's processes: its PID namespace's, or the machine's."""
         return f"/proc/{self.init_pid}/root/proc" if self.isolated else "/proc"
 
     @property
     def root_pid(self) -> int:
-        """The pid of init in that proc file system."""
+        """The PID of init in that proc file system."""
         return 1 if self.isolated else self.init_pid
 
     def terminate(self) -> None:
@@ -64,7 +64,7 @@ class RunProcess:
 
     def restart(self) -> None:
         """Start the run again after it has exited."""
-        with contextlib.suppress(BrokenPipeError):  # init was killed; the end of its report shows that
+        with contextlib.suppress(BrokenPipeError):  # init was killed, as the end of its report pipe shows
             os.write(self.restart_fd, RESTART)
 
     def release(self) -> None:
@@ -84,10 +84,10 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
     restart_pipe = os.pipe()
     if spec.isolated:
         flags = namespaces.CLONE_NEWPID | (0 if os.getuid() == 0 else namespaces.CLONE_NEWUSER)
-        namespaces.unshare(flags)  # CLONE_NEWPID applies to children: the next one is process 1 of the namespace
+        namespaces.unshare(flags)  # CLONE_NEWPID applies to children: the next child is process 1 of the namespace
         if flags & namespaces.CLONE_NEWUSER:
             namespaces.map_ids("self", spec.identity)
-    # Block SIGTERM until init can forward it. Before that, it would be lost.
+    # Block SIGTERM until init can forward it. Otherwise it would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     parent = os.getpid()
     init_pid = os.fork()
@@ -101,7 +101,7 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
         except BaseException as error:
             _report(write_ends["report"], f"error {_describe(error)}")
         finally:
-            os._exit(0)  # never return to the code of the supervisor
+            os._exit(0)  # never return to the supervisor's code
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     for end in (*(ends[1] for ends in pipes.values()), restart_pipe[0]):
         os.close(end)
@@ -113,7 +113,7 @@ def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str
     """Start the run and wait until it exits, as init; repeat on request."""
     signal.set_wakeup_fd(-1)  # the pipe belongs to the supervisor
     os.umask(0o022)
-    # Without a PID namespace, orphans of the run become children of this process, so that it can kill them.
+    # Without a PID namespace, the run's orphans become children of this process, so that it can kill them.
     namespaces.prctl(namespaces.PR_SET_CHILD_SUBREAPER, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(pipes["stdout"], 1)
@@ -143,7 +143,7 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.close(requests[1])
     start_error = os.read(requests[0], 4096)  # empty after a successful exec, which closes the pipe
-    # The child is in a new user namespace. Only a privileged process outside can map it to other IDs.
+    # The child is in a new user namespace. Only a privileged process outside it can map it to other IDs.
     if start_error == MAP_IDS:
         namespaces.map_ids(pid, spec.identity)
         os.write(replies[1], b"!")
@@ -152,8 +152,8 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
         os.close(end)
     _report(report, f"error {start_error.decode('utf-8', 'replace').strip()}" if start_error else "running")
     status = _reap_until(pid)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # the pid may be reused from now on
-    # In the PID namespace of a job, the kernel kills the rest when init exits.
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the PID may be reused from now on
+    # In a job's PID namespace, the kernel kills the remaining processes when init exits.
     if not spec.isolated or spec.serves:
         _kill_and_reap_children()
     rusage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -162,7 +162,7 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
 
 
 def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: int) -> None:
-    """Apply the user, limits and environment of the run, then replace this process with its program."""
+    """Apply the run's user, limits and environment, then replace this process with its program."""
     os.setsid()
     if _has_own_ids(spec):
         namespaces.unshare(namespaces.CLONE_NEWUSER)
@@ -172,12 +172,12 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     identity = spec.identity
     if identity.outer_uid is not None and identity.outer_gid is not None:
         inside = spec.isolated
-        # The user comes last: after that, this process may not change its groups any more.
+        # The user comes last, because after that, this process can no longer change its groups.
         os.setgroups(identity.groups if inside else identity.outer_groups)
         gid, uid = (identity.gid, identity.uid) if inside else (identity.outer_gid, identity.outer_uid)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-    # Here, because it is not inherited from init, and the kernel clears it when the user changes.
+    # Must be set here: it is not inherited from init, and the kernel clears it when the user changes.
     _set_parent_death_signal(os.getppid(), isolated=True)
     namespaces.prctl(namespaces.PR_SET_NO_NEW_PRIVS, 1)
     with contextlib.suppress(OSError):
@@ -185,7 +185,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     os.nice(NICENESS)
     if spec.cpus:
         os.sched_setaffinity(0, spec.cpus)
-    os.umask(0o002)  # other runs of the project may write to files of this run on shared volumes
+    os.umask(0o002)  # other runs of the project may write to this run's files on shared volumes
     _enter(spec.cwd)
     # Ignored and blocked signals survive exec, and Python ignores SIGPIPE: `yes | head` would never end.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -212,21 +212,21 @@ def _enter(folder: str) -> None:
 
 
 def _has_own_ids(spec: Spec) -> bool:
-    """Whether the run has a user namespace with ids of another host user, which only root can map."""
+    """Whether the run has a user namespace with the IDs of a different host user, which only root can map."""
     return spec.isolated and spec.identity.outer_uid is not None
 
 
 def _set_parent_death_signal(parent: int, *, isolated: bool) -> bool:
     """Have the kernel kill this process when its parent ends; return False if the parent has already ended.
 
-    In a new PID namespace the parent is outside, so its pid cannot be checked.
+    In a new PID namespace the parent is outside, so its PID cannot be checked.
     """
     namespaces.prctl(namespaces.PR_SET_PDEATHSIG, signal.SIGKILL)
     return isolated or os.getppid() == parent
 
 
 def _forward_sigterm(pid: int) -> None:
-    """Send SIGTERM to the process group of the run, or to the run itself before it has called setsid."""
+    """Send SIGTERM to the run's process group, or to the run itself before it has called setsid."""
     try:
         os.killpg(pid, signal.SIGTERM)
     except ProcessLookupError:
@@ -235,7 +235,7 @@ def _forward_sigterm(pid: int) -> None:
 
 
 def _kill_all() -> None:
-    """Kill all processes of this PID namespace except init."""
+    """Kill all processes in this PID namespace except init."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
 

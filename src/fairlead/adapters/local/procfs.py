@@ -1,4 +1,4 @@
-"""Measures the resource usage of process trees with /proc. Standard library only."""
+"""Measures the resource usage of process trees through /proc. Standard library only."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ class Process(NamedTuple):
 
 
 def list_tree(proc: str, root_pid: int) -> list[Process]:
-    """List a process and its descendants; empty if it has ended."""
+    """List a process and its descendants; empty if the process has ended."""
     children: dict[int, list[Process]] = {}
     tree: list[Process] = []
     try:
@@ -30,14 +30,14 @@ def list_tree(proc: str, root_pid: int) -> list[Process]:
             children.setdefault(process.parent, []).append(process)
             if process.pid == root_pid:
                 tree.append(process)
-    for process in tree:  # grows during iteration: children of children
+    for process in tree:  # the list grows during iteration, to include children of children
         tree += children.get(process.pid, [])
     return tree
 
 
 def measure_memory(proc: str, processes: list[Process], limit: int | None = None) -> int:
     """Return the memory of all processes. Shared memory is counted once only above `limit`, because that is slow."""
-    # The sum counts shared pages once per process, so it is an upper bound: below the limit it is good enough.
+    # The sum counts shared pages once per process, so it is an upper bound, which is good enough below the limit.
     resident = sum(process.resident for process in processes)
     if len(processes) < 2 or limit is None or resident <= limit:
         return resident
@@ -45,7 +45,7 @@ def measure_memory(proc: str, processes: list[Process], limit: int | None = None
 
 
 def measure_mount(path: str) -> int:
-    """Return the used bytes of the file system mounted at a path."""
+    """Return the number of bytes used on the file system mounted at a path."""
     try:
         file_system = os.statvfs(path)
     except OSError:
@@ -54,7 +54,7 @@ def measure_mount(path: str) -> int:
 
 
 def measure_disk(folder: str, max_entries: int = 200_000) -> int:
-    """Return the bytes used by the files in a folder, counting up to `max_entries` files."""
+    """Return the number of bytes used by the files in a folder, counting up to `max_entries` files."""
     total, folders = 0, [folder]
     while folders and max_entries > 0:
         try:
@@ -64,7 +64,7 @@ def measure_disk(folder: str, max_entries: int = 200_000) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     else:
-                        # The allocated space: a sparse file occupies less than its size. The unit is always 512 bytes.
+                        # Count allocated space: a sparse file occupies less than its size. The unit is always 512 bytes.
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue  # deleted, or not readable
@@ -85,7 +85,7 @@ def count_oom_kills() -> int:
 def _read(proc: str, name: str) -> Process | None:
     try:
         with open(f"{proc}/{name}/stat", "rb") as file:
-            # The name of the program is in parentheses and may contain any character.
+            # The program name is in parentheses and may contain any character.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None

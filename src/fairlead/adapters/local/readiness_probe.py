@@ -1,7 +1,7 @@
 """Checks whether a served run accepts connections, and at which address. Standard library only.
 
-Only the run itself counts: a socket of its user in its home, not a symbolic link to another one; or a port on which
-its user listens and no other user.
+Only the run itself counts: a socket in its home that its user owns and that is not a symbolic link, or a port on which
+its user and no other user listens.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ PROC_SELF_FD = "/proc/self/fd"
 STAGED_SOCKET = f".{SOCKET}"
 OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 TCP_LISTEN = "0A"
-# The local addresses that accept a connection to each loopback address, as /proc/net/tcp writes them: in words of 32
-# bits, whose bytes are reversed on little-endian machines.
+# The local addresses that accept a connection to each loopback address, in the format of /proc/net/tcp: 32-bit words,
+# whose bytes are reversed on little-endian machines.
 ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
 LOOPBACK = {
     "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
@@ -36,7 +36,7 @@ def find_address(spec: Spec, folder: Path) -> str | None:
         with contextlib.suppress(OSError), _open(spec.home, OPEN_FOLDER) as home:
             if _is_own_socket(home, uid):
                 # Move the socket to a folder that the run cannot write to, so that the run cannot replace it with a
-                # symbolic link. It may have done so just now, so check again before the socket gets its final name.
+                # symbolic link. It may already have done so, so check again before the socket gets its final name.
                 os.rename(SOCKET, STAGED_SOCKET, src_dir_fd=home, dst_dir_fd=run_folder)
                 if _is_own_socket(run_folder, uid, STAGED_SOCKET):
                     os.rename(STAGED_SOCKET, SOCKET, src_dir_fd=run_folder, dst_dir_fd=run_folder)
@@ -58,11 +58,11 @@ def describe_address(spec: Spec) -> str:
 
 
 def _is_own_socket(folder: int, uid: int, name: str = SOCKET) -> bool:
-    """Whether a file is a socket of the user that accepts connections. All checks use the same open file."""
+    """Whether a file is the user's socket and accepts connections. All checks use the same open file."""
     with contextlib.suppress(OSError), _open(name, os.O_PATH | os.O_NOFOLLOW, folder) as fd:
         status = os.fstat(fd)
         is_socket = stat.S_ISSOCK(status.st_mode) and status.st_uid == uid
-        # Connects to the file that was checked, even if its name belongs to another file by now.
+        # Connect to the file that was checked, even if its name now belongs to a different file.
         return is_socket and _accepts_connections(socket.AF_UNIX, f"{PROC_SELF_FD}/{fd}")
     return False
 
@@ -87,7 +87,7 @@ def _accepts_connections(family: int, address: str | tuple[str, int]) -> bool:
 
 
 def _list_listeners(port: int) -> Iterator[tuple[str, int]]:
-    """List the addresses of the listeners on a port, with their user ids."""
+    """List the addresses of the listeners on a port, with their user IDs."""
     for file in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), open(file, encoding="ascii") as lines:
             for line in lines:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-IN_MOVED_TO = 0x80  # files are replaced by renaming, so they are complete
+IN_MOVED_TO = 0x80  # files are replaced by renaming, so they are always complete
 INOTIFY_EVENT = struct.Struct("iIII")  # watch descriptor, mask, cookie, and length of the name that follows
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -24,8 +24,8 @@ class RunWatcher:
         self._lock = threading.Lock()
         self._wake, self._waker = os.pipe()
         self._selector.register(self._wake, selectors.EVENT_READ, None)
-        self._folders: dict[int, str] = {}  # run ids by inotify watch descriptor
-        self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)  # -1 if the limit of instances is reached
+        self._folders: dict[int, str] = {}  # run IDs by inotify watch descriptor
+        self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)  # -1 if the limit on instances is reached
         if self._inotify >= 0:
             self._selector.register(self._inotify, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._loop, name="watch", daemon=True)
@@ -44,9 +44,9 @@ class RunWatcher:
             self.add(run_id, pidfd, lambda: os.close(pidfd))
 
     def add_folder(self, run_id: str, folder: Path) -> None:
-        """Notify each time a file in a folder is replaced, while the folder exists.
+        """Notify each time a file in a folder is replaced, for as long as the folder exists.
 
-        If inotify is not available, the periodic check of the controller finds the change later.
+        If inotify is not available, the controller's periodic check finds the change later.
         """
         with self._lock:
             descriptor = _libc.inotify_add_watch(self._inotify, os.fsencode(folder), IN_MOVED_TO)
@@ -84,7 +84,7 @@ class RunWatcher:
                         return
                     continue
                 run_id, close = key.data
-                # Only once: a pipe at its end and the pidfd of an ended process stay readable.
+                # Notify only once, because a pipe at its end and the pidfd of an ended process stay readable.
                 with self._lock:
                     self._selector.unregister(key.fd)
                 close()
@@ -96,7 +96,7 @@ class RunWatcher:
             descriptor, _, _, length = INOTIFY_EVENT.unpack_from(data, at)
             at += INOTIFY_EVENT.size + length
             descriptors.add(descriptor)
-        # One notification per run, however many files were replaced.
+        # Send one notification per run, however many files were replaced.
         with self._lock:
             run_ids = [self._folders[descriptor] for descriptor in descriptors & self._folders.keys()]
         for run_id in run_ids:

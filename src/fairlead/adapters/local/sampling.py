@@ -1,4 +1,4 @@
-"""Samples the resource usage of a run and checks it against the limits of the run.
+"""Samples a run's resource usage and checks it against the run's limits.
 
 Standard library only, plus pynvml if the run has GPUs.
 """
@@ -16,7 +16,7 @@ from fairlead.adapters.local.specs import USAGE, Spec
 
 MAX_SAMPLES = 1000
 FIRST_INTERVAL_SECONDS = 1.0
-DISK_SHARE = 20  # measuring disk usage may take a twentieth of the time
+DISK_SHARE = 20  # measuring disk usage may take up to 1/20 of the time
 
 Sample = dict[str, Any]
 
@@ -37,7 +37,7 @@ class ProcessSampler:
 
     def check(self) -> tuple[str, str] | None:
         """Sample the run if due; return a reason and a message if it exceeds a limit."""
-        # Memory can grow quickly, so it is measured in every call. The rest can wait for the next sample.
+        # Memory can grow quickly, so it is measured on every call. The rest can wait for the next sample.
         due = time.monotonic() >= self.next_sample
         if not due and self.spec.memory is None:
             return None
@@ -64,12 +64,12 @@ class ProcessSampler:
         return dict(self.peak)
 
     def _measure(self) -> tuple[list[procfs.Process], int]:
-        processes = procfs.list_tree(self.process.proc, self.process.root_pid)[1:]  # without init
+        processes = procfs.list_tree(self.process.proc, self.process.root_pid)[1:]  # excludes init
         memory = procfs.measure_memory(self.process.proc, processes, self.spec.memory)
         return processes, memory + self._measure_mounts()
 
     def _measure_mounts(self) -> int:
-        """Return the bytes in tmpfs mounts of the run, which count as memory."""
+        """Return the number of bytes in the run's tmpfs mounts, which count as memory."""
         tmpfs_mounts = [mount for mount in self.spec.mounts if mount.source is None]
         return sum(procfs.measure_mount(f"/proc/{self.process.init_pid}/root{mount.target}") for mount in tmpfs_mounts)
 
@@ -133,7 +133,7 @@ def _open_gpus(spec: Spec) -> Any:
 
         pynvml.nvmlInit()
         return pynvml, [pynvml.nvmlDeviceGetHandleByUUID(device) for device in spec.devices]
-    except Exception:  # no driver, or another version of the library: run without GPU samples
+    except Exception:  # no driver, or a different library version: continue without GPU samples
         return None
 
 

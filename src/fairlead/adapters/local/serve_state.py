@@ -1,4 +1,4 @@
-"""Tracks whether a served run is ready, how often it exited, and when it is restarted.
+"""Tracks whether a served run is ready, how often it has exited, and when it is restarted.
 
 Standard library only. Times are from a monotonic clock.
 """
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from fairlead.adapters.exits import describe_times
 
 FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
-BACKOFF_RESET_SECONDS = 60.0  # a run that was ready for this long restarts with the first backoff
+BACKOFF_RESET_SECONDS = 60.0  # after being ready for this long, a run starts again with the shortest backoff
 PROBE_SECONDS = 5.0  # how often a ready run is probed
-FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # a run that is not ready is probed less often the longer it takes
-FAILURE_THRESHOLD = 2  # a single probe also fails if the run is busy and its backlog is full
+FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # the longer a run takes to become ready, the less often it is probed
+FAILURE_THRESHOLD = 2  # a single probe can fail because the run is busy and its backlog is full
 ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited by itself
 
 
@@ -46,7 +46,7 @@ class ServeState:
         failed = self._failures >= FAILURE_THRESHOLD
         address_lost = self.address is not None and (failed or ":" in self.address)
         if address_lost:
-            self.address = None  # another program may listen on the port by now and must not get the run's requests
+            self.address = None  # another program may now be listening on the port and must not get the run's requests
         if not failed:
             return address_lost
         self.phase, self.reason = "degraded", "NotReady"

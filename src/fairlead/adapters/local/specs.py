@@ -19,43 +19,43 @@ class Mount:
     sub_path: str = ""  # relative to the source; other runs can write there, so symbolic links are not followed
     read_only: bool = False
     size: int | None = None  # size limit of a tmpfs in bytes
-    secrets: dict[str, str] = field(default_factory=dict)  # name of the secret for each file in the mount
+    secrets: dict[str, str] = field(default_factory=dict)  # secret name for each file in the mount
 
 
 @dataclass(frozen=True)
 class UserMapping:
-    """The user and groups of a run: the ids inside its user namespace, and the ids on the host."""
+    """The user and groups of a run: the IDs inside its user namespace, and the IDs on the host."""
 
     uid: int
     gid: int
     groups: list[int] = field(default_factory=list)
-    outer_uid: int | None = None  # None: the user of the server
+    outer_uid: int | None = None  # None: the server's user
     outer_gid: int | None = None
     outer_groups: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Everything the supervisor of a run needs, except secrets, which are never written to disk."""
+    """Everything a run's supervisor needs, except secrets, which are never written to disk."""
 
     run_id: str
     project: str
     name: str
-    boot_id: str  # of the machine at the start: a different one later means that the machine was rebooted
+    boot_id: str  # the machine's boot ID at the start; if it differs later, the machine was rebooted
     command: list[str]
     env: dict[str, str]
     cwd: str  # as the run sees it
     home: str  # on the host
     identity: UserMapping
-    secret_envs: list[str] = field(default_factory=list)  # variables whose values are secrets of the same name
+    secret_envs: list[str] = field(default_factory=list)  # variables whose values are secrets with the same name
     isolated: bool = False
     mounts: list[Mount] = field(default_factory=list)
-    revealed: list[str] = field(default_factory=list)  # paths of Python, made accessible for the user of the run
-    hidden: list[str] = field(default_factory=list)  # folders that are empty for the run
+    revealed: list[str] = field(default_factory=list)  # Python's paths, made accessible to the run's user
+    hidden: list[str] = field(default_factory=list)  # folders that appear empty to the run
     memory: int | None = None  # limits in bytes
     disk: int | None = None
     cpus: list[int] = field(default_factory=list)  # empty: all cores
-    devices: list[str] = field(default_factory=list)  # ids of its GPUs
+    devices: list[str] = field(default_factory=list)  # IDs of its GPUs
     deadline: float | None = None  # seconds after the start
     grace: float = 10.0  # seconds between SIGTERM and SIGKILL
     serves: bool = False  # restart it when it exits
@@ -64,12 +64,12 @@ class Spec:
     amounts: dict[str, int] = field(default_factory=dict)  # resources allocated to the run
 
     def save(self, folder: Path) -> None:
-        """Write the specification to the folder of the run."""
+        """Write the specification to the run's folder."""
         write_json(folder / SPEC, asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> "Spec":
-        """Read the specification from the folder of the run."""
+        """Read the specification from the run's folder."""
         fields = json.loads((folder / SPEC).read_text("utf-8"))
         fields["identity"] = UserMapping(**fields["identity"])
         fields["mounts"] = [Mount(**mount) for mount in fields["mounts"]]

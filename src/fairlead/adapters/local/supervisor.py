@@ -1,6 +1,6 @@
 """The supervisor of one run: starts it, writes its log, enforces its limits, stops it and writes its outcome.
 
-It is a separate program, so that a run survives restarts of the server: `python -m fairlead.adapters.local.supervisor
+It is a separate program, so that a run survives server restarts: `python -m fairlead.adapters.local.supervisor
 FOLDER`, with the run's secrets on standard input. Standard library only, so that it is small and starts quickly.
 """
 
@@ -26,11 +26,11 @@ from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16
-POLL_SECONDS = 0.1  # how often memory is measured: a process can allocate up to half a gigabyte in that time
+POLL_SECONDS = 0.1  # how often memory is measured; a process can allocate up to half a gigabyte in that time
 DRAIN_SECONDS = 5.0  # without a PID namespace, a process that left the run may still have its output open
 LOCK_ATTEMPTS = 10
 DISK_FULL = "the disk was full during the run"
-MIN_FREE_BYTES = 1 << 20  # a disk with less counts as full, although a small file may still fit
+MIN_FREE_BYTES = 1 << 20  # a disk with less than this counts as full, although a small file may still fit
 
 
 class Supervisor:
@@ -49,7 +49,7 @@ class Supervisor:
         self.running_since = 0.0  # monotonic: the system clock may be changed
         self.kill_at: float | None = None  # end of the grace period
         self.oom_kills = procfs.count_oom_kills()
-        self.log_offset = 0  # where the log of the current process begins
+        self.log_offset = 0  # where the current process's log begins
         self.serve_state: ServeState | None = None
         if spec.serves:
             address = readiness_probe.describe_address(spec)
@@ -65,7 +65,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
-        # Before the start: with this file, no supervisor starts the run again, even if this one is killed right now.
+        # This comes before the start: once the file exists, no supervisor starts the run again, even if this one is killed.
         self._write_state("starting")
         self.process = processes.start(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = ProcessSampler(self.folder, self.spec, self.process)
@@ -104,7 +104,7 @@ class Supervisor:
                 self._supervise_serving()
 
     def _read_stream(self, key: selectors.SelectorKey) -> bool:
-        """Write the output of a stream to the log; return False at its end."""
+        """Write a stream's output to the log; return False at its end."""
         try:
             data = os.read(key.fd, CHUNK)
         except BlockingIOError:
@@ -116,7 +116,7 @@ class Supervisor:
         return bool(data)
 
     def _read_report(self, data: bytes) -> bool:
-        """Handle reports of the init process; return False at their end."""
+        """Handle reports from the init process; return False at their end."""
         for line in data.decode("utf-8", "replace").splitlines():
             word, _, rest = line.partition(" ")
             if word == "running":
@@ -125,7 +125,7 @@ class Supervisor:
                 self.sampler.record_rusage(*map(float, rest.split()))
             elif word == "ended":
                 self.alive, self.process_exit.status = False, int(rest)
-                # A run whose program was never executed is not restarted: a restart would fail in the same way.
+                # A run whose program was never executed is not restarted: a restart would fail the same way.
                 if self.serve_state is None or self.stopping or not self.started:
                     self.process.release()
                 else:
@@ -144,7 +144,7 @@ class Supervisor:
                 self._write_state("running")
 
     def _on_exit(self, serve_state: ServeState) -> None:
-        """Record the exit of a served run, which is restarted later."""
+        """Record that a served run exited. It is restarted later."""
         while keys := [key for key, _ in self.selector.select(0) if key.data in self.buffers]:
             for key in keys:  # all its processes have ended, so this terminates
                 self._read_stream(key)
@@ -191,8 +191,8 @@ class Supervisor:
 
     def _stop(self, reason: str, message: str) -> None:
         """Send SIGTERM to the run; after the grace period it is killed."""
-        # A job that has ended, or was killed because of a limit, keeps that outcome. A served run is waiting for its
-        # restart then, and can still be stopped.
+        # A job that has ended, or was killed because of a limit, keeps that outcome. A served run is then waiting for
+        # its restart, and can still be stopped.
         if self.stopping or (
             self.serve_state is None and (self.process_exit.reason or self.process_exit.status) is not None
         ):
@@ -221,7 +221,7 @@ class Supervisor:
                 raise
             self.unsaved_phase, self.disk_was_full = phase, True
         if phase != "starting":
-            # Close stdout: the server waits for its end of file.
+            # Close stdout, because the server waits for its end of file.
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, sys.stdout.fileno())
             os.close(null)
@@ -251,7 +251,7 @@ class Supervisor:
 
 
 def main() -> int:
-    """Supervise the run of a folder, unless it has or had a supervisor."""
+    """Supervise the run in a folder, unless it has or had a supervisor."""
     folder = Path(sys.argv[1])
     os.umask(0o077)  # the log and the outcome are private; other users can traverse the folder
     with (folder / LOCK).open("w") as lock:

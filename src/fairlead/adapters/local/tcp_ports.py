@@ -8,7 +8,7 @@ from fairlead.adapters.local.specs import Spec
 from fairlead.errors import Unavailable
 from fairlead.model.observations import LaunchSpec
 
-# Below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
+# This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
 FIRST_PORT, PORTS = 20_000, 10_000
 
 
@@ -19,7 +19,7 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
         if requested not in taken and is_free(requested):
             return requested
         holder = taken.get(requested)
-        is_visible = holder is not None and holder.project == launch.project  # do not name runs of other projects
+        is_visible = holder is not None and holder.project == launch.project  # do not reveal runs of other projects
         by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
         raise Unavailable(f"port {requested} of this machine is in use by {by}")
     first = zlib.crc32(launch.run_id.encode()) % PORTS
@@ -36,7 +36,7 @@ def is_free(port: int) -> bool:
     family = socket.AF_INET6 if both else socket.AF_INET
     try:
         socket.create_server(("", port), family=family, dualstack_ipv6=both).close()
-    except PermissionError:  # a privileged port: the run will report the error itself
+    except PermissionError:  # a privileged port; the run will report the error itself
         return True
     except OSError:
         return False
