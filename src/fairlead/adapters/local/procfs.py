@@ -64,7 +64,7 @@ def measure_disk(folder: str, max_entries: int = 200_000) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     else:
-                        # Count allocated space: a sparse file occupies less than its size. The unit is always 512 bytes.
+                        # Count allocated space: a sparse file occupies less than its size. The unit is 512 bytes.
                         total += entry.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue  # deleted, or not readable

@@ -65,7 +65,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
-        # This comes before the start: once the file exists, no supervisor starts the run again, even if this one is killed.
+        # This comes before the start: once the file exists, no supervisor starts the run again, even after a crash.
         self._write_state("starting")
         self.process = processes.start(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = ProcessSampler(self.folder, self.spec, self.process)
