@@ -1,4 +1,4 @@
-"""Checks with a probe pod whether pods can reach the server."""
+"""Uses a probe pod to check whether pods can reach the server."""
 
 import contextlib
 import secrets
@@ -31,7 +31,7 @@ def check_callbacks(
     patience: float = PATIENCE_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Check]:
-    """Check with a pod in the first existing namespace whether pods reach the server."""
+    """Use a pod in the first existing namespace to check whether pods can reach the server."""
     if cluster.server_url is None:
         hint = f"fairlead clusters edit {cluster.name} --server-url https://..., with an address that pods can reach"
         yield Check(NAME, "warning", LIMITS, hint)
@@ -64,7 +64,7 @@ def _probe(
             pod = api.get(f"{path}/{name}")
         yield _evaluate(pod, cluster, patience)
     finally:
-        # If this fails, the pod ends by itself, and the next check deletes it.
+        # If this fails, the pod ends on its own, and the next check deletes it.
         with contextlib.suppress(ApiError, Unavailable):
             api.delete(f"{path}/{name}", uid=created["metadata"]["uid"])
 

@@ -24,9 +24,9 @@ READ_SECONDS, CONNECT_SECONDS = 15.0, 5.0
 # A watch without any event is considered lost after this time. The API server sends bookmarks about once a minute.
 SILENT_SECONDS = 100.0
 MAX_LINE_BYTES = 1 << 20  # longer lines are split
-TOKEN_SECONDS = 60.0  # how often a token file is read again
-MAX_RETRY_AFTER_SECONDS = 60  # longest Retry-After that is honored
-PAGE_SIZE = 500  # the default of kubectl; larger pages need more memory in the API server
+TOKEN_SECONDS = 60.0  # how often a token file is reread
+MAX_RETRY_AFTER_SECONDS = 60  # the longest Retry-After that is honored
+PAGE_SIZE = 500  # kubectl's default; larger pages need more memory in the API server
 MERGE = "application/merge-patch+json"
 
 
@@ -60,9 +60,9 @@ class KubernetesClient:
                 auth=self._bearer,
                 headers={"User-Agent": MANAGER, "Accept": "application/json"},
                 timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-                # Each watch and each followed log occupies a connection, so a limit would block other requests.
+                # Each watch and each followed log takes up a connection, so a limit would block other requests.
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),
-                trust_env=False,  # proxy variables of the server must not apply to clusters
+                trust_env=False,  # the server's proxy variables must not apply to clusters
             )
         name = connection.tls_server_name
         self._extensions: JSON = {} if name is None else {"sni_hostname": name}
@@ -72,10 +72,10 @@ class KubernetesClient:
         return self._call("GET", path, params=params)
 
     def list(self, path: str, **params: Any) -> JSON:
-        """List all objects of a resource, with the items of all pages."""
+        """List all objects of a resource, with the items from all pages."""
         page = self._call("GET", path, params={"limit": PAGE_SIZE, **params})
         items = page["items"]
-        # All pages show the same state: that of the resource version of the first page.
+        # All pages show the state at the first page's resource version.
         while token := page["metadata"].get("continue"):
             page = self._call("GET", path, params={"limit": PAGE_SIZE, **params, "continue": token})
             items += page["items"]
@@ -92,14 +92,14 @@ class KubernetesClient:
         return self._call("PATCH", path, params=params, content=msgspec.json.encode(body), kind=MERGE)
 
     def delete(self, path: str, *, uid: str | None = None, propagation: str = "Background") -> None:
-        """Delete an object and its dependents. Does nothing if it is gone or has another uid."""
+        """Delete an object and its dependents. Does nothing if it is gone or has a different UID."""
         body: JSON = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         try:
             self._call("DELETE", path, content=msgspec.json.encode(body))
         except ApiError as error:
-            if error.status not in (404, 409):  # 409: the precondition failed, because another object has the name
+            if error.status not in (404, 409):  # 409: the precondition failed, because a new object has the name
                 raise
 
     @contextlib.contextmanager
@@ -112,13 +112,13 @@ class KubernetesClient:
 
     @contextlib.contextmanager
     def read(self, path: str, **params: Any) -> Iterator[Iterator[bytes]]:
-        """Stream text by lines, such as a log."""
-        # A followed log may be silent for long, but so is a dead connection. After a timeout the caller reconnects.
+        """Stream text, such as a log, line by line."""
+        # A followed log may be silent for a while, but so is a dead connection. After a timeout the caller reconnects.
         with self._stream(path, params, SILENT_SECONDS if params.get("follow") else READ_SECONDS) as response:
             yield _split(response)
 
     def proxy_endpoint(self, path: str) -> Endpoint:
-        """An endpoint for a proxy path of the API server, with the credentials of this client."""
+        """An endpoint for one of the API server's proxy paths, with this client's credentials."""
         with _raising_unavailable():
             token = self._bearer.read()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -160,7 +160,7 @@ class KubernetesClient:
 
 
 class _Bearer(httpx2.Auth):
-    """Bearer authentication. A token from a file is read again every minute, because Kubernetes rotates it."""
+    """Bearer authentication. A token from a file is reread every minute, because Kubernetes rotates it."""
 
     def __init__(self, connection: Connection) -> None:
         self._token, self._file = connection.token, connection.token_file
@@ -197,7 +197,7 @@ def _create_ssl_context(connection: Connection) -> ssl.SSLContext:
         if connection.insecure:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if connection.certificate is not None and connection.key is not None:
-            with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # ssl only reads files
+            with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # ssl can only read files
                 pair.write(f"{connection.certificate}\n{connection.key}")
                 pair.flush()
                 context.load_cert_chain(pair.name, password="")  # None would prompt on the terminal
@@ -221,7 +221,7 @@ def _check(response: httpx2.Response, content: bytes) -> None:
         return
     try:
         status = msgspec.json.decode(content)
-    except msgspec.DecodeError:  # not from the API server, but from a proxy before it
+    except msgspec.DecodeError:  # not from the API server, but from a proxy in front of it
         status = {"message": content[:500].decode("utf-8", "replace").strip()}
     wait = response.headers.get("Retry-After", "")
     raise _api_error(response.status_code, status if isinstance(status, dict) else {}, wait)
@@ -243,12 +243,12 @@ def _read_events(response: httpx2.Response) -> Iterator[JSON]:
             if event["type"] == "ERROR":
                 raise _api_error(event["object"].get("code", 500), event["object"])
             yield event
-    except httpx2.ReadTimeout:  # no events, or a dead connection; the next watch shows which
+    except httpx2.ReadTimeout:  # no events, or a dead connection; the next watch will tell
         return
 
 
 def _split(response: httpx2.Response) -> Iterator[bytes]:
-    """Lines as bytes with their line ends, because a log may contain any bytes."""
+    """Lines as bytes, including line endings, because a log may contain any bytes."""
     left = b""
     for piece in response.iter_bytes():
         *lines, left = (left + piece).split(b"\n")

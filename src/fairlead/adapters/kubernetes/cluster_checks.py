@@ -14,7 +14,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
-MIN_VERSION = (1, 27)  # has strict field validation and mutable pod templates of suspended Jobs
+MIN_VERSION = (1, 27)  # the first with strict field validation and mutable pod templates of suspended Jobs
 CONCURRENT_REVIEWS = 8  # a check needs about fifty, and more with many namespaces
 MAX_NAMESPACES = 20  # only the first ones are checked
 MAX_LISTED = 12
@@ -25,7 +25,7 @@ Namespaces = Mapping[str, str]  # namespace by project
 
 
 def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[str]) -> list[Check]:
-    """The results of all checks for runs of these projects."""
+    """The results of all checks for runs in these projects."""
     try:
         version = api.get("/version")
         groups = {group["name"]: group["preferredVersion"]["version"] for group in api.get("/apis")["groups"]}
@@ -40,7 +40,7 @@ def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[st
     except (KeyError, TypeError, AttributeError):
         return [_not_kubernetes("it does not list API groups")]
     namespaces = {name: names.namespace(name, cluster.namespace) for name in projects[:MAX_NAMESPACES]}
-    # With permission to create namespaces, the server can create pods in all of them.
+    # If the server may create namespaces, it can create pods in all of them.
     probe_namespaces = [*namespaces.values(), *([SYSTEM] if cluster.create_namespaces else [])]
     parts: Sequence[tuple[str, Callable[[], Iterator[Check]]]] = (
         ("permissions", lambda: _check_permissions(api, cluster, namespaces)),
@@ -60,7 +60,7 @@ def _not_kubernetes(detail: str) -> Check:
 
 
 def _run_part(name: str, part: Callable[[], Iterator[Check]]) -> list[Check]:
-    """Run one part of the check. An error becomes a check result, so that the other parts still run."""
+    """Run one part of the check. An error becomes a result of the check, so that the other parts still run."""
     try:
         return list(part())
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""Endpoints of served runs: the Service inside the cluster, or the proxy of the API server."""
+"""Endpoints of served runs: the Service inside the cluster, or the API server's proxy."""
 
 from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.views import RunView
@@ -16,5 +16,5 @@ def find_endpoint(api: KubernetesClient, cluster: Cluster, run_id: str, view: Ru
         raise Unavailable(f"run {run_id} is not ready yet")
     if cluster.connection == "in_cluster":
         return Endpoint(f"http://{main.name}.{main.namespace}.svc:{main.port}")
-    # Without "http:", the API server would take the name before the first colon for the scheme.
+    # Without "http:", the API server would interpret the name before the first colon as the scheme.
     return api.proxy_endpoint(f"/api/v1/namespaces/{main.namespace}/services/http:{main.name}:{main.port}/proxy")

@@ -1,4 +1,4 @@
-"""Executor for Kubernetes: runs are Jobs and Deployments, observed with watches."""
+"""Executor for Kubernetes: runs are Jobs and Deployments, observed through watches."""
 
 import threading
 import time
@@ -49,11 +49,11 @@ class ExecutorConfig:
     """Storage, clock and retention of an executor. `objects`: how long objects stay after their run has ended."""
 
     store: Store
-    folder: Path  # for parts of logs and usage samples until they are in the store
+    folder: Path  # for partial logs and usage samples until they are in the store
     clock: Clock
     secrets_of: Callable[[str], Iterable[str]]  # loads the secret values of a run, to mask them
     objects: timedelta = timedelta(hours=1)
-    platform: str = ""  # value of the label that marks the objects of this platform
+    platform: str = ""  # value of the label that marks this platform's objects
 
 
 class KubernetesExecutor:
@@ -84,7 +84,7 @@ class KubernetesExecutor:
         view = self.view
         self._reflectors: list[Reflector[Any]] = [
             *self._mains.values(),
-            # All pods, not only ours, because every pod occupies resources of its node.
+            # Watch all pods, not only ours, because every pod uses resources of its node.
             Reflector(api, path_of("v1", "pods"), partial(objects.read_pod, config.platform), view.on_pod_change),
             Reflector(api, path_of("v1", "nodes"), objects.read_node, view.on_node_change),
             Reflector(
@@ -96,10 +96,10 @@ class KubernetesExecutor:
         self.queues = KueueQueues(api, view.notify_owner, view.main_of) if cluster.queueing == "kueue" else None
         self._reflectors += [*self.context.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
-        self._stopping: set[str] = set()  # stopped here: without objects, they are stopped and not lost
+        self._stopping: set[str] = set()  # stopped here; if they have no objects, they are stopped and not lost
         self._deleted: set[str] = set()  # deleted runs whose objects still exist
         self._secrets: dict[str, tuple[str, ...]] = {}
-        self._delayed: dict[str, tuple[float, float, str]] = {}  # by run: time of the next attempt, pause, error
+        self._delayed: dict[str, tuple[float, float, str]] = {}  # by run ID: time of the next attempt, pause, error
         self._explained: dict[str, tuple[str, str]] = {}  # by pod: the scheduler's message and our explanation
         for target in (*(reflector.run for reflector in self._reflectors), self.sampler.run):
             threading.Thread(target=target, name=f"cluster {cluster.name}", daemon=True).start()
@@ -111,8 +111,8 @@ class KubernetesExecutor:
 
     def close(self) -> None:
         """Stop all watches. Runs continue."""
-        # The threads that read from connections close them. If another thread closed a socket, its descriptor could
-        # already belong to another connection at the next read.
+        # Each connection is closed by the thread that reads from it. If another thread closed the socket, its
+        # descriptor could already belong to a different connection by the next read.
         self._closed = True
         for reflector in self._reflectors:
             reflector.stop()
@@ -131,8 +131,8 @@ class KubernetesExecutor:
         self._secrets[launch.run_id] = tuple(value for name, value in launch.secrets.items() if name in secret_names)
         try:
             for main in self.starter.start(launch):
-                # Stored at once, because the watch reports it later: until then `observe` would find no run. Without a
-                # notification, because the caller is reconciling this run.
+                # Store the object at once: until the watch reports it, `observe` would find no run. This sends no
+                # notification, because the caller is already reconciling this run.
                 self._mains[main["kind"]].put(main, self.view.update_main)
         except StartFailed as error:
             self._fail(launch.run_id, str(error))
@@ -153,8 +153,8 @@ class KubernetesExecutor:
             self._stopping.add(run_id)
             if view.main is None:
                 self._remove_all(view)
-            elif not view.main.deleting:  # another server may have requested it already
-                # Foreground: it exists until its pods are gone, so that the run is not reported as stopped before.
+            elif not view.main.deleting:  # another server may already have requested the deletion
+                # Foreground: the object exists until its pods are gone, so the run is not reported as stopped early.
                 self._remove(view.main, "Foreground")
 
     def observe(self, run_id: str) -> Observation | None:
@@ -171,9 +171,9 @@ class KubernetesExecutor:
         )
         if observation is None or observation.phase not in ENDED:
             return observation
-        if (known := self.outcomes.load(run_id)) is not None:  # saved by a server that also measured its usage
+        if (known := self.outcomes.load(run_id)) is not None:  # saved by the server that also measured the run's usage
             return known
-        # The termination message of Kubernetes is limited to 4096 bytes. It names the file if the result is longer.
+        # The termination message in Kubernetes is limited to 4096 bytes. It names a file if the result is longer.
         uploaded = observing.read_termination_message(list(view.pods.values())).get("handed")
         observation = replace(
             observation, usage=find_peaks(self.sampler.load(run_id)), **self.outcomes.load_uploaded(run_id, uploaded)
@@ -181,7 +181,7 @@ class KubernetesExecutor:
         return self.outcomes.record(run_id, self._mask(observation, run_id))
 
     def clean_up(self, run_id: str) -> None:
-        """Save the log and usage of an ended run, and delete its objects when their retention is over.
+        """Save the log and usage of an ended run, and delete its objects after their retention period.
 
         Raises `Unavailable` while the log is still being read: call it again.
         """
@@ -191,7 +191,7 @@ class KubernetesExecutor:
         pods = [] if view is None else list(view.pods.values())
         if (observation is not None or self.logs.has_local_log(run_id)) and not self.logs.save(run_id, pods):
             raise Unavailable(f"the log of run {run_id} is still being read")
-        if observation is not None:  # last, because other servers take a saved outcome as complete
+        if observation is not None:  # last, because other servers assume that a saved outcome is complete
             self.outcomes.save(run_id, observation, self.sampler.load(run_id))
             self._secrets.pop(run_id, None)
         self.sampler.forget(run_id)
@@ -213,7 +213,7 @@ class KubernetesExecutor:
         self.sampler.forget(run_id)
 
     def list_volumes(self) -> list[str]:
-        """The ids of shared volumes that have a claim."""
+        """The IDs of shared volumes that have a claim."""
         return shared_volumes.list_volumes(self.api, self.config.platform)
 
     def remove_volume(self, volume_id: str) -> None:
@@ -221,7 +221,7 @@ class KubernetesExecutor:
         shared_volumes.remove_volume(self.api, self.config.platform, volume_id)
 
     def list_runs(self) -> list[str]:
-        """The ids of runs that have objects or a local log."""
+        """The IDs of runs that have objects or a local log."""
         self._require_synced()
         run_ids = self.view.run_ids()
         self._deleted &= set(run_ids)
@@ -234,7 +234,7 @@ class KubernetesExecutor:
         return self.view.nodes(self.context.current())
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """The log from a cursor on. Raise `NotFound` if it has been deleted."""
+        """The log starting at a cursor. Raise `NotFound` if it has been deleted."""
         view, observation = self._find_run(run_id), self.observe(run_id)
         pods = [] if view is None else list(view.pods.values())
         if observation is None and view is None:  # without pods, the log cannot grow
@@ -250,7 +250,7 @@ class KubernetesExecutor:
         return self.sampler.load(run_id) or self.outcomes.load_usage(run_id)
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """The files in the output folder of a run."""
+        """The files in a run's output folder."""
         with self.config.store.reading() as tx:
             files = list_files(tx, run_id, OUTPUT)
         return [OutputFile(file.path.removeprefix(OUTPUT), file.size, file.modified_at) for file in files]
@@ -265,7 +265,7 @@ class KubernetesExecutor:
         return find_endpoint(self.api, self.cluster, run_id, self.view.find_run(run_id))
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """Check whether the cluster is set up for runs of these projects."""
+        """Check whether the cluster is set up for runs in these projects."""
         return check_cluster(self.api, self.cluster, projects)
 
     def _require_synced(self) -> None:
@@ -278,7 +278,7 @@ class KubernetesExecutor:
                 raise Unavailable(f"cluster/{self.cluster.name} is not synced yet{error}")
 
     def _find_run(self, run_id: str) -> RunView | None:
-        """The objects of a run. The pods of an ended Job are listed if the watch of pods lags behind that of Jobs."""
+        """The objects of a run. The pods of an ended Job are listed if the pod watch lags behind the Job watch."""
         view = None if run_id in self._deleted else self.view.find_run(run_id)
         if view is None or view.main is None or not observing.has_outdated_pods(view):
             return view
@@ -300,18 +300,18 @@ class KubernetesExecutor:
             used, now = find_peaks(self.sampler.load(run_id)), self.config.clock()
             observation = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
             return self.outcomes.record(run_id, observation)
-        self._require_watches(self._mains.values())  # while a watch is down, the object may exist unnoticed
+        self._require_watches(self._mains.values())  # while a watch is down, the object may exist without our knowledge
         return None
 
     def _explain(self, pod: ObservedPod) -> str:
-        """Why a pod fits no node, computed again only when the scheduler's message changes."""
+        """Why a pod fits no node. Recomputed only when the scheduler's message changes."""
         message = pod.conditions["PodScheduled"].message
         known = self._explained.get(pod.uid)
         if known is None or known[0] != message:
             if len(self._explained) > MAX_EXPLAINED:
                 self._explained.clear()
             assert pod.pod_request is not None
-            # Everyone who sees the run reads this, so only runs of the same project are named.
+            # Everyone who can see the run can read this, so only runs in the same project are named.
             nodes = self.view.nodes(self.context.current()).visible_to(pod.project.__eq__)
             known = self._explained[pod.uid] = message, explain_no_fit(NodeFilter(pod.pod_request, nodes))
         return known[1]
@@ -323,7 +323,7 @@ class KubernetesExecutor:
                 raise Unavailable(f"the watch of cluster/{self.cluster.name} failed: {reflector.error}")
 
     def _describe_node_loss(self, pod: ObservedPod) -> str:
-        """Why the node of a pod is lost; empty if it is not. The text does not change while the cause stays."""
+        """Why a pod's node is lost; empty if it is not. The text does not change while the cause stays the same."""
         node = self.view.node(pod.node)
         if node is None:
             return f"{pod.node} was removed"
@@ -357,19 +357,19 @@ class KubernetesExecutor:
         """Record that a run cannot start, and delete its objects."""
         observation = Observation(Phase.FAILED, "StartFailed", message, finished_at=self.config.clock())
         self.outcomes.record(run_id, observation)
-        self.outcomes.save(run_id, observation, [])  # at once: without objects, another server could not observe it
+        self.outcomes.save(run_id, observation, [])  # at once: without objects, other servers cannot observe the run
         if (view := self.view.find_run(run_id)) is not None:
             self._remove_all(view)
         self.notify(run_id)
 
     def _notify_if_ended(self, run_id: str) -> None:
-        """Notify the controller that the whole log of an ended run has been read: it can call `clean_up` again."""
+        """Notify the controller that an ended run's whole log has been read, so that it can call `clean_up` again."""
         # `clean_up` is not called here, because a failure in this thread would not be retried.
         if self.outcomes.get(run_id) is not None:
             self.notify(run_id)
 
     def _follow_log(self, pod: ObservedPod) -> None:
-        """Read the rest of a pod's log, because the pod is being deleted: after a deadline or a preemption."""
+        """Read the rest of the log of a pod that is being deleted, after a deadline or a preemption."""
         view = self.view.find_run(pod.run_id)
         if view is not None and self.outcomes.get(pod.run_id) is None:
             self.logs.follow(pod, list(view.pods.values()))
@@ -382,7 +382,7 @@ class KubernetesExecutor:
         if view.main is not None:
             self._remove(view.main, "Background")
             return
-        for pod in view.pods.values():  # orphans: their owner was deleted without them
+        for pod in view.pods.values():  # orphans, whose owner was deleted without them
             self.api.delete(path_of("v1", "pods", pod.namespace, pod.name), uid=pod.uid)
 
     def _remove(self, main: MainObject, propagation: str) -> None:
@@ -401,6 +401,6 @@ class KubernetesExecutor:
 def open_executor(
     config: ExecutorConfig, notify: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
-    """Open the executor of a cluster, with its own folder."""
+    """Open a cluster's executor, with its own folder."""
     own = replace(config, folder=config.folder / scope_id, platform=scope_id)
     return KubernetesExecutor(KubernetesClient(connection or connect_from_within()), cluster, own, notify)

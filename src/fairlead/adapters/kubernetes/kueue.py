@@ -1,4 +1,4 @@
-"""Queues of Kueue, watched on the cluster: their order, their quota and what uses it."""
+"""Kueue's queues, watched on the cluster: their order, their quota and what uses it."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE = (
     *("QuotaReserved", "Admitted", "Evicted", "Preempted", "Finished", "Active"),
 )
 CONDITIONS = {RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE}
-REQUEUED_LAST = ("PodsReadyTimeout", "AdmissionCheck")  # after such an eviction, the queue time starts again
+REQUEUED_LAST = ("PodsReadyTimeout", "AdmissionCheck")  # after such an eviction, the time in the queue starts again
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 ResourceFlavor = tuple[str, str]  # names of a resource and of one of its flavors
@@ -34,16 +34,16 @@ class Workload:
     version: int
     namespace: str
     name: str
-    job: str  # uid of its owner
+    job: str  # UID of its owner
     queue: str
     priority: int
     created_at: datetime
     active: bool
     conditions: Mapping[str, ObjectCondition]
-    requests: Mapping[str, int]  # in nanos, as all amounts here
+    requests: Mapping[str, int]  # in nanos, like all amounts here
     usage: Mapping[ResourceFlavor, int]
-    cluster_queue: str  # whose quota it uses; empty before admission
-    pending_checks: tuple[str, ...]  # admission checks, such as provisioning of nodes
+    cluster_queue: str  # the queue whose quota it uses; empty before admission
+    pending_checks: tuple[str, ...]  # admission checks, such as node provisioning
 
     def is_true(self, name: str) -> bool:
         """Whether a condition has the status True."""
@@ -51,7 +51,7 @@ class Workload:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits for quota."""
+        """Whether it is waiting for quota."""
         return self.active and not self.is_true(RESERVED) and not self.is_true(FINISHED)
 
     @property
@@ -93,7 +93,7 @@ class ClusterQueue:
 
 
 class QueueState(NamedTuple):
-    """A Job in Kueue with its queues. A field is None if the object does not exist or was not listed yet."""
+    """A Job in Kueue with its queues. A field is None if the object does not exist or has not been listed yet."""
 
     workload: Workload | None
     local_queue: LocalQueue | None
@@ -103,12 +103,12 @@ class QueueState(NamedTuple):
 
 
 class KueueQueues:
-    """All queues of Kueue on a cluster. If a watch is forbidden, positions contain less information."""
+    """All Kueue queues on a cluster. If a watch is forbidden, positions contain less information."""
 
     def __init__(
         self, api: KubernetesClient, notify: Callable[[str], None], find_main: Callable[[str], MainObject | None]
     ) -> None:
-        self._notify, self._find_main = notify, find_main  # both take the uid of a Job
+        self._notify, self._find_main = notify, find_main  # both take a Job's UID
         self._lock = threading.RLock()
         self._workloads: dict[str, Workload] = {}
         self._by_job: dict[str, Workload] = {}
@@ -129,7 +129,7 @@ class KueueQueues:
             ),
         ]
         for reflector in self.reflectors:
-            reflector.on_list = self._notify_waiting  # messages before the first list were incomplete
+            reflector.on_list = self._notify_waiting  # messages were incomplete before the first list
 
     def find(self, main: MainObject) -> QueueState:
         """The state of a Job in Kueue."""
@@ -219,7 +219,7 @@ class KueueQueues:
         return sorted(workloads, key=lambda each: (each.namespace, each.name))
 
     def _describe(self, workload: Workload) -> QueueWorkload:
-        # A workload of another program or platform has no main object here. It counts, but is not named.
+        # A workload from another program or platform has no main object here. It counts, but is not named.
         main, usage = self._find_main(workload.job), dict[str, int]()
         for (resource, _), amount in workload.usage.items():
             usage[resource] = usage.get(resource, 0) + amount

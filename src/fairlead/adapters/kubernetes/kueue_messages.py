@@ -1,6 +1,6 @@
-"""Reasons and messages for Jobs that Kueue has not admitted.
+"""Reasons and messages for Jobs that Kueue has not admitted yet.
 
-The messages only change with the cause. Details that change with every Job are in `KueueQueues.queue_position`.
+A message changes only when its cause does. Details that change with every Job are in `KueueQueues.queue_position`.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from fairlead.core.fitting.formatting import describe_amount, name_resource
 
 QUEUED = "Queued"
 STOPPED = "no run starts there until it is resumed"
-# By Kueue's eviction reason.
+# The keys are Kueue's eviction reasons.
 EVICTIONS = {
     "PodsReadyTimeout": "its pods were not ready in time",
     "AdmissionCheck": "an admission check of its queue rejected it",
@@ -36,7 +36,7 @@ PREEMPTIONS = {
 
 
 def describe_queued(main: MainObject, state: QueueState) -> tuple[str, str]:
-    """The reason and message of a queued Job: why it was evicted, if it was, and what it waits for."""
+    """The reason and message of a queued Job: why it was evicted, if it was, and what it is waiting for."""
     reason, eviction = _describe_eviction(state.workload)
     return reason or QUEUED, "; ".join([*eviction, next(_describe_wait(main, state))])
 
@@ -52,7 +52,7 @@ def _describe_eviction(workload: Workload | None) -> tuple[str, list[str]]:
 
 
 def _describe_wait(main: MainObject, state: QueueState) -> Iterator[str]:
-    """Messages about the causes of a wait. Only the first one is shown: it is the cause to resolve first."""
+    """Messages about why a Job is waiting. Only the first one is shown: it is the cause to resolve first."""
     queue, workload, local_queue, cluster_queue = main.queue, state.workload, state.local_queue, state.cluster_queue
     if state.not_installed:
         yield f"waiting in queue {queue}, but Kueue is not installed on the cluster"
@@ -85,13 +85,13 @@ def _describe_wait(main: MainObject, state: QueueState) -> Iterator[str]:
 
 
 def _describe_too_large(workload: Workload, cluster_queue: ClusterQueue) -> Iterator[str]:
-    """Requests that exceed the quota. In a cohort, other queues may lend quota, so their requests are not checked."""
+    """Requests that exceed the quota. In a cohort, large requests are not reported: other queues may lend quota."""
     for resource, requested in workload.requests.items():
         quotas = [quota for (name, _), quota in cluster_queue.quotas.items() if name == resource]
         if requested and not quotas:
             name = name_resource(resource, 0)
             yield f"needs {name}, but ClusterQueue {cluster_queue.key} has no quota for {name}: it cannot start"
-        # Flavors are alternatives, so the largest quota counts and not the sum.
+        # Flavors are alternatives, so the largest quota counts, not the sum.
         elif requested > max(quotas, default=requested) and not cluster_queue.cohort:
             needs = f"needs {describe_amount(resource, requested)} {name_resource(resource, requested)}"
             quota = f"the quota of ClusterQueue {cluster_queue.key} is {describe_amount(resource, max(quotas))}"

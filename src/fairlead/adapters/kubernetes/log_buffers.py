@@ -1,6 +1,6 @@
-"""Local buffer files for the logs of runs, with the position up to which each pod's log has been read.
+"""Local buffer files for run logs, which record how far each pod's log has been read.
 
-Each record is one line of one pod. A platform line marks where the lines of another pod begin.
+Each record is one line of one pod. A platform line marks where a different pod's lines begin.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from fairlead.run_tokens import PREFIX
 MAX_BYTES = 64 << 20  # the log is saved in the database when the run has ended
 SECOND = 10**9
 POD = re.compile(rb"pod (\S+):\n")
-# Run tokens are masked by their form: they are not stored, so another server does not know their values.
+# Run tokens are recognized by their format: they are not stored, so other servers do not know their values.
 TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
 ALL = 1 << 62
 
-ReadPosition = tuple[int, int]  # second of the last line, and the number of lines read in that second
+ReadPosition = tuple[int, int]  # the second of the last line, and the number of lines read in that second
 
 
 class LogBuffer:
@@ -44,7 +44,7 @@ class LogBuffer:
         self._writer = LogWriter(file, MAX_BYTES)
 
     def read_position(self, pod: str) -> ReadPosition:
-        """The position up to which the log of a pod has been read."""
+        """The position up to which a pod's log has been read."""
         with self._lock:
             return self._positions.get(pod, (0, 0))
 
@@ -57,7 +57,7 @@ class LogBuffer:
             if pod != self._pod and (self._many or self._pod):
                 self._write("platform", f"pod {pod}:\n".encode(), nanoseconds)
             elif not self._pod:
-                # The log of a single pod has no platform line with its name, so the name is in another file.
+                # A log from a single pod has no platform line with the pod's name, so the name is in a separate file.
                 first_pod_file(self.file).write_text(pod, "utf-8")
             self._pod = pod
             self._write("stdout", masked, nanoseconds)

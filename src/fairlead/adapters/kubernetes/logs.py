@@ -1,4 +1,4 @@
-"""Logs of runs on a cluster: streamed while they are read, and saved before their pods are deleted."""
+"""Logs of runs on a cluster: streamed while someone reads them, and saved before their pods are deleted."""
 
 import contextlib
 import gzip
@@ -26,12 +26,12 @@ from fairlead.run_files import load_size, open_file, save_file
 
 log = structlog.get_logger()
 
-LOG = "log"  # name of a saved log among the files of its run
+LOG = "log"  # name of a saved log among its run's files
 SUFFIX = ".log"
-COPY_SECONDS = 600.0  # how long the local copy of a saved log stays
+COPY_SECONDS = 600.0  # how long to keep the local copy of a saved log
 MAX_FOLLOWED = 100  # each followed pod has a thread and a connection
-OPEN_SECONDS = 10.0  # how long stopping a run waits for its logs
-RETRY_SECONDS = (0.1, 0.4, 1.0)  # short, because the log of a pod that is being deleted is lost soon
+OPEN_SECONDS = 10.0  # how long to wait for the logs when stopping a run
+RETRY_SECONDS = (0.1, 0.4, 1.0)  # short, because a pod that is being deleted soon loses its log
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 
 SecretsOf = Callable[[str], Iterable[str]]
@@ -41,19 +41,19 @@ SecretsOf = Callable[[str], Iterable[str]]
 class _PodLog:
     """Reading state of a pod's log. `complete`: it was read to its end after the pod ended."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)  # one thread at a time reads it
+    lock: threading.Lock = field(default_factory=threading.Lock)  # only one thread at a time reads the log
     complete: bool = False
 
 
 class Logs:
-    """The logs of the runs of one cluster."""
+    """The logs of all runs on one cluster."""
 
     def __init__(self, api: KubernetesClient, folder: Path, store: Store, secrets_of: SecretsOf, clock: Clock) -> None:
         self.api, self.folder, self.store, self.secrets_of, self.clock = api, folder, store, secrets_of, clock
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._buffers: dict[str, LogBuffer] = {}
-        self._followed: dict[str, str] = {}  # run id by uid of the pods that are being followed
+        self._followed: dict[str, str] = {}  # run IDs by the UIDs of pods that are being followed
         self._pod_logs: dict[str, dict[str, _PodLog]] = {}  # by run and pod
         self._saved: set[str] = set()
         self._copied: set[str] = set()  # runs whose saved log has a complete local copy
@@ -61,12 +61,12 @@ class Logs:
         self.on_end: Callable[[str], None] = lambda _run_id: None
 
     def read(self, run_id: str, pods: Sequence[ObservedPod], cursor: int, max_bytes: int, *, over: bool) -> LogPage:
-        """A log from a cursor on. Raise `NotFound` if it has been deleted."""
+        """A log starting at a cursor. Raise `NotFound` if it has been deleted."""
         if self.is_saved(run_id):
             self._ensure_copy(run_id)
         else:
             errors = [error for pod in pods if (error := self._read_more(pod, pods, over=over)) is not None]
-            # A part of the log is better than an error, and the page is not marked as complete.
+            # A partial log is better than an error, and the page is not marked as complete.
             if errors and not self.has_local_log(run_id):
                 raise errors[0]
         return read_page(self._file(run_id), cursor, max_bytes, ended=over and self._is_complete(run_id, pods))
@@ -101,7 +101,7 @@ class Logs:
         return self._file(run_id).exists()
 
     def list_local_logs(self) -> list[str]:
-        """The ids of runs with a log on this machine."""
+        """The IDs of runs with a log on this machine."""
         return [file.stem for file in self.folder.glob(f"*{SUFFIX}")]
 
     def save(self, run_id: str, pods: Sequence[ObservedPod]) -> bool:
@@ -118,7 +118,7 @@ class Logs:
                 buffer.close()
         file = self._file(run_id)
         with tempfile.TemporaryFile() as compressed:
-            # A low level: most of the compression for a fraction of the CPU time.
+            # A low level gives most of the compression for a fraction of the CPU time.
             with gzip.GzipFile(fileobj=compressed, mode="wb", compresslevel=3) as target:
                 if file.exists():
                     with file.open("rb") as source:
@@ -204,7 +204,7 @@ class Logs:
         return True
 
     def _pull(self, pod: ObservedPod, pods: Sequence[ObservedPod]) -> None:
-        """Read the log of a pod up to now. The log of an ended pod is read only once."""
+        """Read a pod's log up to now. The log of an ended pod is read only once."""
         if pod.uid in self._followed:
             return
         pod_log = self._pod_log(pod)
@@ -255,7 +255,7 @@ class Logs:
         """Copy a saved log from the store to a local file, unless there is a complete copy."""
         if run_id in self._copied and self._file(run_id).exists():
             return
-        # A file per thread, renamed when it is complete: several readers may copy the same log at once.
+        # Each thread writes its own file and renames it when complete: several readers may copy the same log at once.
         temporary = self._file(run_id).with_suffix(f".{threading.get_ident()}")
         with (
             open_file(self.store, run_id, LOG) as compressed,
@@ -272,7 +272,7 @@ class Logs:
 
 def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     """Lines with their timestamps in nanoseconds."""
-    last = 0  # later parts of a split line have no timestamp and get that of the first part
+    last = 0  # later parts of a split line have no timestamp and get the first part's
     for line in lines:
         stamp = STAMP.match(line)
         if stamp is not None:

@@ -1,4 +1,4 @@
-"""The parts of Kubernetes objects that the executor stores; few, because a cluster may have many objects."""
+"""The few fields of Kubernetes objects that the executor stores. A cluster may have many objects."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.observations import JSON
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # several platforms may share a cluster
-RELEASED = f"{PREFIX}/released"  # annotation of a run whose objects all exist
+RELEASED = f"{PREFIX}/released"  # annotation set once all objects of a run exist
 QUEUE = f"{PREFIX}/queue"  # annotation with the queue, which becomes a label when the run is released
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 VOLUME_LABEL = f"{PREFIX}/volume"
 PROJECT_LABEL = f"{PREFIX}/project"
 PROJECT_NAME = f"{PREFIX}/project-name"  # annotation with the full name, if it is too long for a label
 INDEX = "batch.kubernetes.io/job-completion-index"
-# Conditions that are stored.
+# The conditions that are stored.
 CONDITIONS = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "PodScheduled", "DisruptionTarget", "Ready"}
 ENDED = ("Succeeded", "Failed")
 
@@ -61,12 +61,12 @@ class MainObject:
     conditions: Mapping[str, ObjectCondition]
     deadline: int | None = None  # seconds
     queue: str = ""  # LocalQueue of Kueue, if Kueue admits it
-    port: int | None = None  # on which its pods listen
+    port: int | None = None  # the port on which its pods listen
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """A pod of a run, or any other pod, which only uses resources of its node."""
+    """A run's pod, or any other pod, which matters only because it uses resources of its node."""
 
     uid: str
     version: int
@@ -74,12 +74,12 @@ class ObservedPod:
     name: str
     run_id: str
     project: str
-    owner: str  # uid of its controller
+    owner: str  # UID of its controller
     node: str  # empty until it is scheduled
     phase: str
     scheduled_pod: ScheduledPod
     deleting: bool = False
-    index: int = 0  # of an Indexed Job; a replacement has the same index
+    index: int = 0  # in an Indexed Job; a replacement pod has the same index
     created_at: datetime | None = None
     reason: str = ""
     message: str = ""
@@ -88,8 +88,8 @@ class ObservedPod:
     began: bool = False  # its container has started
     restarts: int = 0
     running_since: datetime | None = None
-    ended: ContainerTermination | None = None  # its last exit, also while it runs again
-    pod_request: PodRequest | None = None  # only while it waits for a node
+    ended: ContainerTermination | None = None  # its last exit, even if it is running again
+    pod_request: PodRequest | None = None  # only while it is waiting for a node
     memory: str = ""  # memory limit
 
     @property
@@ -120,7 +120,7 @@ class WarningEvent:
 
     uid: str
     version: int
-    about: str  # uid of the object
+    about: str  # UID of the object
     about_name: str
     namespace: str
     reason: str
@@ -129,12 +129,12 @@ class WarningEvent:
 
 
 def read_main(platform: str, raw: JSON) -> MainObject | None:
-    """Read a Job or Deployment, or return None if it is not of a run of this platform."""
+    """Read a Job or Deployment, or return None if it does not belong to a run of this platform."""
     meta, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     run_id = _run_of(meta, platform)
     if not run_id:
         return None
-    # Items of a list have no `kind`. Jobs have a selector too.
+    # List items have no `kind`. Jobs have a selector, too.
     serves = "selector" in spec and "completions" not in spec
     return MainObject(
         **_identify(meta),
@@ -205,7 +205,7 @@ def read_node(raw: JSON) -> ObservedNode:
 def read_warning(raw: JSON) -> WarningEvent:
     """Read an event."""
     meta, about = raw["metadata"], raw["involvedObject"]
-    # Components that use the newer API events.k8s.io set only `eventTime` and, for repeated events, `series`.
+    # Components that use the newer events.k8s.io API set only `eventTime` and, for repeated events, `series`.
     when = raw.get("series", {}).get("lastObservedTime") or raw.get("lastTimestamp") or raw.get("eventTime")
     return WarningEvent(
         uid=meta["uid"],
@@ -225,7 +225,7 @@ def read_time(text: str | None) -> datetime | None:
 
 
 def read_conditions(status: JSON, types: Collection[str] = CONDITIONS) -> dict[str, ObjectCondition]:
-    """The conditions of a status by type, of the given types."""
+    """The conditions in a status that have one of the given types, by type."""
     return {
         raw["type"]: ObjectCondition(
             raw["status"], raw.get("reason", ""), raw.get("message", ""), read_time(raw.get("lastTransitionTime"))

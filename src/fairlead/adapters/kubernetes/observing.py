@@ -25,7 +25,7 @@ from fairlead.model.observations import JSON, Observation, Phase
 TAIL_LINES, MAX_TAIL = 3, 600
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
-# Reasons of waiting containers: normal progress, and images that cannot be pulled.
+# Reasons why containers wait: normal progress, and images that cannot be pulled.
 IN_PROGRESS = ("", "ContainerCreating", "PodInitializing")
 # The kubelet alternates between some of the image errors; the run shows one reason for all of them.
 IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
@@ -42,9 +42,9 @@ STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the conta
 BLOCKING_EVENTS = ("FailedCreate", "FailedMount", "FailedAttachVolume")
 PROVISIONING_FAILED, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
 PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # hides the original error
-# The scheduler appends why preemption does not help either, often by repeating the same reasons.
+# The scheduler also appends why preemption would not help, often by repeating the same reasons.
 PREEMPTION = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
-# Removed from messages, because it contains a new pod name with each attempt.
+# Removed from messages, because it contains a new pod name on each attempt.
 CREATION_ERROR = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')
 FINISHED = ("Complete", "Failed")
 # Kubernetes has decided how the Job ends, but its remaining pods are still terminating.
@@ -62,7 +62,7 @@ class ObservationContext:
 
 
 def observe(view: RunView, context: ObservationContext) -> Observation | None:
-    """The state of a run, or None if it was not released yet."""
+    """The state of a run, or None if it has not been released yet."""
     main = view.main
     if main is None or not main.released:
         return None  # the controller continues the start, which is idempotent
@@ -94,9 +94,9 @@ def observe_ending(pods: Sequence[ObservedPod], message: str) -> Observation:
 def read_termination_message(pods: Sequence[ObservedPod]) -> JSON:
     """The termination message of the first pod: its result or error, and files that could not be uploaded.
 
-    If the pod was replaced, the message of the latest one.
+    If the pod was replaced, this is the latest pod's message.
     """
-    # Other messages are the last lines of the log, which Kubernetes uses if the program wrote no message.
+    # Any other message is the end of the log, which Kubernetes uses if the program wrote no message.
     written = [pod for pod in pods if pod.ended is not None and pod.ended.message.startswith("{")]
     first = min((pod.index for pod in written), default=0)
     last = max((pod for pod in written if pod.index == first), key=lambda pod: pod.created_at or EARLIEST, default=None)
@@ -112,7 +112,7 @@ def _observe_active(
     if main.kind == "Deployment":
         return _observe_served(view, main, alive, context)
     if (not alive and pods and view.disrupted is None) or any(_is_true(main, name) for name in ENDING):
-        return Observation(Phase.RUNNING)  # its pods have ended; the Job will report the result shortly
+        return Observation(Phase.RUNNING)  # its pods have ended, and the Job will report the result shortly
     if not alive:
         return Observation(Phase.PENDING, *_describe_missing(view, context))
     problems = [problem for pod in alive if (problem := _find_problem(pod, view, context)) is not None]
@@ -148,7 +148,7 @@ def _find_served_problem(
 def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) -> PodProblem | None:
     """Why a pod is not running, or None if it is."""
     if pod.running_since is not None:
-        # The kubelet of a lost node cannot report anything, so its pods seem to be running.
+        # The kubelet on a lost node cannot report anything, so its pods seem to be running.
         if not (lost := context.describe_node_loss(pod)):
             return None
         message = f"its node {lost}; its state is unknown until the node is back or removed"
@@ -194,7 +194,7 @@ def _observe_suspended(main: MainObject, queues: KueueQueues | None) -> Observat
 
 def _describe_missing(view: RunView, context: ObservationContext) -> tuple[str, str]:
     """The reason and message for a run without pods."""
-    # Warnings before a disruption are about the pod that was disrupted.
+    # Warnings from before a disruption are about the disrupted pod.
     since = EARLIEST if view.disrupted is None else view.disrupted.since or EARLIEST
     for event in context.warnings:
         if event.reason in BLOCKING_EVENTS and (event.at is None or event.at > since):
@@ -213,7 +213,7 @@ def _describe_disruption(view: RunView) -> tuple[str, str]:
 
 
 def _describe_volume(scheduler_message: str, warnings: Sequence[WarningEvent]) -> tuple[str, str]:
-    """The reason and message if provisioning of a volume failed that the scheduler waits for, else empty."""
+    """The reason and message if a volume that the scheduler is waiting for could not be provisioned, else empty."""
     for event in warnings:
         if event.reason == PROVISIONING_FAILED and CLAIM in scheduler_message:
             return event.reason, f"its volume {event.about_name} cannot be provisioned: {event.message}"
@@ -254,7 +254,7 @@ def _observe_failure(main: MainObject, pods: Sequence[ObservedPod]) -> Observati
 
 def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[str, str]:
     """The reason and message of a failed pod."""
-    # The kubelet sets these reasons on the pod. Its container was only killed, or has no status any more.
+    # The kubelet sets these reasons on the pod. Its container was only killed, or no longer has a status.
     if pod.reason in ("Evicted", "DeadlineExceeded") or ended is None:
         return pod.reason or "Failed", pod.message.strip() or "failed for an unknown reason"
     if ended.reason == "OOMKilled":

@@ -1,4 +1,4 @@
-"""Outcomes of runs: derived from their objects while those exist, then stored with the files of the run."""
+"""Outcomes of runs: derived from their objects while those exist, then stored with the run's files."""
 
 import threading
 import time
@@ -20,21 +20,21 @@ RECHECK_SECONDS = 1.0  # active runs are observed often, and almost always have 
 
 
 class Outcomes:
-    """The outcomes of the runs of one cluster. An outcome never changes once it is recorded."""
+    """The outcomes of all runs on one cluster. An outcome never changes once it is recorded."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.clock = store, clock
         self._lock = threading.Lock()
         self._known: OrderedDict[str, Observation] = OrderedDict()
-        self._missing: dict[str, float] = {}  # when the store last had no outcome
+        self._missing: dict[str, float] = {}  # by run ID: when the store was last found to have no outcome
 
     def get(self, run_id: str) -> Observation | None:
-        """The outcome of a run if this process knows it."""
+        """A run's outcome, if this process knows it."""
         with self._lock:
             return self._known.get(run_id)
 
     def load(self, run_id: str) -> Observation | None:
-        """The outcome of a run, also if another server stored it."""
+        """A run's outcome, even if another server stored it."""
         if (known := self.get(run_id)) is not None:
             return known
         if time.monotonic() - self._missing.get(run_id, -RECHECK_SECONDS) < RECHECK_SECONDS:
@@ -54,7 +54,7 @@ class Outcomes:
 
     def save(self, run_id: str, observation: Observation, usage: list[JSON]) -> None:
         """Store the outcome and usage of a run with its files. Does nothing if they are already stored."""
-        # `clean_up` calls this repeatedly, and reading does not wait for other writers.
+        # Check first, because `clean_up` calls this repeatedly, and reading does not wait for other writers.
         with self.store.reading() as tx:
             if load_size(tx, run_id, OUTCOME) is not None:
                 return
@@ -67,7 +67,7 @@ class Outcomes:
             return
 
     def load_usage(self, run_id: str) -> list[JSON]:
-        """The stored usage samples of a run."""
+        """A run's stored usage samples."""
         with self.store.reading() as tx:
             content = load_file(tx, run_id, USAGE)
         samples: list[JSON] = [] if content is None else msgspec.json.decode(content)

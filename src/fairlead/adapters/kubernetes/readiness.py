@@ -27,7 +27,7 @@ def most_severe(problems: Sequence[PodProblem]) -> PodProblem:
 
 
 def observe_readiness(main: MainObject, ready: int, problems: Sequence[PodProblem]) -> Observation:
-    """The state of a served run with this number of ready pods and the problems of the others."""
+    """The state of a served run, given how many pods are ready and what is wrong with the others."""
     wanted = main.wanted
     if ready >= wanted:
         message = "ready to serve requests" if wanted == 1 else f"all {wanted} replicas are ready"
@@ -40,7 +40,7 @@ def observe_readiness(main: MainObject, ready: int, problems: Sequence[PodProble
 
 
 def find_readiness_problem(main: MainObject, pod: ObservedPod, ended: str) -> PodProblem | None:
-    """Why a started pod is not ready, or None if it is. `ended`: the message of its previous exit."""
+    """Why a started pod is not ready, or None if it is. `ended`: the message from its previous exit."""
     if pod.is_ready:
         return None
     not_yet = f"not accepting connections on port {main.port} yet"

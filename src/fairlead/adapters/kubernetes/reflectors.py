@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 MIN_PAUSE, MAX_PAUSE = 0.2, 10.0  # the longest pause is also the longest delay after an outage
 WATCH_SECONDS = (240, 480)  # random duration of a watch, so that watches do not end at the same time
-MAX_REMEMBERED = 1000  # deleted objects, in case a response about one arrives after its deletion
+MAX_REMEMBERED = 1000  # deleted objects, in case a response about one of them arrives after its deletion
 # The resource version has expired, or the resource does not exist: a new list is required.
 GONE = (404, 410)
 
@@ -30,12 +30,12 @@ class WatchedObject(Protocol):
 
     @property
     def uid(self) -> str:
-        """The uid of the object."""
+        """The object's UID."""
 
     @property
     def version(self) -> int:
         """The resource version; a later state has a larger one."""
-        # Kubernetes documents it as opaque, but API servers use the revision of etcd, which only grows.
+        # Kubernetes documents it as opaque, but API servers use the etcd revision, which only grows.
 
 
 Watched = TypeVar("Watched", bound=WatchedObject)
@@ -54,7 +54,7 @@ class Reflector(Generic[Watched]):
         **params: Any,
     ) -> None:
         self.api, self.read, self.on_change, self.params = api, read, on_change, params
-        # A callable is called before each list, because a custom resource may be installed or upgraded later.
+        # If this is a callable, it is called before each list: a custom resource may be installed or upgraded later.
         self._find_path = path if callable(path) else None
         self.path = "" if callable(path) else path
         self.ready = threading.Event()  # set after the first list
@@ -62,7 +62,7 @@ class Reflector(Generic[Watched]):
         self.error = ""  # why the watch is down, if it is
         self._version = ""  # resource version to resume from; empty: list first
         self._objects: dict[str, Watched] = {}
-        self._deleted: deque[str] = deque(maxlen=MAX_REMEMBERED)  # uids
+        self._deleted: deque[str] = deque(maxlen=MAX_REMEMBERED)  # UIDs
         self._lock = threading.RLock()  # `put` is called by other threads
         self._stopped = threading.Event()
         self._opened_at: float | None = None  # when the current watch was opened
@@ -73,8 +73,8 @@ class Reflector(Generic[Watched]):
         while not self._stopped.is_set():
             resumes = bool(self._version)
             self._follow()
-            # No backoff after a watch that was open longer than the last pause, however it ended, nor when the version
-            # to resume from has expired, as after an outage: the server is up, and a new list is all that is missing.
+            # No backoff is needed if the watch was open longer than the last pause, however it ended, or if the version
+            # to resume from has expired, as after an outage: the server is up, and only a new list is missing.
             lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
             responsive = lasted > pause or (resumes and not self._version)
             pause = MIN_PAUSE if responsive else min(pause * 2, MAX_PAUSE)
@@ -85,7 +85,7 @@ class Reflector(Generic[Watched]):
         self._stopped.set()
 
     def put(self, raw: JSON, on_change: ChangeHandler[Watched] | None = None) -> None:
-        """Store an object from a response of the server, unless the watch has already reported a later state."""
+        """Store an object from a server response, unless the watch has already reported a later state."""
         with self._lock:
             if raw["metadata"]["uid"] not in self._deleted:
                 self._update(raw, on_change)
@@ -103,7 +103,7 @@ class Reflector(Generic[Watched]):
             self._set_error(str(error))
         except Unavailable as error:
             self._set_error(str(error))
-        except Exception as error:  # an event that cannot be handled; list again
+        except Exception as error:  # the event could not be handled; list again
             log.error("watch failed", path=self.path, problem=str(error), exc_info=error)
             self._set_error(str(error))
             self._version = ""
@@ -112,13 +112,13 @@ class Reflector(Generic[Watched]):
         if self._find_path is not None:
             self.path = self._find_path()
         listed = self.api.list(self.path, **self.params)
-        self._set_error("")  # before callbacks run, which may rely on missing objects being deleted
+        self._set_error("")  # before the callbacks run, because they may assume that missing objects are deleted
         uids = {raw["metadata"]["uid"] for raw in listed["items"]}
         for raw in listed["items"]:
             self._update(raw)
         version = listed["metadata"]["resourceVersion"]
         with self._lock:
-            # An object that was put after the list is newer than the list and not deleted.
+            # An object that was put after the list is newer than the list, so it was not deleted.
             deleted = [uid for uid, each in self._objects.items() if uid not in uids and each.version <= int(version)]
         for uid in deleted:
             self._delete(uid)
@@ -138,7 +138,7 @@ class Reflector(Generic[Watched]):
                     self._delete(raw["metadata"]["uid"])
                 elif event["type"] != "BOOKMARK":
                     self._update(raw)
-                # After the event was handled: if that fails, everything is listed again and nothing is missed.
+                # Set only after handling the event: if that fails, everything is listed again and nothing is missed.
                 self._version = raw["metadata"]["resourceVersion"]
                 if self._stopped.is_set():
                     return
@@ -156,7 +156,7 @@ class Reflector(Generic[Watched]):
             if before is not None and after.version <= before.version:
                 return
             self._objects[after.uid] = after
-            if before is None or replace(before, version=after.version) != after:  # ignore changes of other fields
+            if before is None or replace(before, version=after.version) != after:  # ignore changes to other fields
                 (on_change or self.on_change)(before, after)
 
     def _delete(self, uid: str) -> None:

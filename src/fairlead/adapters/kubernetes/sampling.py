@@ -1,4 +1,4 @@
-"""Samples the CPU and memory usage of runs with the metrics API, all pods with one request."""
+"""Samples the CPU and memory usage of runs with the metrics API, using one request for all pods."""
 
 import json
 import threading
@@ -19,8 +19,8 @@ from fairlead.ports import Clock
 
 log = structlog.get_logger()
 
-SECONDS = 15.0  # as often as metrics-server measures with its standard manifests
-SECONDS_WITHOUT = 600.0  # between checks whether the metrics API has been installed
+SECONDS = 15.0  # how often metrics-server measures with its standard manifests
+SECONDS_WITHOUT = 600.0  # how often to check whether the metrics API has been installed
 MAX_SAMPLES = 2000  # more than eight hours without thinning
 PATH = path_of("metrics.k8s.io/v1beta1", "pods")
 
@@ -45,7 +45,7 @@ class PodMetricsSampler:
         self._stopped.set()
 
     def load(self, run_id: str) -> list[JSON]:
-        """The samples of a run, oldest first, thinned to MAX_SAMPLES."""
+        """A run's samples, oldest first, thinned to MAX_SAMPLES."""
         try:
             lines = self._file(run_id).read_text("utf-8").splitlines(keepends=True)
         except FileNotFoundError:
@@ -64,7 +64,7 @@ class PodMetricsSampler:
         if not pods:
             return True
         try:
-            # Includes runs of other platforms on the cluster, which `_store` ignores.
+            # The response includes runs of other platforms on the cluster, which `_store` ignores.
             metrics = self.api.list(PATH, labelSelector=RUN_LABEL)
             self._store(pods, metrics["items"])
         except ApiError as error:

@@ -51,9 +51,9 @@ class SchedulingContextWatcher:
     def current(self) -> SchedulingContext:
         """The current scheduling context."""
         with self._lock:
-            # In the order of RESOURCES. Copies, because the watches change the originals.
+            # These are in the order of RESOURCES, and copied, because the watches change the originals.
             claims, volumes, classes, namespaces = (values.copy() for values in self._values.values())
-        # A claim without its volume or class would exclude nodes for no reason.
+        # Claims whose volume or class is unknown would exclude nodes for no reason.
         synced = all(self._reflectors[resource].ready.is_set() for resource in STORAGE)
         return SchedulingContext(namespaces, claims if synced else None, volumes, classes)
 

@@ -9,7 +9,7 @@ CLAIMS = PLURALS["PersistentVolumeClaim"]
 
 
 def list_volumes(api: KubernetesClient, platform: str) -> list[str]:
-    """The ids of a platform's shared volumes that have a claim."""
+    """The IDs of a platform's shared volumes that have a claim."""
     metadata = [claim["metadata"] for claim in _list_claims(api, platform)]
     return sorted(meta["labels"][VOLUME_LABEL] for meta in metadata if "deletionTimestamp" not in meta)
 

@@ -1,4 +1,4 @@
-"""Creates the objects of a run so that a crash at any line leaves no orphans.
+"""Creates the objects of a run in such an order that a crash at any point leaves no orphans.
 
 The Job or Deployment is created first, suspended. It owns the other objects, so that deleting it deletes them. Then it
 is released. Objects have fixed names and are only created if missing, so starting again is idempotent.
@@ -32,9 +32,9 @@ PLURALS = {
     "Secret": "secrets",
     "PersistentVolumeClaim": "persistentvolumeclaims",
 }
-ABANDONED = timedelta(days=7)  # after this time, no server is expected to save the log of a run
+ABANDONED = timedelta(days=7)  # after this time, no server is expected to save a run's log
 ARCHIVE = "code.tar.gz"
-# Retrying such a request cannot succeed. 403 can also be an exceeded ResourceQuota or a webhook, so it is retried.
+# Retrying such a request cannot succeed. 403 can also come from an exceeded ResourceQuota or a webhook: it is retried.
 PERMANENT = (400, 405, 413, 415, 422)
 
 
@@ -71,7 +71,7 @@ class Starter:
         return {**manifest, "metadata": _label(manifest["metadata"], label), "spec": spec}
 
     def _create(self, manifest: JSON, run_id: str, owner: str | None = None) -> JSON:
-        """Create an object, or get it if an interrupted start created it before."""
+        """Create an object, or get it if an interrupted start has already created it."""
         meta = manifest["metadata"]
         path = path_of(manifest["apiVersion"], PLURALS[manifest["kind"]], meta["namespace"])
         try:
@@ -87,17 +87,17 @@ class Starter:
             raise StartFailed(
                 f"{manifest['kind']} {meta['name']} already exists in {meta['namespace']} and is not of run {run_id}"
             )
-        # The garbage collector deletes objects of an earlier Job of the same name, with some delay.
+        # The garbage collector deletes the objects of an earlier Job with the same name after a delay.
         if "deletionTimestamp" in existing["metadata"] or (owner is not None and owner not in owners):
             raise Unavailable(f"an older {manifest['kind']} {meta['name']} is still being deleted")
         return existing
 
     def _release(self, main: JSON, manifest: JSON) -> JSON:
         meta = main["metadata"]
-        # With a UID, the API server rejects the patch if the object was deleted and created again.
+        # If the patch has a UID, the API server rejects it if the object was deleted and created again.
         patch: JSON = {"metadata": {"annotations": {RELEASED: "true"}, "uid": meta["uid"]}}
         queue = meta.get("annotations", {}).get(QUEUE)
-        # With this label, Kueue decides when the Job is suspended. It is added only now, because Kueue could otherwise
+        # With this label, Kueue decides when the Job starts. It is added only now, because Kueue could otherwise
         # start the Job before its other objects exist.
         if queue is not None:
             patch["metadata"]["labels"] = {QUEUE_LABEL: queue}
@@ -115,7 +115,7 @@ class Starter:
         label = {PROJECT_LABEL: label_value(project)}
         try:
             existing = self.api.get(f"{path}/{namespace}")
-            # A namespace of the same name may belong to someone else. An administrator confirms it with the label.
+            # A namespace with the same name may belong to someone else. An administrator confirms it with the label.
             if existing["metadata"].get("labels", {}).get(PROJECT_LABEL) != label[PROJECT_LABEL]:
                 command = f"kubectl label namespace {namespace} {PROJECT_LABEL}={label[PROJECT_LABEL]}"
                 message = f"namespace {namespace} exists but is not labeled for project {project}"
@@ -134,7 +134,7 @@ class Starter:
         self._namespaces.add(namespace)
 
     def _check_existing(self, launch: LaunchSpec, namespace: str) -> None:
-        """Check that existing claims and config maps which the run mounts are labeled for its project."""
+        """Check that the existing claims and ConfigMaps that a run mounts are labeled for its project."""
         created = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in launch.manifests}
         for volume in launch.manifests[0]["spec"]["template"]["spec"].get("volumes", ()):
             for kind, field, key in (
@@ -160,7 +160,7 @@ class Starter:
             self._create_once(path_of("v1", PLURALS[kind], namespace), claim)
             return
         labels, volume = existing["metadata"].get("labels", {}), launch.volumes.get(name)
-        # The claim of a deleted volume of the same name may still exist, with its data.
+        # The claim of a deleted volume with the same name may still exist, with its data.
         if volume is not None and labels.get(VOLUME_LABEL, volume.id) != volume.id:
             raise StartFailed(f"{kind} {name} in namespace {namespace} is not the volume {name} of {launch.project}")
         if labels.get(PROJECT_LABEL) != label:
@@ -186,7 +186,7 @@ class Starter:
 
 
 def _suspend(manifest: JSON, ttl_seconds: int) -> JSON:
-    """The main object without pods yet. The TTL deletes a Job if no server is left to do so."""
+    """The main object, without any pods yet. The TTL deletes a Job if no server is left to do so."""
     changes: JSON = {"replicas": 0}  # Deployments have neither `suspend` nor a TTL
     if manifest["kind"] == "Job":
         changes = {"suspend": True, "ttlSecondsAfterFinished": ttl_seconds}
@@ -212,7 +212,7 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
         room = available_bytes(manifest)
         if len(launch.code) <= room:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
-        if not _calls_back(launch):  # otherwise the pod downloads the code from the server
+        if not _calls_back(launch):  # if it does, the pod downloads the code from the server
             message = f"its code has {len(launch.code)} bytes, and at most {room} fit into the ConfigMap of a run"
             raise StartFailed(
                 f"{message}: remove data from the code, or ask an administrator to set server_url of the cluster"
@@ -228,7 +228,8 @@ def _calls_back(launch: LaunchSpec) -> bool:
 def _render_shared(launch: LaunchSpec, name: str, namespace: str, labels: JSON) -> JSON:
     """The claim of a shared volume, which outlives its runs.
 
-    ReadWriteOnce, because every storage class supports it. For other modes, an administrator creates and labels it.
+    It is ReadWriteOnce, because every storage class supports that. For other modes, an administrator creates and labels
+    the claim.
     """
     volume = launch.volumes[name]
     labels = {"app.kubernetes.io/managed-by": "fairlead", **labels, VOLUME_LABEL: volume.id}

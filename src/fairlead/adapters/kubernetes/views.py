@@ -16,7 +16,7 @@ DISRUPTED = "DisruptionTarget"
 
 @dataclass
 class RunView:
-    """The objects of one run. `disrupted`: why its last pod was disrupted, until another pod runs."""
+    """The objects of one run. `disrupted`: why its last pod was disrupted, until a new pod runs."""
 
     main: MainObject | None = None
     pods: dict[str, ObservedPod] = field(default_factory=dict)
@@ -37,9 +37,9 @@ class ClusterView:
         self._runs: dict[str, RunView] = {}
         self._nodes: dict[str, ObservedNode] = {}
         self._pods_by_node: dict[str, dict[str, ObservedPod]] = {}
-        self._table = NodeTable()  # as of the last call of `nodes`
-        self._stale: set[str] = set()  # names of nodes that changed since then
-        self._owners: dict[str, str] = {}  # run id by object uid
+        self._table = NodeTable()  # as of the last call to `nodes`
+        self._stale: set[str] = set()  # names of nodes that have changed since then
+        self._owners: dict[str, str] = {}  # run ID by object UID
         self._warnings: OrderedDict[tuple[str, str], WarningEvent] = OrderedDict()  # latest warning by object
 
     def find_run(self, run_id: str) -> RunView | None:
@@ -52,19 +52,19 @@ class ClusterView:
             return RunView(run.main, pods, run.disrupted)  # a copy, because watches change the original
 
     def run_ids(self) -> list[str]:
-        """The ids of all runs that have objects."""
+        """The IDs of all runs that have objects."""
         with self._lock:
             return sorted(self._runs)
 
     def running_pods(self) -> list[ObservedPod]:
-        """The pods of runs that are in phase Running."""
+        """The pods of runs that are in the Running phase."""
         with self._lock:
             return [pod for run in self._runs.values() for pod in run.pods.values() if pod.phase == "Running"]
 
     def warnings_about(self, view: RunView) -> list[WarningEvent]:
         """The latest warning about each object of a run, newest first."""
         objects: list[MainObject | ObservedPod] = [*([view.main] if view.main is not None else []), *view.pods.values()]
-        # By name and not by uid, because pods refer to their claims by name.
+        # Compare names, not UIDs, because pods refer to their claims by name.
         about = {(known.namespace, known.name) for known in objects}
         about |= {(pod.namespace, claim) for pod in view.pods.values() for claim in pod.scheduled_pod.claims}
         with self._lock:
@@ -89,7 +89,7 @@ class ClusterView:
         return table
 
     def main_of(self, uid: str) -> MainObject | None:
-        """The Job or Deployment of a run, by its uid."""
+        """The Job or Deployment of a run, by its UID."""
         with self._lock:
             run = self._runs.get(self._owners.get(uid, ""))
             return None if run is None or run.main is None or run.main.uid != uid else run.main
@@ -144,7 +144,7 @@ class ClusterView:
                 elif after.running_since is not None:
                     run.disrupted = None
             self._update_owner(known.run_id, known.uid, exists=after is not None)
-        # Callbacks run without the lock, because they acquire locks of other objects.
+        # Callbacks run without the lock, because they acquire the locks of other objects.
         if after is not None and after.deleting and not after.is_over and not (before is not None and before.deleting):
             self.on_pod_deleting(after)
         if before is None and after is not None and not after.node and "PodScheduled" not in after.conditions:
@@ -164,13 +164,13 @@ class ClusterView:
                 del self._nodes[name]
             lost = after is None or not after.ready
             run_ids = {pod.run_id for pod in self._pods_by_node.get(name, {}).values() if pod.run_id}
-        # Other changes of a node, such as its labels, do not affect the pods that are already there.
+        # Other changes to a node, for example to its labels, do not affect the pods that are already there.
         if lost != (before is None or not before.ready):
             for run_id in run_ids:
                 self.notify(run_id)
 
     def on_warning_change(self, _before: WarningEvent | None, after: WarningEvent | None) -> None:
-        """Store a warning, and notify the run of its object."""
+        """Store a warning, and notify the run that its object belongs to."""
         if after is None:
             return  # by default Kubernetes deletes events after an hour, even if their cause persists
         with self._lock:
