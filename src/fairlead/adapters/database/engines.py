@@ -20,7 +20,7 @@ POOL = 5
 HINT = "set database to postgresql://user:password@host/name, or leave it out for SQLite in the data folder"
 # WAL: readers and the writer do not block each other. FULL: a commit is on disk when it is acknowledged, so that a
 # power failure loses no acknowledged change (NORMAL would only keep the database consistent).
-# Recursive triggers: the triggers of append-only tables also reject INSERT OR REPLACE.
+# Recursive triggers: the triggers on append-only tables also reject INSERT OR REPLACE.
 PRAGMAS = (
     f"busy_timeout={LONG_SECONDS * 1000:.0f}",
     "journal_mode=WAL",
@@ -31,7 +31,7 @@ PRAGMAS = (
 
 
 def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
-    """Return an engine for writing, which on SQLite uses the lock, and one for reading."""
+    """Return an engine for writing, which uses the lock on SQLite, and one for reading."""
     try:
         address = sa.make_url(url)
     except ArgumentError:
@@ -40,12 +40,12 @@ def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
         raise FairleadError(f"the database is {address.get_backend_name()}, which is not supported", HINT)
     if address.get_backend_name() == "sqlite":
         _make_file(address)
-        # query_only: a write in a read transaction fails here too, as it does on PostgreSQL.
+        # query_only: a write in a read transaction fails, as it does on PostgreSQL.
         return _open_sqlite(address, lock.begin), _open_sqlite(address, _begin_reading, "query_only=ON")
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     # The writer has the default READ COMMITTED: after waiting for a lock, the next statement must see what the previous
-    # holder committed. The reader shares its pool. REPEATABLE READ gives all statements of a transaction one snapshot.
+    # holder committed. The reader shares its pool. REPEATABLE READ gives all statements in a transaction one snapshot.
     writer = _create(address)
     reader = writer.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return writer, reader
@@ -56,7 +56,7 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
 
     def connect() -> sqlite3.Connection:
         # Never create the file: an empty database in place of a missing one would take over its WAL and corrupt both.
-        # The pool passes a connection from thread to thread, but only one uses it at a time.
+        # The pool passes a connection from thread to thread, but only one thread uses it at a time.
         return sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, check_same_thread=False)
 
     engine = _create(address) if file is None else _create(address, creator=connect)
@@ -70,7 +70,7 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
 
     @sa.event.listens_for(engine, "checkout")
     def check(_connection: Any, record: Any, _proxy: Any) -> None:
-        # An open file stays usable after it was moved or replaced, for example by a restored backup: changes would be
+        # An open file stays usable after it is moved or replaced, for example by a restored backup: changes would be
         # written to the old file and lost. DisconnectionError makes the pool connect again, to the current file.
         if _identify(file) != record.info["file"]:
             raise DisconnectionError("the database file was replaced or removed")
@@ -113,7 +113,7 @@ def _identify(file: Path | None) -> tuple[int, int] | None:
 
 
 def _set(connection: sqlite3.Connection, pragma: str) -> None:
-    """Set a pragma. SQLite does not apply the busy timeout while another process writes the first pages of a WAL."""
+    """Set a pragma. SQLite ignores the busy timeout while another process writes the first pages of a WAL."""
     deadline = time.monotonic() + LONG_SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Translates database errors into our own. No other module knows the errors of the database library."""
+"""Translates database errors into our own. No other module knows the database library's errors."""
 
 import contextlib
 import sqlite3
@@ -14,7 +14,7 @@ from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
 
-# Temporary errors: of SQLite by name, of PostgreSQL by class of SQLSTATE. A database file that was moved is CANTOPEN or
+# Temporary errors: SQLite's by name, PostgreSQL's by SQLSTATE class. A database file that was moved is CANTOPEN or
 # READONLY. 08: lost connection, 40: deadlock, 53: out of resources, 55: locked, 57: shutdown, 58: I/O error.
 TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
 TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
@@ -29,10 +29,10 @@ MESSAGES = {
 
 @contextlib.contextmanager
 def translate_errors(operation: str) -> Iterator[None]:
-    """Raise our errors in place of those of the database library. `operation` completes "cannot ..."."""
+    """Raise our errors in place of the database library's. `operation` completes "cannot ..."."""
     try:
         yield
-    # sqlite3 errors arrive unwrapped from the event handlers of the engine, which use the driver directly.
+    # sqlite3 errors arrive unwrapped from the engine's event handlers, which use the driver directly.
     except (OperationalError, PoolTimeout, sqlite3.OperationalError) as error:
         if not _is_temporary(error):
             raise
@@ -40,7 +40,7 @@ def translate_errors(operation: str) -> Iterator[None]:
         log.warning("database failed", operation=operation, reason=_reason(error))
         problem, hint = MESSAGES.get(_code_of(error), NO_RESPONSE)
         raise Unavailable(f"cannot {operation}: {problem}", hint) from error
-    # For example a NUL character or a number above 64 bits, which PostgreSQL cannot store.
+    # For example, PostgreSQL cannot store a NUL character or a number that needs more than 64 bits.
     except DataError as error:
         violation = Violation(
             "", "value", "the database cannot store one of the values", "use a smaller value without unusual characters"
@@ -57,13 +57,13 @@ def translate_errors(operation: str) -> Iterator[None]:
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Whether a retry may succeed. The type of an error does not show that, but its code does."""
+    """Whether a retry may succeed. The type of an error does not say, but its code does."""
     code = _code_of(error)
     return code.startswith(TEMPORARY if code.startswith("SQLITE") else TEMPORARY_STATES)
 
 
 def _code_of(error: Exception) -> str:
-    """Return the SQLite error name or the PostgreSQL SQLSTATE; without either, that of a lost connection."""
+    """Return the SQLite error name or the PostgreSQL SQLSTATE; if there is neither, the one for a lost connection."""
     cause = _cause_of(error)
     return str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "08000")
 

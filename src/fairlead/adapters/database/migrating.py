@@ -10,8 +10,8 @@ from fairlead.adapters.database.failures import translate_errors
 from fairlead.errors import FairleadError
 
 FOLDER = Path(__file__).parent / "migrations"
-LOCK = 7_230_017  # arbitrary id of an advisory lock, so that only one server migrates at a time
-# The newest migration, so that an up-to-date database is recognized without importing Alembic. A test compares it.
+LOCK = 7_230_017  # arbitrary ID of an advisory lock, so that only one server migrates at a time
+# The newest migration, so that an up-to-date database is recognized without importing Alembic. A test checks it.
 HEAD = "0009"
 
 
@@ -52,7 +52,7 @@ def _configuration(connection: sa.Connection):  # type: ignore[no-untyped-def]  
 
 @contextlib.contextmanager
 def _locked(engine: sa.Engine) -> Iterator[sa.Connection]:
-    # On SQLite, BEGIN IMMEDIATE of the writing engine is the lock.
+    # On SQLite, the writing engine's BEGIN IMMEDIATE is the lock.
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))

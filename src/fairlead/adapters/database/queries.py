@@ -11,7 +11,7 @@ from fairlead.adapters.database.tables import TABLES
 from fairlead.model.columns import COLUMNS, fold
 from fairlead.model.queries import Condition, Query
 
-# More values are passed as one parameter: SQLite accepts 32,766 parameters per statement, PostgreSQL 65,535.
+# Longer lists of values are passed as one parameter: SQLite accepts 32,766 parameters per statement, PostgreSQL 65,535.
 MAX_PARAMETERS = 1000
 
 
@@ -26,7 +26,7 @@ def where_clauses(kind: type, conditions: Sequence[Condition], dialect: str, *, 
 
 
 def search_clauses(kind: type, text: str) -> list[Any]:
-    """Return the SQL for a text search in the searchable columns."""
+    """Return the SQL for a text search of the searchable columns."""
     if not text:
         return []
     searched = [TABLES[kind].c[name] for name, column in COLUMNS[kind].items() if column.searched]
@@ -34,7 +34,7 @@ def search_clauses(kind: type, text: str) -> list[Any]:
 
 
 def cursor_clauses(kind: type, query: Query) -> list[Any]:
-    """Return the SQL for rows after the cursor."""
+    """Return the SQL for the rows after the cursor."""
     if query.after is None:
         return []
     order, key = sort_expression(kind, query.sort), TABLES[kind].c.id
@@ -46,7 +46,7 @@ def cursor_clauses(kind: type, query: Query) -> list[Any]:
 
 
 def order_by_clauses(kind: type, query: Query) -> list[Any]:
-    """Return the sort order of a page; equal rows are sorted by id."""
+    """Return the sort order of a page; equal rows are sorted by ID."""
     parts = (sort_expression(kind, query.sort), TABLES[kind].c.id)
     return [part.desc() if query.descending else part.asc() for part in parts]
 
@@ -62,7 +62,7 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
     column = TABLES[kind].c[condition.column] if derived is None else derived
     value = condition.value
     if in_order and dialect == "sqlite" and derived is None and isinstance(column.type, sa.String):
-        # SQLite would use the index on the column, and then sort half of the table.
+        # SQLite would use the index on the column, and then sort half the table.
         column = sa.func.coalesce(column, sa.literal_column("''")) if value is not None else column
     match condition.operator:
         case "contains":
@@ -87,10 +87,10 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
             if plain or known is None or (in_order and dialect == "sqlite"):
                 yield column.op(sign)(sa.literal(value, column.type))
                 return
-            # With the same expression as the index, because otherwise the index is not used.
+            # Use the same expression as the index, because otherwise the index is not used.
             order = sort_expression(kind, condition.column)
             yield order.op(sign)(sa.literal(known.sort_value(value), order.type))
-            # The index ignores case and replaces NULL, so compare the column as well. Not with `=`: SQLite would use
+            # The index ignores case and replaces NULL, so compare the column as well. Do not use `=`: SQLite would use
             # the index on the column instead.
             yield column.is_not(None) if known.kind == "number" else column.is_not_distinct_from(value)
 

@@ -1,4 +1,4 @@
-"""Sort expressions, derived columns and indexes of lists."""
+"""Sort expressions, derived columns and indexes for lists."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from fairlead.model.columns import COLUMNS, Column
 
 
 def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
-    """Count the active runs that use each row of a table, and find the time of the last one."""
+    """Count the active runs that use each row of a table, and find the time of the last run."""
     matches_row = column == table.c.id
     return {"workloads": _count(matches_row, runs.c.active.is_(True)), "last_used_at": _newest(matches_row)}
 
@@ -24,7 +24,7 @@ def _newest(matches_row: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     return sa.select(sa.func.max(runs.c.created_at)).where(matches_row).scalar_subquery()
 
 
-# By name: a run is stored before its function, so it cannot contain the ID of the function.
+# Match by name: a run is stored before its function, so it cannot contain the function's ID.
 _OF_FUNCTION = sa.and_(runs.c.scope == functions.c.scope, runs.c.function == functions.c.name)
 
 
@@ -51,12 +51,12 @@ def sort_expression(kind: type, name: str) -> Any:
 def _order(expression: Any, column: Column) -> Any:
     # The replacement for NULL is a literal: an index on an expression is not found with a parameter.
     if column.kind in ("text", "keyword"):
-        # On both databases lower() changes only A to Z (on PostgreSQL because of the collation C), as `fold` does.
+        # On both databases lower() changes only A to Z (on PostgreSQL because of the C collation), as `fold` does.
         return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
     if column.kind == "number" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
     if column.kind == "time" and _may_be_null(expression):
-        # This one can be a parameter: columns with a time that may be NULL are not in _INDEXED.
+        # This replacement can be a parameter: columns with a time that may be NULL are not in _INDEXED.
         return sa.func.coalesce(expression, sa.literal(column.missing, UtcDateTime))
     return expression
 
@@ -66,7 +66,7 @@ def _may_be_null(expression: Any) -> bool:
     return not isinstance(expression, sa.Column) or bool(expression.nullable)
 
 
-# Pages of long lists are read from an index for every sort order. Descriptions can be longer than an index entry. Runs
+# Pages of long lists are read from an index in every sort order. Descriptions can be longer than an index entry. Runs
 # are added constantly, and each index slows that down, so only their usual sort orders have one.
 _INDEXED: Mapping[type, tuple[str, ...]] = {
     records.ComputeResourceRecord: tuple(COLUMNS[records.ComputeResourceRecord]),
@@ -76,7 +76,7 @@ _INDEXED: Mapping[type, tuple[str, ...]] = {
 for _kind, _names in _INDEXED.items():
     for _name in _names:
         if _name not in DERIVED.get(_kind, {}) and _name != "description":
-            # Ends with the ID, the tie-breaker of pages. An index registers itself with the table of its columns.
+            # Ends with the ID, the tie-breaker between pages. An index registers itself with the table of its columns.
             sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", sort_expression(_kind, _name), TABLES[_kind].c.id)
 # For the derived column `templates`, which is counted for each compute resource on a page.
 sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

@@ -20,13 +20,13 @@ from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.ports import ConfigPart, Generation, RecordT
 
 FEW = 1000  # up to this number, matching rows are sorted in memory
-# Row locks of PostgreSQL. Any number of transactions can share the row; an exclusive lock excludes all others. SQLite
+# PostgreSQL row locks. Any number of transactions can share the row; an exclusive lock excludes all others. SQLite
 # needs none, because it has only one writer.
 LOCKS = {None: "", "shared": " FOR SHARE", "exclusive": " FOR UPDATE"}
 
 
 class DatabaseStore:
-    """Stores records in SQLite or PostgreSQL. The row in the table generations is the lock on the configuration."""
+    """Stores records in SQLite or PostgreSQL. The row in the generations table is the lock on the configuration."""
 
     def __init__(self, url: str) -> None:
         lock = WriterLock()
@@ -47,7 +47,7 @@ class DatabaseStore:
     def reading(self) -> Iterator["DatabaseTransaction"]:
         """Open a read-only transaction on a consistent snapshot."""
         with translate_errors("read the database"), self._reader.connect() as connection, connection.begin():
-            # Both databases take the snapshot at the first statement, so the generation is that of all later reads.
+            # Both databases take the snapshot at the first statement, so the generation applies to all later reads.
             yield DatabaseTransaction(connection, _read_generation(connection))
 
     @contextlib.contextmanager
@@ -66,7 +66,7 @@ class DatabaseStore:
     def changing(self, part: ConfigPart, *more: ConfigPart) -> Iterator["DatabaseTransaction"]:
         """Open a transaction that changes parts of the configuration. Only one runs at a time."""
         with translate_errors("change the database"), self._writer_lock, self._writer.begin() as connection:
-            # First, because the update locks the row: other changes wait here, before they have read anything.
+            # This must come first: the update locks the row, so other changes wait here before they have read anything.
             increment = sa.update(generations).values({part: generations.c[part] + 1 for part in (part, *more)})
             row = connection.execute(increment.returning(generations.c.organization, generations.c.assets)).one()
             tx = DatabaseTransaction(connection, Generation(*row))
@@ -107,12 +107,12 @@ class DatabaseTransaction:
         conditions = self._clauses(kind, query.conditions)
         clauses = [*conditions, *queries.search_clauses(kind, query.search), *queries.cursor_clauses(kind, query)]
         few = None if queries.is_broad(query) else self._find_few(kind, query, clauses)
-        # Select the ids of the page first, so that derived columns are computed for its rows only.
+        # Select the IDs on the page first, so that derived columns are computed for its rows only.
         directions = queries.order_by_clauses(kind, query)
         if few is not None:
             return Page(self._load(kind, queries.select_records(kind).where(key.in_(few)).order_by(*directions)))
         # Many rows match, so read in order until the page is full. The conditions are replaced by a form that prevents
-        # SQLite from choosing another index.
+        # SQLite from choosing a different index.
         clauses[: len(conditions)] = self._clauses(kind, query.conditions, in_order=True)
         cut = sa.select(key).where(*clauses).order_by(*directions).limit(query.limit).subquery("page")
         return Page(self._load(kind, queries.select_records(kind).join(cut, cut.c.id == key).order_by(*directions)))
@@ -130,7 +130,7 @@ class DatabaseTransaction:
         return {tuple(row[:-1]): row[-1] for row in self._connection.execute(statement)}
 
     def add(self, record: Any) -> None:
-        """Insert a record. Raises `Conflict` if its name or id is taken."""
+        """Insert a record. Raises `Conflict` if its name or ID is taken."""
         with self._raise_conflicts(record):
             self._connection.execute(sa.insert(TABLES[type(record)]), _values(record))
 
@@ -162,7 +162,7 @@ class DatabaseTransaction:
             self._connection.execute(sa.update(TABLES[kind]).where(*clauses).values(cluster=cluster))
 
     def rename_scope(self, old: str, new: str) -> None:
-        """Rename a scope. The foreign keys of all records that reference it are updated too."""
+        """Rename a scope. The foreign keys of all records that reference it are also updated."""
         try:
             self._connection.execute(sa.update(scopes).where(scopes.c.scope == old).values(scope=new))
         except IntegrityError as error:
@@ -181,7 +181,7 @@ class DatabaseTransaction:
             raise Conflict(f"{name} already exists", "choose another name") from error
 
     def check_complete(self) -> None:
-        """Raise if a `Conflict` was caught on the way: PostgreSQL would silently roll the transaction back."""
+        """Raise if a `Conflict` was caught earlier: PostgreSQL would silently roll the transaction back."""
         if self.has_conflict:
             raise RuntimeError("a transaction with a conflict cannot be committed")
 
@@ -190,13 +190,13 @@ class DatabaseTransaction:
         return [kind(**dict(zip(names, row, strict=True))) for row in self._connection.execute(statement)]
 
     def _find_few(self, kind: type, query: Query, clauses: Sequence[Any]) -> list[str] | None:
-        """Return the ids of the page if only few rows match; None if many do.
+        """Return the IDs on the page if only a few rows match; None if many do.
 
         A database cannot know whether it is faster to read the list in order until enough rows match, or to collect and
         sort all matching rows. The wrong choice takes a hundred times as long.
         """
         order = sort_expression(kind, query.sort)
-        # Without ORDER BY, so that the database uses the index of the conditions and stops early if many rows match.
+        # There is no ORDER BY, so that the database uses the conditions' index and stops early if many rows match.
         statement = sa.select(order, TABLES[kind].c.id).where(*clauses).limit(FEW + 1)
         rows = [tuple(row) for row in self._connection.execute(statement)]
         if len(rows) > FEW:
@@ -213,6 +213,6 @@ def _values(record: Any) -> dict[str, Any]:
 
 
 def _read_generation(connection: sa.Connection, *, lock: Literal["exclusive", "shared"] | None = None) -> Generation:
-    # As text: every transaction executes this first, and building the statement would take longer than executing it.
+    # Written as text: every transaction executes this first, and building the statement would take longer.
     suffix = "" if connection.dialect.name == "sqlite" else LOCKS[lock]
     return Generation(*connection.exec_driver_sql(f"SELECT organization, assets FROM generations{suffix}").one())

@@ -45,7 +45,7 @@ def _column(name: str, kind: Any, *more: Any, **options: Any) -> sa.Column[Any]:
 
 
 def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
-    """Return a column with the scope of a record. Renaming a scope updates it; a scope in use cannot be deleted."""
+    """Return a column with a record's scope. Renaming a scope updates it; a scope in use cannot be deleted."""
     # NO ACTION is checked at the end of the statement, so a scope can be deleted together with its children; RESTRICT
     # would reject that.
     reference = sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION")
@@ -99,7 +99,7 @@ compute_resources = _asset(
     _column("workload_types", Json, nullable=True),
 )
 templates = _asset("templates", _column("compute_resource", Text, nullable=True))
-# Append-only: triggers reject updates and deletions. No foreign key, because revisions outlive their object.
+# Append-only: triggers reject updates and deletions. There is no foreign key, because revisions outlive their object.
 revisions = sa.Table(
     "revisions",
     metadata,
@@ -205,7 +205,7 @@ runs = _record(
     sa.Index("ix_runs_active", "active", "server_id", "queue_key", "id"),  # the queue, in order
     sa.Index("ix_runs_compute_resource", "compute_resource_id", "active"),
     sa.Index("ix_runs_template", "template_id", "active"),
-    sa.Index("ix_runs_scope_active", "scope", "active"),  # the usage of quotas
+    sa.Index("ix_runs_scope_active", "scope", "active"),  # quota usage
     sa.Index("ix_runs_scope_function", "scope", "function", "created_at"),
     sa.Index("ix_runs_scope_schedule", "scope", "schedule", "created_at", **_scheduled),
     sa.Index("ix_runs_updated_at", "updated_at", "id"),  # changes by other servers, for the event stream
@@ -312,7 +312,7 @@ servers = _record(
     _column("url", Text),
     _column("seen_at", UtcDateTime),
 )
-# Append-only, like revisions. The scope is not a foreign key: an entry keeps the name that the scope had at that time.
+# Append-only, like revisions. The scope is not a foreign key: an entry keeps the name that the scope had at the time.
 audit = sa.Table(
     "audit",
     metadata,
@@ -332,7 +332,7 @@ audit = sa.Table(
     _column("after", Json, nullable=True),
     sa.Index("ix_audit_at", "at", "id"),
 )
-# Responses to requests with an Idempotency-Key, and one-time codes that were used. `answer` is NULL for the latter, and
+# Responses to requests with an Idempotency-Key, and used one-time codes. `answer` is NULL for the latter, and
 # if the response contained a new token.
 answers = sa.Table(
     "answers",
@@ -344,7 +344,7 @@ answers = sa.Table(
     _column("created_at", UtcDateTime, index=True),
 )
 settings = _record("settings", _column("defaults", Json))
-# A single row. Its lock serializes changes of the configuration, see DatabaseStore.
+# A single row. Its lock serializes configuration changes, see DatabaseStore.
 generations = sa.Table(
     "generations",
     metadata,

@@ -1,4 +1,4 @@
-"""Serializes writers of SQLite in this server, and limits how long they wait for other programs."""
+"""Serializes SQLite writers in this server, and limits how long they wait for other programs."""
 
 import sqlite3
 import threading
@@ -7,16 +7,16 @@ import time
 from fairlead.errors import Unavailable
 
 LONG_SECONDS = 10.0  # how long a change waits for others before it fails with 503
-# While another program holds its lock. With a longer time, all threads of the server would wait for it, and not even
-# reads would be served.
+# How long a change waits while another program holds SQLite's lock. With a longer time, all of the server's threads
+# would end up waiting, and not even reads would be served.
 BRIEF_SECONDS = 0.1
 LOCKED = "another program has locked the database"
 
 
 class WriterLock:
-    """Lets one writer in at a time. After a writer timed out, the next ones wait only briefly until one succeeds."""
+    """Lets one writer in at a time. After a writer times out, the next ones wait only briefly until one succeeds."""
 
-    # Threads wait for this lock and not for that of SQLite, which is polled with increasing pauses: threads would wait
+    # Threads wait for this lock and not for SQLite's, which is polled with increasing pauses: threads would wait
     # longer than needed, and newer ones could overtake older ones again and again.
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class WriterLock:
         if not self._lock.acquire(timeout=self._timeout):
             reason = "too many changes are waiting" if self._timeout == LONG_SECONDS else LOCKED
             raise Unavailable(f"cannot change the database: {reason}", "try again in a moment")
-        self._until = min(until, time.monotonic() + self._timeout)  # another writer may have timed out meanwhile
+        self._until = min(until, time.monotonic() + self._timeout)  # another writer may have timed out in the meantime
 
     def __exit__(self, *_: object) -> None:
         self._until = None
         self._lock.release()
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Begin a write transaction. A read transaction that writes later would fail if another one wrote meanwhile."""
+        """Begin a write transaction. A read transaction that writes later would fail if another had written by then."""
         # Migrations use the engine without entering this lock.
         left = LONG_SECONDS if self._until is None else max(self._until - time.monotonic(), BRIEF_SECONDS)
         connection.execute(f"PRAGMA busy_timeout={left * 1000:.0f}")

@@ -1,4 +1,4 @@
-"""Runs Alembic migrations on the connection and in the transaction of the caller."""
+"""Runs Alembic migrations on the caller's connection, in the caller's transaction."""
 
 from alembic import context
 
@@ -9,7 +9,7 @@ context.configure(
     target_metadata=metadata,
     render_as_batch=True,
     compare_type=True,
-    # Alembic turns this off for SQLite. Our engine begins transactions itself, so DDL can be rolled back there too.
+    # Alembic turns this off for SQLite. Our engine begins transactions itself, so DDL can also be rolled back there.
     transactional_ddl=True,
 )
 with context.begin_transaction():

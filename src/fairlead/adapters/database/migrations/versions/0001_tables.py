@@ -14,7 +14,7 @@ TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 JSON = sa.JSON()
 TIMESTAMP = sa.DateTime(timezone=True)
 
-# The sort orders of asset lists: for each column, the expression of its index. Missing values sort first, but a missing
+# The sort orders of asset lists: for each column, the expression in its index. Missing values sort first, but a missing
 # limit means unlimited and sorts last, as the largest number that a column can store.
 ASSET_ORDERS = {
     "archived": "archived",
@@ -71,7 +71,7 @@ INDEXES = {
 
 
 def upgrade() -> None:
-    """Create all tables and indexes, and the single row of the generations."""
+    """Create all tables and indexes, and the single row of the generations table."""
     op.create_table(
         "answers",
         sa.Column("id", TEXT, primary_key=True),

@@ -1,4 +1,4 @@
-"""Make the audit log and the revisions append-only, for every user of the database."""
+"""Make the audit log and the revisions append-only, for every database user."""
 
 from alembic import op
 
@@ -25,7 +25,7 @@ def upgrade() -> None:
                 body = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             op.execute(f"CREATE TRIGGER {name} BEFORE {event} ON {table} {body}")
         if postgresql:
-            # TRUNCATE does not fire triggers for rows. SQLite has no such statement.
+            # TRUNCATE does not fire row triggers. SQLite has no such statement.
             body = "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
             op.execute(f"CREATE TRIGGER {table}_refuses_truncate BEFORE TRUNCATE ON {table} {body}")
 

@@ -52,11 +52,11 @@ def downgrade() -> None:
 
 
 def _find_functions() -> list[dict[str, object]]:
-    """Return the function of the newest run of each name in each project."""
+    """Return the function of the newest run for each name in each project."""
     stamp_columns = [sa.column(name, TIMESTAMP if name.endswith("_at") else TEXT) for name in STAMPS]
     runs = sa.table("runs", *(sa.column(name, TEXT) for name in ("id", "scope", "function", "code")), *stamp_columns)
     plans = sa.table("plans", sa.column("id", TEXT), sa.column("request", sa.JSON))
-    # IDs begin with the creation time, so the largest one is that of the newest run.
+    # IDs begin with the creation time, so the largest one belongs to the newest run.
     newest = sa.select(sa.func.max(runs.c.id)).group_by(runs.c.scope, runs.c.function)
     query = sa.select(runs, plans.c.request).join(plans, plans.c.id == runs.c.id).where(runs.c.id.in_(newest))
     records = []

@@ -1,4 +1,4 @@
-"""Add retries, priorities, idle timeouts and schedules of runs."""
+"""Add retries, priorities, idle timeouts and schedules for runs."""
 
 import sqlalchemy as sa
 from alembic import op

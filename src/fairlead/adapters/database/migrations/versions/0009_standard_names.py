@@ -1,4 +1,4 @@
-"""Rename columns to the names in the API, such as active, server_id and user."""
+"""Rename columns to the names used in the API, such as active, server_id and user."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,7 +18,7 @@ COLUMNS = (
     ("tokens", "made_with", "created_with"),
     ("generations", "organisation", "organization"),
 )
-# A renamed column stays in its indexes, but their names contain the old name.
+# A renamed column stays in its indexes, but the index names contain the old name.
 INDEXES = (
     ("runs", "ix_runs_live", "ix_runs_active", ["live", "held_by", "turn", "id"]),
     ("runs", "ix_runs_scope_live", "ix_runs_scope_active", ["scope", "live"]),
