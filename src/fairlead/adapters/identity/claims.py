@@ -20,7 +20,7 @@ Claims = Mapping[str, Any]
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """Parse a JSON object without duplicate names and non-finite numbers. Raises `ValueError`."""
+    """Parse a JSON object, rejecting duplicate names and non-finite numbers. Raises `ValueError`."""
     try:
         # Decode first: json.loads would also accept bytes in UTF-16 and UTF-32.
         value = json.loads(content.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
@@ -53,7 +53,7 @@ def check_login(claims: Claims, client: str, nonce: str) -> None:
     """Check that an ID token is from this sign-in and for this client."""
     if claims.get("nonce") != nonce:
         raise Unauthenticated("the token is from another sign-in (nonce)", "sign in again")
-    # The issuer may list this client as one of several audiences of a token that it issued to another client.
+    # The issuer may list this client among the audiences of a token that it issued to another client.
     if claims.get("azp", client) != client:
         message = f"the token was issued to {short_repr(claims['azp'])} (azp); this server is {short_repr(client)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
@@ -95,7 +95,7 @@ def parse_user(claims: Claims, name: str) -> str:
 
 
 def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
-    """Return the groups of the user. The claim can be a text or a list, or missing."""
+    """Return the user's groups. The claim can be a string or a list, or missing."""
     value = claims.get(name, [])
     groups = [value] if isinstance(value, str) else value
     if not isinstance(groups, list):
@@ -110,7 +110,7 @@ def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object. Of two values with the same name, different parsers might use different ones."""
+    """Build an object. Duplicate names are rejected, because different parsers might use different values."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise ValueError("it has duplicate names")

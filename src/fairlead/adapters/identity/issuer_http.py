@@ -9,7 +9,7 @@ from urllib.request import HTTPErrorProcessor, OpenerDirector, ProxyHandler, Req
 from fairlead.model.hosts import is_loopback
 
 TIMEOUT_SECONDS = 5
-MAX_BYTES = 1024 * 1024  # metadata and keys have a few kilobytes; more would only fill the memory
+MAX_BYTES = 1024 * 1024  # metadata and keys are a few kilobytes; more would only fill memory
 CHUNK = 64 * 1024
 HEADERS = {"Accept": "application/json", "User-Agent": "fairlead"}
 
@@ -37,7 +37,7 @@ def fetch(url: str) -> bytes:
 
 
 def send(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Post a form and return status and body of the response. Raises `OSError` without a response."""
+    """Post a form and return the status and body of the response. Raises `OSError` if there is no response."""
     return _request(url, urlencode(form).encode(), {**HEADERS, **headers})
 
 
@@ -57,7 +57,7 @@ def _request(url: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[
 
 
 class _NoRedirects(HTTPErrorProcessor):
-    """Returns every response as it is. Redirects are not followed: only the issuer in the settings is trusted."""
+    """Returns every response unchanged. Redirects are not followed: only the issuer in the settings is trusted."""
 
     def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
         return response

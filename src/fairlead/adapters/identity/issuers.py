@@ -1,4 +1,4 @@
-"""Reads and caches the metadata and the signing keys of an issuer."""
+"""Reads and caches an issuer's metadata and signing keys."""
 
 import base64
 import threading
@@ -21,10 +21,10 @@ Fetch = Callable[[str], bytes]
 
 DISCOVERY = "/.well-known/openid-configuration"
 CACHE_TIME = timedelta(hours=1)  # also how long a key that the issuer has withdrawn is still accepted
-PAUSE = timedelta(seconds=30)  # forged key ids must not cause more frequent requests to the issuer
+PAUSE = timedelta(seconds=30)  # forged key IDs must not cause more frequent requests to the issuer
 PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would query the issuer
-# Callers wait for the thread that reads the keys. With an unknown key id they wait less: forged ids must not block
-# all threads of the server while an issuer is slow.
+# Callers wait for the thread that reads the keys. With an unknown key ID they wait less: forged IDs must not block
+# all of the server's threads while an issuer is slow.
 WAIT_SECONDS = 10  # two documents, at most five seconds each
 WAIT_FOR_UNKNOWN_SECONDS = 1
 
@@ -36,7 +36,7 @@ NOT_A_KEY = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, LookupError
 
 @dataclass(frozen=True)
 class _CachedIssuer:
-    """The metadata and the keys of an issuer, when they were read, and the error of the last attempt."""
+    """An issuer's metadata and keys, when they were read, and the error from the last attempt."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
@@ -46,7 +46,7 @@ class _CachedIssuer:
 
 
 class IssuerKeys:
-    """The keys of an issuer. Thread-safe; one thread reads them for all."""
+    """The keys of an issuer. Thread-safe: one thread reads them for all others."""
 
     def __init__(self, issuer: str, clock: Clock, fetch: Fetch) -> None:
         self._plain = issuer.startswith("http:")
@@ -60,7 +60,7 @@ class IssuerKeys:
         self._reading = threading.Lock()
 
     def find(self, key_id: str | None) -> tuple[Key, ...]:
-        """Return the keys with this id, or all without an id. Raises `Unavailable` if they cannot be read."""
+        """Return the keys with this ID, or all keys if there is no ID. Raises `Unavailable` if they cannot be read."""
         cached = self._cached
         fresh = _is_within(cached.read_at, self._clock(), CACHE_TIME)
         if fresh and (keys := _with_id(cached.keys, key_id)):
@@ -73,20 +73,20 @@ class IssuerKeys:
             self._reading.release()
 
     def metadata(self) -> Mapping[str, Any]:
-        """Return the metadata of the issuer, which is read together with its keys. Raises `Unavailable`."""
+        """Return the issuer's metadata, which is read together with its keys. Raises `Unavailable`."""
         self.find(None)
         return self._cached.metadata
 
     def check_url(self, metadata: Mapping[str, Any], name: str, purpose: str) -> str:
         """Return a URL from the metadata. Raises `ValueError` if requests may not be sent to it."""
         url = metadata.get(name)
-        # Only an issuer with an http URL, which is on this machine, may refer to http URLs.
+        # Only an issuer with an http URL, which must be on this machine, may refer to http URLs.
         if not isinstance(url, str) or "#" in url or not is_safe_url(url, plain=self._plain):
             raise ValueError(f"the issuer has no safe URL for its {purpose} ({name}): {short_repr(url)}")
         return url
 
     def _find_or_read(self, key_id: str | None) -> tuple[Key, ...]:
-        cached, now = self._cached, self._clock()  # the thread that held the lock may have read the key
+        cached, now = self._cached, self._clock()  # the previous lock holder may have read the key
         fresh = _is_within(cached.read_at, now, CACHE_TIME)
         if fresh and (keys := _with_id(cached.keys, key_id)):
             return keys
@@ -104,7 +104,7 @@ class IssuerKeys:
         try:
             metadata, keys = self._read_documents()
         except (OSError, ValueError) as error:
-            # Keys that were read before stay valid until they expire. The pause begins when the attempt ends, because a
+            # Keys from an earlier read stay valid until they expire. The pause begins when the attempt ends, because a
             # slow attempt can take longer than the pause.
             return replace(cached, tried_at=self._clock(), failure=str(error))
         now = self._clock()
@@ -112,7 +112,7 @@ class IssuerKeys:
 
     def _read_documents(self) -> tuple[Mapping[str, Any], tuple[Key, ...]]:
         metadata = self._read_document(self.issuer.removesuffix("/") + DISCOVERY)
-        # Required by OpenID Connect Discovery: otherwise one issuer could publish the metadata of another.
+        # Required by OpenID Connect Discovery: otherwise one issuer could publish another's metadata.
         if metadata.get("issuer") != self.issuer:
             raise ValueError(f"the issuer in its metadata is {short_repr(metadata.get('issuer'))}")
         url = self.check_url(metadata, "jwks_uri", "keys")
@@ -132,7 +132,7 @@ class IssuerKeys:
 
 
 def _is_within(moment: datetime | None, now: datetime, span: timedelta) -> bool:
-    # A moment in the future means that the clock was set back, so the cache counts as expired.
+    # A time in the future means that the clock was set back, so the cache counts as expired.
     return moment is not None and timedelta(0) <= now - moment < span
 
 
@@ -143,7 +143,7 @@ def _with_id(keys: tuple[Key, ...], key_id: str | None) -> tuple[Key, ...]:
 def _parse_key(entry: Any) -> Key | None:
     """Return a key that verifies signatures; None for other or invalid keys, which do not affect the rest."""
     if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", *CURVES):
-        return None  # above all `oct`, a symmetric key: published, it is not a secret
+        return None  # above all `oct`, a symmetric key, which is not secret once published
     if "d" in entry:
         return None  # the private key is published, so signatures prove nothing
     operations = entry.get("key_ops", ["verify"])
@@ -158,6 +158,6 @@ def _parse_key(entry: Any) -> Key | None:
 
 def _is_strong(public: dict[str, str]) -> bool:
     if public["kty"] == "RSA":
-        modulus = base64.urlsafe_b64decode(public["n"] + "==")  # JWKs have no padding, and too much is ignored
+        modulus = base64.urlsafe_b64decode(public["n"] + "==")  # JWKs have no padding, and extra padding is ignored
         return int.from_bytes(modulus, "big").bit_length() >= MIN_RSA_BITS
     return public.get("crv") in CURVES[public["kty"]]

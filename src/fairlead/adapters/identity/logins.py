@@ -1,6 +1,6 @@
 """Signs users in with the OpenID Connect authorization code flow and PKCE, with or without a client secret.
 
-The browser returns only a code. The user is in the ID token that the issuer sends for that code.
+The browser returns only a code. The ID token that the issuer sends for that code identifies the user.
 """
 
 import base64
@@ -40,7 +40,7 @@ class OidcLogin:
 
     @property
     def issuer(self) -> str:
-        """The URL of the issuer."""
+        """The issuer's URL."""
         return self._authenticator.issuer
 
     def begin(self, attempt: LoginAttempt, redirect_uri: str) -> str:
@@ -103,10 +103,10 @@ class OidcLogin:
         """Return the form fields and headers that authenticate this client."""
         if self._client_secret is None:
             return {"client_id": self._client_id}, {}
-        # An issuer that lists no methods supports client_secret_basic, the default of OpenID Connect Discovery.
+        # An issuer that lists no methods supports client_secret_basic, the default in OpenID Connect Discovery.
         if POST in methods and BASIC not in methods:
             return {"client_id": self._client_id, "client_secret": self._client_secret}, {}
-        # Both are quoted first, as RFC 6749 requires, because a colon in the id would end it.
+        # Both are quoted first, as RFC 6749 requires, because a colon in the ID would end it.
         credentials = f"{quote_plus(self._client_id)}:{quote_plus(self._client_secret)}"
         return {}, {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
 
@@ -124,5 +124,5 @@ def _list(metadata: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _challenge(verifier: str) -> str:
-    """Return the PKCE code challenge (S256) of a verifier."""
+    """Return the PKCE code challenge (S256) for a verifier."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

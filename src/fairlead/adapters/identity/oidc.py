@@ -1,4 +1,4 @@
-"""Authenticates users by tokens of an OpenID Connect issuer."""
+"""Authenticates users by tokens from an OpenID Connect issuer."""
 
 import base64
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from fairlead.ports import Principal
 
 VIA = "oidc"
 MAX_TOKEN_LENGTH = 16 * 1024
-# Only asymmetric signatures: with a shared secret (HS*), any server that verifies tokens could also forge them.
+# Accept only asymmetric signatures: with a shared secret (HS*), any server that verifies tokens could forge them.
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384"),
@@ -30,7 +30,7 @@ SEND_TOKEN = "send only the complete token as `Authorization: Bearer <token>`"
 
 
 class OidcAuthenticator:
-    """Verifies tokens of exactly one issuer."""
+    """Verifies tokens from exactly one issuer."""
 
     def __init__(
         self,
@@ -57,19 +57,19 @@ class OidcAuthenticator:
         return self._read_principal(self._verify_token(bearer, self.audience))
 
     def authenticate_login(self, token: str, *, client: str, nonce: str) -> Principal:
-        """Return the user of an ID token. Its nonce must be that of the sign-in. Raises like `authenticate`."""
+        """Return the user of an ID token. Its nonce must match the sign-in's. Raises what `authenticate` raises."""
         verified = self._verify_token(token, client)
         claims.check_login(verified, client, nonce)
         return self._read_principal(verified)
 
     def _verify_token(self, token: str, audience: str) -> claims.Claims:
-        """Verify signature, issuer, audience and times of a token and return its claims."""
+        """Verify a token's signature, issuer, audience and times, and return its claims."""
         header, unverified = _parse_token(token)
         algorithm, key_id = _check_header(header)
-        # Check the issuer before the signature too: tokens of other issuers get a clear error without fetching keys.
+        # Also check the issuer before the signature: tokens from other issuers get a clear error without fetching keys.
         claims.check_issuer(unverified, self.issuer)
         keys = self._choose_keys(key_id, algorithm)
-        # From here on only the claims that the signature covers are used.
+        # From here on, only claims covered by the signature are used.
         verified = self._verify_signature(token, keys)
         claims.check_issuer(verified, self.issuer)
         claims.check_audience(verified, audience)
@@ -90,7 +90,7 @@ class OidcAuthenticator:
         if not keys:
             message = f"the token is signed with {key_text}, which {self.issuer} does not have"
             raise Unauthenticated(message, f"{claims.SIGN_IN}; new keys of the issuer are known after 30 seconds")
-        # The token names the algorithm, which an attacker can choose, so it must also match the type of the key.
+        # The token names the algorithm, which an attacker can choose, so it must also match the key type.
         suitable = [key for key in keys if _suits(key, algorithm)]
         if not suitable:
             message = (
@@ -121,7 +121,7 @@ class _Registry(jws.JWSRegistry):
     max_header_length = max_payload_length = max_signature_length = MAX_TOKEN_LENGTH
 
     def get_alg(self, name: str) -> Any:
-        # Not the method of joserfc, which warns about the name EdDSA with every token.
+        # Do not call joserfc's method, which warns about the name EdDSA for every token.
         if name not in ALGORITHMS:
             raise UnsupportedAlgorithmError()
         return self.algorithms[name]
@@ -152,7 +152,7 @@ def _parse_part(part: str) -> dict[str, Any]:
 
 
 def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
-    """Return the algorithm and the key id. Keys inside the token (jwk, jku, x5c, x5u) are ignored."""
+    """Return the algorithm and the key ID. Keys inside the token (jwk, jku, x5c, x5u) are ignored."""
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
     if algorithm not in ALGORITHMS:
         message = f"the token is signed with {short_repr(algorithm)}; allowed are {', '.join(ALGORITHMS)}"
