@@ -21,33 +21,33 @@ VERSION = 1  # the first byte of each encrypted value
 NONCE_BYTES = 12  # random, which is safe for about four billion values per key (NIST SP 800-38D)
 TAG_BYTES = 16
 KEY_BYTES = 32
-MAX_FILE_BYTES = 64 * 1024  # a path of another file, such as a database, must not fill the memory
+MAX_FILE_BYTES = 64 * 1024  # a path to some other file, such as a database, must not fill memory
 MAKE_KEY = "create a key with `openssl rand -base64 32`"
 
 
 @dataclass(frozen=True)
 class SealingKey:
-    """A key and its id, which is a hash of the key."""
+    """A key and its ID, which is a hash of the key."""
 
     secret: bytes = field(repr=False)
 
     @property
     def id(self) -> str:
         """The first 16 hexadecimal digits of the key's SHA-256."""
-        # Safe to show and to store: keys are random, so a part of their hash does not help to guess them.
+        # This is safe to show and store: keys are random, so part of a key's hash does not help to guess it.
         return hashlib.sha256(self.secret).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class _LoadedKeys:
-    """The keys by id, the current one first, and the state of the file they were read from."""
+    """The keys by ID, the current one first, and the state of the file they were read from."""
 
     keys: dict[str, SealingKey]
     file_state: tuple[int, ...] = ()
 
 
 class AesKeyring:
-    """Encrypts with its first key, decrypts with any. Keys from a file are read again when the file changes."""
+    """Encrypts with its first key, decrypts with any. Keys from a file are reread when the file changes."""
 
     def __init__(self, keys: Sequence[SealingKey]) -> None:
         self._path: Path | None = None
@@ -65,7 +65,7 @@ class AesKeyring:
 
     @property
     def key_id(self) -> str:
-        """The id of the key that encrypts new values."""
+        """The ID of the key that encrypts new values."""
         return self._current_key().id
 
     def seal(self, value: bytes, purpose: str) -> Sealed:
@@ -107,7 +107,7 @@ class AesKeyring:
         return loaded.keys[key_id]
 
     def _reload(self, path: Path) -> _LoadedKeys:
-        state = _file_state(path)  # before reading, so that a change during reading is noticed the next time
+        state = _file_state(path)  # before reading, so that a change while reading is noticed next time
         try:
             self._loaded = loaded = _LoadedKeys(_by_id(load_key_file(path)), state)
         except FairleadError as error:
@@ -126,18 +126,18 @@ def parse_keys(text: str) -> tuple[SealingKey, ...]:
 
 
 def load_key_file(path: Path) -> tuple[SealingKey, ...]:
-    """Load the keys of a file. Raises an error if other users can read it."""
+    """Load the keys from a file. Raises an error if other users can read it."""
     return parse_keys(_read(path))
 
 
 def create_key_file(path: Path) -> str:
-    """Create a file with a new key and return its id. Raises `Conflict` if the file exists: its keys may be in use."""
+    """Create a file with a new key and return its ID. Raises `Conflict` if the file exists: its keys may be in use."""
     key = SealingKey(secrets.token_bytes(KEY_BYTES))
     with _translate_errors(f"create the key file {path}"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _temporary_file(path, _format(key)) as temporary:
-            # Unlike with O_EXCL, a hard link appears with its whole content, so that a process that starts at the same
-            # moment never reads half a key.
+            # Unlike with O_EXCL, the file appears with all of its content, so a process that starts at the same time
+            # never reads half a key.
             try:
                 os.link(temporary, path)
             except FileExistsError as error:
@@ -146,7 +146,7 @@ def create_key_file(path: Path) -> str:
 
 
 def rotate_key_file(path: Path) -> str:
-    """Add a new current key to a file and return its id. The other keys still decrypt older values."""
+    """Add a new current key to a file and return its ID. The other keys still decrypt older values."""
     key = SealingKey(secrets.token_bytes(KEY_BYTES))
     with _locked(path):
         text = _read(path)
@@ -156,7 +156,7 @@ def rotate_key_file(path: Path) -> str:
 
 
 def forget_old_keys(path: Path) -> tuple[str, ...]:
-    """Delete all keys but the first and return their ids. Values encrypted with them cannot be decrypted any more."""
+    """Delete all keys but the first and return their IDs. Values encrypted with them can no longer be decrypted."""
     with _locked(path):
         first, *old = load_key_file(path)
         _replace(path, _format(first))
@@ -170,7 +170,7 @@ def _by_id(keys: Sequence[SealingKey]) -> dict[str, SealingKey]:
 
 
 def _associated_data(key: SealingKey, purpose: str) -> bytes:
-    """Return the data authenticated with a value. The id has a fixed length, so different inputs never look alike."""
+    """Return the data authenticated with a value. The ID has a fixed length, so different inputs never look alike."""
     return bytes([VERSION]) + key.id.encode() + purpose.encode()
 
 
@@ -197,13 +197,13 @@ def _file_state(path: Path) -> tuple[int, ...]:
         status = path.stat()
     except OSError:
         return ()
-    # The change time cannot be set by programs, unlike the modification time, which some tools restore.
+    # Use the change time: programs cannot set it, unlike the modification time, which some tools restore.
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _read(path: Path) -> str:
     with _translate_errors(f"read the key file {path}"), path.open("rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the open file: the path may point elsewhere by now
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of the open file: the path may now point elsewhere
         if mode & 0o077:
             message = f"the key file {path} has mode {mode:04o}, so other users can access it"
             raise FairleadError(message, f"run chmod 600 {path}")
@@ -221,7 +221,7 @@ def _replace(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(path: Path, text: str) -> Iterator[Path]:
-    """Write a temporary file next to the path and sync it. Afterwards it is removed, and its folder synced."""
+    """Write a temporary file next to the path and sync it. Afterwards the file is removed and its folder synced."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
@@ -241,8 +241,8 @@ def _temporary_file(path: Path, text: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Allow one process at a time: if two add a key at once, the second would drop the key of the first."""
-    # A separate file, because a lock on the key file would be lost when the file is replaced.
+    """Allow one process at a time: if two added a key at once, the second would drop the first one's key."""
+    # Lock a separate file, because a lock on the key file would be lost when the file is replaced.
     lock = f"{path.resolve()}.lock"
     with _translate_errors(f"lock the key file {path}"), open(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)) as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -41,7 +41,7 @@ class LogWriter:
         self.has_gaps = False
 
     def write(self, stream: str, data: bytes, nanoseconds: int) -> None:
-        """Append output of a stream."""
+        """Append a stream's output."""
         if not data or self._left < 0:
             return
         for start in range(0, len(data), MAX_RECORD_BYTES):
@@ -53,7 +53,7 @@ class LogWriter:
             self._append(stream, piece, nanoseconds)
 
     def _append(self, stream: str, data: bytes, nanoseconds: int) -> None:
-        # Nothing is written after a gap until the message about the gap is, so that the message has the right position.
+        # After a gap, the message about it is written before anything else, so that it is in the right position.
         if self._lost and self._put("platform", DISK_FULL % self._lost, nanoseconds):
             self._lost = 0
         if self._lost or not self._put(stream, data, nanoseconds):
@@ -77,7 +77,7 @@ class LogWriter:
 
 
 def read_records(file: Path, start: int, max_bytes: int) -> Iterator[LogRecord]:
-    """Yield the records from a cursor on, at least one and up to about `max_bytes`. A partial last record is skipped.
+    """Yield records starting at a cursor, at least one and up to about `max_bytes`. A partial last record is skipped.
 
     Raises ValueError if no record begins at the cursor.
     """
@@ -86,7 +86,7 @@ def read_records(file: Path, start: int, max_bytes: int) -> Iterator[LogRecord]:
     except FileNotFoundError:
         return
     with reader:
-        size = os.fstat(reader.fileno()).st_size  # an active run appends meanwhile; the next call reads that
+        size = os.fstat(reader.fileno()).st_size  # an active run keeps appending; the next call reads the rest
         if not 0 <= start <= size:
             raise ValueError("the cursor is after the end of the log")
         reader.seek(start)

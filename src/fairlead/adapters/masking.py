@@ -1,4 +1,4 @@
-"""Masks secrets in the output of runs, also when a secret arrives in several pieces. Standard library only."""
+"""Masks secrets in run output, even if a secret arrives in several pieces. Standard library only."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ class Masker:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._words = sorted({word for secret in secrets for word in _variants(secret)})
-        # A program that repeats the beginning of a secret must not have its output buffered forever.
+        # If a program repeats the beginning of a secret, its output must not be buffered forever.
         self._max_buffered = 2 * max(map(len, self._words), default=0)
         self._buffer = b""
         self._masked = 0  # bytes at the start of the buffer that belong to a secret whose mask was already written
@@ -24,7 +24,7 @@ class Masker:
         cut = len(data) - max(unfinished, _unfinished_character(data))
         spans = self._find(data)
         for start, end in spans:
-            # A secret is masked as a whole or buffered as a whole. One that never seems to end is masked in parts.
+            # A secret is masked as a whole or buffered as a whole. If it never seems to end, it is masked in parts.
             already_masked = self._masked > 0 and start == 0
             if start < cut < end and not already_masked and len(data) - start <= self._max_buffered:
                 cut = start
@@ -77,7 +77,7 @@ def _overlap(data: bytes, word: bytes) -> int:
     """Return how many bytes at the end of the data are the beginning, but not all, of a word."""
     at = data.find(word[:1], max(len(data) - len(word) + 1, 0))
     while at >= 0 and not word.startswith(data[at:]):
-        # Search for the first few bytes at once: byte by byte would take seconds for a secret that is a whole file.
+        # Search for the first few bytes at once: a search byte by byte would take seconds if a secret is a whole file.
         ahead = data.find(word[:MIN_LENGTH], at + 1)
         at = ahead if ahead >= 0 else data.find(word[:1], max(at + 1, len(data) - MIN_LENGTH + 1))
     return len(data) - at if at >= 0 else 0
@@ -91,7 +91,7 @@ def _variants(secret: str) -> list[bytes]:
 
 
 def _quote(part: str) -> Iterator[str]:
-    """Return a text as it is, and as Python and JSON quote it in tracebacks and printed mappings."""
+    """Return a text unchanged, and as Python and JSON quote it in tracebacks and printed mappings."""
     yield part
     yield from (
         shown[1:-1] for shown in (repr(part), ascii(part), json.dumps(part), json.dumps(part, ensure_ascii=False))
