@@ -2,7 +2,7 @@
 
 Standard library only, for Python 3.8 and later: it runs in images that do not have Fairlead installed.
 Next to it are call.json (what to call) and code.tar.gz (the code). It writes result.json (the result, or the name of an
-output file that contains it) or error.json to its home. In a pod, sidecar.py is next to it too: it downloads code that
+output file that contains it) or error.json to its home. In a pod, sidecar.py is also next to it: it downloads code that
 is too large for a ConfigMap, and uploads results. For served functions, function_server.py is next to it.
 Imports are inside functions: at the top, they would add 60 ms to every start.
 """
@@ -22,14 +22,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = os.environ.get("FAIRLEAD_HOME") or "/fairlead"
 OUTPUT = os.path.abspath(os.environ.get("FAIRLEAD_OUTPUT") or os.path.join(HOME, "output"))
 SOCKET = os.environ.get("FAIRLEAD_SOCKET")  # a private socket, because other users of the machine can reach its ports
-# Without the folder of the function's code, whose files may have names of standard modules.
+# Excludes the folder with the function's code, whose files may be named like standard modules.
 ORIGINAL_PATH = list(sys.path)
 LOADED: dict[str, Any] = {}  # modules of the standard library
-# Also with JSON escapes, result.json and error.json stay below the 512 KiB that the server reads.
+# Even with JSON escapes, result.json and error.json stay below the 512 KiB that the server reads.
 MAX_VALUE_BYTES = 256 * 1024
 MAX_TRACEBACK_BYTES = 64 * 1024
 MAX_MESSAGE_BYTES = 8 * 1024
-MAX_HOME_LENGTH = 16  # up to which the socket paths of Jupyter kernels are short enough
+MAX_HOME_LENGTH = 16  # up to this length, the socket paths of Jupyter kernels are short enough
 LIBRARY = os.path.dirname(os.__file__)
 BOOTSTRAP_FRAMES = (__file__, "<frozen ", os.path.join(LIBRARY, "runpy.py"), os.path.join(LIBRARY, "asyncio", ""))
 
@@ -51,7 +51,7 @@ def main() -> None:
             write_error("SystemExit", str(exit_request.code), "")
         raise
     except KeyboardInterrupt:
-        # Python then ends itself with SIGINT, so the exit code is 130 as for any interrupted program.
+        # Python then ends itself with SIGINT, so the exit code is 130, as for any interrupted program.
         raise
     except BaseException as error:
         report_error(error)
@@ -64,12 +64,12 @@ def run_call() -> None:
     folder = os.path.join(HOME, "code")
     for path in (folder, OUTPUT):
         os.makedirs(path, exist_ok=True)
-    for name in ("result.json", "error.json"):  # from before a restart of the container
+    for name in ("result.json", "error.json"):  # left over from before a container restart
         if os.path.exists(os.path.join(HOME, name)):
             os.remove(os.path.join(HOME, name))
     os.environ["FAIRLEAD_OUTPUT"] = OUTPUT
     archive = os.path.join(HERE, "code.tar.gz")
-    # Before sys.path contains the function's code: the sidecar imports modules later, in its own process.
+    # This must come before sys.path contains the function's code, because the sidecar process imports modules later.
     if os.path.exists(os.path.join(HERE, "sidecar.py")):
         archive = start_sidecar(call, archive)
     os.chdir(folder)
@@ -96,14 +96,14 @@ def run_call() -> None:
 def start_sidecar(call: dict[str, Any], archive: str) -> str:
     """Continue in a child process of the sidecar; return the path of the code archive."""
     archive, error = import_standard("sidecar").start(call, archive, HOME, OUTPUT)
-    del sys.modules["sidecar"]  # the function's code may have a module of that name
+    del sys.modules["sidecar"]  # the function's code may have a module with that name
     if error:
         raise FunctionError("CodeUnavailable", error)
     return archive
 
 
 def unpack(archive: str, digest: str, folder: str) -> None:
-    """Verify the digest of the code and unpack it."""
+    """Verify the code's digest and unpack it."""
     try:  # hashlib would load OpenSSL, which takes 5 ms
         sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
     except ImportError:
@@ -153,7 +153,7 @@ def unpack_plain(data: bytes, folder: str) -> bool:
 
 
 def execute(command: list[str]) -> None:
-    """Replace this process with another program, in the folder of the code."""
+    """Replace this process with another program, in the code folder."""
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -161,7 +161,7 @@ def execute(command: list[str]) -> None:
 
 
 def start_jupyterlab(port: int) -> None:
-    """Replace this process with JupyterLab, with the whole file system visible, starting in the folder of the code."""
+    """Replace this process with JupyterLab, with the whole file system visible, starting in the code folder."""
     from importlib.util import find_spec
 
     if find_spec("jupyterlab") is None:
@@ -174,7 +174,7 @@ def start_jupyterlab(port: int) -> None:
         # Only the server can connect to the socket, and it has authenticated the user. The path is relative, because
         # Unix socket paths are limited to 107 bytes.
         options += [f"--ServerApp.sock={os.path.relpath(SOCKET)}", "--ServerApp.sock_mode=0600"]
-        # Remote access: by default, Jupyter rejects the Host header of the run and accepts only localhost.
+        # Remote access: by default, Jupyter accepts only localhost and rejects the run's Host header.
         options += ["--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.allow_remote_access=True"]
         if len(HOME) <= MAX_HOME_LENGTH:  # any user of this machine could connect to the TCP ports of kernels
             options.append("--KernelManager.transport=ipc")
@@ -187,7 +187,7 @@ def start_jupyterlab(port: int) -> None:
 
 
 def import_standard(name: str) -> Any:
-    """Import a module of the standard library, even if the function's code has a file of that name."""
+    """Import a standard library module, even if the function's code has a file with that name."""
     if name not in LOADED:
         path, sys.path = sys.path, ORIGINAL_PATH
         try:
@@ -198,7 +198,7 @@ def import_standard(name: str) -> Any:
 
 
 def load_handler(call: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
-    """Return the handler and its module: a function of the source file, module:function, or a pickled function."""
+    """Return the handler and its module: a function in the source file, module:function, or a pickled function."""
     if call["source"].endswith(".pkl"):
         return None, unpickle(call["source"])
     module, _, name = call["handler"].rpartition(":")
@@ -232,7 +232,7 @@ def load_module(source: str) -> Any:
     loader = SourceFileLoader(name, path)
     module: Any = type(sys)(name)
     module.__file__, module.__loader__, module.__spec__ = path, loader, ModuleSpec(name, loader, origin=path)
-    # By this name, pickle and the processes of multiprocessing find the function.
+    # pickle and the multiprocessing child processes find the function under this name.
     sys.modules[name] = module
     loader.exec_module(module)
     return module
@@ -258,7 +258,7 @@ def invoke(handler: Callable[..., Any], inputs: dict[str, Any]) -> Any:
         if error.__traceback__ and error.__traceback__.tb_next is None:  # raised by the call, not inside the function
             check_inputs(handler, inputs, error)
         raise
-    # Only coroutines have cr_await: this check needs no import of inspect.
+    # Only coroutines have cr_await, so this check does not need to import inspect.
     return import_standard("asyncio").run(result) if hasattr(type(result), "cr_await") else result
 
 
@@ -289,7 +289,7 @@ def save_result(result: Any) -> None:
 
 def save_output_file(name: str, kind: str, data: memoryview) -> bytes:
     """Write an output file and return its description as JSON."""
-    # Files accept only contiguous memory, and a slice of an array may have gaps.
+    # Only contiguous memory can be written to a file, and a slice of an array may have gaps.
     write(os.path.join(OUTPUT, name), data if data.c_contiguous else data.tobytes())
     return json.dumps({"kind": "file", "path": name, "type": kind, "size": data.nbytes}).encode()
 
@@ -307,7 +307,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def find_non_json(value: Any, path: str, parents: tuple[int, ...]) -> str:
-    """Describe the first part of a value that is not JSON; empty if there is none."""
+    """Describe the first part of a value that is not valid JSON; empty if there is none."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
     if id(value) in parents:
         return f"{path} contains itself"
@@ -341,12 +341,12 @@ def write(path: str, data: bytes | memoryview) -> None:
 
 
 def report_error(error: BaseException) -> NoReturn:
-    """Print a traceback without the frames of the bootstrap, write error.json, and exit."""
+    """Print a traceback without the bootstrap's frames, write error.json, and exit."""
     if isinstance(error, FunctionError):
         sys.stderr.write(f"{error}\n")
         write_error(error.kind, str(error), "")
         sys.exit(1)
-    # First, because it also removes the frames from the exception that the hook prints.
+    # This must come first, because it also removes the frames from the exception that the hook prints.
     lines = format_traceback(error)
     # The function may have installed a hook, for example to report errors.
     sys.excepthook(type(error), error, error.__traceback__)
@@ -355,7 +355,7 @@ def report_error(error: BaseException) -> NoReturn:
 
 
 def format_traceback(error: BaseException) -> list[str]:
-    """Return the lines of a traceback without the frames of the bootstrap."""
+    """Return the lines of a traceback without the bootstrap's frames."""
     frames = error.__traceback__
     while frames and frames.tb_frame.f_code.co_filename.startswith(BOOTSTRAP_FRAMES):
         frames = frames.tb_next
@@ -364,7 +364,7 @@ def format_traceback(error: BaseException) -> list[str]:
 
 
 def error_message(error: BaseException, lines: list[str]) -> str:
-    """Return the message of an error; the last line of its traceback if str() fails."""
+    """Return an error's message, or the last line of its traceback if str() fails."""
     try:
         return str(error)
     except Exception:
@@ -378,18 +378,18 @@ def write_error(kind: str, message: str, trace: str) -> None:
     try:
         write(os.path.join(HOME, "error.json"), json.dumps(content, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
-        # The exit code and the log still show the error of the function, which is more useful than this one.
+        # The exit code and the log still show the function's error, which is more useful than this one.
         sys.stderr.write(f"cannot write error.json: {error}\n")
 
 
 def serve(call: dict[str, Any]) -> None:
-    """Serve the handler over HTTP: each POST of a JSON object calls it. Calls init() once before."""
+    """Serve the handler over HTTP: each POST of a JSON object calls it. Calls init() once before that."""
     function_server = import_standard("function_server")
     del sys.modules["function_server"]
     for name in ("asyncio", "inspect", "traceback"):  # import now: import_standard() is not thread-safe
         import_standard(name)
     module, handler = load_handler(call)
-    # A run is ready when its socket accepts connections, so init() must end before the server listens.
+    # A run is ready when its socket accepts connections, so init() must finish before the server listens.
     init = getattr(module, "init", None)
     if callable(init):
         invoke(init, call["inputs"])
@@ -400,14 +400,14 @@ def serve(call: dict[str, Any]) -> None:
 
 
 def handle_request(handler: Callable[..., Any], inputs: dict[str, Any]) -> tuple[int, bytes]:
-    """Call the handler and return status and body of the response. Errors never stop the server."""
+    """Call the handler and return the status and body of the response. Errors never stop the server."""
     try:
         return 200, encode_json(invoke(handler, inputs))
     except FunctionError as error:
         sys.stderr.write(f"{error}\n")
         status, message = 400 if error.kind == "InputsMismatch" else 500, f"{error.kind}: {error}"
     except BaseException as error:
-        # Including SystemExit: one request must not end the server, and its client needs a response.
+        # This includes SystemExit: one request must not end the server, and its client needs a response.
         lines = format_traceback(error)
         sys.stderr.write("".join(lines))
         status, message = 500, f"{type(error).__name__}: {error_message(error, lines)}"

@@ -1,7 +1,7 @@
 """An HTTP server for a function: each POST of a JSON object calls it, and its result is the response.
 
 Standard library only, for Python 3.8 and later. It is next to the bootstrap, which loads it for served functions before
-the function's own code, because that code may have files named like modules that this one imports.
+the function's own code, because that code may have files with the same names as modules that this one imports.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 READINESS_PATHS = ("/", "/health")
-# The whole body is in memory, and the objects that are parsed from it need several times as much.
+# The whole body is held in memory, and the objects parsed from it need several times as much.
 MAX_BODY_BYTES = 256 * 1024 * 1024
-MAX_CHUNK_LINE = 1 << 10  # length of a line with the size of a chunk
-# As many connections as the proxy of the server opens to one run. The default of socketserver is 5.
+MAX_CHUNK_LINE = 1 << 10  # maximum length of a line that contains a chunk size
+# The number of connections that the server's proxy opens to one run. The default in socketserver is 5.
 BACKLOG = 128
 IDLE_SECONDS = 120.0  # idle connections are closed after this time
 POLL_SECONDS = 0.2  # how often the shutdown flag is checked
@@ -40,11 +40,11 @@ class BadRequest(Exception):
 
 
 class FunctionServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Listens on a port of all addresses, or on a Unix socket, and counts requests in flight."""
+    """Listens on a port on all addresses, or on a Unix socket, and counts requests in flight."""
 
-    # Idle connections must not delay the exit. wait_until_idle() waits for the threads with a request.
+    # Idle connections must not delay the exit. wait_until_idle() waits for threads that are handling a request.
     daemon_threads = True
-    # After a restart, connections of the previous process may still be in TIME_WAIT.
+    # After a restart, the previous process's connections may still be in TIME_WAIT.
     allow_reuse_address = True
     request_queue_size = BACKLOG
 
@@ -63,16 +63,16 @@ class FunctionServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of connections: the client is gone or does not speak HTTP."""
+        """Ignore connection errors: the client is gone or does not speak HTTP."""
 
     def begin_shutdown(self, *_: Any) -> None:
         """Stop accepting requests; finish the requests in flight."""
         self.shutting_down = True
-        # In a thread, because shutdown() waits for the loop that this signal handler interrupts.
+        # Use a thread, because shutdown() waits for the loop that this signal handler interrupts.
         threading.Thread(target=self.shutdown).start()
 
     def wait_until_idle(self) -> None:
-        """Wait until all requests are answered."""
+        """Wait until all requests have been answered."""
         with self.idle:
             self.idle.wait_for(lambda: self.busy == 0)
 
@@ -83,7 +83,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     server: FunctionServer
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
-    wbufsize = -1  # send head and body together: separately, TCP delays the body by 40 ms
+    wbufsize = -1  # send head and body together: if sent separately, TCP delays the body by 40 ms
     started = 0.0
     command = path = ""  # for requests that cannot be parsed
 
@@ -153,7 +153,7 @@ class RequestHandler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 raise BadRequest(400, "a chunk of the body has an invalid size")
             if size == 0:
-                while self.rfile.readline(MAX_CHUNK_LINE).strip():  # trailers, which are ignored
+                while self.rfile.readline(MAX_CHUNK_LINE).strip():  # ignore trailers
                     pass
                 return b"".join(chunks)
             chunks.append(self.read_bytes(size, total))
@@ -161,7 +161,7 @@ class RequestHandler(BaseHTTPRequestHandler):
             self.rfile.readline(MAX_CHUNK_LINE)
 
     def read_bytes(self, size: int, before: int) -> bytes:
-        """Read bytes of the body. Raises `BadRequest` if the body is too large or incomplete."""
+        """Read bytes from the body. Raises `BadRequest` if the body is too large or incomplete."""
         if before + size > MAX_BODY_BYTES:
             self.close_connection = True
             raise BadRequest(
@@ -179,7 +179,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Respond to a request that is not valid HTTP."""
         self.close_connection = True
-        # The base class would send HTML, and after invalid HTTP the start of the next request is unknown.
+        # The base class would send HTML. After invalid HTTP, it is unclear where the next request starts.
         self.send_json_error(code, message or self.responses[code][0])
 
     def send_json(self, status: int, body: bytes) -> None:
@@ -214,7 +214,7 @@ def serve(respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, pat
     """Serve requests until SIGTERM or SIGINT, then finish those in flight and return."""
     server = FunctionServer(respond, port, path)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # The function may have set a handler of its own.
+        # The function may have set its own handler.
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, server.begin_shutdown)
     server.serve_forever(poll_interval=POLL_SECONDS)
@@ -226,9 +226,9 @@ def serve(respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, pat
 def bind_path(listener: socket.socket, path: str) -> None:
     """Listen on a path of any length, through its open folder: a Unix socket path has at most 107 bytes."""
     folder, name = os.path.split(path)
-    if os.path.lexists(path):  # from a process that has ended
+    if os.path.lexists(path):  # left over from a process that has ended
         os.remove(path)
-    # With chmod() after bind(), other users could connect in between.
+    # If chmod() came after bind(), other users could connect before it.
     fd, mask = os.open(folder, os.O_RDONLY), os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{fd}/{name}")
@@ -238,7 +238,7 @@ def bind_path(listener: socket.socket, path: str) -> None:
 
 
 def read_inputs(body: bytes) -> dict[str, Any]:
-    """Parse the inputs of a call. Raises `BadRequest` if they are not a JSON object."""
+    """Parse a call's inputs. Raises `BadRequest` if they are not a JSON object."""
     try:
         inputs = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 TERMINATION_LOG = "/dev/termination-log"
 MAX_MESSAGE_BYTES = 4000  # Kubernetes keeps 4096 bytes
-# The server has these limits, too. A pod does not send files that would be rejected.
+# The server enforces the same limits. A pod does not send files that would be rejected.
 MAX_OUTCOME_BYTES = 512 * 1024
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
 MAX_OUTPUT_FILES = 10_000
 MAX_REASON_LENGTH = 500
-# Long enough for a restart of the server. While it waits, the pod occupies its GPUs.
+# Long enough for a server restart. While the pod waits, it still occupies its GPUs.
 GIVE_UP_SECONDS = 120.0  # after this time without a response, nothing more is sent
 FIRST_PAUSE, MAX_PAUSE = 0.25, 10.0  # seconds between retries
 REQUEST_TIMEOUT = 60.0
 BLOCK = 256 * 1024
-RETRY_STATUSES = (408, 409, 425, 429)  # and all from 500 on
-FINAL_STATUSES = (401, 403, 404)  # all later requests would fail too
-# Kubernetes sends signals to the first process of a container only, which is the sidecar.
+RETRY_STATUSES = (408, 409, 425, 429)  # and all from 500 up
+FINAL_STATUSES = (401, 403, 404)  # all later requests would also fail
+# Kubernetes sends signals only to the first process in a container, which is the sidecar.
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 UNREACHABLE = "pods of this cluster cannot reach the server"
 HINT = "write it to a volume, or ask an administrator to set the cluster's server_url"
@@ -58,7 +58,7 @@ class Sidecar:
 
     def request(self, method: str, path: str, body: BinaryIO | None = None) -> bytes:
         """Send a request, with retries, and return the response. Raises `TransferError`."""
-        # Imports are inside methods, because the function, which runs in a fork of this process, should not load them.
+        # Imports are inside methods, so that the function, which runs in a fork of this process, does not load them.
         from time import monotonic, sleep
 
         pause, until = FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
@@ -69,12 +69,12 @@ class Sidecar:
                 why = error.strerror or str(error) or type(error).__name__
             self.close()
             if monotonic() + pause > until:
-                # Stored, so that an unreachable server is waited for once, and not for each file.
+                # Stored, so that the pod waits for an unreachable server only once, and not for each file.
                 self.failure = f"no response from {self.server} for {GIVE_UP_SECONDS:.0f} seconds: {why}"
                 break
             from random import random
 
-            # Jitter: after an outage of the server, many pods retry at the same time.
+            # Add jitter, because after a server outage many pods retry at the same time.
             sleep(pause * (0.5 + random()))
             pause = min(2 * pause, MAX_PAUSE)
         raise TransferError(self.failure)
@@ -88,7 +88,7 @@ class Sidecar:
         if body is not None:
             # Without a length, http.client sends chunks, and the server cannot reject a large file early.
             headers["Content-Length"] = str(body.seek(0, os.SEEK_END))
-            body.seek(0)  # also for a retry
+            body.seek(0)  # needed for retries
         try:
             address = self.connect() + path
             # A server that rejects a request may respond and close before it has read the whole body.
@@ -101,7 +101,7 @@ class Sidecar:
         if response.status < 300:
             return content
         why = f"{self.server} responded with {response.status}: {describe_problem(content)}"
-        # Redirects are not followed: that could send the token to another server.
+        # Redirects are not followed, because that could send the token to another server.
         if response.status < 400:
             why = f"{self.server} redirects to {response.getheader('Location', 'another address')}"
         if response.status in RETRY_STATUSES or response.status >= 500:
@@ -111,7 +111,7 @@ class Sidecar:
         raise TransferError(why)
 
     def connect(self) -> str:
-        """Connect to the server if needed; return the path of this run in its API."""
+        """Connect to the server if needed; return this run's path in its API."""
         from http import client
         from urllib.parse import urlsplit
 
@@ -130,7 +130,7 @@ class Sidecar:
         self.connection = None
 
     def download_code(self) -> str:
-        """Download the code of the function and return the path of the archive. Raises `TransferError`."""
+        """Download the function's code and return the path of the archive. Raises `TransferError`."""
         if not self.server:
             raise TransferError(f"the code is too large for the pod's ConfigMap, and {UNREACHABLE}")
         try:
@@ -145,8 +145,8 @@ class Sidecar:
         return archive
 
     def upload_results(self, code: int) -> int:
-        """Upload the result, error and output files of a function; return the exit code of the pod."""
-        # Files first: one of them may be the result, and the message below counts those that were lost.
+        """Upload the result, error and output files of a function; return the pod's exit code."""
+        # Upload files first: one of them may be the result, and the message below counts those that were lost.
         lost = self.upload_files()
         message: dict[str, Any] = {}
         if lost:
@@ -216,7 +216,7 @@ class Sidecar:
 
     @property
     def size_limit(self) -> str:
-        """The size limit of results without a server, and a hint."""
+        """The size limit for results without a server, and a hint."""
         return f"{UNREACHABLE}, so the limit is {MAX_MESSAGE_BYTES} bytes; {HINT}"
 
     def upload_error(self, error: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class Sidecar:
         """Read a JSON object that the bootstrap wrote to its home; None if there is none."""
         try:
             with open(os.path.join(self.home, name), "rb") as file:
-                # The bootstrap writes no larger files. The first part of another one is not valid JSON, and is ignored.
+                # The bootstrap writes no larger files. A larger file from elsewhere is cut off and ignored as invalid.
                 content = json.loads(file.read(MAX_OUTCOME_BYTES))
         except (OSError, ValueError, RecursionError):
             return None
@@ -265,7 +265,7 @@ class Sidecar:
         if not message:
             return
         try:
-            with open(self.message_file, "wb") as file:  # not atomically: the file is a mount point
+            with open(self.message_file, "wb") as file:  # not atomic, because the file is a mount point
                 file.write(encode(message))
         except OSError as error:
             sys.stderr.write(f"cannot write {self.message_file}: {error.strerror}\n")
@@ -291,7 +291,7 @@ def start(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[s
 
     signals = [getattr(signal, name) for name in SIGNALS]
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until the parent can forward them
-    # The child waits at the pipe until the parent has downloaded the code.
+    # The child waits on the pipe until the parent has downloaded the code.
     read_end, write_end = os.pipe()
     child = os.fork()
     if child:
@@ -341,11 +341,11 @@ def supervise(sidecar: Sidecar, child: int, ready_fd: int, missing: bool) -> NoR
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         error_message = download(sidecar, missing)
         started = True
-        # A broken pipe means that the child was killed meanwhile.
+        # A broken pipe means that the child was killed in the meantime.
         with suppress(BrokenPipeError), open(ready_fd, "wb") as ready:
             ready.write(error_message.encode(errors="replace"))
         code = wait(child)
-        # The process ID of the child may be reused now. As PID 1, this process then ignores the signals and
+        # The child's process ID may be reused now. As PID 1, this process then ignores the signals and
         # completes the upload.
         for number in signals:
             signal.signal(number, signal.SIG_DFL)
@@ -355,12 +355,12 @@ def supervise(sidecar: Sidecar, child: int, ready_fd: int, missing: bool) -> NoR
         code = code or 1
     finally:
         sys.stderr.flush()
-        # Not sys.exit(): below on the stack is the bootstrap, which would continue as if it were the function.
+        # Do not use sys.exit(): the bootstrap is further down the stack and would continue as if it were the function.
         os._exit(code)
 
 
 def wait(child: int) -> int:
-    """Wait for a process and return its exit code; 128 plus the signal if one killed it. As pid 1, reap others too."""
+    """Wait for a process and return its exit code; 128 plus the signal if one killed it. As PID 1, also reap others."""
     while True:
         pid, status = os.wait()
         if pid == child:
@@ -369,7 +369,7 @@ def wait(child: int) -> int:
 
 def list_files(folder: str) -> Iterator[tuple[str, int]]:
     """Yield the regular files in a folder and its subfolders, with their sizes. Symbolic links are not followed."""
-    # A stack instead of recursion, because folders may be nested more deeply than Python allows calls to be.
+    # Use a stack instead of recursion, because folders may be nested more deeply than Python calls can be.
     prefixes = [""]
     while prefixes:
         prefix = prefixes.pop()
@@ -402,5 +402,5 @@ def describe_problem(content: bytes) -> str:
         parts = (first.get("message") or problem["detail"], first.get("hint") or problem.get("hint"))
         return "; ".join(filter(None, parts))
     except (ValueError, LookupError, AttributeError, TypeError):
-        # For example the HTML page of a proxy in between.
+        # For example, an HTML page from a proxy in front of the server.
         return ascii(content[:200].decode(errors="replace"))
