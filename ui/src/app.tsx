@@ -14,14 +14,14 @@ import { theme } from "./theme";
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // Returning to a page within this time does not load its data again.
+      // Returning to a page within this time does not reload its data.
       staleTime: 5_000,
-      // An error response would be the same again. Only retry if the server did not respond.
+      // A retry would get the same error response. Only retry if the server did not respond.
       retry: (count, error) => !isProblem(error) && count < 2,
     },
   },
 });
-// Styles created at run time need the nonce of the Content-Security-Policy: those of Mantine, and those of the scroll
+// Styles created at run time need the Content-Security-Policy nonce: those from Mantine, and those from the scroll
 // lock behind dialogs.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 setNonce(nonce);

@@ -29,7 +29,7 @@ const Secrets = lazy(() => import("./features/secrets/Secrets"));
 const Audit = lazy(() => import("./features/audit/Audit"));
 
 export function Pages() {
-  // The key of the error boundary, so that an error on one page does not hide the others.
+  // The path is the error boundary's key, so that an error on one page does not hide the others.
   const [path] = useLocation();
   return (
     <Shell>
@@ -74,7 +74,7 @@ export function Pages() {
   );
 }
 
-/** A signed-in user does not need the sign-in page, but still sees why another sign-in failed. */
+/** A signed-in user does not need the sign-in page, but should still see why another sign-in failed. */
 function SignInRedirect() {
   useEffect(() => {
     const failed = new URLSearchParams(window.location.search).get("failed");

@@ -1,4 +1,4 @@
-/** Total and free capacity of clusters, and how many more runs of each compute resource fit now. */
+/** Total and free cluster capacity, and how many more runs of each compute resource fit now. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { client, type Schemas, unwrap } from "./client";
 
@@ -17,11 +17,11 @@ const NODES = "/api/v1/nodes";
 // The capacity page is watched live. Elsewhere the numbers are only a hint, so they are requested less often.
 const OFFERS_EVERY_MS = 30_000;
 const WATCHED_EVERY_MS = 5_000;
-/** A response with more nodes has several megabytes, so it is requested less often. */
+/** With more nodes than this, a response is several megabytes, so it is requested less often. */
 const MANY_NODES = 1_000;
 const MANY_EVERY_MS = 15_000;
 
-/** All visible clusters, or the cluster of a project with the compute resources available to it. */
+/** All visible clusters, or a project's cluster with the compute resources available to the project. */
 export function useCapacity(project?: string) {
   return useQuery({
     ...capacityQuery(project),
@@ -30,7 +30,7 @@ export function useCapacity(project?: string) {
   });
 }
 
-/** How many more runs of each compute resource fit now, by name. A project limits the list to those available to it. */
+/** How many more runs of each compute resource fit now, by name. With a project, only those available to it. */
 export function useOffers(project?: string) {
   return useQuery({ ...capacityQuery(project), refetchInterval: OFFERS_EVERY_MS, select: sumUp });
 }
@@ -69,7 +69,7 @@ export function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
   return totals;
 }
 
-/** If the count of one cluster is unknown, the sum covers the others. */
+/** If one cluster's count is unknown, the sum covers the others. */
 function add(before: TotalOffer, offer: Offer, clusters: TotalOffer["clusters"]): TotalOffer {
   const known = [before.fits_now, offer.fits_now].filter((count) => count !== null);
   const fits_now = known.length > 0 ? known.reduce((sum, count) => sum + count, 0) : null;

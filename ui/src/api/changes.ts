@@ -1,4 +1,4 @@
-/** Mutations of data on the server. */
+/** Mutations of server data. */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
 import { isRunList, refetchRunLists } from "./runLists";
@@ -11,7 +11,7 @@ interface Callbacks<Output> {
 
 /**
  * A mutation that invalidates all queries whose key begins with an API path. `onSaved` runs before that, to remove
- * queries that would fail now.
+ * queries that would now fail.
  */
 export function useChange<Input, Output>(
   mutationFn: (input: Input) => Promise<Output>,
@@ -25,7 +25,7 @@ export function useChange<Input, Output>(
     onSuccess: (output) => {
       onSaved?.(output, queries);
       return Promise.all([
-        // Separately from the other queries, because long lists refetch only their first page.
+        // Handled separately from other queries, because long lists refetch only their first page.
         refetchRunLists(queries),
         queries.invalidateQueries({
           predicate: ({ queryKey }) => String(queryKey[0]).startsWith("/api/v1/") && !isRunList(queryKey),

@@ -1,4 +1,4 @@
-/** The API client, typed by the OpenAPI schema. Failed requests throw the problem that the server reports. */
+/** The API client, typed with the OpenAPI schema. Failed requests throw the problem that the server reports. */
 import createClient from "openapi-fetch";
 import { markConnected, markDisconnected } from "./connection";
 import { addKey, forgetKey } from "./idempotency";
@@ -8,7 +8,7 @@ import { markExpired } from "./sessions";
 
 export type Schemas = components["schemas"];
 
-// A request over a lost connection would otherwise wait for minutes.
+// Otherwise a request over a lost connection would wait for minutes.
 const TIMEOUT_MS = 20_000;
 
 export const client = createClient<paths>({
@@ -34,14 +34,14 @@ client.use({
   },
 });
 
-/** The body of a response. The client has already thrown failures. */
+/** The body of a response. For failures, the client has already thrown an error. */
 export async function unwrap<T>(response: Promise<{ data?: T }>): Promise<T> {
   return (await response).data as T;
 }
 
 /** The header that makes a change fail if the record was changed after it was read. */
 export function ifMatch(record: { revision: number; id?: string }): { "If-Match": string } {
-  // As in the ETags of the server: the end of the id differs if the object was deleted and created again.
+  // Matches the server's ETags: the end of the ID differs if the object was deleted and created again.
   const suffix = record.id ? `-${record.id.slice(-8)}` : "";
   return { "If-Match": `"${record.revision}${suffix}"` };
 }

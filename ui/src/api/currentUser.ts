@@ -16,13 +16,13 @@ export function useIsEditor(): boolean {
   return useMe().data?.roles.some((grant) => grant.role === "admin" || grant.role === "editor") ?? false;
 }
 
-/** Returns a check whether the user has a role in a scope or above it. The server enforces the roles. */
+/** Returns a function that checks whether the user has a role in a scope or above it. The server enforces roles. */
 export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => boolean {
   const me = useMe();
   const scopes = useScopes();
   return (role, scope) => {
     if (!me.data) return false;
-    // With the platform, because its roles apply even before the scopes are loaded.
+    // The platform is included, because its roles apply even before the scopes are loaded.
     const path = [scope, ...ancestorsOf(scopes.data ?? [], scope), "platform"];
     return me.data.roles.some(
       (grant) => path.includes(grant.scope ?? "") && (grant.role === role || grant.role === "admin"),

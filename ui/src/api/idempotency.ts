@@ -3,10 +3,10 @@
 /** POST requests that change nothing. */
 const READ_ONLY = /\/(check|validate|preview|sessions)$/;
 
-/** Keys of requests without a response, by fingerprint. */
+/** Keys of requests that have had no response, by fingerprint. */
 const keys = new Map<string, string>();
 
-/** Adds an idempotency key. An identical request without a response so far has the same key. */
+/** Adds an idempotency key. An identical request that has had no response yet gets the same key. */
 export async function addKey(request: Request): Promise<void> {
   if (request.method !== "POST" || READ_ONLY.test(new URL(request.url).pathname)) return;
   const fingerprint = await computeFingerprint(request);
@@ -24,7 +24,7 @@ export function forgetKey(request: Request): void {
 /** Identifies a request by URL and checksum, because its body may contain a secret. */
 async function computeFingerprint(request: Request): Promise<string> {
   const body = await request.clone().arrayBuffer();
-  // A weak checksum is enough: the server rejects a key that was used with another body.
+  // A weak checksum is enough: the server rejects a key that was used with a different body.
   let sum = 0;
   for (const byte of new Uint8Array(body)) sum = (Math.imul(sum, 31) + byte) | 0;
   return `${request.url} ${body.byteLength} ${sum}`;

@@ -1,4 +1,4 @@
-/** Paginated lists of the API, loaded page by page while scrolling. */
+/** Paginated lists from the API, loaded page by page while scrolling. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import type { paths } from "./schema";
@@ -7,7 +7,7 @@ const PAGE_SIZE = "200";
 // The largest page that the server allows.
 const ALL_SIZE = "500";
 const REFETCH_MS = 30_000;
-/** Longer lists are not refetched because that takes seconds. Their rows change with server-sent events only. */
+/** Longer lists are not refetched, because that takes seconds. Their rows change only with server-sent events. */
 export const MAX_REFETCHED_PAGES = 5;
 
 export interface PageOf<Item> {
@@ -38,7 +38,7 @@ export async function loadPage<P extends ListPath>(
   return unwrap(client.GET(path as any, options as any)) as Promise<PageOf<ItemOf<P>>>;
 }
 
-/** The query of the first page, including the total count. */
+/** The query for the first page, including the total count. */
 export function firstPage(query: URLSearchParams | string): URLSearchParams {
   const params = new URLSearchParams(query);
   params.set("limit", PAGE_SIZE);
@@ -57,7 +57,7 @@ export function useList<P extends ListPath>(
     queryFn: ({ pageParam }) => {
       const page = firstPage(query);
       if (pageParam) {
-        // Counting takes time, and the first page already has the number.
+        // Counting takes time, and the first page already has the count.
         page.delete("total");
         page.set("cursor", pageParam);
       }
@@ -65,7 +65,7 @@ export function useList<P extends ListPath>(
     },
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor,
-    // Keeps the old rows visible while those of a new filter are loading.
+    // Keeps the old rows visible while the rows for a new filter are loading.
     placeholderData: keepPreviousData,
     refetchInterval: ({ state }) =>
       state.data && state.data.pages.length > MAX_REFETCHED_PAGES ? false : REFETCH_MS,
@@ -80,7 +80,7 @@ export function useList<P extends ListPath>(
     isStale: result.isPlaceholderData,
     hasMore: result.hasNextPage,
     loadMore: () => {
-      // Two fetches at the same time could overwrite the pages of each other.
+      // Two fetches at the same time could overwrite each other's pages.
       if (result.hasNextPage && !result.isFetching) void result.fetchNextPage();
     },
     retry: () => void result.refetch(),

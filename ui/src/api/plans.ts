@@ -1,4 +1,4 @@
-/** Plans: the resolved settings of a run request. */
+/** Plans: the resolved settings for a run request. */
 import type { Schemas } from "./client";
 import type { Finding } from "./problems";
 

@@ -1,4 +1,4 @@
-/** Errors of API requests: problem details (RFC 9457), or a server that does not respond. */
+/** API request errors: problem details (RFC 9457), or a server that does not respond. */
 import type { Schemas } from "./client";
 
 export type Finding = Pick<Schemas["Finding"], "path" | "rule" | "message"> & Partial<Schemas["Finding"]>;
@@ -19,7 +19,7 @@ export class Unreachable extends Error {
 export async function readProblem(response: Response): Promise<Error> {
   const isProblem = response.headers.get("content-type")?.includes("problem+json");
   if (isProblem) return new ProblemError((await response.json()) as Problem);
-  // Other responses come from a proxy in front of the server, as HTML or text.
+  // Any other response is HTML or text from a proxy in front of the server.
   return new ProblemError({
     status: response.status,
     code: "http",

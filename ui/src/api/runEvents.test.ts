@@ -26,7 +26,7 @@ function statesIn(key: readonly unknown[]): string[] {
   return data.pages.flatMap((page) => page.items.map(({ id, state }) => `${id} ${state}`));
 }
 
-/** How often lists were refetched so far, including pending refetches. */
+/** How often lists have been refetched so far, including pending refetches. */
 function countRefetches(): number {
   vi.advanceTimersByTime(1000);
   return refetches.mock.calls.filter(([filters]: unknown[]) => (filters as { exact?: boolean }).exact).length;

@@ -17,10 +17,10 @@ import { expired, markExpired } from "./sessions";
 const ADDRESS = "/api/v1/events";
 const RETRY_MS = 1500;
 const MAX_RETRY_MS = 20_000;
-/** The minimum time between two refetches of lists. */
+/** The minimum time between two list refetches. */
 const REFETCH_MS = 1000;
 
-/** Listens while the page is visible. Hidden tabs disconnect, because a browser opens only six connections per server. */
+/** Listens while the page is visible. Hidden tabs disconnect, because browsers open only six connections per server. */
 export function useLiveRuns(): void {
   const queries = useQueryClient();
   const isExpired = expired.use();
@@ -82,9 +82,9 @@ export class Feed {
   private onError(event: Event): void {
     const problem = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string }) : null;
     if (problem?.code === "unauthenticated") markExpired();
-    // An EventSource does not report why it failed. Another request finds out whether the server responds.
+    // An EventSource does not report why it failed, so send a request to find out whether the server responds.
     else if (!problem) void unwrap(client.GET("/api/v1/me")).catch(() => undefined);
-    // The browser reconnects by itself if the server closed the stream or is down.
+    // The browser reconnects automatically if the server closed the stream or is down.
     if (!problem && this.source?.readyState === EventSource.CONNECTING) return;
     this.close();
     this.retryTimer = setTimeout(() => this.open(), this.retryDelay);
@@ -96,7 +96,7 @@ export class Feed {
     const { data: before, fetchStatus } = queries.getQueryState<Run>([RUN, run.id]) ?? {};
     // The response to a request may have been newer than this event.
     if (before && before.revision < run.revision) queries.setQueryData([RUN, run.id], run);
-    // Refetch the other data of the run, such as its plan, usage and result. Refetch the run itself only if a request
+    // Refetch the run's other data, such as its plan, usage and result. Refetch the run itself only if a request
     // is in flight that may return an older revision.
     void queries.invalidateQueries({
       predicate: ({ queryKey: [path, id, part] }) =>
@@ -115,12 +115,12 @@ export class Feed {
     }
     if (!old) return isBeyondLoaded(key, pages, run);
     if (old.revision < run.revision) replaceRun(this.queries, key, run.id, run);
-    // A new state can change the position of the run in the list.
+    // A new state can change the run's position in the list.
     return !isFetching && !dependsOnState(key);
   }
 
   private onDeleted(id: string): void {
-    // The page of the run refetches it and shows that it was not found.
+    // The run's page refetches it and shows that it was not found.
     void this.queries.invalidateQueries({ queryKey: [RUN, id], exact: true });
     for (const { key } of findRunLists(this.queries)) replaceRun(this.queries, key, id, null);
     this.refetchLists();

@@ -12,7 +12,7 @@ import type { Run } from "./runs";
 
 type Pages = InfiniteData<PageOf<Run>>;
 
-/** Fields that change during a run. A list that is filtered or sorted by one changes with the run. */
+/** Fields that change during a run. A list that is filtered or sorted by one of them changes with the run. */
 const MUTABLE_FIELDS = ["state", "reason", "active", "finished_at", "updated_at", "updated_by", "revision"];
 const BY_AGE = ["-created_at", "created_at", null];
 /** A filter that is a plain value without an operator. */
@@ -36,7 +36,7 @@ export function findRunLists(queries: QueryClient) {
     }));
 }
 
-/** Whether the filters of a list certainly exclude a run. False if only the server can decide. */
+/** Whether a list's filters definitely exclude a run. False if only the server can decide. */
 export function excludes([, parameters, query]: QueryKey, run: Run): boolean {
   const { project } = parameters as PathParameters;
   if (project !== undefined && run.scope !== `project/${project}`) return true;
@@ -54,7 +54,7 @@ export function excludes([, parameters, query]: QueryKey, run: Run): boolean {
   );
 }
 
-/** Whether the filters or the order of a list depend on fields that change during a run. */
+/** Whether a list's filters or sort order depend on fields that change during a run. */
 export function dependsOnState([, , query]: QueryKey): boolean {
   const params = new URLSearchParams(String(query));
   return MUTABLE_FIELDS.some((name) => params.has(name)) || !BY_AGE.includes(params.get("sort"));
@@ -83,7 +83,7 @@ export function replaceRun(queries: QueryClient, key: QueryKey, id: string, run:
   );
 }
 
-/** Refetches lists of runs. Long lists refetch only their first page, because all pages take seconds. */
+/** Refetches lists of runs. Long lists refetch only their first page, because refetching all pages takes seconds. */
 export async function refetchRunLists(queries: QueryClient): Promise<void> {
   await Promise.all(
     findRunLists(queries).map(({ key, pages }) =>
@@ -94,7 +94,7 @@ export async function refetchRunLists(queries: QueryClient): Promise<void> {
   );
 }
 
-/** Refetches the first page of a list, and keeps the runs that new ones pushed off that page. */
+/** Refetches the first page of a list, and keeps the runs that were pushed off that page by new ones. */
 async function refetchFirstPage(queries: QueryClient, key: QueryKey): Promise<void> {
   const [path, parameters, query] = key as [ListPath, PathParameters, string];
   const fresh = (await loadPage(path, firstPage(query), parameters)) as PageOf<Run>;

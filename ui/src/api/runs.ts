@@ -1,11 +1,11 @@
-/** Queries and mutations of single runs. Lists of runs are in `lists`. */
+/** Queries and mutations for single runs. Lists of runs are in `lists`. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "./changes";
 import { client, ifMatch, type Schemas, unwrap } from "./client";
 import type { Plan, Suggestion } from "./plans";
 
 export type Run = Schemas["RunRecord"];
-/** A run request. Its type is loose because the server accepts more notations than the OpenAPI schema. */
+/** A run request. Its type is loose because the server accepts more notations than the OpenAPI schema describes. */
 export type Request = Record<string, unknown>;
 type Body = Schemas["RunRequest"];
 
@@ -25,7 +25,7 @@ export function useRequestOf(id: string | null) {
     queryKey: [RUN, id, "request"],
     queryFn: () => unwrap(client.GET(`${RUN}/request`, { params: of(id!) })) as Promise<Request>,
     enabled: id !== null,
-    // The request of a run never changes.
+    // A run's request never changes.
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
@@ -42,7 +42,7 @@ export function usePlanOf(id: string | null) {
 /** The plan of a draft. The server stores nothing. */
 export function usePreview(project: string, request: Request | null) {
   return useQuery({
-    // Without an API path, so that saving other data does not refetch it.
+    // The key has no API path, so that saving other data does not refetch this query.
     queryKey: ["preview", project, JSON.stringify(request)],
     queryFn: () =>
       unwrap(
@@ -54,7 +54,7 @@ export function usePreview(project: string, request: Request | null) {
     enabled: request !== null && project !== "",
     placeholderData: (before) => before,
     staleTime: 0,
-    // The fit can change without a change of the draft.
+    // The fit can change even if the draft does not.
     refetchInterval: 10_000,
     retry: false,
   });
@@ -71,7 +71,7 @@ export function useSubmit() {
   );
 }
 
-/** Creates a schedule, which submits the request at each of its times. */
+/** Creates a schedule, which submits the request each time it is due. */
 export function useSchedule() {
   return useChange(({ project, request }: { project: string; request: Request }) =>
     unwrap(
@@ -93,7 +93,7 @@ export function useDeleteRun() {
   );
 }
 
-/** Replaces a waiting run with a run that applies the suggestion. */
+/** Replaces a waiting run with one that applies the suggestion. */
 export function useApplySuggestion(id: string) {
   return useChange((suggestion: Suggestion) =>
     unwrap(

@@ -39,7 +39,7 @@ export function clusterOf(scopes: Scope[], scope: string): string | null {
   return [scope, ...ancestorsOf(scopes, scope)].find((above) => above.startsWith("cluster/")) ?? null;
 }
 
-/** The kind and the name of a scope, as in the URLs of policies. */
+/** The kind and name of a scope, as in policy URLs. */
 export function splitScope(scope: string): {
   kind: "platform" | "cluster" | "department" | "project";
   name: string;

@@ -1,4 +1,4 @@
-/** Whether the session has expired, according to the responses of the server. */
+/** Whether the session has expired, according to the server's responses. */
 import { createStore } from "./stores";
 
 export const expired = createStore(false);

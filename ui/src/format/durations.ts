@@ -7,7 +7,7 @@ const DAY = 86_400;
 export function showDuration(milliseconds: number): string {
   const seconds = Math.max(0, milliseconds / 1000);
   if (seconds < 0.1) return "under 0.1 s";
-  // Rounded down, because rounding up could show 10.0 s.
+  // Round down, because rounding up could show 10.0 s.
   if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1)} s`;
   const whole = Math.floor(seconds);
   if (whole < MINUTE) return `${whole} s`;
@@ -16,7 +16,7 @@ export function showDuration(milliseconds: number): string {
   return join(whole, DAY, "d", HOUR, "h");
 }
 
-/** The duration between two times; until now if the end is missing. */
+/** The duration between two times, or until now if the end is missing. */
 export function showSpan(from: string, to: string | null | undefined, now: number): string {
   return showDuration((to ? Date.parse(to) : now) - Date.parse(from));
 }

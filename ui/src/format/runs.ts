@@ -23,7 +23,7 @@ export const STATES = [
   "stopped",
 ];
 
-/** Reasons of run states, for suggestions in filters. */
+/** Reasons for run states, suggested in filters. */
 export const REASONS = [
   "Queued",
   "QuotaExceeded",
@@ -60,7 +60,7 @@ export function showState(state: string): { label: string; color: string } {
   return { label: state.charAt(0).toUpperCase() + state.slice(1), color: COLORS[state] ?? "blue" };
 }
 
-/** The end of an id, which is enough to distinguish the runs of a function. */
+/** The end of an ID, which is enough to distinguish the runs of a function. */
 export function shortId(id: string): string {
   return id.slice(-8);
 }

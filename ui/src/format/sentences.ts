@@ -1,4 +1,4 @@
-/** Formats messages of the server as sentences. */
+/** Formats server messages as sentences. */
 
 /** The text with an initial capital letter and a final period. */
 export function sentence(text: string): string {

@@ -1,4 +1,4 @@
-/** Formats and compares the values of requirements. */
+/** Formats and compares requirement values. */
 
 export function showValue(value: unknown): string {
   if (value === null || value === undefined) return "–";

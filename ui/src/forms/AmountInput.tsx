@@ -5,14 +5,14 @@ import { TextField } from "./TextField";
 
 interface Props {
   label: string;
-  /** Names the amount in the label of its unit. Defaults to `label`. */
+  /** Names the amount in its unit's label. Defaults to `label`. */
   of?: string;
   units: Unit[];
   value: Amount;
   onChange: (value: Amount) => void;
   path?: string;
   error?: string;
-  /** Disables the unit, which another field sets. */
+  /** Disables the unit, because another field sets it. */
   isUnitFixed?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Shows an edit conflict: the differences between both versions, and what to do about them. */
+/** Shows an edit conflict: the differences between the two versions, and what to do about them. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId } from "react";
@@ -35,7 +35,7 @@ export function ConflictDialog<Item extends Stored | null>({
   ...choices
 }: Props<Item>) {
   const { data: theirs, error } = useQuery({
-    // Never from the cache: an older version would hide the changes of others.
+    // Never read this from the cache: an older version would hide other people's changes.
     queryKey: ["conflict", useId(), baseRevision],
     queryFn: load,
     gcTime: 0,

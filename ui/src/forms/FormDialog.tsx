@@ -11,7 +11,7 @@ interface Props {
   /** The verb on the submit button, not "OK". */
   submitLabel: string;
   children: ReactNode;
-  /** Paths that have a field in the form. Violations of other paths are listed below. */
+  /** Paths that have a field in the form. Violations at other paths are listed below. */
   fields: string[];
   onSubmit: () => void;
   onClose: () => void;

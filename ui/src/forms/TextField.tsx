@@ -1,4 +1,4 @@
-/** Text inputs with one or several lines, with the errors and the resolved value of their path. */
+/** Single-line and multi-line text inputs, with the errors and the resolved value of their path. */
 import { Textarea, type TextareaProps, TextInput, type TextInputProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useFinding } from "./findings";
@@ -9,7 +9,7 @@ import classes from "./TextField.module.css";
 interface Field {
   value: string;
   onChange: (text: string) => void;
-  /** The path of the value in the request body. Without it, only `error` is shown. */
+  /** The value's path in the request body. If missing, only `error` is shown. */
   path?: string;
   /** Uses a monospace font, for code and commands. */
   isCode?: boolean;

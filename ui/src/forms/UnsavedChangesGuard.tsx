@@ -17,7 +17,7 @@ export function UnsavedChangesGuard({ isDirty }: { isDirty: boolean }) {
   useEffect(() => {
     if (!isDirty) return;
     const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    // Listens in the capture phase: the handlers of links run later.
+    // Listens in the capture phase, because link handlers run later.
     const confirmClick = (event: MouseEvent) => {
       const address = findAddress(event);
       if (address === null) return;
@@ -25,7 +25,7 @@ export function UnsavedChangesGuard({ isDirty }: { isDirty: boolean }) {
       event.stopPropagation();
       setTarget(address);
     };
-    // Back and Forward, in browsers with the Navigation API.
+    // Handles Back and Forward in browsers with the Navigation API.
     const confirmTraversal = (event: NavigateEvent) => {
       if (event.navigationType !== "traverse" || !event.cancelable) return;
       event.preventDefault();
@@ -54,12 +54,12 @@ export function UnsavedChangesGuard({ isDirty }: { isDirty: boolean }) {
   );
 }
 
-/** Returns the in-app address that a click opens in this tab, or null. */
+/** Returns the in-app URL that a click opens in this tab, or null. */
 function findAddress(event: MouseEvent): string | null {
   if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return null;
   const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
   const address = link?.getAttribute("href");
-  // For the identity provider and downloads, beforeunload asks.
+  // For the identity provider and downloads, beforeunload asks for confirmation.
   const isInApp = address?.startsWith("/") && !/^\/(login|api)\b/.test(address);
   return address && isInApp && !link?.getAttribute("target") ? address : null;
 }

@@ -1,4 +1,4 @@
-/** Notes at form fields about values from other sources: defaults, and values that override the input. */
+/** Notes next to form fields about values from other sources: defaults, and values that override the input. */
 import type { Setting, SourcedValue } from "../api/plans";
 import { showSetting, showSource } from "../format/sources";
 
@@ -14,7 +14,7 @@ export function resolve(setting: Setting): FieldNote | undefined {
   const { layer } = setting.source;
   const overridden = setting.overridden.find(({ source }) => source.layer === "user");
   const isEnforced = layer === "enforced";
-  // The preview shows enforced values. A field shows one only if it overrides the request.
+  // The preview shows enforced values. A field shows an enforced value only if it overrides the request.
   if (layer === "user" || (isEnforced && !overridden)) return undefined;
   if (setting.value === null && !overridden && layer !== "compute_resource") return undefined;
   return { setting, isLocked: layer === "compute_resource" || isEnforced, overridden };

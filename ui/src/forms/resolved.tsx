@@ -1,4 +1,4 @@
-/** Shows at form fields which value applies if it is not the requested one. */
+/** Shows next to form fields which value applies if it is not the requested one. */
 import { Group } from "@mantine/core";
 import { IconCornerDownRight, IconLock } from "@tabler/icons-react";
 import { createContext, type ReactNode, useContext } from "react";

@@ -19,8 +19,8 @@ export function isEmpty(value: unknown): boolean {
 
 /**
  * Applies only the changes that were made in a form. Unchanged values keep the notation in which they were read, and
- * values without a field are preserved. `before` is what the form would have sent when it was opened, `after` what it
- * would send now.
+ * values without a field are preserved. `before` is what the form would have sent when it was opened, and
+ * `after` is what it would send now.
  */
 export function keepUntouched(read: Tree, before: Tree, after: Tree): Tree {
   const keys = [...new Set([...Object.keys(read), ...Object.keys(after)])];

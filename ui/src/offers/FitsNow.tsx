@@ -1,4 +1,4 @@
-/** How many more runs of a compute resource fit now. A tooltip has the number or the reason for each cluster. */
+/** How many more runs of a compute resource fit now. A tooltip shows the number or the reason for each cluster. */
 import { Text, Tooltip } from "@mantine/core";
 import type { Offer, TotalOffer } from "../api/capacities";
 import { sentence } from "../format/sentences";

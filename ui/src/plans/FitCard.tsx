@@ -23,7 +23,7 @@ export function showVerdict(fit: Fit) {
 
 interface Props {
   fit: Fit;
-  /** Applies a suggestion. Without it, suggestions have no button. */
+  /** Applies a suggestion. If missing, suggestions have no button. */
   onApply?: (suggestion: Suggestion) => void;
   isApplying?: boolean;
   /** Whether the verdict may be outdated. */

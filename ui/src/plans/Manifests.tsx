@@ -11,7 +11,7 @@ const ALL = "all";
 
 interface Props {
   manifests: Manifest[];
-  /** The name of the downloaded file, without its extension. */
+  /** The name of the downloaded file, without the extension. */
   name: string;
 }
 

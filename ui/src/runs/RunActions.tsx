@@ -1,4 +1,4 @@
-/** Actions for a run that the user has permission for: stop, run again, delete. */
+/** The actions that the user may perform on a run: stop, run again, delete. */
 import { IconPlayerStop, IconPlus, IconRepeat } from "@tabler/icons-react";
 import { useState } from "react";
 import { useMay } from "../api/currentUser";
@@ -46,7 +46,7 @@ export function RunActions({ run, onDeleted }: Props) {
   );
 }
 
-/** Opens the form of the same run with twice the memory. Hidden until the memory is known. */
+/** Opens the run form with the same request and twice the memory. Hidden until the memory is known. */
 function MoreMemory({ run }: { run: Run }) {
   const mem = useMoreMemory(run);
   if (!mem) return null;

@@ -1,15 +1,15 @@
-/** Memory for the retry of a run that ran out of memory. */
+/** Memory for retrying a run that ran out of memory. */
 import type { Setting } from "../api/plans";
 import { type Run, usePlanOf } from "../api/runs";
 import { joinAmount, splitAmount } from "../forms/quantities";
 
-/** Returns twice the memory of each pod of a run, or undefined while the plan is loading. */
+/** Returns twice the memory of each of a run's pods, or undefined while the plan is loading. */
 export function useMoreMemory(run: Run): string | undefined {
   const plan = usePlanOf(run.id);
   return doubleMemory(plan.data?.settings ?? []);
 }
 
-/** Doubles the memory limit, or the request of a run without a limit. */
+/** Doubles the memory limit, or the request if there is no limit. */
 export function doubleMemory(settings: Setting[]): string | undefined {
   const settingOf = (path: string) => settings.find((setting) => setting.path === path)?.value;
   const values = [settingOf("resources.mem.limits"), settingOf("resources.mem.requests")];

@@ -1,4 +1,4 @@
-/** The name of a scope. A click shows its position in the organization tree. */
+/** The name of a scope. Clicking it shows the scope's position in the organization tree. */
 import { Anchor, ScrollArea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useScopes } from "../api/scopes";

@@ -8,7 +8,7 @@ interface Props {
   type?: string;
 }
 
-/** Downloads a text as a file. */
+/** Downloads text as a file. */
 export function DownloadButton({ text, name, type = "text/plain" }: Props) {
   return (
     <Button

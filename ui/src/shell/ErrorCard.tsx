@@ -3,7 +3,7 @@ import type { Finding } from "../api/problems";
 import { Card } from "./Page";
 import { FindingList } from "./Problem";
 
-/** All errors of a form, next to it. */
+/** All errors in a form, shown next to it. */
 export function ErrorCard({ findings }: { findings: Finding[] }) {
   const { length: count } = findings;
   const title = (

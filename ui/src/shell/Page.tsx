@@ -37,7 +37,7 @@ export function Head({ title, about, badges, actions }: HeadProps) {
 }
 
 interface PageProps extends HeadProps {
-  /** The parent page, and the name of this page in the breadcrumbs. */
+  /** The parent page, and this page's name in the breadcrumbs. */
   parent?: { title: string; href: string; name: string };
   children?: ReactNode;
 }

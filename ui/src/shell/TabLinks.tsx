@@ -1,4 +1,4 @@
-/** Tabs with a URL each, so that links, new windows and the back button work. */
+/** Tabs that each have a URL, so that links, new windows and the back button work. */
 import { Tabs } from "@mantine/core";
 import { type ReactNode, useEffect, useRef } from "react";
 import { Link } from "wouter";
@@ -12,7 +12,7 @@ export interface Part {
 
 interface Props {
   label: string;
-  /** The first tab is at the address itself, the others below it. */
+  /** The first tab is at this URL, the others are under it. */
   parts: Part[];
   chosen: string;
   address: string;
@@ -21,7 +21,7 @@ interface Props {
 export function TabLinks({ label, parts, chosen, address }: Props) {
   const part = parts.find((each) => each.name === chosen);
   const list = useRef<HTMLDivElement>(null);
-  // On a narrow screen the active tab may be outside of the visible area.
+  // On a narrow screen, the active tab may be outside the visible area.
   useEffect(() => {
     const tab = list.current?.querySelector(`a[id$="-tab-${chosen}"]`);
     tab?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -41,7 +41,7 @@ export function TabLinks({ label, parts, chosen, address }: Props) {
   );
 }
 
-/** Typed as object, because the types of Mantine only allow buttons as tabs. */
+/** Typed as object, because Mantine's types only allow buttons as tabs. */
 function linkTo(href: string): object {
   return { component: Link, href };
 }

@@ -34,7 +34,7 @@ export function newRunAddress(start: {
   return `/new/run?${new URLSearchParams(start)}`;
 }
 
-/** The decoded parameters of the route. The router leaves reserved characters such as "%2B" encoded. */
+/** The decoded route parameters. The router leaves reserved characters such as "%2B" encoded. */
 export function useNames<Name extends string>(): Partial<Record<Name, string>> {
   const params = Object.entries(useParams<Record<string, string | undefined>>());
   return Object.fromEntries(params.map(([key, part]) => [key, part && decode(part)])) as Partial<
@@ -46,7 +46,7 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    // Not a valid escape sequence, such as a "%" that was typed by hand.
+    // This is not a valid escape sequence, for example a "%" that was typed by hand.
     return part;
   }
 }

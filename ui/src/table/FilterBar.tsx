@@ -49,13 +49,13 @@ function FilterForm<Item>({ columns, onAdd }: { columns: Column<Item>[]; onAdd: 
   const column = columns.find((one) => one.key === key)!;
   const operators = OPERATORS[column.kind!];
   const operator = operators.find((one) => one.sign === sign) ?? operators[0]!;
-  // A dropdown in a portal would be outside of the popover, and a click on it would close the popover.
+  // A dropdown in a portal would be outside the popover, and clicking it would close the popover.
   const inPopover = { withinPortal: false };
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        // React events bubble out of portals, so a form around the table would be submitted too.
+        // React events bubble out of portals, so a form around the table would also be submitted.
         event.stopPropagation();
         onAdd({ column: key, text: writeFilter(operator, value.trim()) });
       }}

@@ -6,7 +6,7 @@ import classes from "./TablePage.module.css";
 
 const DEBOUNCE_MS = 250;
 
-/** A debounced search field. The key / focuses it. */
+/** A debounced search field. The / key focuses it. */
 export function SearchBox({ value, onSearch }: { value: string; onSearch: (text: string) => void }) {
   const [text, setText] = useState(value);
   const input = useRef<HTMLInputElement>(null);

@@ -8,7 +8,7 @@ import type { Column } from "./columns";
 import classes from "./Table.module.css";
 import type { View } from "./views";
 
-// As in Table.module.css.
+// Same as in Table.module.css.
 const ROW_HEIGHT = 41;
 const MINUTE_MS = 60_000;
 const SKELETONS = ["a", "b", "c", "d", "e", "f"];
@@ -141,11 +141,11 @@ export function Table<Item>({
 interface CellProps<Item> {
   column: Column<Item>;
   item: Item;
-  /** The current minute. It changes the props, so that relative times are rendered again. */
+  /** The current minute. It changes the props, so that relative times are re-rendered. */
   minute: number;
 }
 
-/** Memoized, because scrolling renders the rows of the table again and again. */
+/** Memoized, because scrolling keeps re-rendering the table rows. */
 const Cell = memo(function Cell<Item>({ column, item }: CellProps<Item>) {
   return column.render(item);
 }) as <Item>(props: CellProps<Item>) => ReactNode;

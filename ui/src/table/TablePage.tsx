@@ -1,4 +1,4 @@
-/** A page with a table, its search, its filters and its actions. */
+/** A page with a table and its search, filters and actions. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Head } from "../shell/Page";
@@ -18,7 +18,7 @@ interface Props<Item> extends Omit<TableProps<Item>, "empty" | "label"> {
   selection?: ReactNode;
   /** Shown while the table is empty. */
   emptyState: { title: string; hint: ReactNode };
-  /** Predefined filters, before the other controls. */
+  /** Predefined filters, shown before the other controls. */
   quickFilters?: ReactNode;
   /** The plural, such as "compute resources". */
   nouns: string;

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 export type Kind = "text" | "keyword" | "number" | "time" | "boolean";
 
 export interface Column<Item> {
-  /** The field of the API to sort and filter by. */
+  /** The API field to sort and filter by. */
   key: string;
   title: string;
   width: number;

@@ -1,4 +1,4 @@
-/** Columns for the metadata of records: author, times and revision. */
+/** Columns for record metadata: author, times and revision. */
 import { Time } from "../format/Time";
 import { type Column, NONE } from "./columns";
 

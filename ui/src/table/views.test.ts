@@ -7,7 +7,7 @@ const COLUMNS = ["name", "state", "id"].map(
   (key) => ({ key, title: key, isExtra: key === "id" }) as Column<unknown>,
 );
 
-/** A table at an address. Each call of `view` reads the address again. */
+/** A table at a URL. Each call to `view` reads the URL again. */
 function open(address: string, remembered?: unknown) {
   const stored = stubStorage(remembered === undefined ? {} : { "fairlead.columns.runs": remembered });
   const location = new TestLocation(address);

@@ -1,4 +1,4 @@
-/** The view of a table: search, filters, order and columns. It is stored in the URL, so that it can be shared. */
+/** The view of a table: search, filters, sort order and columns. It is stored in the URL, so that it can be shared. */
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect, useMemo } from "react";
 import { useSearchParams } from "wouter";
@@ -28,7 +28,7 @@ export interface View {
   clear: () => void;
 }
 
-/** The view in the URL. `name` is the key of the selected columns in the local storage. */
+/** The view in the URL. `name` is the key of the selected columns in local storage. */
 export function useView<Item>(name: string, columns: Column<Item>[], defaultSort: string): View {
   const [params, setParams] = useSearchParams();
   const defaults = columns.filter((column) => !column.isExtra).map((column) => column.key);
@@ -39,7 +39,7 @@ export function useView<Item>(name: string, columns: Column<Item>[], defaultSort
     getInitialValueInEffect: false,
   });
   const known = new Set(columns.map((column) => column.key));
-  // The local storage may contain anything, so keep only existing columns.
+  // Local storage may contain anything, so keep only existing columns.
   const stored = Array.isArray(remembered) ? remembered.filter((key) => known.has(key)) : null;
   const chosen =
     params
@@ -72,7 +72,7 @@ export function useView<Item>(name: string, columns: Column<Item>[], defaultSort
         edit(next);
         return next;
       },
-      // Without an entry in the history, so that Back leaves the page.
+      // Do not add a history entry, so that Back leaves the page.
       { replace: true },
     );
 

@@ -52,7 +52,7 @@ export function answerLists(lists: Record<string, unknown[]>): QueryClient {
   return queries;
 }
 
-/** Replaces the local storage of the browser until the test ends. */
+/** Replaces the browser's local storage until the test ends. */
 export function stubStorage(values: Record<string, unknown> = {}): Map<string, string> {
   const stored = new Map(Object.entries(values).map(([key, value]) => [key, JSON.stringify(value)]));
   const localStorage = {

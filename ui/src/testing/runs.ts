@@ -42,7 +42,7 @@ export class FakeEventSource extends EventTarget {
     FakeEventSource.opened.push(this);
   }
 
-  /** Replaces the EventSource of the browser until the test ends. */
+  /** Replaces the browser's EventSource until the test ends. */
   static install(): void {
     FakeEventSource.opened = [];
     vi.stubGlobal("EventSource", FakeEventSource);

@@ -1,4 +1,4 @@
-/** Buttons for a compute resource or template that the user has permission for. */
+/** The buttons for a compute resource or template that the user has permission to use. */
 import { Text } from "@mantine/core";
 import { IconArchive, IconArchiveOff, IconCopy, IconCursorText, IconPencil } from "@tabler/icons-react";
 import { useLocation } from "wouter";

@@ -1,4 +1,4 @@
-/** Form of a compute resource or template, with a live summary next to it. */
+/** Form for a compute resource or template, with a live summary next to it. */
 import { Button, Group, MultiSelect, Stack } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
@@ -163,7 +163,7 @@ function Basics({ kind, draft, onChange, hasTypes }: PartProps & { kind: AssetKi
   );
 }
 
-/** Lets the live check run before a name is entered. Submitting reports a missing name. */
+/** Lets the live check run before a name is entered. A missing name is reported on submit. */
 function withPlaceholderName(body: AssetBody): AssetBody {
   return body.name ? body : { ...body, name: "unnamed" };
 }

@@ -21,7 +21,7 @@ interface Props {
   hasTypes?: boolean;
   /** Additional content below the description. */
   about?: (item: Asset) => ReactNode;
-  /** Additional tabs of this kind. */
+  /** Additional tabs for this kind. */
   tabs: { name: string; title: string; render: (item: Asset) => ReactNode }[];
 }
 

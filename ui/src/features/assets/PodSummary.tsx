@@ -1,4 +1,4 @@
-/** Summary of the resources and risks of each pod, followed by errors and warnings. */
+/** Summary of each pod's resources and risks, followed by errors and warnings. */
 import { List, Stack, Text, ThemeIcon } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import type { Schemas } from "../../api/client";

@@ -10,7 +10,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Edits the name and description. References follow the new name; existing runs keep their settings. */
+/** Edits the name and description. References are updated to the new name; existing runs keep their settings. */
 export function RenameDialog({ kind, item, onClose }: Props) {
   const editing = useEdit(kind);
   // The version when the dialog opened: the list behind it keeps refreshing.

@@ -1,4 +1,4 @@
-/** Number of workloads or templates that use an asset. A click lists them. */
+/** Number of workloads or templates that use an asset. Clicking it lists them. */
 import { Anchor, ScrollArea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";

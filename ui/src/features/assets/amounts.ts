@@ -1,4 +1,4 @@
-/** Resource amounts per pod, formatted for the tables of compute resources and templates. */
+/** Resource amounts per pod, formatted for the compute resource and template tables. */
 import { showByteQuantity } from "../../forms/quantities";
 import type { Tree } from "../../forms/trees";
 import type { Asset } from "./requests";

@@ -20,7 +20,7 @@ export function readAsset(item?: Asset): AssetDraft {
   };
 }
 
-/** The request body. An empty selection of workload types means all types. */
+/** The request body. If no workload types are selected, all types are allowed. */
 export function writeAsset(draft: AssetDraft, options: { hasTypes: boolean }): AssetBody {
   return {
     name: draft.name.trim(),

@@ -4,24 +4,24 @@ import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 
 export interface AssetKind {
-  /** Path of the collection in the API. */
+  /** The collection's path in the API. */
   apiPath: "/api/v1/compute-resources" | "/api/v1/templates";
-  /** Path of the table in the web UI. */
+  /** The table's path in the web UI. */
   path: "/compute-resources" | "/templates";
-  /** Path of the form for a new one. Not below `path`, because an asset may have the name "new". */
+  /** Path of the form for a new asset. It is not under `path`, because an asset may be named "new". */
   newPath: string;
   noun: string;
   nouns: string;
 }
 
 type ComputeResourceRecord = Schemas["ComputeResourceRecord"];
-/** Optional fields exist on one of the two kinds only. */
+/** Optional fields exist on only one of the two kinds. */
 export type Asset = Omit<ComputeResourceRecord, "workload_types" | "templates"> &
   Partial<
     Pick<ComputeResourceRecord, "workload_types" | "templates"> &
       Pick<Schemas["TemplateRecord"], "compute_resource">
   >;
-/** The request body of a form. The server accepts more spellings than its OpenAPI schema describes. */
+/** The request body from a form. The server accepts more notations than its OpenAPI schema describes. */
 export interface AssetBody {
   name: string;
   description: string;
@@ -38,7 +38,7 @@ function endpoint<Rest extends string>(kind: AssetKind, rest: Rest): `${Base}${R
   return `${kind.apiPath}${rest}` as `${Base}${Rest}`;
 }
 
-/** Loads an asset by its name, or by its id, which survives a rename. */
+/** Loads an asset by its name, or by its ID, which survives a rename. */
 export function loadAsset(kind: AssetKind, name: string): Promise<Asset> {
   return unwrap(client.GET(endpoint(kind, "/{name}"), { params: { path: { name } } }));
 }
@@ -133,7 +133,7 @@ export function useRestore(kind: AssetKind) {
   );
 }
 
-/** Addresses an asset by its id and, with If-Match, only in the revision that was loaded. */
+/** Addresses an asset by its ID and, with If-Match, only the revision that was loaded. */
 function conditionalParams(asset: Asset) {
   return { path: { name: asset.id }, header: ifMatch(asset) };
 }

@@ -42,7 +42,7 @@ function AuditTable() {
   );
 }
 
-/** A plain link, so that the browser streams the file to the disk. */
+/** A plain link, so that the browser streams the file to disk. */
 function ExportButton({ query }: { query: URLSearchParams }) {
   const filters = new URLSearchParams(query);
   // The export has a fixed order and rejects this parameter.

@@ -1,4 +1,4 @@
-/** The columns of the audit log. A click on the time opens the entry. */
+/** The columns of the audit log. Clicking the time opens the entry. */
 import { Anchor, Text } from "@mantine/core";
 import type { Schemas } from "../../api/client";
 import { showMoment } from "../../format/times";

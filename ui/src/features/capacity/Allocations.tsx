@@ -27,7 +27,7 @@ interface Props {
 export function Allocations({ nodes, runs, choices }: Props) {
   const [isExpanded, setExpanded] = useState(false);
   const allocations = useMemo(() => listAllocations(nodes, runs.data ?? {}), [nodes, runs.data]);
-  // Only the newest runs are loaded. Of the others, only the ids are known.
+  // Only the newest runs are loaded. For the others, only the IDs are known.
   const isTruncated = Object.keys(runs.data ?? {}).length >= MAX_RUNS;
   const others = nodes.reduce((sum, node) => sum + node.others, 0);
   return (

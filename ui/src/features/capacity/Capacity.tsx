@@ -1,4 +1,4 @@
-/** The capacity page: total, free and used resources of clusters. */
+/** The capacity page: the clusters' total, free and used resources. */
 import { Stack, Text } from "@mantine/core";
 import { type Capacity, useCapacity } from "../../api/capacities";
 import { Loading } from "../../shell/Loading";
@@ -11,7 +11,7 @@ import { type Choices, useChoices } from "./choices";
 export default function CapacityPage() {
   const choices = useChoices();
   const all = useCapacity();
-  // With a project, the page shows its cluster and the compute resources available to it.
+  // If a project is selected, the page shows its cluster and the compute resources available to it.
   const own = useCapacity(choices.project ?? undefined);
   if (all.error && !all.data) {
     return (
@@ -34,7 +34,7 @@ export default function CapacityPage() {
 
 interface Props {
   capacities: Capacity[];
-  /** The capacity of the selected project. */
+  /** The capacity available to the selected project. */
   own: Capacity | undefined;
   choices: Choices;
 }

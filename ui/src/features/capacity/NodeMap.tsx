@@ -23,7 +23,7 @@ export function NodeMap({ nodes, by, chosen, onChoose }: Props) {
   const [focused, setFocused] = useState<string | null>(null);
   const nodesByName = useMemo(() => new Map(nodes.map((node) => [node.name, node])), [nodes]);
   if (nodes.length === 0) return null;
-  // Tab reaches exactly one cell, even if the focused one was removed.
+  // Tab reaches exactly one cell, even if the focused cell was removed.
   const current =
     [focused, chosen].find((name) => name !== null && nodesByName.has(name)) ?? groups[0]!.nodes[0]!.name;
   const described = nodesByName.get(hovered ?? focused ?? chosen ?? "");
@@ -52,7 +52,7 @@ export function NodeMap({ nodes, by, chosen, onChoose }: Props) {
           />
         ))}
       </div>
-      {/* Screen readers get the same text from the names of the cells. */}
+      {/* Screen readers get the same text from the cell names. */}
       <Text size="sm" className="number" aria-hidden mih="1.4em">
         {described ? (
           describeNode(described, by)
@@ -75,7 +75,7 @@ interface NodeGroup {
 interface GroupProps {
   group: NodeGroup;
   by: By;
-  /** Null if the selected node is in another group, so that this group is not rendered again. */
+  /** Null if the selected node is in another group, so that this group is not re-rendered. */
   chosen: string | null;
   current: string | null;
 }
@@ -169,7 +169,7 @@ function describeGroup(nodes: ClusterNode[], by: By): string {
   return `${count}${left}${free > 0 && nodes.length > 1 ? describeLargest(nodes, by) : ""}`;
 }
 
-/** A pod runs on one node, so the free sum of a group can be too small on each node. */
+/** A pod runs on a single node. A group may have enough free in total, but too little on each node. */
 function describeLargest(nodes: ClusterNode[], by: By): string {
   const available = nodes.filter((node) => !node.unavailable).map((node) => measure([node], by).free);
   const most = available.reduce((largest, free) => Math.max(largest, free), 0);

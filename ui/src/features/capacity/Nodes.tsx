@@ -12,9 +12,9 @@ import { NodeMap } from "./NodeMap";
 import { NodePanel } from "./NodePanel";
 import { type By, measure, VIEWS } from "./shares";
 
-/** Smaller clusters have no search field. */
+/** Clusters with fewer nodes have no search field. */
 const SEARCH_THRESHOLD = 30;
-/** The panel is scrolled into view if fewer of its pixels are visible. */
+/** The panel is scrolled into view if fewer pixels than this are visible. */
 const MIN_VISIBLE_PX = 160;
 
 interface Props {

@@ -1,4 +1,4 @@
-/** How many more runs of each compute resource fit on a cluster now, or why none fits. */
+/** How many more runs of each compute resource fit on a cluster now, or why none fit. */
 import { Anchor, Select, Table, Text } from "@mantine/core";
 import { Link } from "wouter";
 import type { Offer } from "../../api/capacities";

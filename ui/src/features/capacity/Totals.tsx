@@ -1,4 +1,4 @@
-/** The capacity, the free amount and the largest free block of each resource of a cluster. */
+/** The capacity, free amount and largest free block of each resource in a cluster. */
 import { Anchor, Group, Progress, Text } from "@mantine/core";
 import type { Pool } from "../../api/capacities";
 import { numberOf } from "../../format/amounts";

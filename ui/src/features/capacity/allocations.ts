@@ -1,4 +1,4 @@
-/** The resources and nodes of runs. */
+/** The resources and nodes that runs use. */
 import type { ClusterNode } from "../../api/capacities";
 import type { Run } from "../../api/runs";
 import { round, showBytes } from "../../format/amounts";

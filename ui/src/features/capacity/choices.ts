@@ -7,7 +7,7 @@ export interface Choices {
   project: string | null;
   node: string | null;
   by: By | null;
-  /** Sets some parameters. Null removes one, and omitted ones stay. */
+  /** Sets some parameters. Null removes a parameter, and omitted ones stay unchanged. */
   choose: (next: Partial<Record<"cluster" | "project" | "node" | "by", string | null>>) => void;
 }
 
@@ -29,7 +29,7 @@ export function useChoices(): Choices {
           }
           return changed;
         },
-        // Without an entry in the history, so that Back leaves the page.
+        // Do not add a history entry, so that Back leaves the page.
         { replace: true },
       ),
   };

@@ -10,10 +10,10 @@ const PAGE_SIZE = 500;
 const MAX_PAGES = 4;
 export const MAX_RUNS = MAX_PAGES * PAGE_SIZE;
 
-/** The newest scheduled runs, by id. */
+/** The newest scheduled runs, by ID. */
 export function useScheduledRuns() {
   return useQuery({
-    // A key of its own, because queries with the key of a list contain pages.
+    // This query needs its own key, because queries with a list's key contain pages.
     queryKey: [`${RUNS}/scheduled`],
     queryFn: loadScheduledRuns,
     refetchInterval: REFETCH_MS,

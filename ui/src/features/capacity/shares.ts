@@ -1,4 +1,4 @@
-/** The usage of nodes as a share and as text. */
+/** Node usage as a share and as text. */
 import type { ClusterNode } from "../../api/capacities";
 import { numberOf, round, showBytes } from "../../format/amounts";
 
@@ -25,12 +25,12 @@ export interface Usage {
   free: number;
 }
 
-/** The sum of GPUs, memory or cores of some nodes. */
+/** The sum of the GPUs, memory or cores of some nodes. */
 export function measure(nodes: Pick<ClusterNode, "capacity" | "requested">[], by: By): Usage {
   const sum = (of: (node: Pick<ClusterNode, "capacity" | "requested">) => Amounts) =>
     nodes.reduce((amount, node) => amount + amountOf(of(node), by), 0);
   const total = sum((node) => node.capacity);
-  // The API rounds free amounts, so that a request of 192Mi of 23.5Gi would be lost in them.
+  // The API rounds free amounts, so a request for 192Mi out of 23.5Gi would not show up in them.
   return { total, free: Math.max(total - sum((node) => node.requested), 0) };
 }
 
@@ -39,7 +39,7 @@ export function shareOf({ total, free }: Usage): number | null {
   return total > 0 ? (total - free) / total : null;
 }
 
-/** The index of the color of a share. */
+/** The index of the color for a share. */
 export function stepOf(share: number): number {
   return STEPS.findIndex((most) => share <= most);
 }
@@ -51,7 +51,7 @@ export function showOf(amount: number, total: number, by: By): string {
   return `${round(amount)} of ${round(total)} ${total === 1 ? noun : `${noun}s`}`;
 }
 
-/** The short text of a cell. */
+/** The short text in a cell. */
 export function showCell(usage: Usage, by: By): string {
   const share = shareOf(usage);
   if (share === null) return "–";
@@ -59,7 +59,7 @@ export function showCell(usage: Usage, by: By): string {
   return share > 0 && share < 0.01 ? "<1%" : `${Math.round(share * 100)}%`;
 }
 
-/** A summary of a node in one line. */
+/** A one-line summary of a node. */
 export function describeNode(node: ClusterNode, by: By, usage = measure([node], by)): string {
   const status = node.unavailable ? (node.unschedulable ? ", cordoned" : ", not ready") : "";
   if (usage.total === 0) return `${node.name}: – no ${by === "gpu" ? "GPUs" : by}${status}`;
@@ -78,7 +78,7 @@ export function listResources(capacity: Amounts): { name: string; title: string 
   }));
 }
 
-/** An amount without the name of the resource. */
+/** An amount without the resource name. */
 export function showAmount(resource: string, amount: string): string {
   return SIZES.includes(resource) ? showBytes(numberOf(amount)) : round(numberOf(amount));
 }

@@ -27,7 +27,7 @@ export function CodeTab({ item }: { item: FunctionRecord }) {
   return <Files key={code.data.digest} code={code.data} main={mainOf(item)} />;
 }
 
-/** Shown for functions that consist of an image or a command only. */
+/** Shown for functions that consist only of an image or a command. */
 function NoCode({ item }: { item: FunctionRecord }) {
   const isImage = sourceTypeOf(item) === "container";
   return (
@@ -45,7 +45,7 @@ function NoCode({ item }: { item: FunctionRecord }) {
   );
 }
 
-/** Path of the file to show first: the source file or, in a folder, the module of the handler. */
+/** Path of the file to show first: the source file or, in a folder, the handler's module. */
 function mainOf({ content: { source = "", handler = "" } }: FunctionRecord): string {
   const [module, name] = handler.split(":");
   return name ? `${source}/${module}.py` : source;

@@ -12,7 +12,7 @@ import type { FunctionRecord } from "./requests";
 
 interface Props {
   item: FunctionRecord;
-  /** Called after deletion, for example to leave the page of the function. */
+  /** Called after deletion, for example to leave the function's page. */
   onDeleted?: () => void;
 }
 

@@ -19,7 +19,7 @@ import { NameTakenMessage } from "./NameTakenMessage";
 import { type Code, type FunctionRecord, useCode, useSaveFunction } from "./requests";
 
 interface Props {
-  /** The project of a new function. Without it, the form has a field for it. */
+  /** The project of a new function. If missing, the form has a field for the project. */
   project?: string;
   /** The function to edit. Without it, the dialog creates one. */
   original?: FunctionRecord;

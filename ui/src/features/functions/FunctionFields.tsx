@@ -4,7 +4,7 @@ import { useFinding } from "../../forms/findings";
 import { TextArea, TextField } from "../../forms/TextField";
 import { DEFAULT_SOURCE, type FunctionDraft, type SourceType } from "./drafts";
 
-/** Paths of errors that have a field. */
+/** Paths of errors that belong to a field. */
 export const FIELDS: Record<SourceType, string[]> = {
   python: ["kind", "text", "source", "handler", "image"],
   command: ["kind", "command", "image"],
@@ -60,7 +60,7 @@ export function FunctionFields({ draft, onChange, isNew }: Props) {
           isCode
           label="Handler"
           description="Function to call. Leave empty to run the file."
-          // Below the input, so that both inputs of the row line up.
+          // The text is below the input, so that both inputs in the row line up.
           inputWrapperOrder={["label", "input", "description", "error"]}
           placeholder="main"
           path="handler"

@@ -75,7 +75,7 @@ export const COLUMNS: Column<FunctionRecord>[] = [
   { ...UPDATED_BY, isExtra: true },
 ];
 
-/** Number of runs, with a link to the list of them. */
+/** The number of runs, with a link to the list. */
 function RunsLink({ item }: { item: FunctionRecord }) {
   return (
     <Anchor

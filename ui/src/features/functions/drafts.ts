@@ -84,7 +84,7 @@ export function writeFunction(draft: FunctionDraft, original?: FunctionRecord): 
   };
 }
 
-/** Errors that are found before sending: names that would change the URL, and missing values. The server checks the rest. */
+/** Errors found before sending: names that would change the URL, and missing values. The server checks the rest. */
 export function findMistakes(name: string, draft: FunctionDraft): Finding[] {
   const errors: Finding[] = [];
   if (name === "") {

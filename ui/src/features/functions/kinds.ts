@@ -1,4 +1,4 @@
-/** Labels and short descriptions of functions. */
+/** Labels and short descriptions for functions. */
 import { joinWords } from "../../format/commands";
 import { type SourceType, sourceTypeOf } from "./drafts";
 import type { FunctionRecord } from "./requests";

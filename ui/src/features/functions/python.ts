@@ -1,4 +1,4 @@
-/** A simple tokenizer of Python for syntax highlighting. It is not a parser, so rare constructs are colored wrongly. */
+/** A simple Python tokenizer for syntax highlighting. It is not a parser, so it colors rare constructs incorrectly. */
 
 export interface Token {
   text: string;

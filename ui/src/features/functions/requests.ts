@@ -43,7 +43,7 @@ interface FunctionSave {
   project: string;
   name: string;
   content: Record<string, unknown>;
-  /** The loaded revision. Without it, the name must not be in use. */
+  /** The loaded revision. If missing, the name must not be in use. */
   original?: FunctionRecord;
 }
 

@@ -32,7 +32,7 @@ export function ClusterFacts({ record }: { record: Scope }) {
   );
 }
 
-/** Settings of Kubernetes clusters only. */
+/** Settings that only Kubernetes clusters have. */
 function kubernetesFacts(record: Scope) {
   const cluster = readCluster(record);
   const { storage_classes, runtime_classes } = record.details as Record<string, string[] | undefined>;

@@ -1,4 +1,4 @@
-/** The form fields of a cluster besides its name and parent. */
+/** The form fields for a cluster, apart from its name and parent. */
 import { Select, Switch } from "@mantine/core";
 import { useState } from "react";
 import { isProblem } from "../../api/problems";
@@ -79,7 +79,7 @@ interface EditProps {
 }
 
 export function EditClusterDialog({ record, onClose, onDone }: EditProps) {
-  // The state when the dialog was opened. If someone else saves a change meanwhile, saving must fail.
+  // The state when the dialog was opened. If someone else saves a change in the meantime, saving must fail.
   const [read, setRead] = useState(record);
   const [cluster, setCluster] = useState(() => readCluster(record));
   const editing = useEditScope(read, (after) => {

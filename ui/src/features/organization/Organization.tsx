@@ -1,4 +1,4 @@
-/** The organization page: the tree, and the scope that the URL selects. */
+/** The organization page: the tree, and the scope selected in the URL. */
 import { Paper, Text } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import { type Scope, useScopes } from "../../api/scopes";

@@ -130,7 +130,7 @@ function Actions({ record, onAsk }: { record: Scope; onAsk: (action: Action) => 
   );
 }
 
-/** A button if only one kind of scope is allowed below, otherwise a menu. */
+/** A button if only one kind of scope is allowed as a child, otherwise a menu. */
 function NewButton({ record, onAsk }: { record: Scope; onAsk: (action: Kind) => void }) {
   const [first, ...others] = kindsBelow(record.kind);
   if (!first) return null;

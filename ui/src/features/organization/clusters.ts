@@ -82,7 +82,7 @@ export function writeCluster(draft: ClusterDraft): ScopeBody {
   const isLocal = draft.executor === "local";
   return {
     ...draft,
-    // The server rejects settings of Kubernetes for a local cluster.
+    // The server rejects Kubernetes settings for a local cluster.
     ...(isLocal ? { ...KUBERNETES_DEFAULTS, storage_classes: null, runtime_classes: null } : {}),
     server_url: isLocal ? null : draft.server_url.trim() || null,
     gpu_types: Object.fromEntries(types.map((row) => [row.key.trim(), splitWords(row.value)])),

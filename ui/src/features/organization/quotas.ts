@@ -1,4 +1,4 @@
-/** The usage of a quota as a share and as text. */
+/** Quota usage as a share and as text. */
 import type { Schemas } from "../../api/client";
 import { numberOf, round } from "../../format/amounts";
 import { BYTES, splitAmount, unitsFor } from "../../forms/quantities";

@@ -7,7 +7,7 @@ import { ancestorsOf, type Scope } from "../../api/scopes";
 import type { Kind } from "./kinds";
 
 export type Grant = Schemas["GrantRecord"];
-/** The request body of a scope. Clusters have more fields than name and parent. */
+/** The request body for a scope. Clusters have more fields than a name and a parent. */
 export type ScopeBody = { name?: string; parent?: string } & Partial<Schemas["Cluster"]>;
 
 const BASES = {
@@ -16,7 +16,7 @@ const BASES = {
   project: "/api/v1/projects",
 } as const;
 
-/** The path of a kind. The types assume clusters, because the paths of all kinds have the same shape. */
+/** The path for a kind. The types assume clusters, because the paths of all kinds have the same shape. */
 function at<Rest extends string>(kind: string, rest: Rest): `/api/v1/clusters${Rest}` {
   return `${BASES[kind as Kind]}${rest}` as `/api/v1/clusters${Rest}`;
 }
@@ -32,7 +32,7 @@ export function useCreateScope(kind: Kind, onDone: Done) {
   );
 }
 
-/** `over` is the revision of another user that the change overwrites. */
+/** `over` is another user's revision that the change overwrites. */
 export function useEditScope(read: Scope, onDone: Done) {
   return useTreeChange<{ change: ScopeBody; over?: Scope }>(
     ({ change, over = read }) =>
@@ -88,7 +88,7 @@ export function replaceScope(scopes: Scope[], before: Scope | null, after: Scope
   return after ? [...others, after] : others;
 }
 
-/** The roles that apply to a scope, nearest first. The server only lists roles of scopes that the user administers. */
+/** The roles that apply to a scope, nearest first. The server lists only roles in scopes that the user administers. */
 export function useRoles(scopes: Scope[], scope: string) {
   const path = [scope, ...ancestorsOf(scopes, scope)];
   const result = useAll("/api/v1/roles", { scope: path.join(",") });

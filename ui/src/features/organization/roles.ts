@@ -1,4 +1,4 @@
-/** The roles with their permissions. */
+/** The roles and their permissions. */
 export const ROLES = [
   { role: "viewer", title: "Viewer", description: "Can view everything here and below, and preview runs." },
   {

@@ -1,4 +1,4 @@
-/** Form fields for limit factors and quota. */
+/** Form fields for limit factors and quotas. */
 import { SimpleGrid } from "@mantine/core";
 import { AmountInput } from "../../forms/AmountInput";
 import { BYTES, CORES } from "../../forms/quantities";

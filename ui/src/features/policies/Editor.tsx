@@ -1,4 +1,4 @@
-/** Editor for the policy of one scope, with a live preview of its impact. */
+/** Editor for one scope's policy, with a live preview of its impact. */
 import { Anchor, Button, Group, Text } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useEffect, useState } from "react";

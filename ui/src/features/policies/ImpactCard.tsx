@@ -1,4 +1,4 @@
-/** Live preview of existing objects that a draft of a policy would reject. */
+/** Live preview of the existing objects that a draft policy would reject. */
 import { Anchor, Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -151,7 +151,7 @@ function countChecked({ checked, skipped }: PolicyImpact): string {
   return `Checked ${counts.slice(0, -1).join(", ")} and ${counts.at(-1)}.`;
 }
 
-/** Drops the error of an invalid draft, because the fields show its violations. */
+/** Drops the error for an invalid draft, because the fields show its violations. */
 export function withoutViolations(error: unknown): unknown {
   return isProblem(error, "rejected") ? null : error;
 }

@@ -1,4 +1,4 @@
-/** Asks for the scope of a new policy, or opens the policy that the scope has. */
+/** Asks for the scope of a new policy, or opens the policy that the scope already has. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";

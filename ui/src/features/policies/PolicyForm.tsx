@@ -1,4 +1,4 @@
-/** Form of the policy of one scope. */
+/** Form for one scope's policy. */
 import { RequirementsFields } from "../../forms/requirements/RequirementsFields";
 import { Card } from "../../shell/Page";
 import { LimitFactors, Quota } from "./Amounts";

@@ -1,4 +1,4 @@
-/** Page layout of a policy: the policy on the left, the effective rules of its scope on the right. */
+/** Page layout for a policy: the policy on the left, its scope's effective rules on the right. */
 import { Badge } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Time } from "../../format/Time";

@@ -1,4 +1,4 @@
-/** Page of the policy of the scope in the URL: an editor, or a read-only view without permission to edit. */
+/** Policy page for the scope in the URL: an editor, or a read-only view for users who may not edit it. */
 import { useState } from "react";
 import { useMay, useMe } from "../../api/currentUser";
 import { useEffectivePolicy } from "../../api/policies";
@@ -41,7 +41,7 @@ interface Props {
 
 function LoadedPolicy({ scope, policy, effective }: Props) {
   const may = useMay();
-  // Decided once, so that applying files while someone edits does not discard the draft.
+  // Decided once, so that applying files while someone is editing does not discard the draft.
   const [isManaged, setManaged] = useState(Boolean(policy?.managed_by));
   if (!may("editor", scope)) return <ReadOnlyPolicy scope={scope} policy={policy} effective={effective} />;
   if (isManaged) {

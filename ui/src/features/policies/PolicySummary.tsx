@@ -7,7 +7,7 @@ import type { SummaryLine, SummarySection } from "./summary";
 
 interface Props {
   sections: SummarySection[];
-  /** The scope of the page. Without it, lines do not show which scope sets them. */
+  /** The page's scope. If missing, lines do not show which scope sets them. */
   currentScope?: string;
 }
 

@@ -27,7 +27,7 @@ interface Props {
 export function Rules({ rows, onChange }: Props) {
   const container = useRef<HTMLDivElement>(null);
   const previousCount = useRef(rows.length);
-  // Focuses the new rule after adding one, and the Add button after removing one.
+  // Focuses the new rule after one is added, and the Add button after one is removed.
   useEffect(() => {
     if (rows.length === previousCount.current) return;
     const target = rows.length > previousCount.current ? '[role="group"]:last-of-type input' : "[data-add]";
@@ -66,7 +66,7 @@ interface RuleProps {
   onRemove: () => void;
   /** "Rule 2", for screen readers. */
   label: string;
-  /** Path of the rule in errors of the server. */
+  /** The rule's path in server errors. */
   errorPath: string;
 }
 

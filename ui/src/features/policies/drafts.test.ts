@@ -27,7 +27,7 @@ const FULL_POLICY: Tree = {
   quota: { cpu: "200", mem: "1Ti", runs: 50 },
 };
 
-/** Returns the content to send after a change of the draft. */
+/** Returns the content to send after a change to the draft. */
 function writeWith(change: (draft: PolicyDraft) => void, content?: Tree): Tree {
   const draft = readPolicy(content);
   change(draft);

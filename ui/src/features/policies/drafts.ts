@@ -60,7 +60,7 @@ export function readPolicy(content: Tree = {}): PolicyDraft {
   };
 }
 
-/** The content to send in place of `content`. Throws if the affinity of the defaults is not valid YAML. */
+/** The content to send in place of `content`. Throws if the affinity in the defaults is not valid YAML. */
 export function writePolicy(draft: PolicyDraft, content: Tree = {}): Tree {
   const next = keepUntouched(content, write(readPolicy(content)), write(draft));
   const isEmpty = (part: Tree) => Object.values(part).every((value) => value === undefined);

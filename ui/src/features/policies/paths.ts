@@ -111,7 +111,7 @@ export const CHOICES = (Object.keys(TITLES) as PathKind[]).map((kind) => ({
   items: KNOWN.filter((known) => known.kind === kind).map((known) => known.path),
 }));
 
-/** Finds a known path. A name may stand at `*`, as in "envs.HF_HOME". */
+/** Finds a known path. A name can take the place of `*`, as in "envs.HF_HOME". */
 export function findPath(path: string): KnownPath | undefined {
   return KNOWN.find((known) => known.path === path) ?? KNOWN.find((known) => nameIn(known.path, path));
 }
@@ -132,7 +132,7 @@ export function labelOf(path: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
-/** The name at `*` of a known path, or undefined if the path does not match. Names of volumes have no dots. */
+/** The name at `*` of a known path, or undefined if the path does not match. Volume names have no dots. */
 function nameIn(known: string, path: string): string | undefined {
   const [head, tail] = known.split("*");
   if (tail === undefined || !path.startsWith(head!) || !path.endsWith(tail)) return undefined;

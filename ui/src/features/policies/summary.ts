@@ -70,7 +70,7 @@ export function summarizeEffective(policy: EffectivePolicy): SummarySection[] {
     {
       title: "Defaults",
       note: policy.defaults.length > 1 ? "The nearest scope applies" : undefined,
-      // The nearest scope first, because it overrides the others.
+      // The nearest scope comes first, because it overrides the others.
       lines: policy.defaults
         .toReversed()
         .flatMap(({ scope, requirements }) => listDefaults(requirements, scope)),

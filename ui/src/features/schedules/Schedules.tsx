@@ -43,7 +43,7 @@ export default function Schedules() {
           </Button>
         )
       }
-      // The key closes dialogs when another schedule is selected.
+      // The key closes dialogs when a different schedule is selected.
       selection={selected && <ScheduleActions key={selected.id} item={selected} />}
     />
   );

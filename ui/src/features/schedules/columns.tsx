@@ -98,7 +98,7 @@ export const COLUMNS: Column<Schedule>[] = [
   { ...UPDATED_AT, isExtra: true },
 ];
 
-/** The most recent run, or the reason why it could not start. */
+/** The most recent run, or the reason it could not start. */
 function LastRun({ item }: { item: Schedule }) {
   if (item.last_problem) {
     return (

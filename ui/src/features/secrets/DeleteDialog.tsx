@@ -10,7 +10,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Lists what still uses the secret. That does not block deletion, because a leaked secret must go at once. */
+/** Lists what still uses the secret. Deletion is not blocked, because a leaked secret may have to go at once. */
 export function DeleteDialog({ project, secret, onClose }: Props) {
   const deleting = useDeleteSecret(project);
   return (

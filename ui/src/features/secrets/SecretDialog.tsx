@@ -11,7 +11,7 @@ import classes from "./SecretDialog.module.css";
 
 interface Props {
   project: string;
-  /** The secret whose value to replace. Without it, the dialog adds a secret. */
+  /** The secret whose value to replace. If missing, the dialog adds a secret. */
   secret?: Secret;
   onClose: () => void;
 }

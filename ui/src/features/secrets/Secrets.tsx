@@ -1,4 +1,4 @@
-/** Secrets of the project in the URL, or else of the project that was shown last. */
+/** Secrets of the project in the URL, or of the project that was last shown. */
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect } from "react";
 import { Redirect, useLocation } from "wouter";

@@ -22,7 +22,7 @@ export function usesSecret(requirements: unknown, secret: string): boolean {
   );
 }
 
-/** Names that would change the URL they are part of are never sent. The server checks the others. */
+/** Names that would change the URL that contains them are never sent. The server checks all other names. */
 export function findInvalidName(name: string): Finding[] {
   if (!name.includes("/") && !/^\.{1,2}$/.test(name)) return [];
   const hint = "use letters, digits, '_', '-' and '.', and do not start with a digit";

@@ -11,7 +11,7 @@ export type Secret = Schemas["SecretView"];
 export const SECRETS = "/api/v1/projects/{project}/secrets";
 const SECRET = "/api/v1/projects/{project}/secrets/{name}";
 
-/** Creates or replaces a secret. With `original`, it fails if someone else has replaced the secret since. */
+/** Creates or replaces a secret. With `original`, it fails if someone else has replaced the secret since then. */
 export function useSetSecret(project: string) {
   return useChange(({ name, value, original }: { name: string; value: string; original?: Secret }) =>
     unwrap(

@@ -12,7 +12,7 @@ import { notify } from "../../shell/notices";
 import { ProblemAlert } from "../../shell/Problem";
 import { loadSettings, type Settings, useSaveDefaults } from "./requests";
 
-/** Edits the settings as they were when the form was opened. If someone else saves meanwhile, saving must fail. */
+/** Edits the settings as they were when the form was opened. If someone else saves first, saving must fail. */
 export function Defaults({ initial }: { initial: Settings }) {
   const [base, setBase] = useState(initial);
   const [draft, setDraft] = useState(() => readDraft(initial.defaults, "policy"));

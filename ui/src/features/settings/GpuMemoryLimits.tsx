@@ -1,4 +1,4 @@
-/** Edits the switch for GPU memory limits in the platform policy. The rest of the policy stays unchanged. */
+/** Edits the GPU memory limits switch in the platform policy. The rest of the policy stays unchanged. */
 import { Anchor, Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "wouter";

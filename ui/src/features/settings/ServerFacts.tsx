@@ -11,7 +11,7 @@ const AUTH: Record<string, string> = {
   oidc: "Identity provider or token",
 };
 
-/** The startup configuration of the server, read-only. */
+/** The server's startup configuration, read-only. */
 export function ServerFacts({ settings }: { settings: Settings }) {
   const server = settings.server as unknown as Server;
   const facts: [string, ReactNode][] = [

@@ -1,4 +1,4 @@
-/** The settings page: platform defaults, startup configuration of the server, and appearance. */
+/** The settings page: platform defaults, the server's startup configuration, and appearance. */
 import { useMay, useMe } from "../../api/currentUser";
 import { Leaves } from "../../format/Leaves";
 import { Loading } from "../../shell/Loading";

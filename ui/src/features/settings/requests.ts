@@ -4,14 +4,14 @@ import { useChange } from "../../api/changes";
 import { client, ifMatch, type Schemas, unwrap } from "../../api/client";
 
 export type Settings = Schemas["SettingsView"];
-/** The startup configuration of the server. */
+/** The server's startup configuration. */
 export interface Server {
   version: string;
   url: string;
   auth: string;
   database: string;
   oidc_issuer: string | null;
-  /** Only for administrators of the platform. */
+  /** Only for platform administrators. */
   folder?: { path: string; applied_at: string | null; problem: string | null } | null;
 }
 
@@ -25,7 +25,7 @@ export function useSettings(mayRead: boolean) {
   return useQuery({ queryKey: [SETTINGS], queryFn: loadSettings, enabled: mayRead });
 }
 
-/** Saves the defaults. Fails if they changed since `base`, which has revision 0 if nothing was ever saved. */
+/** Saves the defaults. Fails if they have changed since `base`, which has revision 0 if nothing was ever saved. */
 export function useSaveDefaults() {
   return useChange(({ base, defaults }: { base: Settings; defaults: Record<string, unknown> }) =>
     unwrap(

@@ -23,7 +23,7 @@ export function AuthGate({ children }: { children: ReactNode }) {
     const before = me.data?.user;
     await signIn(token);
     const { data: now } = await me.refetch();
-    // Another user must not see the data and input of the previous one.
+    // A new user must not see the previous user's data and input.
     if (before && now && now.user !== before) window.location.assign("/");
     else await queries.invalidateQueries();
   };

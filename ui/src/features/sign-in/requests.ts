@@ -4,7 +4,7 @@ import { client, unwrap } from "../../api/client";
 import { isProblem } from "../../api/problems";
 import { markSignedIn } from "../../api/sessions";
 
-/** The sign-in methods of the server. They do not change while the page is open. */
+/** The server's sign-in methods. They do not change while the page is open. */
 export function useSignInMethods() {
   return useQuery({
     queryKey: ["sign-in methods"],
@@ -25,6 +25,6 @@ export async function signOut(): Promise<void> {
     // The session has already ended.
     if (!isProblem(error, "unauthenticated")) throw error;
   }
-  // Loads the page again, so that no data of the user stays in memory.
+  // Reloads the page, so that none of the user's data stays in memory.
   window.location.assign("/sign-in");
 }

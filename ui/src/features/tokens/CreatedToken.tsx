@@ -6,7 +6,7 @@ import type { Token } from "./requests";
 
 const COPIED = "Copied";
 
-/** Shows the text of a new token, which the server does not return again. */
+/** Shows the text of a new token, which the server returns only once. */
 export function CreatedToken({ token, onClose }: { token: Token; onClose: () => void }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const [status, setStatus] = useState("");

@@ -35,7 +35,7 @@ export function RevokeDialog({ token, onClose, onRevoked }: Props) {
   );
 }
 
-/** A warning if the user may lose their own access. Scripts cannot read which session the page uses. */
+/** A warning if the user may lose their own access. Scripts cannot tell which session the page uses. */
 function useWarning(token: Token): string | null {
   const me = useMe();
   const isMine = token.user === me.data?.user;

@@ -19,7 +19,7 @@ export function useRevoke() {
   );
 }
 
-/** The active sessions of a user. One of them may be the session of this page, but scripts cannot read which one. */
+/** The active sessions of a user. One of them may be this page's session, but scripts cannot tell which one. */
 export function useSessions(user: string | undefined) {
   return useQuery({
     queryKey: [TOKENS, "sessions", user],

@@ -1,4 +1,4 @@
-/** Form fields for GPUs: count, type, and fraction of a device. */
+/** Form fields for GPUs: count, type and device fraction. */
 import { Input, SegmentedControl, Select, SimpleGrid, Stack, Switch } from "@mantine/core";
 import { AmountInput } from "../AmountInput";
 import { useFinding } from "../findings";
@@ -26,7 +26,7 @@ const PARTS = [
 interface Props {
   value: GpuDraft;
   onChange: (value: GpuDraft) => void;
-  /** Whether policies of the scope allow a limit above the request. */
+  /** Whether the scope's policies allow a limit above the request. */
   mayLimitMemory: boolean;
 }
 

@@ -15,7 +15,7 @@ import { Volumes } from "./Volumes";
 interface Props {
   value: RequirementsDraft;
   change: (part: Partial<RequirementsDraft>) => void;
-  /** Suggested names of secrets. Users can enter others. */
+  /** Suggested secret names. Users can enter others. */
   secrets?: string[];
 }
 

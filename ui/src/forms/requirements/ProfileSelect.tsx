@@ -8,7 +8,7 @@ interface Props {
   onChange: (name: string) => void;
 }
 
-/** Selects the base compute resource. Keeps a selected one that the user cannot list. */
+/** Selects the base compute resource. Keeps the current selection even if the user cannot list it. */
 export function ProfileSelect({ filters, value, onChange }: Props) {
   const finding = useFinding();
   const names = (useAll("/api/v1/compute-resources", filters).data ?? []).map((item) => item.name);

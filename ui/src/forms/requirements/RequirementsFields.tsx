@@ -1,4 +1,4 @@
-/** Form fields of requirements, shared by runs, compute resources, templates and defaults. */
+/** Form fields for requirements, shared by runs, compute resources, templates and defaults. */
 import { Accordion, Stack } from "@mantine/core";
 import { FieldPath } from "../findings";
 import { BYTES, CORES } from "../quantities";
@@ -14,9 +14,9 @@ interface Props {
   value: RequirementsDraft;
   onChange: (value: RequirementsDraft) => void;
   mayLimitGpuMemory: boolean;
-  /** List filters for the compute resources to select from. Without filters, the field is hidden. */
+  /** List filters for the compute resources to select from. If missing, the field is hidden. */
   profiles?: Record<string, string>;
-  /** Suggested names of secrets. Users can enter others. */
+  /** Suggested secret names. Users can enter others. */
   secrets?: string[];
 }
 

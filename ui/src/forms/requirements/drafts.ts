@@ -60,7 +60,7 @@ export interface RequirementsDraft {
   read: Tree;
 }
 
-/** Creates a draft. `defaultMode` is the limit mode of resources that the requirements do not set. */
+/** Creates a draft. `defaultMode` is the limit mode for resources that the requirements do not set. */
 export function readDraft(requirements: Tree = {}, defaultMode: LimitMode = "untouched"): RequirementsDraft {
   const resources: Tree = requirements.resources ?? {};
   return {
@@ -87,7 +87,7 @@ export function readDraft(requirements: Tree = {}, defaultMode: LimitMode = "unt
   };
 }
 
-/** Converts the draft to requirements. Throws if the affinity is not valid YAML (JSON is YAML too). */
+/** Converts the draft to requirements. Throws if the affinity is not valid YAML (JSON is also YAML). */
 export function writeDraft(draft: RequirementsDraft): Tree {
   return omitEmpty(keepUntouched(draft.read, write(readDraft(draft.read)), write(draft)));
 }
@@ -128,7 +128,7 @@ function write(draft: RequirementsDraft): Tree {
   });
 }
 
-/** Caches parsed texts: forms convert their draft on every key press, and parsing a long affinity is slow. */
+/** Caches parsed text: forms convert their draft on every keystroke, and parsing a long affinity is slow. */
 const parsedTexts = new Map<string, unknown>();
 
 function parseAffinity(text: string): unknown {
@@ -162,7 +162,7 @@ function writeBounded(draft: BoundedDraft): Tree | undefined {
     case "policy":
       return requests ? { requests } : undefined;
     case "limit":
-      // Sends an empty limit too, so that the server reports it.
+      // Sends even an empty limit, so that the server reports it.
       return { ...omitEmpty({ requests }), limits: joinAmount(draft.limit) };
   }
 }
@@ -184,7 +184,7 @@ function readGpu(gpu: Tree | undefined): GpuDraft {
 
 function writeGpu(draft: GpuDraft): Tree | undefined {
   const devices = draft.devices.trim();
-  // The fields of a fraction are shown for one device only. Empty ones are sent so that the server reports them.
+  // Fraction fields are shown for one device only. Empty ones are sent, so that the server reports them.
   const isOne = devices === "1";
   const request = joinAmount(draft.request) || " ";
   const share = draft.hasLimit ? { request, limit: joinAmount(draft.limit) } : request;

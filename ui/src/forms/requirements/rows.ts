@@ -1,4 +1,4 @@
-/** Drafts of the list fields of requirements: pairs, tolerations and volumes. */
+/** Drafts of requirement list fields: pairs, tolerations and volumes. */
 import { omitEmpty, type Tree, text } from "../trees";
 
 export interface Pair {

@@ -1,4 +1,4 @@
-/** Basic fields of a run: project, workload, function, compute resource and template. */
+/** Basic fields for a run: project, workload, function, compute resource and template. */
 import { Input, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { ACTIONS, shortId, showType } from "../../../format/runs";
 import { useFinding } from "../../../forms/findings";
@@ -10,7 +10,7 @@ import type { InitialValues } from "./initialValues";
 import { useFunctionsOf, useTemplatesOf } from "./requests";
 
 const WORKLOADS = ACTIONS.map((action) => ({ value: action, label: showType(action) }));
-/** The option for the unsaved function of an earlier run. Cannot clash: names have no spaces. */
+/** The option for an earlier run's unsaved function. It cannot clash with a name, because names have no spaces. */
 const EARLIER_FUNCTION = "earlier function";
 
 interface Props {
@@ -85,7 +85,7 @@ function FunctionSelect({ draft, project, from, onChange, onNew }: FunctionProps
   const finding = useFinding();
   const functions = useFunctionsOf(project);
   const names = (functions.data ?? []).map((item) => item.name);
-  // The function of the earlier run stays selectable, even if a saved function of the same name has changed.
+  // The function of the earlier run stays selectable, even if a saved function with the same name has changed.
   const earlier = typeof draft.read.function === "object" ? draft.read.function : undefined;
   const isEarlier = typeof draft.function === "object";
   const selected = isEarlier ? EARLIER_FUNCTION : nameOf(draft);

@@ -1,4 +1,4 @@
-/** Copies the request as Python, CLI, YAML or curl. Without access to the clipboard, shows the text in a dialog. */
+/** Copies the request as Python, CLI, YAML or curl. If the clipboard is not accessible, shows the text in a dialog. */
 import { Button, Code, Menu, Stack, Text } from "@mantine/core";
 import { IconChevronDown, IconCopy } from "@tabler/icons-react";
 import { useState } from "react";

@@ -1,4 +1,4 @@
-/** Creates a compute resource from the form of a run. Its default scope is the project of the run. */
+/** Creates a compute resource from the run form. Its default scope is the run's project. */
 import { Select } from "@mantine/core";
 import { useState } from "react";
 import { useEffectivePolicy } from "../../../api/policies";

@@ -23,7 +23,7 @@ const UNKNOWN: Fit = {
 interface Props {
   preview: PreviewState;
   findings: Finding[];
-  /** The name of the function. Empty if none is selected. */
+  /** The function name. Empty if none is selected. */
   name: string;
   onApply: (suggestion: Suggestion) => void;
 }

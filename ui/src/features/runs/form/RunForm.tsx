@@ -1,4 +1,4 @@
-/** The form of a run, with a preview next to it. */
+/** The form for a run, with a preview next to it. */
 import { Anchor, Button, Group } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
@@ -114,7 +114,7 @@ export function RunForm({ initialValues, projects }: Props) {
           </Foot>
         </Page>
       </form>
-      {/* Outside the form, so that submitting a dialog does not submit the run. */}
+      {/* These are outside the form, so that submitting a dialog does not submit the run. */}
       {dialog === "function" && (
         <FunctionDialog
           project={project}

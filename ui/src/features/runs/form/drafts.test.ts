@@ -143,7 +143,7 @@ describe("tryWritingRun", () => {
 });
 
 describe("merge", () => {
-  // The examples of RFC 7386 whose target is an object.
+  // The examples from RFC 7386 whose target is an object.
   it.each([
     [{ a: "b" }, { a: "c" }, { a: "c" }],
     [{ a: "b" }, { b: "c" }, { a: "b", b: "c" }],

@@ -61,7 +61,7 @@ export function readRun(request: Request = {}): RunDraft {
     cron: text(read.schedule?.cron),
     timezone: text(read.schedule?.timezone),
     strict: read.strict ?? false,
-    // A run without a limit uses the default of templates and policies.
+    // A run without a limit uses the default from templates and policies.
     requirements: readDraft(requirements, "policy"),
     read,
   };
@@ -80,7 +80,7 @@ export function tryWritingRun(draft: RunDraft) {
   return { request: { ...fields, ...requirements } as Request, errors: [] };
 }
 
-/** Updates the draft to a changed request. Unchanged values keep the text that was typed. */
+/** Updates the draft to match a changed request. Unchanged values keep the text that was typed. */
 export function updateDraft(draft: RunDraft, before: Request, after: Request): RunDraft {
   const next = readRun(after);
   const isSame = (key: string) => JSON.stringify(before[key]) === JSON.stringify(after[key]);

@@ -1,4 +1,4 @@
-/** Buttons next to the input of a field. */
+/** Buttons next to a field's input. */
 import { Box, Button, Group } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import type { ReactNode } from "react";

@@ -1,4 +1,4 @@
-/** Initial values of the run form: from the address, an earlier run, and the last used project. */
+/** Initial values for the run form: from the URL, an earlier run, and the last used project. */
 import { useLocalStorage } from "@mantine/hooks";
 import { useSearchParams } from "wouter";
 import { useOwnProjects } from "../../../api/currentUser";
@@ -27,7 +27,7 @@ export function useInitialValues() {
   const scopes = useScopes();
   const projects = useOwnProjects();
   const [last] = useLastProject();
-  // Ignores errors after a successful load: if the earlier run is deleted meanwhile, the form keeps its values.
+  // Ignores errors after a successful load: if the earlier run is deleted in the meantime, the form keeps its values.
   const failed = [run, request, plan, scopes].find((part) => !part.data && part.error);
   const error = failed?.error ?? null;
   const retry = () => void Promise.all([scopes.refetch(), from && run.refetch(), from && request.refetch()]);

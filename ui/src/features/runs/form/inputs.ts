@@ -1,8 +1,8 @@
-/** Parses inputs of a function from YAML or JSON. Rejects values that JSON or the browser would change. */
+/** Parses a function's inputs from YAML or JSON. Rejects values that JSON or the browser would change. */
 import { parseDocument } from "yaml";
 import type { Tree } from "../../../forms/trees";
 
-// Also stops at a YAML alias that contains itself.
+// This also stops at a YAML alias that contains itself.
 const MAX_DEPTH = 50;
 
 export type Parsed = { value?: Tree; error?: string };

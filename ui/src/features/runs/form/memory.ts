@@ -1,4 +1,4 @@
-/** Requests more memory for a run. If its compute resource sets the memory, selects a larger one. */
+/** Requests more memory for a run. If its compute resource sets the memory, selects a larger compute resource. */
 import type { Plan } from "../../../api/plans";
 import type { Request } from "../../../api/runs";
 import { numberOf } from "../../../format/amounts";

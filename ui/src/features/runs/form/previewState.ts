@@ -1,4 +1,4 @@
-/** The state of the preview of a run while the user edits the form. */
+/** The state of a run's preview while the user edits the form. */
 import { useDebouncedValue } from "@mantine/hooks";
 import { violationsOf } from "../../../api/problems";
 import { type Request, usePreview } from "../../../api/runs";

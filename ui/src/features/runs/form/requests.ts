@@ -1,4 +1,4 @@
-/** Loads the options of the run form: functions, secrets, templates and compute resources of a project. */
+/** Loads the options for the run form: a project's functions, secrets, templates and compute resources. */
 
 import { useMay } from "../../../api/currentUser";
 import { useAll } from "../../../api/lists";
@@ -24,7 +24,7 @@ export function useTemplatesOf(project: string) {
   return (useAll("/api/v1/templates").data ?? []).filter(isAvailable);
 }
 
-/** Returns the compute resources for the workload type of an action, or undefined while loading. */
+/** Returns the compute resources for an action's workload type, or undefined while loading. */
 export function useComputeResourcesOf(project: string, action: string) {
   const isAvailable = useIsAvailable(project);
   const type = typeOf(action);

@@ -4,7 +4,7 @@ import type { Request } from "../../../api/runs";
 import { joinWords } from "../../../format/commands";
 import type { Tree } from "../../../forms/trees";
 
-/** A snippet, or the reason why there is none. */
+/** A snippet, or the reason there is none. */
 export type Snippet = { text: string } | { unavailable: string };
 
 // Other names could contain the = that separates a name from its value in an option.
@@ -46,7 +46,7 @@ export function writeCommand(project: string, request: Request): Snippet {
   const { options, rest } = splitOptions(fields);
   const words = ["fairlead", "run", "--function", name, "--project", project, ...options];
   if (Object.keys(rest).length === 0) return { text: `${joinWords(words)}\n` };
-  // The quotes around EOF keep the shell from expanding $ in the text.
+  // The quotes around EOF prevent the shell from expanding $ in the text.
   const file = `cat > ${FILE} <<'EOF'\n${stringify(rest, { lineWidth: 0 })}EOF\n`;
   return { text: `${file}${joinWords([...words, "--file", FILE])}\n` };
 }
@@ -103,7 +103,7 @@ function splitOptions(request: Tree): { options: string[]; rest: Tree } {
   };
 }
 
-/** Splits resources the same way. A resource with a value that has no option goes to the file as a whole. */
+/** Splits resources the same way. If any of a resource's values has no option, the whole resource goes to the file. */
 function splitResources(resources: Tree): { options: string[]; rest: Tree } {
   const { cpu, mem, gpu, disk, ...rest } = resources;
   const options: string[] = [];

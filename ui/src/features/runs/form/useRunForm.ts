@@ -10,7 +10,7 @@ import { merge, nameOf, type RunDraft, readRun, tryWritingRun, updateDraft } fro
 import { type InitialValues, useLastProject } from "./initialValues";
 import { usePreviewState } from "./previewState";
 
-/** Placeholder for previews without a function. Submitting reports that the function is missing. */
+/** Placeholder for previews without a function. A missing function is reported on submit. */
 const PLACEHOLDER = { name: "unnamed", command: ["true"] };
 const MISSING = { path: "function", rule: "required", message: "select a function" };
 

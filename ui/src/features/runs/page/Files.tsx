@@ -1,4 +1,4 @@
-/** The result and the output files of a run. */
+/** The result and output files of a run. */
 import { Anchor, Stack, Table, Text } from "@mantine/core";
 import type { Run } from "../../../api/runs";
 import { showBytes } from "../../../format/amounts";

@@ -1,4 +1,4 @@
-/** Page of a run. Each tab has its own address. */
+/** Page of a run. Each tab has its own URL. */
 import { Alert, Anchor, Group, Text } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
 import { Link, useParams } from "wouter";
@@ -25,7 +25,7 @@ import { UsageCharts } from "./usage/UsageCharts";
 
 export default function RunPage() {
   const { id = "", part } = useParams<{ id: string; part?: string }>();
-  // Resets the state of the page when another run is opened.
+  // Resets the page's state when a different run is opened.
   return <RunView key={id} id={id} part={part ?? "overview"} />;
 }
 

@@ -1,4 +1,4 @@
-/** The selected attempt of a run, stored in the address. */
+/** The selected attempt of a run, stored in the URL. */
 import { NativeSelect } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import type { Run } from "../../../api/runs";

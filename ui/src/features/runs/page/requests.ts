@@ -46,7 +46,7 @@ export function useEvents(id: string) {
 /** Attempts of a run, oldest first. */
 export function useAttempts(run: Run) {
   return useQuery({
-    // Attempts change only with the state of the run, so a new state is a new query.
+    // Attempts change only when the run's state does, so a new state is a new query.
     queryKey: [RUN, run.id, "attempts", run.attempt, run.state],
     queryFn: () => unwrap(client.GET(`${RUN}/attempts`, { params: of(run.id) })),
     placeholderData: (before) => before,
@@ -67,12 +67,12 @@ export function useOpen() {
   return useChange((id: string) => unwrap(client.POST(`${RUN}/open`, { params: of(id) })));
 }
 
-/** The reason why a run is waiting, with current numbers. */
+/** The reason a run is waiting, with current numbers. */
 export function useWhy(id: string) {
   return useQuery({
     queryKey: [RUN, id, "why"],
     queryFn: () => unwrap(client.GET(`${RUN}/why`, { params: of(id) })),
-    // Polls, because free capacity changes without an event of this run.
+    // Polls, because free capacity can change without an event for this run.
     refetchInterval: ({ state }) => (mayRecover(state.error) ? WHY_INTERVAL_MS : false),
   });
 }
@@ -82,7 +82,7 @@ export function useOutcome(run: Run) {
   return useQuery({
     queryKey: [RUN, run.id, "result"],
     queryFn: async () => {
-      // As text, because JSON.parse would round large integers in the result.
+      // Read as text, because JSON.parse would round large integers in the result.
       const response = client.GET(`${RUN}/result`, { params: of(run.id), parseAs: "text" });
       return parseExactly((await unwrap(response)) as unknown as string) as Outcome;
     },
@@ -110,7 +110,7 @@ export function useFiles(run: Run) {
   });
 }
 
-/** Returns the download address of a part of a run. */
+/** Returns the download URL for a part of a run. */
 export function downloadAddress(id: string, path: string): string {
   return `/api/v1/runs/${id}/${path.split("/").map(encodeURIComponent).join("/")}`;
 }

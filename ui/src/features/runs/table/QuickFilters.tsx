@@ -1,4 +1,4 @@
-/** Quick filters for the table of runs. Each sets a filter in the address. */
+/** Quick filters for the table of runs. Each sets a filter in the URL. */
 import { Button, Group } from "@mantine/core";
 import { Link, useSearchParams } from "wouter";
 import { useMe } from "../../../api/currentUser";
@@ -43,7 +43,7 @@ export function QuickFilters() {
   );
 }
 
-/** Returns the current address with one quick filter. Keeps the search and all other filters. */
+/** Returns the current URL with one quick filter. Keeps the search and all other filters. */
 function addressOf(params: URLSearchParams, others: [string, string][], filter: Choice["filter"]): string {
   const next = new URLSearchParams(params);
   for (const [column, text] of others) next.delete(column, text);

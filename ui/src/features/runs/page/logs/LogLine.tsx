@@ -5,7 +5,7 @@ import { type Span, splitColors } from "./colors";
 import classes from "./Logs.module.css";
 import type { Line } from "./lines";
 
-/** Longer lines are cut: laying out a line of 1 MB takes the browser about a second. */
+/** Longer lines are cut off: laying out a 1 MB line takes the browser about a second. */
 const MAX_CHARACTERS = 4000;
 const LABELS: Record<Line["stream"], string> = { stdout: "", stderr: "err", platform: "fairlead" };
 

@@ -16,9 +16,9 @@ import classes from "./Logs.module.css";
 import type { Selection } from "./selection";
 import type { DisplayOptions } from "./Toolbar";
 
-// As in Logs.module.css.
+// Same as in Logs.module.css.
 const LINE_HEIGHT = 20;
-/** Pixels from the end that count as scrolled to the end. */
+/** Within this many pixels of the end, the view counts as scrolled to the end. */
 const END_DISTANCE = 12;
 
 export interface LogViewHandle {
@@ -54,7 +54,7 @@ export function LogView({
     getScrollElement: () => frame.current,
     estimateSize: () => LINE_HEIGHT,
     overscan: 20,
-    // Measured heights belong to lines, not to rows. A new function makes the virtualizer measure all lines again.
+    // Measured heights belong to lines, not to rows. A new function makes the virtualizer remeasure all lines.
     getItemKey: useCallback((index: number) => selection.line(index)?.number ?? index, [selection]),
   });
   const size = rows.getTotalSize();
@@ -134,12 +134,12 @@ export function LogView({
   );
 }
 
-/** Scrolling up stops following the log, scrolling to the end resumes it. */
+/** Scrolling up stops following the log; scrolling to the end resumes it. */
 function useScrollHandler(onFollow: (isFollowing: boolean) => void) {
   const before = useRef(0);
   return ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }: { currentTarget: HTMLElement }) => {
     if (scrollHeight - scrollTop - clientHeight < END_DISTANCE) onFollow(true);
-    // Corrections of estimated heights also scroll the view, but never up.
+    // Corrections to estimated heights also scroll the view, but never up.
     else if (scrollTop < before.current) onFollow(false);
     before.current = scrollTop;
   };

@@ -16,7 +16,7 @@ const NO_FILTER: LogFilter = { stream: "all", search: "", isOnlyMatches: false }
 
 export function Logs({ run }: { run: Run }) {
   const attempt = useAttempt(run);
-  // Resets the view when another attempt is selected.
+  // Resets the view when a different attempt is selected.
   return <Log key={attempt} run={run} attempt={attempt} />;
 }
 
@@ -72,7 +72,7 @@ function Log({ run, attempt }: { run: Run; attempt: number | undefined }) {
   );
 }
 
-/** The filtered lines. Extended while the log grows, and rebuilt when the filter changes. */
+/** The filtered lines. Extended as the log grows, and rebuilt when the filter changes. */
 function useSelection(log: LogStream, filter: LogFilter): Selection {
   const ref = useRef<Selection>(null);
   if (!ref.current?.matches(log.lines, filter)) ref.current = new Selection(log.lines, filter);

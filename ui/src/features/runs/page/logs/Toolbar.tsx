@@ -1,4 +1,4 @@
-/** Toolbar of the log: search, stream filter, display options and download. */
+/** The log toolbar: search, stream filter, display options and download. */
 import { ActionIcon, Button, Checkbox, Group, SegmentedControl, Text, TextInput } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp, IconDownload, IconSearch } from "@tabler/icons-react";

@@ -54,7 +54,7 @@ function restyle(before: Omit<Span, "text">, codes: string): Omit<Span, "text"> 
     else if (code >= 90 && code <= 97) style.color = code - 82;
     else if (code === 39) delete style.color;
     else if (code === 38 || code === 48) {
-      // Of 256 colors only the first 16 are supported, of RGB colors none.
+      // Only the first 16 of the 256 colors are supported, and no RGB colors.
       const isIndexed = numbers[at + 1] === 5;
       if (code === 38 && isIndexed && numbers[at + 2]! < 16) style.color = numbers[at + 2];
       at += isIndexed ? 2 : 4;

@@ -14,7 +14,7 @@ function textsOf(lines: Lines): string[] {
   return lines.items.map(({ text }) => text);
 }
 
-/** Creates an entry with a range of the bytes of a text. */
+/** Creates an entry with a range of a text's bytes. */
 function makeBytes(text: string, from: number, to?: number): Entry {
   const bytes = new TextEncoder().encode(text).slice(from, to);
   return { at: "", stream: "stdout", cursor: 0, base64: btoa(String.fromCharCode(...bytes)) };

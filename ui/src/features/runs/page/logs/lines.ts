@@ -21,7 +21,7 @@ export interface Line {
   cut: number;
 }
 
-/** Lines and characters in memory. The oldest lines are dropped first. The download contains all of them. */
+/** Limits on lines and characters in memory. The oldest lines are dropped first. The download contains all lines. */
 const MAX_LINES = 200_000;
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 /** Lines are dropped in batches, because shortening the array for each line is slow. */
@@ -30,7 +30,7 @@ const MAX_LINE_LENGTH = 256 * 1024;
 
 export class Lines {
   readonly items: Line[] = [];
-  /** The number of all lines, including dropped ones. */
+  /** The total number of lines, including dropped ones. */
   count = 0;
   private characters = 0;
   private readonly open = new Map<Stream, Line>();
@@ -67,7 +67,7 @@ export class Lines {
     }
     const before = line.text.length;
     const text = overwrite(line.text, piece);
-    // A carriage return has replaced the line, including the part that was cut off.
+    // A carriage return replaced the line, including the part that was cut off.
     if (text.length < before) line.cut = 0;
     line.text = text.slice(0, MAX_LINE_LENGTH);
     line.cut += text.length - line.text.length;

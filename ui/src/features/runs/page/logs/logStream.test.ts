@@ -15,7 +15,7 @@ function open(attempt?: number): void {
   log.start();
 }
 
-/** Waits for answers, frames and timers. */
+/** Waits for responses, frames and timers. */
 async function pass(milliseconds = 0): Promise<void> {
   await vi.advanceTimersByTimeAsync(milliseconds);
 }

@@ -15,7 +15,7 @@ export type Phase = "connecting" | "following" | "reconnecting" | "paused" | "en
 export class LogStream {
   readonly lines = new Lines();
   phase: Phase = "connecting";
-  /** The error in the phase "rejected". */
+  /** The error in the "rejected" phase. */
   error: unknown = null;
   private cursor = 0;
   private source: EventSource | null = null;

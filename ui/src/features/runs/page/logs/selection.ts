@@ -40,7 +40,7 @@ export class Selection {
     return this.lines === lines && this.dropped === lines.dropped && this.filter === filter;
   }
 
-  /** Examines new lines, and again those that were incomplete. */
+  /** Examines new lines, and reexamines those that were incomplete. */
   extend(): void {
     if (this.isAll && !this.search) return;
     this.rewind();

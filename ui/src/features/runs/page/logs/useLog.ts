@@ -2,7 +2,7 @@ import { useEffect, useReducer, useState } from "react";
 import { expired } from "../../../../api/sessions";
 import { LogStream } from "./logStream";
 
-/** Streams the log of a run. The object is mutable: the hook renders again when it changes. */
+/** Streams the log of a run. The object is mutable: the hook re-renders when it changes. */
 export function useLog(id: string, attempt?: number): LogStream {
   const [, render] = useReducer((count: number) => count + 1, 0);
   const [log, setLog] = useState(() => new LogStream(id, attempt, render));

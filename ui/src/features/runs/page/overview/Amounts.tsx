@@ -1,4 +1,4 @@
-/** Requested, limit and peak usage of each resource of a run. */
+/** The request, limit and peak usage of each of a run's resources. */
 import { Table } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { Card } from "../../../../shell/Page";

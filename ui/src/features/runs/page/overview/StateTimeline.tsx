@@ -1,4 +1,4 @@
-/** Timeline of the states of a run, with times, durations and reasons. */
+/** Timeline of a run's states, with times, durations and reasons. */
 import { Text, ThemeIcon } from "@mantine/core";
 import {
   IconAlertTriangle,

@@ -1,4 +1,4 @@
-/** Why a run is waiting, with current numbers, and suggestions to start it. */
+/** Why a run is waiting, with current numbers, and suggestions for starting it. */
 import { List, Stack, Text } from "@mantine/core";
 import { useMay } from "../../../../api/currentUser";
 import type { Suggestion } from "../../../../api/plans";

@@ -1,4 +1,4 @@
-/** A line chart over time with lines for request and limit. Arrow keys move between values. */
+/** A line chart over time, with lines for the request and limit. Arrow keys move between values. */
 import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef, useState } from "react";
 import { showDuration } from "../../../../format/durations";
 import type { Bounds, Measure } from "./bounds";
@@ -23,7 +23,7 @@ interface Props {
 
 const HEIGHT = 190;
 const MIN_WIDTH = 240;
-/** Earlier points are labeled "at the start". */
+/** Points before this time are labeled "at the start". */
 const START_MS = 100;
 /** A peak is shown if it exceeds all samples by this factor. */
 const PEAK_FACTOR = 1.1;
@@ -165,7 +165,7 @@ function Bound({ kind, value, y, width, isBelow }: BoundProps) {
     <g className={classes.bound} data-kind={kind}>
       <line x1={MARGIN.left} x2={width - MARGIN.right} y1={y(value)} y2={y(value)} />
       <text
-        // The label of the peak is on the left, those of request and limit on the right.
+        // The peak's label is on the left, the request and limit labels are on the right.
         x={kind === "peak" ? MARGIN.left + 4 : width - MARGIN.right - 4}
         y={y(value) + offset}
         textAnchor={kind === "peak" ? "start" : "end"}
@@ -176,7 +176,7 @@ function Bound({ kind, value, y, width, isBelow }: BoundProps) {
   );
 }
 
-/** Whether the samples missed the peak. Typical for runs that are killed for their memory usage. */
+/** Whether the samples missed the peak, as is typical for runs killed because of their memory usage. */
 function isBetweenSamples(points: Point[], peak: number): boolean {
   return peak > PEAK_FACTOR * Math.max(0, ...points.map((point) => point.value));
 }

@@ -1,4 +1,4 @@
-/** Charts of the resource usage of a run, with its requests and limits. */
+/** Charts of a run's resource usage, with its requests and limits. */
 import { SimpleGrid, Stack, Table, Text } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { showDuration } from "../../../../format/durations";

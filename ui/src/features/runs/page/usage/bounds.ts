@@ -1,4 +1,4 @@
-/** Request and limit of a run per resource, summed over all pods like the usage. */
+/** A run's request and limit per resource, summed over all pods like the usage. */
 import type { Setting } from "../../../../api/plans";
 import { numberOf } from "../../../../format/amounts";
 

@@ -20,7 +20,7 @@ export function showMeasure(measure: Measure, amount: number): string {
   return `${round(amount)} ${amount === 1 ? unit : `${unit}s`}`;
 }
 
-/** Formats a value for the axis of a chart, whose title contains the unit. */
+/** Formats a value for the axis of a chart whose title contains the unit. */
 export function showTick(measure: Measure, amount: number): string {
   return amount === 0 ? "0" : isBytes(measure) ? showBytes(amount) : round(amount);
 }

@@ -1,4 +1,4 @@
-/** Scales and ticks of chart axes. */
+/** Scales and ticks for chart axes. */
 
 /** An axis from 0 to `max`. */
 export interface Scale {
@@ -19,7 +19,7 @@ export function scaleOf(max: number, count: number, inBytes: boolean): Scale {
   return { max: top, ticks };
 }
 
-/** Places ticks of times in milliseconds at whole seconds, minutes and hours. */
+/** Places ticks for times in milliseconds at whole seconds, minutes and hours. */
 export function scaleOfTimes(max: number, count: number): Scale {
   const top = Math.max(max, 1000);
   const minStep = top / 1000 / count;
