@@ -1,4 +1,4 @@
-/** Columns of the table of runs. */
+/** Columns of the runs table. */
 import { Anchor } from "@mantine/core";
 import { Link } from "wouter";
 import type { Run } from "../api/runs";

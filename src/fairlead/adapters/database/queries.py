@@ -16,7 +16,7 @@ MAX_PARAMETERS = 1000
 
 
 def select_records(kind: Any) -> sa.Select[Any]:
-    """Select all fields of a kind of record, including derived ones."""
+    """Select all fields of a record type, including derived ones."""
     return sa.select(*_SELECTED[kind])
 
 

@@ -78,5 +78,5 @@ for _kind, _names in _INDEXED.items():
         if _name not in DERIVED.get(_kind, {}) and _name != "description":
             # Ends with the ID, the tie-breaker between pages. An index registers itself with the table of its columns.
             sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", sort_expression(_kind, _name), TABLES[_kind].c.id)
-# For the derived column `templates`, which is counted for each compute resource on a page.
+# For the derived `templates` column, which is counted for each compute resource on a page.
 sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

@@ -369,7 +369,7 @@ class KubernetesExecutor:
             self.notify(run_id)
 
     def _follow_log(self, pod: ObservedPod) -> None:
-        """Read the rest of the log of a pod that is being deleted, after a deadline or a preemption."""
+        """Read the rest of a pod's log while the pod is being deleted, after a deadline or a preemption."""
         view = self.view.find_run(pod.run_id)
         if view is not None and self.outcomes.get(pod.run_id) is None:
             self.logs.follow(pod, list(view.pods.values()))

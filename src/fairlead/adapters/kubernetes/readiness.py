@@ -1,4 +1,4 @@
-"""Readiness of the pods of a served run."""
+"""Readiness of a served run's pods."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -224,17 +224,17 @@ class LocalExecutor:
             self._watcher.add_process(run_id, pid)
 
     def _observe_starting(self, run_id: str, folder: RunFolder) -> Observation | None:
-        """Return the state of a run whose supervisor, maybe started by another server, has not written any state."""
+        """Return the state of a run whose supervisor, possibly started by another server, has not written any state."""
         supervisor = self._supervisors.get(run_id)
         if supervisor is not None and supervisor.poll() is None:
             return Observation(Phase.STARTING)
         if folder.is_supervised:
-            # By then the supervisor has written its state.
+            # Check again once the supervisor has had time to write its state.
             threading.Timer(RECHECK_SECONDS, self._watcher.notify, [run_id]).start()
             return Observation(Phase.STARTING)
         if folder.state is not None:  # written since `observe` read it
             return self.observe(run_id)
-        # The supervisor found another one, was stopped early, or the disk was full: the run has not started, and
+        # There was already a supervisor, this one was stopped early, or the disk was full: the run has not started, and
         # the controller decides whether to start it again.
         if supervisor is None or supervisor.returncode in (0, -signal.SIGTERM, os.EX_TEMPFAIL):
             self._release(run_id)

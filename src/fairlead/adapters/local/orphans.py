@@ -19,7 +19,7 @@ def kill_processes_of(execution: str) -> None:
     """
     variable = f"FAIRLEAD_RUN={run_id_of(execution)}".encode()
     deadline = time.monotonic() + EXIT_SECONDS
-    # Repeated, because a process may start another one before it is killed.
+    # Repeat, because a process may start another one before it is killed.
     while (pids := list_processes_of(variable)) and time.monotonic() < deadline:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
