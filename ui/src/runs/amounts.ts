@@ -9,7 +9,7 @@ export function useMoreMemory(run: Run): string | undefined {
   return doubleMemory(plan.data?.settings ?? []);
 }
 
-/** Doubles the memory limit, or the request if there is no limit. */
+/** Doubles the memory limit, or the request if the run has no limit. */
 export function doubleMemory(settings: Setting[]): string | undefined {
   const settingOf = (path: string) => settings.find((setting) => setting.path === path)?.value;
   const values = [settingOf("resources.mem.limits"), settingOf("resources.mem.requests")];

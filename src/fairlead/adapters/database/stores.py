@@ -196,7 +196,7 @@ class DatabaseTransaction:
         sort all matching rows. The wrong choice takes a hundred times as long.
         """
         order = sort_expression(kind, query.sort)
-        # There is no ORDER BY, so that the database uses the conditions' index and stops early if many rows match.
+        # Do not use ORDER BY, so that the database uses the conditions' index and stops early if many rows match.
         statement = sa.select(order, TABLES[kind].c.id).where(*clauses).limit(FEW + 1)
         rows = [tuple(row) for row in self._connection.execute(statement)]
         if len(rows) > FEW:

@@ -99,7 +99,7 @@ compute_resources = _asset(
     _column("workload_types", Json, nullable=True),
 )
 templates = _asset("templates", _column("compute_resource", Text, nullable=True))
-# Append-only: triggers reject updates and deletions. There is no foreign key, because revisions outlive their object.
+# Append-only: triggers reject updates and deletions. It has no foreign key, because revisions outlive their object.
 revisions = sa.Table(
     "revisions",
     metadata,

@@ -37,7 +37,7 @@ def fetch(url: str) -> bytes:
 
 
 def send(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Post a form and return the status and body of the response. Raises `OSError` if there is no response."""
+    """Post a form and return the status and body of the response. Raises `OSError` if none arrives."""
     return _request(url, urlencode(form).encode(), {**HEADERS, **headers})
 
 

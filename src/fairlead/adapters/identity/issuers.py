@@ -60,7 +60,7 @@ class IssuerKeys:
         self._reading = threading.Lock()
 
     def find(self, key_id: str | None) -> tuple[Key, ...]:
-        """Return the keys with this ID, or all keys if there is no ID. Raises `Unavailable` if they cannot be read."""
+        """Return the keys with this ID, or all keys if it is missing. Raises `Unavailable` if they cannot be read."""
         cached = self._cached
         fresh = _is_within(cached.read_at, self._clock(), CACHE_TIME)
         if fresh and (keys := _with_id(cached.keys, key_id)):

@@ -221,7 +221,7 @@ def _check(response: httpx2.Response, content: bytes) -> None:
         return
     try:
         status = msgspec.json.decode(content)
-    except msgspec.DecodeError:  # not from the API server, but from a proxy in front of it
+    except msgspec.DecodeError:  # not from the API server, but from a proxy
         status = {"message": content[:500].decode("utf-8", "replace").strip()}
     wait = response.headers.get("Retry-After", "")
     raise _api_error(response.status_code, status if isinstance(status, dict) else {}, wait)

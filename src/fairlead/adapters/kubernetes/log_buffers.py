@@ -1,6 +1,6 @@
 """Local buffer files for run logs, which record how far each pod's log has been read.
 
-Each record is one line of one pod. A platform line marks where a different pod's lines begin.
+Each record is one line of one pod. A platform line precedes the lines of a different pod.
 """
 
 import contextlib

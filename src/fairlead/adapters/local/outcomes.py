@@ -109,7 +109,7 @@ def _explain(code: int, error: dict[str, Any] | None, log: Path, log_offset: int
 
 def _last_line(log: Path, start: int) -> str:
     """Return the last line of stderr, or of stdout if stderr is empty."""
-    # The log can only be read forward, so all of it is read, but only the last records stay in memory.
+    # The log can only be read forward, so the whole log is read, but only the last records stay in memory.
     tails: dict[str, deque[bytes]] = {"stdout": deque(maxlen=8), "stderr": deque(maxlen=8)}
     for piece in read_records(log, start, 1 << 62):
         if piece.stream in tails:

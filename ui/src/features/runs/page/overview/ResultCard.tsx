@@ -1,4 +1,4 @@
-/** The result of a run. If `isOptional`, the card is hidden when there is no result. */
+/** The result of a run. If `isOptional`, the card is hidden when the run has no result. */
 import { Anchor, Code, Text } from "@mantine/core";
 import type { Run } from "../../../../api/runs";
 import { showBytes } from "../../../../format/amounts";
