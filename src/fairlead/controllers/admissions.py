@@ -15,11 +15,11 @@ from fairlead.core.queue_order import QUOTA
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction
 
-AddToQueue = Callable[[Executor, str], None]  # adds a run to the work queue of a cluster
+AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue
 
 
 class Admissions:
-    """Moves queued runs to executors: local runs one after the other, runs of clusters through their work queues."""
+    """Hands queued runs to executors: local runs one at a time, cluster runs through each cluster's work queue."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Admissions:
     ) -> None:
         self.store, self.state_writer, self.executors = store, state_writer, executors
         self._start, self._add_to_queue = start, add_to_queue
-        # By attempt, because the next attempt may request more memory.
+        # Keyed by attempt, because the next attempt may request more memory.
         self._pod_requests: dict[str, tuple[str, PodRequest]] = {}
 
     def admit(self, now: datetime, limit: int, freed_scopes: Collection[str] | None = None) -> None:
         """Admit up to `limit` queued runs in queue order.
 
-        Runs that wait for a quota are considered only if they share one with `freed_scopes`; all of them if it is None.
+        Runs waiting for a quota are considered only if they share one with `freed_scopes`, or always if that is None.
         """
         with self.store.reading() as tx:
             organization = self.state_writer.load_organization(tx)
@@ -50,7 +50,7 @@ class Admissions:
                 tx, organization.quota_limits, executors, now=now, limit=limit, freed_scopes=freed_scopes
             )
             local = [run for run in admission_pass.waiting if not executors[run.cluster or ""].has_scheduler]
-            # A retried run waits from the time of its retry: running time of earlier attempts is not waiting time.
+            # A retried run has been waiting since its retry: the time that earlier attempts ran is not waiting time.
             queued = {
                 run.id: QueuedRun(
                     run.id, name, pod_request, (now - (run.retry_at or run.created_at)).total_seconds(), run.scope
@@ -79,12 +79,12 @@ class Admissions:
         self, run: RunRecord, admission_pass: AdmissionPass, queued: QueuedRun, session: AdmissionSession
     ) -> None:
         lacking = admission_pass.find_shortages(run)
-        # A run that does not fit even the empty machine must not reserve a quota that other runs could use.
+        # A run that would not fit even on the empty machine must not reserve a quota that other runs could use.
         if lacking and session.could_take(queued):
             admission_pass.hold(run, lacking)
             self.state_writer.save_quota_wait(run, lacking)
         elif lacking:
-            if run.reason != QUOTA:  # otherwise it fits the machine of another server, and waits for its quota there
+            if run.reason != QUOTA:  # otherwise it fits on another server's machine and waits for its quota there
                 self.state_writer.save_wait_reason(run, session.decide(queued))
         elif not admission_pass.has_unread_before(run):
             decision = session.decide(queued)
@@ -106,16 +106,16 @@ class Admissions:
             self._add_to_queue(executor, run.id)
 
     def _read_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, PodRequest]]:
-        """Runs with their names and pod requests, which are parsed once per attempt."""
-        # Copying only the runs that still wait keeps the cache from growing.
+        """Runs with their names and their pod requests, which are parsed once per attempt."""
+        # Only runs that are still waiting are copied, which keeps the cache from growing.
         cached, self._pod_requests = self._pod_requests, {}
         for run in runs:
             execution = execution_of(run.id, run.attempt)
             if execution in cached:
                 self._pod_requests[execution] = cached[execution]
             elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
-                # A plan that cannot be parsed must not block the other runs. The step does not include loading it: if
-                # the database is lost, the pass fails once instead of logging a failure for each run.
+                # A plan that cannot be parsed must not block the other runs. Loading it is not part of the
+                # step: if the database is lost, the pass fails once instead of logging a failure for each run.
                 step = partial(self._read_pod_request, run, execution, plan)
                 log_failures(f"reading the pod request of run {run.id}", step)
             if execution in self._pod_requests:

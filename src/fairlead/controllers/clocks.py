@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from fairlead.ports import Clock
 
 STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
-# A clock that was behind and has been corrected stays ahead of the counter, so it must be trusted eventually. A day
-# leaves time to notice and correct a wrong clock before it deletes data.
+# A slow clock that has been corrected stays ahead of the counter, so it must be trusted eventually. A day leaves
+# enough time to notice and correct a wrong clock before data is deleted.
 TRUSTED_AFTER = timedelta(days=1)
 
 
 def boot_seconds() -> float:
-    """Seconds since boot, including time asleep. Setting the clock does not change it."""
+    """Seconds since boot, including time asleep. Setting the clock does not affect them."""
     # On Linux, CLOCK_MONOTONIC stops during suspend: after waking up, the correct time would look like a jump ahead.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 

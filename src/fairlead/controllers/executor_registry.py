@@ -1,4 +1,4 @@
-"""Registry of executors: connects to clusters as they are added, changed and removed."""
+"""Registry of executors: connects and disconnects as clusters are added, changed and removed."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ class ClusterExecutor(Executor, Protocol):
     """An executor that is connected to a cluster."""
 
     def close(self) -> None:
-        """Disconnect. Runs keep running."""
+        """Disconnect. Runs that have started continue."""
 
 
-# Arguments: the cluster, the id of its scope, and the connection; None if the server runs in the cluster.
+# Arguments: the cluster, its scope ID, and the connection, which is None if the server runs in the cluster.
 Connect = Callable[[Cluster, str, Connection | None], ClusterExecutor]
 
 
@@ -35,12 +35,12 @@ class _ConnectedCluster:
     """A connected cluster, with the configuration that was used to connect."""
 
     cluster: Cluster
-    kubeconfig: tuple[str, int] | None  # id and revision of its secret, to detect changes; None without one
+    kubeconfig: tuple[str, int] | None  # ID and revision of its secret, to detect changes; None if it has no secret
     executor: ClusterExecutor
 
 
 class ExecutorRegistry:
-    """Finds the executor of a cluster: a built-in one, by kind, or the connection to that cluster."""
+    """Finds a cluster's executor: a built-in one, chosen by kind, or the one connected to that cluster."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class ExecutorRegistry:
         self._built_in, self._store, self._keyring, self._connect = built_in, store, keyring, connect
         self._lock = threading.Lock()  # the controller, retention and requests call `refresh` from different threads
         self._generation: Generation | None = None
-        self._connected: dict[str, _ConnectedCluster] = {}  # by scope id
+        self._connected: dict[str, _ConnectedCluster] = {}  # by scope ID
         self._errors: dict[str, str] = {}  # by scope: why the last connection attempt failed
-        self._by_scope: dict[str, Executor] = {}  # only ever replaced as a whole, so that it can be read without a lock
+        self._by_scope: dict[str, Executor] = {}  # only ever replaced as a whole, so it can be read without a lock
 
     def find(self, cluster: Cluster | None) -> Executor | None:
-        """The executor of a cluster, or None if it is not connected."""
+        """The cluster's executor, or None if it is not connected."""
         if cluster is None:
             return None
         return self._built_in.get(cluster.executor) or self._by_scope.get(cluster.scope)
 
     def connection_error(self, cluster: Cluster) -> str:
-        """Why the last attempt to connect to a cluster failed; empty if it did not fail."""
+        """Why the last attempt to connect to a cluster failed; empty if it succeeded."""
         return self._errors.get(cluster.scope, "")
 
     def all(self) -> Sequence[Executor]:
@@ -75,7 +75,7 @@ class ExecutorRegistry:
             return
         with self._lock:
             with self._store.reading() as tx:
-                # Compares both parts: clusters belong to the organization, their kubeconfigs to the assets.
+                # Both parts are compared: clusters belong to the organization, their kubeconfigs to the assets.
                 if tx.generation == self._generation:
                     return
                 generation, wanted = tx.generation, dict(self._read(tx))
@@ -83,7 +83,7 @@ class ExecutorRegistry:
             self._generation = generation if self._connect_to(wanted) else None
 
     def close(self) -> None:
-        """Disconnect from every cluster. Runs keep running."""
+        """Disconnect from every cluster. Runs that have started continue."""
         for connected in self._connected.values():
             connected.executor.close()
 
@@ -128,5 +128,5 @@ class ExecutorRegistry:
 
 
 def load_clusters(tx: Transaction) -> list[tuple[ScopeRecord, Cluster]]:
-    """All clusters, with the records of their scopes."""
+    """All clusters, with their scope records."""
     return [(record, read_cluster(record)) for record in tx.find(ScopeRecord, Condition("kind", "=", "cluster"))]

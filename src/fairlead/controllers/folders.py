@@ -24,14 +24,14 @@ RETRY_MILLISECONDS = 5_000  # also the longest time until a replaced folder is n
 
 @dataclass(frozen=True)
 class ApplyStatus:
-    """When the folder was last applied, and the problem of the last attempt."""
+    """When the folder was last applied, and what went wrong in the last attempt."""
 
-    at: datetime | None = None  # of the last successful apply; failures do not change it
+    at: datetime | None = None  # time of the last successful apply; failures do not change it
     problem: str | None = None
 
 
 class WatchedFolder:
-    """Applies the documents of a folder: all of them, or none if one is invalid."""
+    """Applies the documents in a folder: all of them, or none if any is invalid."""
 
     def __init__(self, folder: Path, apply: Callable[[Library], Any], clock: Clock) -> None:
         self.folder, self._apply, self._clock = folder, apply, clock
@@ -49,12 +49,12 @@ class WatchedFolder:
                 log.error("folder rejected", folder=str(self.folder), problem=problem)
 
     async def watch(self) -> None:
-        """Apply the folder after each change, and retry while it has a problem."""
+        """Apply the folder after each change, and retry as long as applying it fails."""
         while True:
-            # Read before the watch begins, so that a folder that is replaced in between is noticed.
+            # Read before the watch begins, so that we notice if the folder is replaced in the meantime.
             identity = self._identity()
             # Also yields after a timeout: a replaced folder causes no event, and rejected documents can become valid
-            # without a change, for example when the last run ends that uses a removed object.
+            # without a change, for example when the last run that uses a removed object ends.
             changes = watchfiles.awatch(
                 self.folder,
                 recursive=True,
@@ -67,8 +67,8 @@ class WatchedFolder:
                     if changed or self.status.problem is not None:
                         await anyio.to_thread.run_sync(self.apply)
                     if self._identity() != identity:
-                        break  # the folder was replaced by another one, which this watch does not see
-            # Between two watches, changes cause no event. Therefore the folder is applied in any case.
+                        break  # the folder was replaced, and this watch does not see the new one
+            # Changes between two watches cause no event, so the folder is always applied here.
             await anyio.sleep(RETRY_MILLISECONDS / 1000)
             await anyio.to_thread.run_sync(self.apply)
 
@@ -88,7 +88,7 @@ class WatchedFolder:
         try:
             library = load_library([(self.folder, "ComputeResource")])
             if not library.documents and not library.violations:
-                # A folder that is not mounted is empty, too. It must not delete everything.
+                # A folder that is not mounted also looks empty. That must not delete everything.
                 return "the folder has no documents: nothing was changed"
             self._apply(library)
         except RequestRejected as error:

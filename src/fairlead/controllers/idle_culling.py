@@ -17,14 +17,14 @@ FindExecutor = Callable[[Transaction, RunRecord], Executor | None]
 
 
 class IdleCuller:
-    """Stops the idle runs of one server. Needs a `StableClock`: a stop cannot be undone."""
+    """Stops one server's idle runs. Needs a `StableClock`, because a stop cannot be undone."""
 
     def __init__(self, store: Store, state_writer: RunStateWriter, find_executor: FindExecutor, clock: Clock) -> None:
         self.store, self.state_writer, self.find_executor, self.clock = store, state_writer, find_executor, clock
         self._created_at = clock()
 
     def stop(self) -> list[str]:
-        """Stop idle runs and return their ids."""
+        """Stop idle runs and return their IDs."""
         now = self.clock()
         own = (Condition("active", "=", True), Condition("server_id", "=", self.state_writer.server_id))
         with self.store.reading() as tx:
@@ -33,7 +33,7 @@ class IdleCuller:
         stopped: list[str] = []
         for run, executor in zip(runs, executors, strict=True):
             if executor is not None and run.started_at is not None and run.state != State.STOPPING:
-                # While the server was down, the run could not be used.
+                # The run could not be used while the server was down.
                 since = max(run.started_at, self._created_at)
                 step = partial(self._stop_if_idle, run, executor, since, now, stopped)
                 log_failures(f"idle check of run {run.id}", step)

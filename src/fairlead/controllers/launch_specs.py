@@ -15,7 +15,7 @@ from fairlead.run_tokens import seal_run_token
 
 
 class LaunchInputMissing(FairleadError):
-    """The plan, the code or a secret of a run was deleted after submission."""
+    """The run's plan, its code or one of its secrets was deleted after submission."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
 
 
 def load_secret_values(store: Store, keyring: Keyring, execution: str) -> list[str]:
-    """The current values of the secrets of an attempt, to mask them in its log. Deleted secrets are left out."""
+    """The current values of an attempt's secrets, so that its log can mask them. Deleted secrets are left out."""
     run_id = run_id_of(execution)
     with store.reading() as tx:
         run, plan = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
@@ -62,7 +62,7 @@ def _decrypt_secrets(
     tx: Transaction, keyring: Keyring, run: RunRecord, manifests: tuple[dict[str, Any], ...]
 ) -> Iterator[tuple[str, str]]:
     for name in _secret_names(manifests):
-        # A secret of the project with this name must not replace the token of the run.
+        # A project secret with this name must not replace the run token.
         if name == RUN_TOKEN:
             continue
         record = tx.get(SecretRecord, scope=run.scope, name=name)
@@ -74,7 +74,7 @@ def _decrypt_secrets(
 
 
 def _secret_names(manifests: tuple[dict[str, Any], ...]) -> list[str]:
-    """Names of the secrets in Secret manifests: an annotation has the name, otherwise each key is one."""
+    """Names of the secrets in Secret manifests: taken from an annotation, or else from the keys."""
     names: dict[str, None] = {}
     for manifest in manifests:
         if manifest["kind"] == "Secret":
@@ -89,6 +89,6 @@ def _find_volumes(
     for volume in manifests[0]["spec"]["template"]["spec"].get("volumes", ()):
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
         record = None if claim is None else tx.get(VolumeRecord, scope=run.scope, name=claim)
-        # The other claims are created for this run only. Their manifests describe them.
+        # The other claims are created just for this run, and its manifests describe them.
         if record is not None:
             yield claim, record

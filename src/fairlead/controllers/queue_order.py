@@ -1,4 +1,4 @@
-"""Loads the queue and the usage of quotas from the store for one admission pass."""
+"""Loads the queue and the quota usage from the store for one admission pass."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
 from fairlead.ports import Transaction
 
-HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; another pass follows when some of them are admitted
+HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; if some are admitted, another pass follows
 
 
 @dataclass
 class AdmissionPass:
-    """The waiting runs that one pass considers, oldest first, with the usage of quotas."""
+    """The waiting runs that one pass considers, oldest first, and the quota usage."""
 
     waiting: Sequence[RunRecord]
     quota_limits: QuotaLimits
@@ -32,33 +32,33 @@ class AdmissionPass:
         return bool(self._path(run))
 
     def find_shortages(self, run: RunRecord) -> list[QuotaShortage]:
-        """The resources that quotas lack for a run; empty if it may be admitted."""
+        """The resources missing from a run's quotas; empty if the run may be admitted."""
         path = self._path(run)
         return self.queue.find_shortages(quotas.amounts_of(run), path) if path else []
 
     def has_unread_before(self, run: RunRecord) -> bool:
-        """Whether older runs that this pass did not read may come first. The next pass considers them."""
-        # If no run that waits for a quota was admitted, older runs that were not read would not be admitted either.
+        """Whether older runs that this pass did not read might go first. The next pass considers them."""
+        # If no run waiting for a quota was admitted, the older runs that were not read would not be admitted either.
         if not self._admitted:
             return False
         scopes = self._admitted.intersection(self._path(run))
         return any(run.queue_key > self.last_read.get(scope, run.queue_key) for scope in scopes)
 
     def hold(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
-        """Keep a run waiting for its quotas, and later runs behind it."""
+        """Keep a run waiting for its quotas, and keep later runs behind it."""
         self.queue.reserve_for_waiting(quotas.amounts_of(run), self._path(run), lacking)
 
     def count_admitted(self, run: RunRecord) -> None:
-        """Count an admitted run in its quotas."""
+        """Count an admitted run against its quotas."""
         self.queue.add_usage(quotas.amounts_of(run), self._path(run))
         if run.reason == QUOTA:
             self._admitted.update(self._path(run))
 
     def count_unplaced(self, run: RunRecord) -> bool:
-        """Note a run that its quotas allow but that fits no node. Returns whether its new reason must be saved.
+        """Note a run that is within its quotas but fits on no node. Returns whether its new reason must be saved.
 
-        Runs behind it keep waiting for their quota. Changing their reason, and changing it back later, would write all
-        of them whenever a run ends.
+        Runs behind it keep waiting for their quota. Changing their reason and later changing it back would
+        rewrite all of them whenever a run ends.
         """
         path = self._path(run)
         is_behind = run.reason == QUOTA and not self._blocked.isdisjoint(path)
@@ -76,7 +76,7 @@ def load_quota_limits(tx: Transaction) -> QuotaLimits:
         for policy in tx.find(PolicyRecord)
         if "quota" in policy.content
     ]
-    if not quota_of_scopes:  # most platforms have none, and do not need the tree
+    if not quota_of_scopes:  # most platforms have no quotas, so the tree is not needed
         return QuotaLimits()
     parents = {record.scope: record.parent for record in tx.find(ScopeRecord) if record.parent}
     return QuotaLimits.of(ScopeTree(parents), quota_of_scopes)
@@ -91,10 +91,10 @@ def load_admission_pass(
     limit: int,
     freed_scopes: Collection[str] | None,
 ) -> AdmissionPass:
-    """Read up to `limit` waiting runs of some clusters, oldest first, without those whose retry is not due yet.
+    """Read up to `limit` waiting runs of some clusters, oldest first, except those whose retry is not due yet.
 
-    Runs that wait for a quota are read separately, so that many of them do not hide the others: only those that share
-    a quota with `freed_scopes`, or all of them if that is None.
+    Runs waiting for a quota are read separately, so that they cannot crowd out the others: only those that share a
+    quota with `freed_scopes`, or all of them if that is None.
     """
     conditions = (*WAITING, Condition("retry_at", "until", now), Condition("cluster", "in", tuple(clusters)))
     if not quota_limits.limits:
@@ -109,7 +109,7 @@ def load_admission_pass(
         runs |= {run.id: run for run in oldest}
         if len(oldest) == HELD_PER_QUOTA:
             last_read[limiting] = oldest[-1].queue_key
-    # Runs whose quota was removed since they began to wait for it.
+    # Runs whose quota was removed after they began waiting for it.
     if without_quota := tuple(scope for scope in held_scopes if not quota_limits.limiting_scopes(scope)):
         released = tx.find(RunRecord, *held, Condition("scope", "in", without_quota), by="queue_key", limit=limit)
         runs |= {run.id: run for run in released}
@@ -119,7 +119,7 @@ def load_admission_pass(
 
 
 def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> bool:
-    """Whether quotas have room for a run. Call it in an exclusive transaction: otherwise the usage can change."""
+    """Whether a run fits within its quotas. Call it in an exclusive transaction, or the usage may change."""
     path = quota_limits.limiting_scopes(run.scope)
     if not path:
         return True

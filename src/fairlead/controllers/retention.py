@@ -25,8 +25,8 @@ from fairlead.ports import Clock, Executor, Executors, Store
 
 log = structlog.get_logger()
 
-EVERY_SECONDS = 600.0  # retention periods are days, so a few minutes more do not matter
-UNUSED_CODE = timedelta(days=1)  # time to submit a run after its code was uploaded
+EVERY_SECONDS = 600.0  # retention periods are in days, so a few extra minutes do not matter
+UNUSED_CODE = timedelta(days=1)  # time allowed for submitting a run after uploading its code
 
 
 class Retention:
@@ -49,7 +49,7 @@ class Retention:
         """Delete expired data and return whether everything succeeded. Failures are logged and retried next time."""
         now, self._succeeded = self.clock(), True
         self._step(self.executors.refresh)
-        # Runs are deleted first: then their code may be unused, and executors can delete the data of missing runs.
+        # Runs are deleted first: that may leave their code unused, and executors can then delete their data.
         self._step(lambda: self._delete_runs(now))
         self._step(lambda: self._delete_files(now))
         self._step(lambda: self._delete_code(now))
@@ -63,25 +63,25 @@ class Retention:
     def _delete_runs(self, now: datetime) -> None:
         due = (Condition("active", "=", False), Condition("finished_at", "<", now - self.keep_runs))
         with self.store.recording() as tx:
-            # Foreign keys delete the plans, events, attempts, outcomes and files of the runs, too.
+            # Foreign keys also delete the runs' plans, events, attempts, outcomes and files.
             count = tx.remove_all(RunRecord, *due)
         if count:
             log.info("runs deleted", count=count)
 
     def _delete_files(self, now: datetime) -> None:
-        # Files are stored when a run ends, so their time is the end of the run.
+        # Files are stored when a run ends, so their age counts from the end of the run.
         with self.store.recording() as tx:
             tx.remove_all(RunFileRecord, Condition("modified_at", "<", now - self.keep_logs))
 
     def _delete_code(self, now: datetime) -> None:
-        # An exclusive transaction: a run submitted meanwhile could need the code.
+        # The transaction is exclusive, because a run submitted in the meantime could need the code.
         with self.store.recording(exclusive=True) as tx:
             for code in tx.find(CodeRecord, Condition("created_at", "<", now - UNUSED_CODE)):
-                # Ended runs count as users of the code, because they can be repeated.
+                # Ended runs also count as using the code, because they can be repeated.
                 uses_code = Condition("code", "=", code.digest)
                 if not any(tx.find(kind, uses_code, limit=1) for kind in (RunRecord, FunctionRecord, ScheduleRecord)):
                     tx.remove(code)
-                    # Projects share the content of equal archives.
+                    # Projects share the content of identical archives.
                     if not tx.find(CodeRecord, Condition("digest", "=", code.digest), limit=1):
                         tx.remove_all(BlobRecord, Condition("id", "=", code.digest))
 
@@ -94,8 +94,8 @@ class Retention:
     def _sweep_volume(self, executor: Executor, volume_id: str) -> None:
         """Remove a shared volume that a user deleted.
 
-        A missing record does not prove that: the database may be an older backup. The audit log must have the
-        deletion.
+        A missing record does not prove the deletion, because the database may be an older backup. The audit log must
+        contain it.
         """
         deleted = (Condition("object_id", "=", volume_id), Condition("action", "=", "volume.delete"))
         with self.store.reading() as tx:
@@ -117,7 +117,7 @@ class Retention:
         if finished_at is not None and finished_at < now - self.keep_logs:
             executor.delete_run(execution)
         elif previous is not None or not run.active:
-            # Repeats a cleanup that was interrupted when the server ended. Usually there is nothing left to do.
+            # Repeats a cleanup that was interrupted by a server shutdown. Usually there is nothing left to do.
             executor.clean_up(execution)
 
 

@@ -1,4 +1,4 @@
-"""Writes the state of runs: changes with their events, outcomes and attempts, and claims within quotas."""
+"""Writes run states: changes with their events, outcomes and attempts, and claims within quotas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -36,8 +36,8 @@ class OrganizationCache(NamedTuple):
 class RunStateWriter:
     """Saves the state of runs on behalf of one server.
 
-    Calls `publish` for each change of a run, `enqueue` for a run that must be reconciled again, and `quota_freed` for a
-    scope in which waiting runs may be admitted now.
+    Calls `publish` for each change to a run, `enqueue` for a run that must be reconciled again, and `quota_freed` for a
+    scope in which waiting runs might now be admitted.
     """
 
     store: Store
@@ -47,7 +47,7 @@ class RunStateWriter:
     publish: Notify
     enqueue: Notify
     quota_freed: Notify
-    # Only ever replaced as a whole, so that other threads read it without a lock.
+    # Only ever replaced as a whole, so other threads can read it without a lock.
     organization: OrganizationCache = field(default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits()))
 
     def load_organization(self, tx: Transaction) -> OrganizationCache:
@@ -59,22 +59,22 @@ class RunStateWriter:
         return organization
 
     def claim(self, run: RunRecord) -> RunRecord | None:
-        """Claim a queued run for this server. Returns None if it changed meanwhile or a quota has no room for it."""
+        """Claim a queued run for this server. Returns None if it has changed or does not fit within a quota."""
         decision = Decision(State.PENDING, ExecutorAction.NONE, "Claimed", lifecycle.CLAIMED)
         claimed = self.save(run, decision, None, claims=True, server_id=self.server_id, retry_at=None)
         if claimed is None or run.reason == QUOTA:
-            self.quota_freed(run.scope)  # runs behind it may be admitted now
+            self.quota_freed(run.scope)  # runs behind it might now be admitted
         return claimed
 
     def save_wait_reason(self, run: RunRecord, decision: AdmissionDecision) -> None:
-        """Save why a run waits for a node, if the reason has changed."""
-        # Several servers judge the run, each for its own machine: one of them may be too small for it.
+        """Save why a run is waiting for a node, if the reason has changed."""
+        # Several servers check the run, each against its own machine, and some of the machines may be too small.
         never_fits_only_here = (run.reason, decision.reason) == ("Unschedulable", "NeverFits")
         if decision.reason != run.reason and not never_fits_only_here:
             self.save(run, Decision(State.QUEUED, ExecutorAction.NONE, decision.reason, decision.message), None)
 
     def save_quota_wait(self, run: RunRecord, lacking: Sequence[QuotaShortage]) -> None:
-        """Save that a run waits for a quota, unless it already waits for one of these."""
+        """Save that a run is waiting for a quota, unless it is already waiting for one of these."""
         messages = [short.describe_wait() for short in lacking]
         if run.reason != QUOTA or run.message not in messages:
             self.save(run, Decision(State.QUEUED, ExecutorAction.NONE, QUOTA, messages[0]), None)
@@ -88,9 +88,9 @@ class RunStateWriter:
         claims: bool = False,
         **fields: Any,
     ) -> RunRecord | None:
-        """Save a decision. Returns None if the run changed meanwhile, or if a quota does not allow a claim."""
+        """Save a decision. Returns None if the run has changed, or if a quota does not allow the claim."""
         changed: dict[str, Any] = {"state": str(decision.state), "reason": decision.reason, "message": decision.message}
-        # The first start counts: the cluster may replace a pod of a running run, and the new pod starts later.
+        # Only the first start counts: the cluster may replace a pod during the run, and the new pod starts later.
         if observation is not None and observation.started_at is not None and run.started_at is None:
             changed["started_at"] = observation.started_at
         changed |= fields
@@ -107,15 +107,15 @@ class RunStateWriter:
             finished_at = _not_before(changed.get("started_at", run.started_at), ended_at or now)
             changed |= {"active": False, "finished_at": finished_at, "exit_code": code}
         after = replace(run, **changed, revision=run.revision + 1, updated_by=AUTHOR, updated_at=now)
-        # With a quota, usage is counted and the run claimed in one exclusive transaction: no other server can claim
-        # in between.
+        # With a quota, one exclusive transaction counts the usage and claims the run, so that no other server can claim
+        # a run between the two steps.
         exclusive = claims and bool(self.organization.quota_limits.limiting_scopes(run.scope))
         try:
             with self.store.recording(exclusive=exclusive) as tx:
                 if claims and not self._may_claim(tx, run, exclusive=exclusive):
                     return None
                 tx.save(after)
-                # A changed message alone does not create an event: messages with numbers change often.
+                # A new message alone does not create an event, because messages that contain numbers change often.
                 if (after.state, after.reason) != (run.state, run.reason):
                     tx.add(EventRecord.of(after, self.make_id(), now))
                 if final and observation is not None:
@@ -129,17 +129,17 @@ class RunStateWriter:
         except Changed:  # by its user or by another server
             self.enqueue(run.id)
             return None
-        # After the commit, because subscribers read the run again.
+        # This must come after the commit, because subscribers read the run again.
         self.publish(run.id)
         if final or decision.failure is not None:
             self.quota_freed(run.scope)
-        # Without a pause, the run can be admitted now. Otherwise a resync admits it when the pause is over.
+        # Without a pause, the run can be admitted now. Otherwise, a resync admits it after the pause.
         if decision.failure is not None and not decision.failure.retry.pause_seconds:
             self.enqueue(run.id)
         return after
 
     def load_attempt_history(self, run: RunRecord) -> AttemptHistory:
-        """The retry policy of a run, and the memory of its previous attempts."""
+        """A run's retry policy, and the memory of its previous attempts."""
         with self.store.reading() as tx:
             plan = tx.get(PlanRecord, id=run.id)
             previous = tx.find(AttemptRecord, Condition("run_id", "=", run.id)) if run.attempt > 1 else []
@@ -157,7 +157,7 @@ class RunStateWriter:
         return {**retry, "server_id": None, "started_at": None}
 
     def _may_claim(self, tx: Transaction, run: RunRecord, *, exclusive: bool) -> bool:
-        # A quota can be new since the transaction was opened without exclusive access. The next pass has it.
+        # A quota may have been added since this transaction was opened without exclusive access. The next pass uses it.
         quota_limits = self.load_organization(tx).quota_limits
         return not quota_limits.limiting_scopes(run.scope) or (exclusive and fits_quotas(tx, quota_limits, run))
 

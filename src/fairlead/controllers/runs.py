@@ -27,19 +27,19 @@ from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, 
 
 log = structlog.get_logger()
 
-RESYNC_SECONDS = 5.0  # a resync finds changes without an event: by other servers, of quotas, or missed ones
+RESYNC_SECONDS = 5.0  # a resync finds changes that sent no event: by other servers, to quotas, or missed ones
 RESYNC_INTERVAL = timedelta(seconds=RESYNC_SECONDS)
 WATCHED_RESYNCS = 6  # runs on clusters send events, so they are reconciled only in every sixth resync
-LEASE = timedelta(seconds=60)  # other servers take over the runs of a server without a heartbeat for this long
+LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long loses its runs to other servers
 # Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
-# must stay cheap when the queue is long.
+# must be cheap even when the queue is long.
 FULL_PASS_LIMIT, SHORT_PASS_LIMIT = 1000, 50
-DELAYED = "StartDelayed"  # reason of a run whose start is retried in each resync
+DELAYED = "StartDelayed"  # reason of a run whose start is retried on each resync
 
 
 @dataclass(frozen=True)
 class ServerIdentity:
-    """Id, name and URL of a server. The id belongs to its data folder and survives restarts."""
+    """ID, name and URL of a server. The ID belongs to the server's data folder and survives restarts."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class ServerIdentity:
 
 
 class RunController:
-    """Reconciles the runs of one server: on events of a run, and all of them every few seconds."""
+    """Reconciles one server's runs: each run when it has an event, and all of them every few seconds."""
 
     def __init__(
         self,
@@ -73,19 +73,19 @@ class RunController:
         self._resynced_at: datetime | None = None
         self._resyncs = 0
         self._watched: dict[str, Executor] = {}  # by run: the cluster that sends events about it
-        self._loaded: dict[str, RunRecord] = {}  # records just read, so that `reconcile` does not read them again
+        self._loaded: dict[str, RunRecord] = {}  # records just read, so that `reconcile` need not read them again
         self._failed: set[str] = set()  # runs whose reconciliation failed, retried in the next resync
-        self._cleanups: dict[str, set[str]] = {}  # by run: ended attempts whose objects are not removed yet
+        self._cleanups: dict[str, set[str]] = {}  # by run: ended attempts whose objects have not been removed yet
         self._queues: dict[Executor, WorkQueue] = {}  # one per cluster, so that a slow cluster delays only its own runs
 
     def enqueue(self, run_id: str) -> None:
-        """Reconcile a run soon. Also accepts the id of an attempt."""
+        """Reconcile a run soon. Also accepts an attempt ID."""
         with self._wakeup:
             self._changed.add(attempts.run_id_of(run_id))
             self._wakeup.notify()
 
     def quota_freed(self, scope: str) -> None:
-        """Admit runs soon that wait for a quota of a scope. Does nothing if no quota applies there."""
+        """Soon admit runs that are waiting for a quota in a scope. Does nothing if no quota applies there."""
         if self.state_writer.organization.quota_limits.limiting_scopes(scope):
             with self._wakeup:
                 self._freed_scopes.add(scope)
@@ -101,11 +101,11 @@ class RunController:
                 self._wakeup.wait_for(lambda: self._changed or self._freed_scopes or self._is_shut_down, RESYNC_SECONDS)
 
     def shut_down(self) -> None:
-        """Stop reconciling. Runs keep running."""
+        """Stop reconciling. Runs that have started continue."""
         with self._wakeup:
             self._is_shut_down = True
             self._wakeup.notify()
-        # A copy, because the controller thread may still be adding a queue.
+        # Iterates over a copy, because the controller thread may still be adding a queue.
         for queue in list(self._queues.values()):
             queue.shut_down()
 
@@ -119,7 +119,7 @@ class RunController:
             while self._failed:  # emptied one by one because other threads add to it
                 changed.add(self._failed.pop())
             changed |= self._cleanups.copy().keys()
-            # Clusters are connected first, because the other steps look up executors.
+            # This comes first, because the other steps look up executors.
             log_failures("connecting to clusters", self._follow_clusters)
             log_failures("heartbeat", lambda: self._send_heartbeat(now))
             log_failures("taking over runs", lambda: changed.update(self._take_over(now)))
@@ -131,8 +131,8 @@ class RunController:
             log_failures(f"reconciling run {run_id}", partial(self._dispatch, run_id, local))
         with self._wakeup:
             freed_scopes, self._freed_scopes = self._freed_scopes, set()
-        # Each of many runs that are submitted at once causes three passes. Between resyncs a pass therefore reads only
-        # the head of the queue, and only if a local node has room.
+        # Every submitted run causes three passes, and many runs can be submitted at once. Between resyncs, a pass
+        # therefore reads only the head of the queue, and only if a local node has room.
         if resync or freed_scopes or ((local or not changed) and self._has_room()):
             limits = (FULL_PASS_LIMIT, None) if resync else (SHORT_PASS_LIMIT, freed_scopes)
             log_failures("admission", lambda: self.admissions.admit(now, *limits))
@@ -140,10 +140,10 @@ class RunController:
     def _follow_clusters(self) -> None:
         self.executors.refresh()
         executors = self.executors.all()
-        # A copy, because workers remove runs at the same time.
+        # Built from a copy, because workers remove runs at the same time.
         self._watched = {run_id: executor for run_id, executor in self._watched.copy().items() if executor in executors}
         for removed in [executor for executor in self._queues if executor not in executors]:
-            # Does not wait: its workers may be waiting for the removed cluster, while other clusters need this thread.
+            # Does not wait: its workers may be blocked on the removed cluster, and other clusters need this thread.
             self._queues.pop(removed).shut_down(wait=False)
 
     def _has_room(self) -> bool:
@@ -152,8 +152,8 @@ class RunController:
         return any(node.free(PODS) > 0 for executor in local for node in executor.nodes())
 
     def _dispatch(self, run_id: str, local: list[str]) -> None:
-        """Reconcile a local run right away and add its id to `local`; queue the run of a cluster."""
-        # A worker reads a known run of a cluster. Reading it here, too, would delay the events of all other runs.
+        """Reconcile a local run right away and add its ID to `local`; queue a cluster run."""
+        # A worker reads a known cluster run. Reading it here as well would delay the events of all other runs.
         executor = self._watched.get(run_id)
         if executor is None:
             run, executor = self._load(run_id)
@@ -165,7 +165,7 @@ class RunController:
                 self.reconcile(run_id)
                 return
             if self._is_waiting(run) and self.state_writer.organization.quota_limits.limiting_scopes(run.scope):
-                self.quota_freed(run.scope)  # admission hands it to the cluster when it is next for its quotas
+                self.quota_freed(run.scope)  # admission hands it to the cluster when it is next in line for its quotas
                 return
             self._watched[run_id], self._loaded[run_id] = executor, run
         self._add_to_queue(executor, run_id)
@@ -184,7 +184,7 @@ class RunController:
             self._watched.pop(run_id, None)
         if run is None:
             self._cleanups.pop(run_id, None)
-            # The deleted record contained the cluster of the run, so every executor is searched.
+            # The cluster's name was deleted with the record, so every executor is searched.
             for each in self.executors.all():
                 if not log_failures(f"deleting attempts of run {run_id}", partial(delete_attempts, each, run_id)):
                     self._failed.add(run_id)
@@ -192,7 +192,7 @@ class RunController:
         if executor is not None:
             self._clean_up_pending(executor, run)
         if executor is not None and executor.has_scheduler and self._is_waiting(run):
-            # The scheduler of the cluster finds a node, so the run does not wait for free capacity here.
+            # The cluster's scheduler finds a node, so the run does not wait for free capacity here.
             run = self.state_writer.claim(run)
         if run is None or executor is None or not run.active or run.server_id != self.identity.id:
             return
@@ -200,11 +200,11 @@ class RunController:
         try:
             observation = executor.observe(execution)
         except Unavailable as error:
-            # Without this, the run would be shown as about to start while its cluster does not answer.
+            # Without this, the run would appear to be about to start while its cluster does not respond.
             if executor.has_scheduler and run.reason == "Claimed":
                 self.state_writer.save(run, _delay(error), None)
             raise
-        # Only the decision about a retry needs the history, so other reconciliations do not read it.
+        # Only retry decisions need the history, so other reconciliations do not read it.
         failed = observation is not None and observation.phase is Phase.FAILED
         decision = lifecycle.decide(
             run, observation, self.state_writer.load_attempt_history(run) if failed else attempts.NO_HISTORY
@@ -214,16 +214,16 @@ class RunController:
         elif decision.action is ExecutorAction.STOP:
             decision = self._stop(executor, execution, decision)
         if decision.failure is not None:
-            self._watched.pop(run_id, None)  # it is queued again, and admitted like any other queued run
+            self._watched.pop(run_id, None)  # it is queued again and admitted like any other queued run
         self.state_writer.save(run, decision, observation)
-        # After the save: if the server is killed before it, the next one must be able to observe the same end.
+        # This must come after the save: if this server is killed first, the next one must observe the same end.
         if decision.state in FINAL or decision.failure is not None:
             self._clean_up(executor, run_id, execution)
 
     def _clean_up_pending(self, executor: Executor, run: RunRecord) -> None:
-        """Remove the objects of ended attempts, and of a run that has ended whenever an event about it arrives.
+        """Remove the objects of ended attempts, and those of an ended run whenever an event about it arrives.
 
-        Objects can appear after the end of a run: the response to their creation was lost, or the watch was late.
+        Objects can appear after a run has ended, if the response to their creation was lost or the watch was late.
         """
         executions = self._cleanups.get(run.id, set()).copy()
         if not run.active and run.server_id == self.identity.id:
@@ -232,7 +232,7 @@ class RunController:
             self._clean_up(executor, run.id, execution, ended=not run.active)
 
     def _clean_up(self, executor: Executor, run_id: str, execution: str, *, ended: bool = False) -> None:
-        """Save the log of an ended attempt and remove its objects. Retried in each resync until it succeeds."""
+        """Save an ended attempt's log and remove its objects. Retried on each resync until it succeeds."""
         pending = self._cleanups.setdefault(run_id, set())
         pending.add(execution)
         step = partial(_stop_and_clean_up, executor, execution) if ended else partial(executor.clean_up, execution)
@@ -272,7 +272,7 @@ class RunController:
         return decision
 
     def _list_own(self) -> list[str]:
-        """Ids of the active runs of this server that are due for reconciliation."""
+        """IDs of this server's active runs that are due for reconciliation."""
         with self.store.reading() as tx:
             runs = tx.find(RunRecord, Condition("active", "=", True), Condition("server_id", "=", self.identity.id))
             watched = {
@@ -286,7 +286,7 @@ class RunController:
         return [run.id for run in runs if include_watched or run.id not in watched or run in due]
 
     def _shorten_retry_delays(self, now: datetime) -> None:
-        """Retry runs now whose retry time is too far ahead because the clock was set back."""
+        """Immediately retry runs whose retry time is too far ahead because the clock was set back."""
         latest = now + timedelta(seconds=attempts.MAX_PAUSE_SECONDS)
         with self.store.reading() as tx:
             delayed = tx.find(RunRecord, Condition("active", "=", True), Condition("retry_at", ">", latest))
@@ -295,7 +295,7 @@ class RunController:
             self.state_writer.save(run, decision, None, retry_at=now)
 
     def _take_over(self, now: datetime) -> list[str]:
-        """Take over runs on clusters whose servers have sent no heartbeat for the length of a lease."""
+        """Take over cluster runs whose servers have sent no heartbeat for the length of a lease."""
         with self.store.reading() as tx:
             expired = [
                 server.id
@@ -307,7 +307,7 @@ class RunController:
                 if expired
                 else []
             )
-            # Local runs stay: only the server of their machine can reach them.
+            # Local runs are not taken over, because only the server on their machine can reach them.
             on_clusters = [
                 run
                 for run in orphaned
@@ -316,7 +316,7 @@ class RunController:
         taken = []
         for run in on_clusters:
             decision = Decision(State(run.state), ExecutorAction.NONE, run.reason, run.message)
-            # Guarded by the revision: if several servers try this, one of them succeeds.
+            # The revision guards this: if several servers try it, only one succeeds.
             if self.state_writer.save(run, decision, None, server_id=self.identity.id) is not None:
                 log.info("run taken over", run=run.id, previous_server=run.server_id)
                 taken.append(run.id)
@@ -335,7 +335,7 @@ class RunController:
         return run.server_id is None and run.state == State.QUEUED and not paused
 
     def _send_heartbeat(self, now: datetime) -> None:
-        """Record that this server is alive, and its URL, to which other servers refer for local runs."""
+        """Record that this server is alive, and its URL, so that other servers can refer to it for local runs."""
         with self.store.recording() as tx:
             record = tx.get(ServerRecord, id=self.identity.id)
             stamps = {"updated_by": AUTHOR, "updated_at": now, "seen_at": now}
@@ -351,7 +351,7 @@ def _delay(error: Unavailable) -> Decision:
 
 
 def _stop_and_clean_up(executor: Executor, execution: str) -> None:
-    # Final states never change, so nothing of an ended run may keep running.
+    # Final states never change, so no part of an ended run may keep running.
     observation = executor.observe(execution)
     if observation is not None and observation.phase not in (Phase.SUCCEEDED, Phase.FAILED):
         executor.stop(execution)

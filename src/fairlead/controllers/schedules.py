@@ -1,4 +1,4 @@
-"""Submits runs of schedules that are due."""
+"""Submits scheduled runs that are due."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,11 +10,11 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
 
-EVERY_SECONDS = 1.0  # the longest delay of a scheduled run
+EVERY_SECONDS = 1.0  # the most that a scheduled run can be delayed
 
 
 class Scheduler:
-    """Submits due runs of all schedules. Safe on several servers: each occurrence is submitted once."""
+    """Submits the due runs of all schedules. Safe with several servers: each occurrence is submitted once."""
 
     def __init__(self, store: Store, submit_due_runs: Callable[[str], None], clock: Clock) -> None:
         self.store, self.submit_due_runs, self.clock = store, submit_due_runs, clock
@@ -29,7 +29,7 @@ class Scheduler:
         schedules: list[ScheduleRecord] = []
         if not log_failures("listing schedules", lambda: schedules.extend(self._find(condition))):
             return
-        # Not set after a failure, so that a check of all schedules is repeated.
+        # Not set after a failure, so that the check of all schedules is repeated.
         self._checked_at = now
         for schedule in schedules:
             log_failures(f"submitting a run of schedule {schedule.name}", partial(self._occur_if_due, schedule, now))
@@ -39,6 +39,6 @@ class Scheduler:
             return tx.find(ScheduleRecord, condition)
 
     def _occur_if_due(self, schedule: ScheduleRecord, now: datetime) -> None:
-        # A check of all schedules finds many that are not due. They must not cause a transaction each.
+        # A check of all schedules finds many that are not due. These must not each cause a transaction.
         if find_due(schedule, now).next_at != schedule.next_at:
             self.submit_due_runs(schedule.id)

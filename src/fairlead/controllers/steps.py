@@ -1,4 +1,4 @@
-"""Runs steps of a controller that may fail without stopping the others."""
+"""Runs controller steps that may fail without stopping the others."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ log = structlog.get_logger()
 def log_failures(name: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
     """Run a step, log its failure and continue. Returns whether it succeeded.
 
-    Unexpected exceptions are logged with a traceback: those that are neither a `FairleadError` nor in `expected`.
+    Unexpected exceptions, which are neither a `FairleadError` nor in `expected`, are logged with a traceback.
     """
     try:
         step()
         return True
     except Exception as error:
-        # Temporary, for example an unreachable cluster. Steps are retried, so this is not an error of the server.
+        # A temporary failure, for example an unreachable cluster. Steps are retried, so this is not a server error.
         if isinstance(error, Unavailable):
             log.info(f"{name} failed", problem=str(error))
         else:

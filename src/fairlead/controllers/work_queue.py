@@ -7,16 +7,16 @@ from functools import partial
 
 from fairlead.controllers.steps import log_failures
 
-WORKERS = 4  # per cluster; they mostly wait for responses of its API server
+WORKERS = 4  # per cluster; they mostly wait for responses from its API server
 
 Process = Callable[[str], None]
 
 
 class WorkQueue:
-    """Processes run ids with a pool of workers, never the same id twice at a time.
+    """Processes run IDs with a pool of workers, never the same ID twice at the same time.
 
-    An id that is added while it is being processed is processed once more afterwards. `on_failure` is called with each
-    id whose processing raised an exception.
+    An ID that is added while it is being processed is processed once more afterward. `on_failure` is called with each
+    ID whose processing raised an exception.
     """
 
     def __init__(self, process: Process, on_failure: Process = lambda _: None) -> None:
@@ -27,7 +27,7 @@ class WorkQueue:
         self._again: set[str] = set()  # added again while active
 
     def add(self, run_id: str) -> None:
-        """Queue a run id."""
+        """Queue a run ID."""
         with self._lock:
             if run_id in self._active:
                 self._again.add(run_id)
@@ -36,7 +36,7 @@ class WorkQueue:
         self._pool.submit(self._work, run_id)
 
     def shut_down(self, *, wait: bool = True) -> None:
-        """Finish the ids in progress and drop the queued ones."""
+        """Finish the IDs in progress and drop the queued ones."""
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _work(self, run_id: str) -> None:
@@ -44,7 +44,7 @@ class WorkQueue:
             if not log_failures(f"reconciling run {run_id}", partial(self._process, run_id)):
                 self._on_failure(run_id)
             with self._lock:
-                # Checked and removed under one lock: an id that is added now is either repeated here or queued again.
+                # Checked and removed under one lock, so an ID added now is either repeated here or queued again.
                 if run_id not in self._again:
                     self._active.discard(run_id)
                     return
