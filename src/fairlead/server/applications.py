@@ -1,4 +1,4 @@
-"""Creates the FastAPI application: routes, middleware, error handlers and OpenAPI document."""
+"""Creates the FastAPI application: routes, middleware, error handlers and the OpenAPI document."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -41,7 +41,7 @@ from fairlead.server.run_events import RunEvents
 from fairlead.services.serving import ServedHosts
 
 ROUTERS: tuple[APIRouter, ...] = (
-    runs.router,  # first, because they get most requests
+    runs.router,  # first, because it gets the most requests
     fit.router,
     executions.router,
     serving.router,
@@ -85,9 +85,9 @@ def create_application(
 ) -> FastAPI:
     """Create the application that serves `services` over HTTP.
 
-    `background` runs while the application does. `reads_are_local`: the database is on this machine, so quick reads run
-    on the event loop. `page` is the folder of the web UI. An event stream lasts `stream_seconds`. Each run that serves
-    HTTP gets its own host below `served_host`.
+    `background` runs as long as the application does. `reads_are_local`: the database is on this machine, so quick
+    reads run on the event loop. `page` is the web UI folder. An event stream lasts `stream_seconds`. Each run that
+    serves HTTP gets its own host under `served_host`.
     """
 
     metrics, proxy_config = Metrics(), proxy_config or ProxyConfig()
@@ -95,7 +95,7 @@ def create_application(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with background():
-            metrics.last_at = time.monotonic()  # the server accepts no requests before
+            metrics.last_at = time.monotonic()  # the server accepts no requests before this
             yield
             proxy_config.connections.close()
 
@@ -103,7 +103,7 @@ def create_application(
         title="Fairlead",
         version=fairlead.__version__,
         openapi_url=f"{API}/openapi.json",
-        # The pages of FastAPI load scripts from other hosts, which the Content-Security-Policy forbids.
+        # FastAPI's pages load scripts from other hosts, which the Content-Security-Policy forbids.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -125,7 +125,7 @@ def create_application(
     app.add_middleware(Middleware, metrics=metrics, make_id=make_id)
     # Looked up at each call, because app.py replaces the function when the server starts.
     proxy_config.is_shutting_down = lambda: bool(app.state.is_shutting_down())
-    # Added last, so it handles requests first: those for runs have neither the size limits nor the headers of the API.
+    # Added last, so it handles requests first: the API's size limits and headers do not apply to requests for runs.
     app.add_middleware(
         Proxy, services=services, hosts=hosts, proxy_config=proxy_config, metrics=metrics, make_id=make_id
     )

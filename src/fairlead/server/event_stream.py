@@ -1,4 +1,4 @@
-"""Streams changes of runs as server-sent events."""
+"""Streams changes to runs as server-sent events."""
 
 import asyncio
 import time
@@ -14,17 +14,17 @@ from fairlead.services.run_feed import RunChanges
 POLL_SECONDS = 2.0  # changes made by other servers are found by polling
 GATHER_SECONDS = 0.1  # changes within this time are sent together
 HEARTBEAT_SECONDS = 15.0  # many proxies close connections that are idle for 30 to 60 seconds
-SHUTDOWN_CHECK_SECONDS = 0.5  # a server that shuts down waits for its streams to end
+SHUTDOWN_CHECK_SECONDS = 0.5  # on shutdown, the server waits for its streams to end
 
 
 async def stream_run_changes(
     context: RequestContext, scope: str | None, start: RunChanges, seconds: float
 ) -> AsyncIterator[bytes]:
-    """Events for the runs that change from now on and that the caller may view, for `seconds` at most."""
+    """Events for changes to runs that the caller may view, from now on and for at most `seconds`."""
     run_events: RunEvents = context.request.app.state.run_events
     feed, sent = context.services.run_feed, _SentEvents()
     with run_events.subscribe() as subscription:
-        # Only now: changes before the subscription are in the lists that the client reads after this event.
+        # Sent after subscribing: the client reads its lists after this event, so they include all earlier changes.
         yield write_event("ready", {})
         until, polled_at, changed_since, sent_at = (
             time.monotonic() + seconds,
@@ -37,7 +37,7 @@ async def stream_run_changes(
             await asyncio.sleep(GATHER_SECONDS)
             events: list[bytes] = []
             try:
-                # Read with the current permissions of the caller, so that a revoked role or session ends the stream.
+                # Reads with the caller's current permissions, so that a revoked role or session ends the stream.
                 if run_ids := subscription.take():
                     events += sent.add_runs(await context.run_in_thread(feed.load_runs, scope, run_ids))
                 if time.monotonic() - polled_at >= POLL_SECONDS:
@@ -55,10 +55,10 @@ async def stream_run_changes(
 
 
 class _SentEvents:
-    """Remembers the events of a stream, so that none is sent twice."""
+    """Remembers which events a stream has sent, so that none is sent twice."""
 
     def __init__(self) -> None:
-        # A change by this server is found twice: by its notification, and by the next poll.
+        # A change by this server is seen twice: in its notification and in the next poll.
         self._revisions: dict[str, int] = {}
         self._deleted: set[str] = set()
 
@@ -69,11 +69,11 @@ class _SentEvents:
         return [write_event("run", run) for run in changed]
 
     def add_changes(self, changes: RunChanges) -> list[bytes]:
-        """Events for the changed and the deleted runs of a poll."""
+        """Events for the changed and deleted runs that a poll found."""
         if changes.reload:
             return [write_event("reload", {})]
         events = self.add_runs(changes.runs)
-        # Runs that this poll did not return are not returned by later polls either: forget them.
+        # Later polls do not return runs that this poll did not return, so they can be forgotten.
         self._revisions = {run.id: self._revisions[run.id] for run in changes.runs}
         # Polls overlap by a few seconds, so several of them return the same deletion.
         deleted = [run_id for run_id in changes.deleted if run_id not in self._deleted]

@@ -14,7 +14,7 @@ from fairlead.model.plans import Violation
 from fairlead.services.pages import ListQuery
 
 MAX_VALUE_LENGTH = 1000
-# Each filter becomes a condition of an SQL statement, and databases limit the number of these.
+# Each filter becomes a condition in an SQL statement, and databases limit how many a statement may have.
 MAX_PARAMETERS = 50
 RESERVED = ("search", "sort", "cursor", "limit", "total")
 HELP = {
@@ -27,7 +27,7 @@ HELP = {
 
 
 class ListParams:
-    """Dependency that reads the query parameters of a list of records."""
+    """Dependency that reads a list request's query parameters."""
 
     def __init__(self, kind: type, *, hidden: tuple[str, ...] = (), names: tuple[str, ...] = RESERVED) -> None:
         self.columns = {name: column for name, column in COLUMNS[kind].items() if name not in hidden}
@@ -82,7 +82,7 @@ class ListParams:
 
 
 def reject_unknown(request: Request, known: set[str]) -> None:
-    """Raise `RequestRejected` if the query has parameters that the route does not know."""
+    """Raise `RequestRejected` if the query has parameters that the route does not define."""
     unknown = dict.fromkeys(name for name in request.query_params if name not in known)
     if unknown:
         raise RequestRejected(
@@ -113,7 +113,7 @@ def _check(parameters: list[tuple[str, str]], options: dict[str, str]) -> Iterat
         message = f"has {len(parameters)} parameters, at most {MAX_PARAMETERS} are allowed"
         yield Violation("", "too_long", message, "use fewer parameters")
         return
-    # Quadratic, so only for a limited number of parameters.
+    # This takes quadratic time, so the number of parameters must be limited.
     names = [name for name, _ in parameters if name in RESERVED]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Violation(name, "duplicate", "is given twice", "remove one of them")

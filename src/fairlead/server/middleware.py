@@ -1,4 +1,4 @@
-"""ASGI middleware: request ids, size limits, security headers, access log and metrics."""
+"""ASGI middleware: request IDs, size limits, security headers, access log and metrics."""
 
 import contextlib
 import re
@@ -17,14 +17,14 @@ from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
 from fairlead.services.run_uploads import MAX_FILE_BYTES, USE_VOLUME_HINT
 
-# Most bodies are read into memory, so only routes that need more have a larger limit.
+# Most bodies are read into memory, so only routes that need a larger limit have one.
 MAX_BODY_BYTES = 1024 * 1024
 MAX_DOCUMENTS_BYTES = 8 * 1024 * 1024
 MAX_CODE_BYTES = 16 * 1024 * 1024
 MAX_URL_LENGTH = 16 * 1024
 CODE = re.compile(rf"{API}/projects/[^/]+/code/[^/]+")
 UPLOADS = re.compile(rf"{API}/runs/[^/]+/uploads/.+", re.DOTALL)  # file names may contain line breaks
-# Other methods share one label: clients could create any number of time series otherwise.
+# Other methods share one label. Otherwise, clients could create any number of time series.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # Added to every response that does not set them itself.
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 @dataclass
 class AccessLog:
-    """An entry of the access log."""
+    """An access log entry."""
 
     request_id: str
     method: str
@@ -49,14 +49,14 @@ class AccessLog:
     address: str
     route: str = "none"
     status: int = 500  # if no response was sent
-    run_id: str | None = None  # of a request that was proxied to a run
+    run_id: str | None = None  # if the request was proxied to a run
 
 
 class Metrics:
     """Request metrics for Prometheus. Labels are routes, never names chosen by users."""
 
     def __init__(self) -> None:
-        # The global registry would reject a second application in the same process, as in tests.
+        # The global registry would reject a second application in the same process, which tests create.
         self.registry = CollectorRegistry()
         labels = ["method", "route", "status"]
         self.requests = Counter("fairlead_requests", "Completed requests", labels, registry=self.registry)
@@ -91,7 +91,7 @@ class Metrics:
         method = entry.method if entry.method in METHODS else "other"
         self.requests.labels(method, entry.route, entry.status).inc()
         self.seconds.labels(method, entry.route).observe(seconds)
-        # Without the query, which may contain the one-time code of a sign-in link.
+        # The query is not logged, because it may contain the one-time code of a sign-in link.
         log.info(
             "request",
             request_id=entry.request_id,
@@ -109,7 +109,7 @@ class BodyTooLarge(Exception):
 
 
 class Middleware:
-    """Wraps the application: limits, request id, security headers, access log, and unexpected errors."""
+    """Wraps the application: limits, request ID, security headers, access log, and unexpected errors."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, make_id: MakeId) -> None:
         self.app, self.metrics, self.make_id = app, metrics, make_id
@@ -140,7 +140,7 @@ class Middleware:
                     return
                 await self._forward(scope, receive, send_with_headers)
             finally:
-                # The router adds the matching route to the scope, also if the handler fails.
+                # The router adds the matching route to the scope, even if the handler fails.
                 entry.route = getattr(scope.get("route"), "path", "none")
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -150,7 +150,7 @@ class Middleware:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            # The Content-Length was checked before, but a chunked body has none.
+            # Content-Length has already been checked, but a chunked body has none.
             if received > limit:
                 raise BodyTooLarge
             return message
@@ -172,7 +172,7 @@ class Middleware:
 
 
 def add_headers(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
-    """Response headers with the request id and the security headers that are not set yet."""
+    """Response headers with the request ID and any security headers that are not set yet."""
     names = {name.lower() for name, _ in headers}
     missing = [pair for pair in HEADERS if pair[0] not in names]
     return [*headers, (b"x-request-id", request_id.encode()), *missing]
@@ -194,7 +194,7 @@ def is_head(request: Request) -> bool:
 
 
 def _reject_early(scope: Scope) -> Response | None:
-    """An error response for a request whose URL or Content-Length is not acceptable."""
+    """An error response if the request's URL or Content-Length is not acceptable."""
     headers: dict[bytes, Any] = dict(scope["headers"])
     if len(scope.get("raw_path", b"")) + len(scope["query_string"]) > MAX_URL_LENGTH:
         detail = f"the URL has more than {MAX_URL_LENGTH} characters"
@@ -221,6 +221,6 @@ def _too_large(scope: Scope, limit: int) -> Response:
     detail = f"the body has more than {limit:,} bytes"
     hint = USE_VOLUME_HINT if UPLOADS.fullmatch(scope["path"]) else "send less data in the request"
     response = render(413, "too_large", detail, scope["request_id"], hint=hint)
-    # The rest of the body is unread, so the connection cannot be reused.
+    # The rest of the body has not been read, so the connection cannot be reused.
     response.headers["Connection"] = "close"
     return response

@@ -1,4 +1,4 @@
-"""The OpenAPI document: that of FastAPI, completed with request bodies, list parameters and descriptions."""
+"""The OpenAPI document: FastAPI's own, with request bodies, list parameters and descriptions added."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from fairlead.server.request_bodies import BytesBody, JsonBody
 from fairlead.server.routing import BYTES, dependants_of
 from fairlead.server.schemas import COMPONENTS, REFERENCE, add_json_fields, refer
 
-# Names of routes, or their prefixes. These change an existing object although they use POST, so they accept If-Match.
+# Route names or prefixes. These routes use POST but change an existing object, so they accept If-Match.
 CONDITIONAL = ("archive_", "restore_", "stop_")
 REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # safe to repeat, so they need no key
 PUBLIC = ("list_sign_in_methods",)  # called before the client has a token
@@ -59,7 +59,7 @@ HEADERS = {
 
 
 def build_openapi(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
-    """Build the OpenAPI document of an application, once."""
+    """Build the application's OpenAPI document, only once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title="Fairlead",
@@ -110,7 +110,7 @@ def _describe_body(body: JsonBody | BytesBody) -> dict[str, Any]:
 
 
 def _body_schemas(routes: list[APIRoute]) -> dict[str, Any]:
-    """Schemas of request bodies. A partial body has the fields of its model, all of them optional."""
+    """Schemas of request bodies. A partial body has the same fields as its model, but all are optional."""
     bodies = [body for route in routes for body in _dependencies(route) if isinstance(body, JsonBody)]
     models: list[type[BaseModel]] = list(dict.fromkeys(body.model for body in bodies))
     _, generated = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)

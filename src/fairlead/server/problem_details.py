@@ -61,7 +61,7 @@ TITLES = {
 
 
 class Problem(FairleadError):
-    """An HTTP error of the server itself, with its own status and code."""
+    """An HTTP error from the server itself, with its own status and code."""
 
     def __init__(self, status: int, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -69,8 +69,8 @@ class Problem(FairleadError):
 
 
 def install(app: FastAPI) -> None:
-    """Install the exception handlers of an application."""
-    # Not for Exception, which Starlette raises again after its handler. The middleware handles unexpected errors.
+    """Install the exception handlers in an application."""
+    # There is no handler for Exception, because Starlette would re-raise it. The middleware handles unexpected errors.
     app.add_exception_handler(FairleadError, _handle_known)
     app.add_exception_handler(HTTPException, _handle_http)
     app.add_exception_handler(RequestValidationError, _handle_invalid)
@@ -141,7 +141,7 @@ async def _handle_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     violations = [
         Violation(
-            ".".join(map(str, error_item["loc"][1:])),  # without `query` or `path` at the beginning
+            ".".join(map(str, error_item["loc"][1:])),  # without the leading `query` or `path`
             "required" if error_item["type"] == "missing" else "type",
             f"{error_item['msg'][:1].lower()}{error_item['msg'][1:]}, found {short_repr(error_item.get('input'))}",
             _suggest(error_item),
@@ -168,13 +168,13 @@ def _suggest(error_item: Mapping[str, Any]) -> str:
 def render_unknown(request_id: str, path: str, error: Exception) -> Response:
     """The response for an unexpected exception, which is logged with its traceback."""
     log.error("request failed", request_id=request_id, path=path[:500], exc_info=error)
-    # The text of the exception may contain secrets, so only the log contains it.
+    # The exception text may contain secrets, so it appears only in the log.
     detail = "internal error: see the log of the server for this request id"
     return render(500, "internal", detail, request_id)
 
 
 def _methods_at(request: Request) -> set[str]:
-    """The methods of all routes of a path. Starlette knows only those of the first matching route."""
+    """The methods of all routes for a path. Starlette knows only those of the first matching route."""
     matching = [route for route in request.app.routes if route.path_regex.match(request.url.path)]
     return {method for route in matching for method in route.methods or ()}
 

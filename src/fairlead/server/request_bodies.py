@@ -15,17 +15,17 @@ from fairlead.model.plans import Violation
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.server.problem_details import Problem
 
-# Code that walks a body recursively stays far below the recursion limit of Python.
+# Keeps code that walks a body recursively far below Python's recursion limit.
 MAX_DEPTH = 100
 MAX_ENTRIES = 10_000
-MAX_DIGITS = 1000  # int() needs quadratic time, and rejects more than 4300 digits with an unclear message
+MAX_DIGITS = 1000  # int() takes quadratic time, and rejects more than 4300 digits with an unclear message
 SPOOL_BYTES = 1024 * 1024  # larger bodies are written to disk
-# UTF-8 cannot encode surrogates, so only escapes can contain them. Bodies without any skip the check of all strings.
+# UTF-8 cannot encode surrogates, so only escapes can contain them. Bodies without them skip the string check.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class JsonBody:
-    """Dependency that parses a JSON body into a model; if `partial`, into a dictionary of some of its fields."""
+    """Dependency that parses a JSON body into a model, or into a dictionary of some of its fields if `partial`."""
 
     def __init__(self, model: type[BaseModel], *, partial: bool = False, required: bool = True) -> None:
         self.model, self.partial, self.required = model, partial, required
@@ -48,19 +48,19 @@ class JsonBody:
             if issubclass(self.model, SensitiveModel):
                 hint = f"send {json.dumps(self.model.EXAMPLE)}"
                 violation = Violation("", "body", "invalid body; it may contain a secret, so it is not shown", hint)
-                # The cause contains the values of the body, so it is dropped.
+                # The cause contains values from the body, so it is dropped.
                 raise RequestRejected([violation]) from None
             raise RequestRejected(violations_of(error, self.model)) from error
 
 
 class BytesBody:
-    """Base of dependencies for binary bodies, with the media types that they accept."""
+    """Base class of dependencies for binary bodies, with the media types that they accept."""
 
     def __init__(self, *media_types: str) -> None:
         self.media_types = media_types
 
     def check_media_type(self, request: Request) -> None:
-        """Raise 415 if the Content-Type is not accepted. A missing one is accepted."""
+        """Raise 415 if the Content-Type is not accepted. It may be missing."""
         media_type = request.headers.get("content-type", self.media_types[0]).partition(";")[0].strip().lower()
         if media_type not in self.media_types:
             message = f"unsupported Content-Type {media_type[:80]!r}, expected {' or '.join(self.media_types)}"
@@ -104,7 +104,7 @@ def parse_json(text: bytes, content_type: str | None) -> Any:
         raise Problem(400, "json", f"the body is not valid UTF-8: {error.reason}", "send UTF-8") from None
     except ValueError as error:
         raise Problem(400, "json", f"the body is not valid JSON: {error}", "send a JSON object") from None
-    # A shorter text can be neither too deep nor too wide.
+    # A shorter text cannot be too deep or too wide.
     if len(text) > MAX_DEPTH:
         _check_shape(data)
     if b"\\u0000" in text or _SURROGATE.search(text):
@@ -113,7 +113,7 @@ def parse_json(text: bytes, content_type: str | None) -> Any:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Parsers disagree about which of two values with the same key applies, so duplicates are rejected.
+    # Parsers disagree about which of two values for the same key applies, so duplicates are rejected.
     result = dict(pairs)
     if len(result) != len(pairs):
         names: set[str] = set()

@@ -40,14 +40,14 @@ from fairlead.services.tokens import Tokens
 from fairlead.services.unit_of_work import UnitOfWorkFactory
 from fairlead.services.volumes import Volumes
 
-# More threads are slower, because they compete for the interpreter lock. Requests that wait for other servers have
+# More threads are slower, because they compete for the interpreter lock. Requests that wait for other servers use
 # separate threads, so that a slow server does not block all other requests.
 THREADS = 4
 OIDC_THREADS = 4  # for requests that wait for an identity provider
 CLUSTER_THREADS = 4  # for requests that wait for a cluster, up to a minute
 COOKIE = "fairlead_session"
 MAX_KEY_LENGTH = 255
-ETAG_ID_LENGTH = 8  # characters of the id in an ETag
+ETAG_ID_LENGTH = 8  # characters of the ID in an ETag
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -100,13 +100,13 @@ class RequestContext:
     ) -> Response:
         """Run a use case and return its result as JSON, with its revision as the ETag.
 
-        A `quick` use case reads a few rows. If the database is local, it runs on the event loop: switching to a thread
-        takes longer.
+        A `quick` use case reads a few rows. If the database is local, it runs on the event loop, because switching to
+        a thread takes longer.
         """
 
         def run() -> tuple[bytes, Any]:
             result = use_case(self.call, *args, **options)
-            # Encoded in the thread, too: a long list would block the event loop.
+            # Encoding also happens in the thread, because a long list would block the event loop.
             return (b"" if result is None else msgspec.json.encode(result)), result
 
         on_event_loop = quick and self.request.app.state.reads_are_local
@@ -118,7 +118,7 @@ def make_response(body: bytes, result: Any, status: int, request: Request) -> Re
     """A JSON response with an ETag; 304 if the client has the current revision, 204 if the body is empty."""
     headers = {"Cache-Control": "no-store"}
     if (revision := getattr(result, "revision", None)) is not None:
-        # The id distinguishes an object from a deleted one with the same name and revision.
+        # The ID distinguishes an object from a deleted one with the same name and revision.
         headers["ETag"] = f'"{revision}-{result.id[-ETAG_ID_LENGTH:]}"' if hasattr(result, "id") else f'"{revision}"'
         # Fields that are computed on each read can change without a new revision.
         is_stored = getattr(result, "DERIVED", None) == ()
@@ -140,7 +140,7 @@ async def unauthenticated(request: Request) -> RequestContext:
 
 
 async def unauthenticated_oidc(request: Request) -> RequestContext:
-    """Dependency like `unauthenticated`, with the threads for identity providers."""
+    """Like `unauthenticated`, but uses the threads for identity providers."""
     return replace(await unauthenticated(request), limiter=request.app.state.oidc_limiter)
 
 
@@ -158,12 +158,12 @@ async def authenticated(request: Request) -> RequestContext:
 
 
 async def authenticated_cluster(request: Request) -> RequestContext:
-    """Dependency like `authenticated`, with the threads for clusters."""
+    """Like `authenticated`, but uses the threads for clusters."""
     return replace(await authenticated(request), limiter=request.app.state.cluster_limiter)
 
 
 async def authenticated_run(request: Request) -> RequestContext:
-    """Dependency: the context of a request that the run in its path sends with its run token."""
+    """Dependency: the context of a request sent by the run in its path, with the run token."""
     context = await unauthenticated(request)
     await context.run_in_thread(context.services.run_uploads.authenticate, request.path_params["run_id"])
     return context
@@ -176,7 +176,7 @@ async def authenticated_user_or_run(request: Request) -> RequestContext:
 
 
 def read_call(request: Request) -> Call:
-    """Read credentials, client address, precondition and idempotency key of a request."""
+    """Read a request's credentials, client address, precondition and idempotency key."""
     revision, tail, any_revision = _read_if_match(request.headers.get("if-match"))
     return Call(
         bearer=_read_bearer(request),
@@ -198,7 +198,7 @@ OidcContext = Annotated[RequestContext, Depends(unauthenticated_oidc)]
 
 
 def _read_bearer(request: Request) -> str | None:
-    # The header has precedence and needs no CSRF protection: browsers do not add tokens by themselves.
+    # The header takes precedence and needs no CSRF protection, because browsers do not add tokens on their own.
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, token = header.partition(" ")
@@ -218,10 +218,10 @@ def etag_matches(header: str, tag: str) -> bool:
 
 
 def _reject_cross_site(request: Request) -> None:
-    # CSRF protection: browsers send the cookie with requests of other sites, too.
+    # CSRF protection: browsers also send the cookie with requests from other sites.
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
-    # The host of the request, and the public URL, which differs if a proxy terminates TLS.
+    # The request's host, and the public URL, which differs if a proxy terminates TLS.
     own = (f"{request.url.scheme}://{request.headers.get('host', '')}", request.app.state.url)
     if site not in (None, "same-origin", "none") or (site or origin) is None or origin not in (None, *own):
         message = "cross-site request: the session cookie is not accepted from other sites"
@@ -229,12 +229,12 @@ def _reject_cross_site(request: Request) -> None:
 
 
 def _read_if_match(header: str | None) -> tuple[int | None, str | None, bool]:
-    """Revision and id suffix of an If-Match header, and whether it is `*`."""
+    """The revision and ID suffix in an If-Match header, and whether it is `*`."""
     if header is None:
         return None, None, False
     if header.strip() == "*":
         return None, None, True
-    # Proxies that compress responses make ETags weak (W/). Nine digits fit into an integer column.
+    # Proxies that compress responses make ETags weak (W/). Nine digits fit in an integer column.
     match = re.fullmatch(r'(?:W/)?"([0-9]{1,9})(?:-([0-9a-z]{1,12}))?"|([0-9]{1,9})', header.strip(), re.ASCII)
     if match is None:
         raise Problem(

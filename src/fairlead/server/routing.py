@@ -32,7 +32,7 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        # Names of parameters that ListParams reads from the query itself, and then those that FastAPI reads.
+        # First the parameters that ListParams reads from the query itself, then those that FastAPI reads.
         known = {name for dependant in dependants_of(self.dependant) for name in getattr(dependant.call, "names", ())}
         known |= {field.alias for dependant in dependants_of(self.dependant) for field in dependant.query_params}
 
@@ -52,7 +52,7 @@ def dependants_of(dependant: Dependant) -> Iterator[Dependant]:
 
 
 def make_router(tag: str, prefix: str = API) -> APIRouter:
-    # The name of a route is its operation ID. The IDs of FastAPI would also contain path and method.
+    # A route's name is its operation ID. FastAPI's own IDs would also contain the path and method.
     return APIRouter(
         route_class=StrictRoute, tags=[tag], prefix=prefix, generate_unique_id_function=lambda route: route.name
     )
@@ -66,9 +66,9 @@ def responses(
     conflicts: bool = False,
     description: str = "Success",
 ) -> dict[str, Any]:
-    """Keyword arguments of a route that document its responses: status, model and possible errors.
+    """Keyword arguments that document a route's responses: status, model and possible errors.
 
-    `writing`: the errors of a route that changes something. `conflicts`: a route that only reads can return 409, too.
+    `writing`: include the errors of a route that changes something. `conflicts`: a read-only route can also return 409.
     """
     statuses = WRITING if writing else (*READING, 409) if conflicts else READING
     problems = {code: _problem(code) for code in sorted(statuses)}

@@ -1,4 +1,4 @@
-"""Event bus of run changes inside the server."""
+"""The server's internal event bus for changes to runs."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Subscription(asyncio.Event):
-    """Collects the ids of changed runs until they are taken. The event is set by each change."""
+    """Collects the IDs of changed runs until they are taken. Each change sets the event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Subscription(asyncio.Event):
         self.set()
 
     def take(self) -> list[str]:
-        """Ids of the runs that changed since the last call."""
+        """IDs of the runs that have changed since the last call."""
         run_ids, self._run_ids = sorted(self._run_ids), set()
         return run_ids
 
@@ -31,17 +31,17 @@ class RunEvents:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def publish(self, run_id: str) -> None:
-        """Notify the subscribers of a run and those of all runs."""
-        # Most changes have no subscribers: then the event loop is not interrupted.
+        """Notify the subscribers to this run and the subscribers to all runs."""
+        # Most changes have no subscribers, and these do not interrupt the event loop.
         if not self._subscriptions.keys().isdisjoint((run_id, None)) and self._loop and not self._loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile, so there are no subscribers
+            with contextlib.suppress(RuntimeError):  # the loop has just been closed, so there are no subscribers
                 self._loop.call_soon_threadsafe(self._notify, run_id)
 
     @contextlib.contextmanager
     def subscribe(self, run_id: str | None = None) -> Iterator[Subscription]:
-        """Subscribe to the changes of one run, or of all runs.
+        """Subscribe to changes to one run, or to all runs.
 
-        Subscribe before reading a run: then no change after the read is missed.
+        Subscribe before reading a run, so that no change after the read is missed.
         """
         self._loop = asyncio.get_running_loop()
         subscription = Subscription()
@@ -59,8 +59,8 @@ class RunEvents:
 
 
 async def wait_for_change(subscription: asyncio.Event, seconds: float) -> None:
-    """Wait until the event is set, at most for `seconds`, and clear it."""
+    """Wait until the event is set, for at most `seconds`, and clear it."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(subscription.wait(), seconds)
-    # The caller reads after this, so a change during the read ends the next wait at once.
+    # The caller reads after this, so a change during the read ends the next wait immediately.
     subscription.clear()

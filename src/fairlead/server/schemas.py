@@ -104,7 +104,7 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {"PlanView": ("token",)}
 
 
 def add_json_fields(schemas: dict[str, Schema]) -> None:
-    """Complete the schemas of responses with the fields in `FIELDS`, and with which fields are required."""
+    """Add the fields in `FIELDS` to the response schemas, and mark which fields are required."""
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
         properties |= FIELDS.get(name, {})

@@ -13,7 +13,7 @@ from fairlead.model.observations import LogEntry, LogPage
 from fairlead.server.request_context import RequestContext
 from fairlead.services.calls import Call
 
-PAGE_BYTES = 256 * 1024  # of a log in memory per reader
+PAGE_BYTES = 256 * 1024  # of a log, held in memory per reader
 POLL_SECONDS = 0.1
 HEARTBEAT_SECONDS = 15.0
 
@@ -32,7 +32,7 @@ def entry_to_json(entry: LogEntry) -> dict[str, Any]:
 async def follow(
     context: RequestContext, read: ReadPage, cursor: int | None, stream: str | None
 ) -> AsyncIterator[bytes]:
-    """Log entries from a cursor on as server-sent events, until the log is complete."""
+    """Log entries starting at a cursor, as server-sent events, until the log is complete."""
     silent = 0.0
     while not context.request.app.state.is_shutting_down():
         try:
@@ -59,7 +59,7 @@ async def follow(
 async def read_raw(
     context: RequestContext, read: ReadPage, cursor: int | None, stream: str | None
 ) -> AsyncIterator[bytes]:
-    """The raw bytes of a log from a cursor on, as far as it is written."""
+    """The raw bytes of a log starting at a cursor, as far as it has been written."""
     while True:
         page: LogPage = await context.run_in_thread(read, cursor, PAGE_BYTES)
         for entry in page.entries:
@@ -71,11 +71,11 @@ async def read_raw(
 
 
 def write_event(name: str, data: Any, cursor: int | None = None) -> bytes:
-    """Encode a server-sent event. The cursor is its id, with which a client resumes after it."""
+    """Encode a server-sent event. The cursor becomes its ID, from which a client can resume."""
     event = b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
     return event if cursor is None else b"id: %d\n%s" % (cursor, event)
 
 
 def send_events(events: AsyncIterator[bytes]) -> StreamingResponse:
-    """A response of server-sent events that proxies do not buffer."""
+    """A response with server-sent events that proxies do not buffer."""
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -36,7 +36,7 @@ POLICY = (
 # The names of assets contain a digest of their content, so they never change.
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
-# Missing paths below these get a 404 response, not the page.
+# Missing paths under these get a 404 response, not the page.
 RESERVED = ("api", "assets", "healthz", "login", "metrics", "readyz", "served")
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Fairlead</title></head>
@@ -48,7 +48,7 @@ Run <code>make ui</code> and restart the server.</p>
 
 @dataclass(frozen=True)
 class StaticFile:
-    """A file of the web UI, also gzip-compressed if the build did that."""
+    """A web UI file, with a gzip-compressed copy if the build made one."""
 
     path: str
     content: bytes
@@ -61,7 +61,7 @@ class StaticFile:
         # Each encoding has its own ETag, because the bytes differ (RFC 9110, section 8.8.3.3).
         tag = f'"{self.digest}{"-gzip" if compressed else ""}"'
         headers = {"ETag": tag, "Cache-Control": CACHE_FOREVER if self.path.startswith("assets/") else REVALIDATE}
-        # Also for an uncompressed response: caches must store both.
+        # Uncompressed responses also need Vary, because caches must store both versions.
         if self.compressed is not None:
             headers["Vary"] = "Accept-Encoding"
         if etag_matches(request.headers.get("if-none-match", ""), tag):
@@ -90,7 +90,7 @@ class WebUi:
         return HTMLResponse(nonce.encode().join(self.parts), headers=headers)
 
     async def serve_file(self, request: Request) -> Response:
-        """The file at the path of a request."""
+        """The file at the requested path."""
         file = self.files.get(request.scope["path"].removeprefix("/"))
         if file is None:
             raise HTTPException(404)
@@ -100,7 +100,7 @@ class WebUi:
         """A path without a route: a file, or the page for its client-side routes."""
         path = request.scope["path"].removeprefix("/")
         first = path.partition("/")[0]
-        # The first segment is empty in //host/path, which links of the page would resolve to another host.
+        # The first segment is empty in //host/path, which links on the page would resolve to another host.
         if request.method == "GET" and first and first not in RESERVED:
             if path in self.files:
                 return await self.serve_file(request)
@@ -110,7 +110,7 @@ class WebUi:
 
 
 def install(app: FastAPI, folder: Path | None) -> None:
-    """Serve the web UI of a folder at `/`, its assets, and every other path without a route."""
+    """Serve a folder's web UI: at `/`, its assets, and at every other path without a route."""
     web_ui = WebUi(folder)
     router = APIRouter(include_in_schema=False)
     router.add_api_route("/", web_ui.serve_index, methods=["GET"])
@@ -131,7 +131,7 @@ def load_files(folder: Path) -> dict[str, StaticFile]:
 
 
 def accepts(header: str, *kinds: str) -> bool:
-    """Whether an Accept or Accept-Encoding header accepts the first of `kinds` that it names (weight above 0)."""
+    """Whether an Accept or Accept-Encoding header gives the first of `kinds` that it names a weight above 0."""
     weights = dict(re.findall(r"([^\s,;]+)\s*(?:;[^,]*?\bq=([\d.]+))?[^,]*", header.lower()))
     listed = [kind for kind in kinds if kind in weights]
     return bool(listed) and not re.fullmatch(r"0(\.0*)?", weights[listed[0]])
