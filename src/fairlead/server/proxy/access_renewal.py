@@ -9,7 +9,7 @@ from fairlead.errors import FairleadError, Unavailable
 
 
 class AccessRenewal:
-    """Access to a run during one request or WebSocket. `authorize` checks permissions again, or raises."""
+    """Access to a run during one request or WebSocket. `authorize` checks permissions again and raises if access is denied."""
 
     def __init__(self, authorize: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
         self._authorize, self._interval = authorize, interval_seconds
@@ -18,9 +18,9 @@ class AccessRenewal:
 
     def on_activity(self, tasks: TaskGroup) -> None:
         """Call it whenever data is sent. Renews access if it is due, and cancels `tasks` if access was revoked."""
-        # Not with a timer: an idle connection must not keep an unused workspace from being stopped.
+        # A timer is not used, because an idle connection must not keep an unused workspace from being stopped.
         if time.monotonic() - self._renewed_at >= self._interval:
-            # Before the check ends, so that data that is sent meanwhile does not start a second one.
+            # Set before the check ends, so that data sent during the check does not start a second one.
             self._renewed_at = time.monotonic()
             tasks.start_soon(self._renew, tasks)
 

@@ -1,4 +1,4 @@
-"""Browser sign-in at the host of a run: a one-time code in the URL is exchanged for a session cookie."""
+"""Browser sign-in on a run's host: a one-time code in the URL is exchanged for a session cookie."""
 
 import html
 from urllib.parse import parse_qs
@@ -17,7 +17,7 @@ from fairlead.services.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
 SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"
-COOKIE = "fairlead_run_session"  # the prefix fairlead_ keeps it out of runs, see headers.py
+COOKIE = "fairlead_run_session"  # the fairlead_ prefix keeps it out of runs, see headers.py
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
 <body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>
@@ -25,7 +25,7 @@ PAGE = """<!doctype html>
 
 
 def read_session_cookie(scope: Scope, hosts: ServedHosts) -> str:
-    """The session cookie of a browser. Raises `Unauthenticated` if it is missing."""
+    """The browser's session cookie. Raises `Unauthenticated` if it is missing."""
     prefix = f"{_cookie_name(hosts)}="
     cookie_pair = next((cookie for cookie in read_cookies(scope) if cookie.startswith(prefix)), None)
     if cookie_pair is None:
@@ -35,16 +35,16 @@ def read_session_cookie(scope: Scope, hosts: ServedHosts) -> str:
 
 
 def read_one_time_code(scope: Scope) -> str:
-    """The one-time code in the URL of a request; empty if there is none."""
+    """The one-time code in the request URL; empty if there is none."""
     query: str = scope["query_string"].decode("latin-1")
     return parse_qs(query).get("code", [""])[0]
 
 
 def start_session(cookie: SessionCookie, hosts: ServedHosts) -> Response:
-    """Set the session cookie and redirect to the start page of the run."""
+    """Set the session cookie and redirect to the run's start page."""
     # The redirect removes the code from the address bar. A target in the URL would be an open redirect.
     response = RedirectResponse("/", 303)
-    # Lax, because browsers do not send a strict cookie when a link on the page of Fairlead is followed.
+    # Lax, because browsers do not send a strict cookie when the user follows a link from Fairlead's web UI.
     response.set_cookie(
         _cookie_name(hosts),
         cookie.value,
@@ -58,9 +58,9 @@ def start_session(cookie: SessionCookie, hosts: ServedHosts) -> Response:
 
 
 def reject_cross_site(scope: Scope, target: Target, hosts: ServedHosts) -> None:
-    """Raise `Problem` for a request from a page of another origin, for example of another run (CSRF protection).
+    """Raise `Problem` for a request from a page with another origin, for example another run's page (CSRF protection).
 
-    SameSite cookies do not prevent this: all hosts of runs belong to the same site. Following a link is allowed.
+    SameSite cookies do not prevent this, because all run hosts belong to the same site. Following a link is allowed.
     """
     origin, site = find_header(scope, b"origin"), find_header(scope, b"sec-fetch-site")
     scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
@@ -70,7 +70,7 @@ def reject_cross_site(scope: Scope, target: Target, hosts: ServedHosts) -> None:
     safe = scope["type"] == "websocket" or scope["method"] in SAFE_METHODS
     by_link = (find_header(scope, b"sec-fetch-mode"), find_header(scope, b"sec-fetch-dest")) == ("navigate", "document")
     foreign_site = site in ("same-site", "cross-site") and not (by_link and safe)
-    # Browsers send at least one of the two headers with a request that is not safe, so one without both is rejected.
+    # Browsers send at least one of the two headers with an unsafe request, so a request with neither is rejected.
     if foreign_site or (origin is not None and origin.lower() not in own) or (not safe and not (site or origin)):
         message = "cross-site request: the session cookie is not accepted from other sites"
         raise Problem(
@@ -90,13 +90,13 @@ def explain(error: FairleadError, scope: Scope, target: Target, hosts: ServedHos
     page = PAGE.format(title=title, text=html.escape(f"{text}."), url=html.escape(url))
     response = HTMLResponse(page, problem.status_code)
     if isinstance(error, Unavailable):
-        # The page of a starting run reloads itself until the run is ready.
+        # While a run is starting, its page reloads itself until the run is ready.
         response.headers["Retry-After"] = response.headers["Refresh"] = str(error.retry_after_seconds)
     return response
 
 
 def _cookie_name(hosts: ServedHosts) -> str:
-    """The `__Host-` prefix, which needs TLS, keeps pages of other runs from setting this cookie for all hosts."""
+    """The `__Host-` prefix, which needs TLS, keeps other runs' pages from setting this cookie for all hosts."""
     return f"__Host-{COOKIE}" if _is_secure(hosts) else COOKIE
 
 

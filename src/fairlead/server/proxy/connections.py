@@ -16,10 +16,10 @@ from fairlead.server.proxy.streams import Stream
 MAX_PER_RUN = 128  # requests and WebSockets together
 WAIT_SECONDS = 10.0  # for a free connection
 CONNECT_SECONDS = 10.0
-# Most servers close idle connections after two seconds or more. A longer time here would risk requests on connections
-# that are just being closed.
+# Most servers close idle connections after two seconds or more. A longer time here would risk sending requests on
+# connections that are just being closed.
 IDLE_SECONDS = 1.0
-MAX_HEAD_BYTES = 128 * 1024  # of a response; h11 buffers an incomplete head in memory
+MAX_HEAD_BYTES = 128 * 1024  # of a response, because h11 buffers an incomplete head in memory
 
 
 class UpstreamError(Exception):
@@ -32,7 +32,7 @@ class RunConnection:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self.requests = 0  # the first one is never retried: the run cannot have closed a new connection as idle
+        self.requests = 0  # the first is never retried, because the run cannot have closed a new connection as idle
 
     async def send(self, event: h11.Event) -> None:
         """Send part of a request, with backpressure. Raises OSError if the connection is lost."""
@@ -40,7 +40,7 @@ class RunConnection:
             await self.stream.write(data)
 
     async def read(self) -> bytes:
-        """Received bytes; empty at the end of the stream."""
+        """Return received bytes, or empty bytes at the end of the stream."""
         try:
             return await self.stream.read()
         except OSError as error:
@@ -65,7 +65,7 @@ class RunConnection:
                 raise UpstreamError(str(error)) from error
 
     async def receive_head(self) -> h11.Response | h11.InformationalResponse:
-        """The head of a response. Other informational responses than 101, such as early hints, are skipped."""
+        """The head of a response. Informational responses other than 101, such as early hints, are skipped."""
         while True:
             event = await self.receive()
             if isinstance(event, h11.Response):
@@ -75,7 +75,7 @@ class RunConnection:
 
     def reset(self) -> bool:
         """Prepare the connection for another request. Returns False if it cannot be reused."""
-        # Trailing data would become the beginning of the next response, which may be for another user.
+        # Trailing data would become the start of the next response, which may be for another user.
         if self.http.our_state is not h11.DONE or self.http.their_state is not h11.DONE or self.http.trailing_data[0]:
             return False
         self.http.start_next_cycle()
@@ -87,7 +87,7 @@ class _RunPool:
     """The connections to one run."""
 
     slots: asyncio.Semaphore
-    users: int = 0  # requests that have a connection or wait for one
+    users: int = 0  # requests that have a connection or are waiting for one
     idle: list[tuple[RunConnection, Endpoint, asyncio.TimerHandle]] = field(default_factory=list)
 
 
@@ -102,7 +102,7 @@ class ConnectionPool:
     async def to(self, run_id: str, endpoint: Endpoint, *, fresh: bool = False) -> AsyncIterator[RunConnection]:
         """A connection to a run for one request: an idle one, or a new one if `fresh`.
 
-        Raises `Unavailable` if the run does not accept it or has too many connections.
+        Raises `Unavailable` if the run does not accept the connection or has too many.
         """
         pool = self._pools.setdefault(run_id, _RunPool(asyncio.Semaphore(self.max_per_run)))
         pool.users += 1
@@ -142,10 +142,10 @@ class ConnectionPool:
 
     def _take(self, pool: _RunPool, endpoint: Endpoint) -> RunConnection | None:
         while pool.idle:
-            # The last one was idle for the shortest time, so the run has most likely not closed it yet.
+            # The last one has been idle for the shortest time, so the run is least likely to have closed it.
             connection, idle_endpoint, timer = pool.idle.pop()
             timer.cancel()
-            # A new attempt of the run has another endpoint.
+            # A new attempt has a different endpoint.
             is_same = (idle_endpoint.url, idle_endpoint.socket) == (endpoint.url, endpoint.socket)
             if is_same and not connection.stream.is_gone:
                 return connection

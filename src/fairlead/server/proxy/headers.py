@@ -13,7 +13,7 @@ from fairlead.server.proxy.targets import Target
 
 Headers = list[tuple[bytes, bytes]]
 
-# Headers of a single connection, which must not be forwarded (RFC 9110, section 7.6.1).
+# Headers for a single connection, which must not be forwarded (RFC 9110, section 7.6.1).
 HOP_BY_HOP = {
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     *(b"proxy-authenticate", b"proxy-authorization", b"http2-settings"),
@@ -21,19 +21,19 @@ HOP_BY_HOP = {
 # Headers that only this server sets. `_` counts as `-`, because some programs treat X_Real_IP as X-Real-IP.
 OWN = {b"host", b"authorization", b"cookie", b"content-length", b"expect", b"forwarded", b"x-real-ip", b"x-request-id"}
 OWN_PREFIXES = (b"x-forwarded-", b"sec-websocket-")
-# Headers that affect the whole host, which is that of Fairlead for paths below /served.
+# Headers that affect the whole host, which is Fairlead's own host for paths under /served.
 HOST_WIDE = {
     *(b"alt-svc", b"clear-site-data", b"nel", b"report-to", b"reporting-endpoints", b"service-worker-allowed"),
     b"strict-transport-security",
 }
-# Pages below /served have the origin of Fairlead. The sandbox gives them an opaque one, without access to its cookies.
+# Pages under /served share Fairlead's origin. The sandbox gives them an opaque one without access to its cookies.
 SANDBOX = [(b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff")]
-# Cookies of Fairlead in any spelling. Runs neither receive nor set them.
+# Fairlead's cookies, in any spelling. Runs neither receive nor set them.
 OWN_COOKIE = re.compile(r"\s*(__(Host|Secure)-)?fairlead_", re.IGNORECASE)
 PORTS = {"http": 80, "https": 443}
-# Hosts that all URL parsers read alike. Browsers could take others for this host, although urlsplit() does not.
+# Hosts that all URL parsers read the same way. Browsers could read others as this host even if urlsplit() does not.
 PLAIN_HOST = re.compile(r"([\w.-]+|\[[0-9a-f:.]+\])(:\d+)?", re.ASCII | re.IGNORECASE)
-ENCODED_DOT = re.compile("%2e", re.IGNORECASE)  # which browsers resolve like a dot
+ENCODED_DOT = re.compile("%2e", re.IGNORECASE)  # browsers resolve it like a dot
 # Control characters except tab, which are invalid in headers.
 UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -46,7 +46,7 @@ def read_cookies(scope: Scope) -> Iterator[str]:
 
 
 def find_header(scope: Scope, wanted: bytes) -> str | None:
-    """The value of the first header with a name, or None."""
+    """The value of the first header with the wanted name, or None."""
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
@@ -65,14 +65,14 @@ def make_request_headers(scope: Scope, target: Target, endpoint: Endpoint) -> He
     headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in forwarded.items() if value]
     parts = urlsplit(endpoint.url)
     fixed = {name.lower().encode(): value.encode("latin-1") for name, value in endpoint.headers.items()}
-    # A TLS endpoint is an API server, which needs its own name. A run gets the host that the client used.
+    # A TLS endpoint is an API server, which needs its own name. A run receives the host that the client used.
     host = parts.netloc if parts.scheme == "https" or not target.host else target.host
     fixed.setdefault(b"host", host.encode("latin-1"))
     if endpoint.prefix:
         fixed[b"accept-encoding"] = b"identity"  # links in compressed pages cannot be rewritten
-        # Already checked here. The run would compare it with the Host header, which names the API server.
+        # Origin has already been checked. The run would compare it with the Host header, which names the API server.
         passed = [pair for pair in passed if pair[0] != b"origin"]
-    # Headers of the endpoint, such as the credentials for a cluster, replace those of the client.
+    # The endpoint's headers, such as cluster credentials, replace the client's headers.
     others = [(name, value) for name, value in (*passed, *headers) if name not in fixed]
     return [*fixed.items(), *others]
 
@@ -109,10 +109,10 @@ def _is_own(name: bytes) -> bool:
 
 
 def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes:
-    """Rewrite a Location header so that it leads to another host or below the path of the run.
+    """Rewrite a Location header so that it leads to another host or stays under the run's path.
 
-    It must not lead elsewhere on this host: a client that follows it would send requests of the run's choice with its
-    own credentials.
+    It must not lead anywhere else on this host: a client that followed it would send requests chosen by the run with
+    the client's own credentials.
     """
     text = value.decode("latin-1")
     try:
@@ -129,7 +129,7 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
     if parts.scheme not in ("", *PORTS):
         return value
     if not is_run:
-        # User information is removed, because parsers disagree about its end.
+        # User information is removed, because parsers disagree about where it ends.
         host = parts.netloc.rpartition("@")[2]
         if not PLAIN_HOST.fullmatch(host):
             raise UpstreamError(f"invalid host in its Location header: {text[:200]!r}")
@@ -137,11 +137,11 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
     # Browsers treat a backslash like a slash. Encoded, it cannot form a `..` segment.
     path = ENCODED_DOT.sub(".", parts.path.replace("\\", "%5C"))
     if destination is not None or path.startswith("/"):
-        # Remove the prefix of the API server and that of this server, so that the path is the one that the run knows.
+        # Remove the API server's prefix and this server's prefix, which leaves the path that the run knows.
         for above in ("", endpoint.prefix, target.prefix):
             below = path.removeprefix(above) if f"{path}/".startswith(f"{above}/") else path
             path = "/" + below.lstrip("/")  # a path that starts with two slashes would name another host
-    # Dot segments are resolved here, because a client would resolve them beyond the path of the run.
+    # Dot segments are resolved here, because a client could resolve them to a path outside the run's own.
     inner = urlsplit(urljoin(f"http://run{target.path.decode('latin-1')}", path)).path
     # A reference without a path keeps the query (RFC 3986, section 5.2.2).
     query = parts.query or ("" if path else target.query.decode("latin-1"))
@@ -149,15 +149,15 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
 
 
 def _is_at_host(destination: tuple[str, int | None], host: str) -> bool:
-    """Whether a host name and port match a host, whose port is optional."""
+    """Whether a hostname and port match a host, which may have no port."""
     own = urlsplit(f"//{host}")
-    # Without a port in the Host header, both defaults are possible, because a proxy may terminate TLS.
+    # If the Host header has no port, either default is possible, because a proxy may terminate TLS.
     ports = {own.port} if own.port is not None else {None, *PORTS.values()}
     return destination[0].rstrip(".") == (own.hostname or "").rstrip(".") and destination[1] in {None, *ports}
 
 
 def _confine_cookie(text: str, target: Target) -> str | None:
-    """Restrict a Set-Cookie header to the host or path of the run. Returns None for names reserved for Fairlead."""
+    """Restrict a Set-Cookie header to the run's host or path. Returns None for names reserved for Fairlead."""
     first, *attributes = text.split(";")
     name, equals, _ = first.partition("=")
     if not equals or not name.strip() or OWN_COOKIE.match(first):

@@ -1,4 +1,4 @@
-"""HTTP proxy: streams a request to a run and its response back, in both directions at once."""
+"""HTTP proxy: streams a request to a run and the response back, both at the same time."""
 
 import math
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_request_head
 from fairlead.server.proxy.link_rewriting import PrefixRemover
 from fairlead.server.proxy.targets import Target, format_target
 
-RENEWAL_INTERVAL_SECONDS = 60.0  # a stream with data ends this long after access was revoked, at most
-RESPONSE_TIMEOUT_SECONDS = 60.0  # for a run that accepts no data or does not start to respond
+RENEWAL_INTERVAL_SECONDS = 60.0  # an active stream ends at most this long after access is revoked
+RESPONSE_TIMEOUT_SECONDS = 60.0  # for a run that accepts no data or does not start responding
 SHUTDOWN_CHECK_SECONDS = 1.0
 REPEATABLE = ("GET", "HEAD", "OPTIONS")  # may be sent twice without side effects
 NOT_PROXIED = ("CONNECT", "TRACE")  # CONNECT opens tunnels, and TRACE returns headers to scripts
 FRAMING = {b"content-length", b"transfer-encoding"}  # present if a request has a body
-MAX_STATUS = 599  # of RFC 9110; h11 accepts up to 999
-# Responses without a body. The ASGI server expects as many bytes as Content-Length says.
+MAX_STATUS = 599  # the limit in RFC 9110; h11 accepts up to 999
+# Responses without a body. The ASGI server would expect as many bytes as Content-Length says.
 BODILESS = (204, 304)
 UNBUFFERED = (b"x-accel-buffering", b"no")  # keeps proxies from buffering server-sent events
 
@@ -65,7 +65,7 @@ async def proxy_http(
                 await _HttpExchange(proxy_config, connection, access, receive, send).run(request, target, endpoint)
                 return
             except UpstreamError as error:
-                # The run may have closed an idle connection at the moment it was reused: try once with a new one.
+                # The run may have closed an idle connection just as it was reused, so try once more with a new one.
                 if fresh or not is_repeatable or connection.requests == 1:
                     raise upstream_failed(target.run_id, error) from error
 
@@ -73,7 +73,7 @@ async def proxy_http(
 def make_request(scope: Scope, target: Target, endpoint: Endpoint) -> h11.Request:
     """The head of the request to a run.
 
-    Its framing headers are written from scratch: conflicting ones would allow request smuggling.
+    Its framing headers are written from scratch, because conflicting ones would allow request smuggling.
     """
     if scope["method"] in NOT_PROXIED:
         raise Problem(405, "method", f"method {scope['method']} is not allowed here", "use another method")
@@ -104,7 +104,7 @@ def upstream_failed(run_id: str, error: Exception) -> Problem:
 
 
 def response_timed_out(run_id: str, seconds: float) -> Problem:
-    """The error for a run that does not start to respond in time."""
+    """The error for a run that does not start responding in time."""
     message = f"run {run_id} did not start to respond within {seconds:g} seconds"
     return Problem(504, "gateway_timeout", message, "check the log of the run, or stream the response")
 
@@ -128,7 +128,7 @@ class _HttpExchange:
             try:
                 await self._forward_response(target, endpoint, tasks)
             except (UpstreamError, Problem) as error:
-                failure = error  # raised inside the task group, it would become an exception group
+                failure = error  # if raised inside the task group, it would become an exception group
             tasks.cancel_scope.cancel()
         failure = failure or self.access.error
         if failure is not None and not self.has_response:
@@ -161,7 +161,7 @@ class _HttpExchange:
         self._set_timeout(math.inf)  # the client may take its time to send the rest
 
     def _set_timeout(self, seconds: float) -> None:
-        # Without effect once the response has started: a stream may be silent for any time.
+        # This has no effect once the response has started, because a stream may be silent for any length of time.
         self.waiting.deadline = anyio.current_time() + seconds
 
     async def _wait_for_disconnect(self, tasks: TaskGroup) -> None:
@@ -184,8 +184,8 @@ class _HttpExchange:
             raise UpstreamError("unexpected switch to another protocol")
         headers = read_response_headers(head, target, endpoint)
         prefix_remover = find_prefix_remover(headers, endpoint)
-        chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # which overrides Content-Length
-        # If prefixes are removed, the body is shorter than announced.
+        chunked = any(name == b"transfer-encoding" for name, _ in head.headers)  # overrides Content-Length
+        # If prefixes are removed, the body is shorter than Content-Length says.
         if prefix_remover is not None or chunked or head.status_code in BODILESS:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         self.has_response = True
@@ -218,7 +218,7 @@ def read_response_headers(
 
 
 def find_prefix_remover(headers: Headers, endpoint: Endpoint) -> PrefixRemover | None:
-    """Removes prefixes that the API server of a cluster added to links; None if it does not rewrite this response."""
+    """Removes prefixes that a cluster's API server adds to links; None if it does not rewrite this response."""
     kinds = [value.lower() for name, value in headers if name == b"content-type"]
     is_page = any(kind.startswith(b"text/html") for kind in kinds)
     encoded = any(name == b"content-encoding" for name, _ in headers)

@@ -1,14 +1,14 @@
-"""Removes the path prefix that the Kubernetes API server adds to the links of proxied HTML pages."""
+"""Removes the path prefix that the Kubernetes API server adds to links in proxied HTML pages."""
 
 
 class PrefixRemover:
-    """Removes all occurrences of a prefix from a stream of chunks, also if one is split between two chunks."""
+    """Removes all occurrences of a prefix from a stream of chunks, even if one is split between two chunks."""
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix, self._pending = prefix, b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """The chunk without the prefix. Buffers an end that may be the start of a prefix."""
+        """The chunk without the prefix. Buffers the end of a chunk if it may be the start of a prefix."""
         text = (self._pending + chunk).replace(self._prefix, b"")
         longest = min(len(self._prefix) - 1, len(text))
         size = next((length for length in range(longest, 0, -1) if text.endswith(self._prefix[:length])), 0)
@@ -16,6 +16,6 @@ class PrefixRemover:
         return text[: len(text) - size]
 
     def finish(self) -> bytes:
-        """The rest, at the end of the stream."""
+        """Return the buffered rest at the end of the stream."""
         rest, self._pending = self._pending, b""
         return rest

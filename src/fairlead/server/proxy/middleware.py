@@ -23,7 +23,7 @@ from fairlead.server.request_context import Services
 from fairlead.services.calls import Call
 from fairlead.services.serving import ServedHosts
 
-ROUTE = "/served/{run_id}/{path}"  # one route in metrics for all runs
+ROUTE = "/served/{run_id}/{path}"  # all runs share one route in metrics
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
 CLIENT_CLOSED = 499  # logged if the client disconnected before the response
 THREADS = 8  # for checking access and finding endpoints, which may wait for a cluster
@@ -60,7 +60,7 @@ class Proxy:
             nonlocal responded
             if message["type"] in RESPONSE_STARTS:
                 responded, entry.status = True, message.get("status", 101)
-                # Without the security headers of the server: a run sets the policies of its own pages.
+                # The server's security headers are not added, because a run sets the policies for its own pages.
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
@@ -83,7 +83,7 @@ class Proxy:
         call = Call(address=client_address(scope), request_id=scope["request_id"])
         if target.is_own_host and f"{scope['path']}/".startswith(browser_sign_in.RESERVED_PATH):
             return await self._sign_in(call, target, scope)
-        # A function, because the check is repeated during long requests.
+        # This is a function, because the check is repeated during long requests.
         authorize: Any = partial(self._run_in_thread, self.services.serving.authorize)
         if target.is_own_host:
             browser_sign_in.reject_cross_site(scope, target, self.hosts)
@@ -97,7 +97,7 @@ class Proxy:
         return None
 
     async def _sign_in(self, call: Call, target: Target, scope: Scope) -> Response:
-        """Exchange the one-time code of a browser for a session cookie."""
+        """Exchange a browser's one-time code for a session cookie."""
         if scope["path"] != browser_sign_in.SIGN_IN_PATH:
             raise NotFound(f"no such path: {scope['path'][:200]}")
         if scope.get("method") == "HEAD":
@@ -115,7 +115,7 @@ class Proxy:
 def read_bearer(scope: Scope) -> str:
     """The bearer token of a request.
 
-    Cookies are not accepted: a page of a run below /served could send requests as the user who opens it.
+    Cookies are not accepted, because a run's page under /served could send requests as the user who opens it.
     """
     kind, _, token = (find_header(scope, b"authorization") or "").partition(" ")
     if kind.lower() != "bearer" or not token.strip():

@@ -19,14 +19,14 @@ class Stream(Protocol):
     """A connection to a run. Reading and writing raise OSError if it is lost."""
 
     async def read(self) -> bytes:
-        """Received bytes; empty at the end of the stream."""
+        """Return received bytes, or empty bytes at the end of the stream."""
 
     async def write(self, data: bytes) -> None:
         """Send bytes, with backpressure."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether an idle connection was closed by the other side, or has unexpected data."""
+        """Whether the other side closed an idle connection or sent unexpected data on it."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -77,7 +77,7 @@ class TlsStream(Stream):
         return self._reader.at_eof() or self._writer.is_closing()
 
     def close(self) -> None:
-        # Without abort, close waits until the other side has received all buffered data.
+        # Without the abort, close() would wait until the other side has received all buffered data.
         if self._writer.transport.get_write_buffer_size():
             self._writer.transport.abort()
         self._writer.close()
@@ -94,7 +94,7 @@ async def connect(endpoint: Endpoint) -> Stream:
         return TlsStream(*await connection)
     if endpoint.socket is not None:
         return SocketStream(await _connect_socket(socket.AF_UNIX, endpoint.socket))
-    # A name can have several addresses, for example for IPv6 and IPv4. The error of the last one is raised.
+    # A name can have several addresses, for example for IPv6 and IPv4. The error for the last one is raised.
     addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for family, _, _, _, address in addresses[:-1]:
         with contextlib.suppress(OSError):
@@ -107,12 +107,12 @@ async def _connect_socket(family: int, address: object) -> socket.socket:
     try:
         connected.setblocking(False)
         if family != socket.AF_UNIX:
-            # Without it, small WebSocket messages wait until previous ones are acknowledged.
+            # Without TCP_NODELAY, small WebSocket messages would wait until previous ones are acknowledged.
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # Without keepalive, an idle connection to a machine that disappeared would stay open forever.
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         await asyncio.get_running_loop().sock_connect(connected, address)  # type: ignore[arg-type]
-    except BaseException:  # also if the task is canceled
+    except BaseException:  # includes cancellation of the task
         connected.close()
         raise
     return connected

@@ -1,4 +1,4 @@
-"""Finds the run that a request is for, by its Host header or by a path below /served."""
+"""Finds the run that a request is for, by its Host header or by a path under /served."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PRINTABLE = bytes(range(0x21, 0x7F))  # other bytes are percent-encoded, because
 
 @dataclass(frozen=True)
 class Target:
-    """A run and the path requested from it. `prefix` is the path of the run on this server; empty on its own host."""
+    """A run and the path requested from it. `prefix` is the run's path on this server; empty on its own host."""
 
     run_id: str
     path: bytes  # percent-encoded, as received
@@ -25,7 +25,7 @@ class Target:
 
     @property
     def is_own_host(self) -> bool:
-        """Whether the request uses the host of the run, as browsers do."""
+        """Whether the request uses the run's own host, as browsers do."""
         return not self.prefix
 
 
@@ -33,7 +33,7 @@ def find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
     """The run that a request is for, or None if it is for the server itself."""
     host_headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
-    # The host has precedence: on the host of a run, all paths belong to the run, including /served.
+    # The host takes precedence: on a run's own host, all paths belong to the run, including /served.
     for host in host_headers:
         if (run_id := hosts.find_run(host)) is not None:
             return Target(run_id, path, query, host)
@@ -47,11 +47,11 @@ def find_target(scope: Scope, hosts: ServedHosts) -> Target | None:
 
 
 def format_target(target: Target, base_path: str) -> bytes:
-    """The request target below the base path of a run.
+    """The request target under a run's base path.
 
-    Rejects dot segments: a proxy before the API server of a cluster could resolve them and leave the base path.
+    Rejects dot segments, because a proxy in front of a cluster's API server could resolve them and leave the base path.
     """
-    # Percent-encoded dots and backslashes count, too, because some servers decode them first.
+    # Percent-encoded dots and backslashes also count, because some servers decode them first.
     parts = re.split(rb"[/\\]", unquote_to_bytes(target.path))
     if b".." in parts or b"." in parts:
         message = "the URL path contains . or .."

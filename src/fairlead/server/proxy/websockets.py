@@ -27,10 +27,10 @@ from fairlead.server.proxy.http import (
 )
 from fairlead.server.proxy.targets import Target
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # ASGI has no fragments, so a whole message is in memory
-# Close codes of RFC 6455.
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # ASGI has no fragments, so a whole message is held in memory
+# Close codes from RFC 6455.
 NORMAL_CLOSURE, POLICY_VIOLATION, MESSAGE_TOO_BIG, INTERNAL_ERROR = 1000, 1008, 1009, 1011
-# Reserved codes, which report that a close frame is missing and cannot be sent themselves.
+# Reserved codes, which report a missing close frame and must not be sent.
 RESERVED_CODES = {1005: NORMAL_CLOSURE, 1006: INTERNAL_ERROR, 1015: INTERNAL_ERROR}
 # The ASGI server writes these headers for its own handshake with the client.
 HANDSHAKE_HEADERS = (b"sec-websocket-accept", b"sec-websocket-protocol", b"sec-websocket-extensions", b"content-length")
@@ -52,12 +52,12 @@ async def proxy_websocket(
     """
     await receive()  # the websocket.connect message
     key = base64.b64encode(secrets.token_bytes(16))
-    # No extensions, so the run does not compress messages. This server and the client can do so independently.
+    # No extensions are offered, so the run does not compress messages. This server and the client can still do so.
     upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
     protocols = [(b"sec-websocket-protocol", ", ".join(scope["subprotocols"]).encode("latin-1"))]
     headers = [*make_request_headers(scope, target, endpoint), *upgrade, (b"sec-websocket-key", key)]
     request = write_request("GET", headers + (protocols if scope["subprotocols"] else []), target, endpoint)
-    # A new connection: the handshake is not retried if an idle one was just closed.
+    # Needs a new connection, because the handshake is not retried if an idle one has just been closed.
     async with proxy_config.connections.to(target.run_id, endpoint, fresh=True) as connection:
         head: h11.Response | h11.InformationalResponse | None = None
         try:
@@ -83,7 +83,7 @@ async def proxy_websocket(
 
 
 async def _forward_rejection(connection: RunConnection, status: int, headers: Any, send: Send) -> None:
-    """Forward the HTTP response of a run that rejected the WebSocket."""
+    """Forward the HTTP response from a run that rejected the WebSocket."""
     await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     while isinstance(event := await connection.receive(), h11.Data):
         await send({"type": "websocket.http.response.body", "body": bytes(event.data), "more_body": True})
@@ -95,10 +95,10 @@ class _WebSocketSession:
 
     def __init__(self, connection: RunConnection, access: AccessRenewal, receive: Receive, send: Send) -> None:
         self.connection, self.access, self.receive, self.send = connection, access, receive, send
-        # Trailing data: frames that arrived together with the response.
+        # The trailing data is any frames that arrived together with the response.
         self.frames = Frames(ConnectionType.CLIENT, trailing_data=connection.http.trailing_data[0])
         self.fragments = bytearray()
-        self.is_closed = False  # on the side of the client
+        self.is_closed = False  # on the client side
         self.write_lock = anyio.Lock()  # both directions write to the run: messages, and replies to pings
 
     async def run(self) -> None:
@@ -165,7 +165,7 @@ class _WebSocketSession:
             await self.connection.stream.write(self.frames.send(event))
 
     async def _close(self, code: int, reason: str) -> None:
-        """Close the WebSocket of the client, once."""
+        """Close the client's WebSocket, only once."""
         if not self.is_closed:
             self.is_closed = True
             with contextlib.suppress(OSError):  # the client has disconnected

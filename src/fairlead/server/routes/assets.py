@@ -21,7 +21,7 @@ from fairlead.server.routing import make_router, responses
 from fairlead.services.assets import AssetCheck, Assets
 from fairlead.services.pages import ListQuery
 
-Number = Annotated[int, Query(ge=1, le=2**31 - 1)]  # integers of PostgreSQL have 32 bits
+Number = Annotated[int, Query(ge=1, le=2**31 - 1)]  # PostgreSQL integers have 32 bits
 
 
 class Successor(StrictModel):

@@ -54,5 +54,5 @@ async def delete(context: Context, name: str) -> Response:
 @router.post("/clusters/{name}/check", name="check_cluster", **responses(list[Check], writing=True))
 async def check(context: ClusterContext, name: str) -> Response:
     """Check what runs need in a cluster: permissions, storage, GPUs, and access from pods to this server."""
-    # On the threads for clusters, because an unreachable cluster may take long to time out.
+    # Runs on the threads for clusters, because an unreachable cluster may take a long time to time out.
     return await context.respond(context.services.connections.check, f"cluster/{name}")

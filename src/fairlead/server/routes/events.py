@@ -11,7 +11,7 @@ from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
 from fairlead.server.streaming import send_events
 
-# A server-sent event: a changed run, or the id of a deleted one.
+# A server-sent event: a changed run, or the ID of a deleted one.
 EVENT: dict[str, Any] = {
     "type": "object",
     "required": ["event", "data"],

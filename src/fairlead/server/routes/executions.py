@@ -25,8 +25,8 @@ from fairlead.services.explanations import RunExplanation
 from fairlead.services.stored_code import StoredCode
 
 CHUNK_BYTES = 256 * 1024
-MAX_CURSOR = 2**62  # a cursor also contains the number of the attempt, see core/cursors.py
-MAX_ATTEMPT = 2**31 - 1  # integers of PostgreSQL have 32 bits
+MAX_CURSOR = 2**62  # a cursor also contains the attempt number, see core/cursors.py
+MAX_ATTEMPT = 2**31 - 1  # PostgreSQL integers have 32 bits
 
 # A server-sent event: a log entry with `text` or `base64`, or the end of the log.
 EVENT: dict[str, Any] = {
@@ -92,14 +92,14 @@ async def read_logs(
         )
         raise RequestRejected([violation])
     if follow:
-        # Browsers send the id of the last event when they reconnect. It is more recent than the cursor in the URL.
+        # When browsers reconnect, they send the last event's ID, which is more recent than the cursor in the URL.
         last = context.request.headers.get("last-event-id", "")
         cursor = int(last) if last.isdecimal() and last.isascii() and len(last) < 19 else cursor
         await context.run_in_thread(read, cursor, 1)  # errors must be found before the stream starts
         if is_head(context.request):
             return Response(media_type="text/event-stream")
         return streaming.send_events(streaming.follow(context, read, cursor, stream))
-    # Also for raw, which reads it again: errors must be found before the response starts.
+    # Needed for raw as well, although raw reads the page again: errors must be found before the response starts.
     page = await context.run_in_thread(read, cursor, streaming.PAGE_BYTES)
     if format == "raw":
         body = streaming.read_raw(context, read, cursor, stream)
@@ -151,8 +151,8 @@ async def read_file(context: Context, run_id: str, path: str, attempt: Attempt =
     """Download an output file of a run."""
     file = await context.run_in_thread(context.services.executions.open_file, run_id, path, attempt)
     name = quote(path.rpartition("/")[2], safe="")
-    # As a download, because a page from a run must not execute scripts with the origin of the web UI. Percent-encoding
-    # keeps the name of a file from adding headers.
+    # Sent as a download, because a page from a run must not execute scripts in the web UI's origin. Percent-encoding
+    # keeps a file name from adding headers.
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return StreamingResponse(_chunks(file), media_type="application/octet-stream", headers=headers)
 

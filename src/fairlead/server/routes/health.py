@@ -36,7 +36,7 @@ def make_routes(prefix: str, *, described: bool = True) -> APIRouter:
     @router.get("/healthz", name="show_health", include_in_schema=described)
     async def healthz() -> Health:
         """Liveness check."""
-        # Does not check the database: Kubernetes would restart the server, which does not repair a database.
+        # The database is not checked: Kubernetes would restart the server, which does not repair a database.
         return Health("alive", fairlead.__version__)
 
     @router.get("/readyz", name="show_readiness", include_in_schema=described, responses=_UNREADY)

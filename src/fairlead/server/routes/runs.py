@@ -51,7 +51,7 @@ class PlanView:
     violations: list[dict[str, Any]]
     manifests: list[dict[str, Any]]
     fit: dict[str, Any]
-    token: str | None = None  # only of a preview without violations
+    token: str | None = None  # only for a preview without violations
 
 
 @router.post("/projects/{project}/runs/preview", name="preview_run", **responses(PlanView, writing=True))

@@ -28,7 +28,7 @@ from fairlead.services.tokens import SESSION_LIFETIME, TokenView
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"
 LOGIN_COOKIE = "fairlead_login"
-LOGIN_LIFETIME = timedelta(minutes=10)  # to enter a password and a second factor
+LOGIN_LIFETIME = timedelta(minutes=10)  # enough time to enter a password and a second factor
 # State, nonce and verifier, 32 random bytes each in base64url, and the page to open.
 LOGIN_VALUE = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})\.(.*)", re.ASCII)
 MAX_LANDING_LENGTH = 2000  # stored percent-encoded in a cookie, which browsers limit to 4096 bytes
@@ -105,7 +105,7 @@ async def follow_link(context: PublicContext, code: str = "", landing: Landing =
         landing = _check_landing(landing)
         session: TokenView = await context.run_in_thread(context.services.tokens.sign_in, code)
     except FairleadError as error:
-        # Programs get a problem, which they can read; browsers get a page.
+        # Programs get a machine-readable problem, and browsers get a page.
         if "text/html" not in context.request.headers.get("accept", ""):
             raise
         return _explain(error, context.request)
@@ -120,7 +120,7 @@ async def begin_login(context: OidcContext, landing: Landing = "/") -> Response:
         attempt, address = await context.run_in_thread(context.services.logins.begin, _callback(context.request))
     except FairleadError as error:
         return _explain(error, context.request)
-    # The browser stores the attempt: the server needs no clean-up, and any server can finish it.
+    # The browser stores the login attempt, so the server needs no cleanup, and any server can finish the attempt.
     state = ".".join((attempt.state, attempt.nonce, attempt.verifier, quote(landing, safe="")))
     response = RedirectResponse(address, 303)
     # Lax, because browsers do not send a strict cookie after a redirect from the identity provider.
@@ -141,7 +141,7 @@ async def finish_login(context: OidcContext) -> Response:
         response = _with_cookie(RedirectResponse(landing, 303), session, context.request)
     except FairleadError as error:
         response = _explain(error, context.request)
-    # Also after a failure, because an attempt is valid only once.
+    # The cookie is deleted even after a failure, because an attempt is valid only once.
     response.delete_cookie(LOGIN_COOKIE, path=LOGIN)
     return response
 
@@ -191,7 +191,7 @@ async def make_sign_in_link(context: Context, body: SignInLinkBody) -> Response:
 
 
 def _with_cookie(response: Response, session: TokenView, request: Request) -> Response:
-    # Strict: only requests of the page itself need the session. The page is public, so links from other sites work.
+    # Strict: only requests from the page itself need the session. The page is public, so links from other sites work.
     _set_cookie(response, request, COOKIE, session.token or "", SESSION_LIFETIME, path="/", samesite="strict")
     return response
 
@@ -213,7 +213,7 @@ def _set_cookie(
         path=path,
         httponly=True,
         samesite=samesite,
-        secure=request.app.state.url.startswith("https://"),  # browsers ignore secure cookies of plain HTTP
+        secure=request.app.state.url.startswith("https://"),  # browsers ignore secure cookies sent over plain HTTP
     )
 
 
