@@ -70,7 +70,7 @@ class Problem(FairleadError):
 
 def install(app: FastAPI) -> None:
     """Install the exception handlers in an application."""
-    # There is no handler for Exception, because Starlette would re-raise it. The middleware handles unexpected errors.
+    # Exception gets no handler here, because Starlette would re-raise it. The middleware handles unexpected errors.
     app.add_exception_handler(FairleadError, _handle_known)
     app.add_exception_handler(HTTPException, _handle_http)
     app.add_exception_handler(RequestValidationError, _handle_invalid)

@@ -129,7 +129,7 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
     if parts.scheme not in ("", *PORTS):
         return value
     if not is_run:
-        # User information is removed, because parsers disagree about where it ends.
+        # User information is removed, because parsers do not agree on its extent.
         host = parts.netloc.rpartition("@")[2]
         if not PLAIN_HOST.fullmatch(host):
             raise UpstreamError(f"invalid host in its Location header: {text[:200]!r}")
