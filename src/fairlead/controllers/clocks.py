@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from fairlead.ports import Clock
 
 STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
-# A slow clock that has been corrected stays ahead of the counter, so it must be trusted eventually. A day leaves
-# enough time to notice and correct a wrong clock before data is deleted.
+# A clock that was behind stays ahead of the counter once it is corrected, so it must be trusted eventually. A day
+# leaves enough time to notice and correct a wrong clock before data is deleted.
 TRUSTED_AFTER = timedelta(days=1)
 
 

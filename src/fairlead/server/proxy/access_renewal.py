@@ -9,7 +9,7 @@ from fairlead.errors import FairleadError, Unavailable
 
 
 class AccessRenewal:
-    """Access to a run during one request or WebSocket. `authorize` checks permissions again and raises if denied."""
+    """Access to a run during one request or WebSocket. `authorize` checks permissions again and raises if it fails."""
 
     def __init__(self, authorize: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
         self._authorize, self._interval = authorize, interval_seconds
