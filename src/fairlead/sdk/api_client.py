@@ -1,4 +1,4 @@
-"""The HTTP client of the API: authentication, pagination, long polling, and problem details as exceptions."""
+"""The HTTP client for the API: authentication, pagination, long polling, and problem details as exceptions."""
 
 import contextlib
 import os
@@ -28,8 +28,8 @@ from fairlead.model.plans import Layer, Source, Violation
 from fairlead.sdk import starting
 
 SECONDS = 60.0
-MAX_REDIRECTS = 10  # ends loops
-STREAM_SECONDS = 45.0  # read timeout of streams; the server sends a keep-alive every 15 s
+MAX_REDIRECTS = 10  # stops redirect loops
+STREAM_SECONDS = 45.0  # read timeout for streams; the server sends a keep-alive every 15 s
 NOT_MODIFIED = 304
 PROBLEM, PROBLEM_TYPE = "application/problem+json", "urn:fairlead:problem:"
 ERRORS: Mapping[str, type[FairleadError]] = {
@@ -40,7 +40,7 @@ ERRORS: Mapping[str, type[FairleadError]] = {
 
 @dataclass(frozen=True)
 class ApiClient:
-    """A client for one server. Requests share a connection pool: connecting costs more than a small request."""
+    """A client for one server. Requests share a connection pool, because connecting costs more than a small request."""
 
     url: str
     token: str
@@ -50,7 +50,7 @@ class ApiClient:
         return self._send("GET", path, params=parameters)
 
     def list(self, path: str, /, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Iterate over all items of a list, and load pages on demand."""
+        """Iterate over all items of a list, loading pages on demand."""
         page = self.get(path, **filters)
         yield from page["items"]
         while page["next_cursor"] is not None:
@@ -81,7 +81,7 @@ class ApiClient:
     def watch(self, path: str, tag: str | None, seconds: int) -> tuple[Any, str | None]:
         """Long poll: return a resource and its ETag as soon as it differs from `tag`, or after `seconds`."""
         known = {} if tag is None else {"If-None-Match": tag}
-        # The server responds after `seconds` at the latest, so the timeout is longer and only ends lost connections.
+        # The server responds within `seconds`. The timeout is longer, so it only affects lost connections.
         answer = self._ask("GET", path, headers=known, params={"wait": seconds} if tag else {}, timeout=seconds + 30)
         return (None if answer.status_code == NOT_MODIFIED else answer.json()), answer.headers.get("etag", tag)
 
@@ -92,7 +92,7 @@ class ApiClient:
             url = f"{self.url}/api/v1{path}"
             with self._client.stream("GET", url, params=parameters, timeout=STREAM_SECONDS) as answer:
                 if not answer.is_success:
-                    answer.read()  # a streamed response has no content before
+                    answer.read()  # a streamed response has no content until it is read
                     raise _error_of(answer)
                 yield answer
 
@@ -100,33 +100,33 @@ class ApiClient:
         """Send a request to a served run. Raise if the run responds with an error or is not reachable."""
         with self._translated():
             below = httpx2.URL(f"{self.url}/served/{quote(run_id, safe='')}/")
-            # Not with follow_redirects, which would send the token to any path on the same host.
+            # follow_redirects is not used, because it would send the token to any path on the same host.
             answer = self._client.request(method, f"{below}{path.removeprefix('/')}", **options)
             for _ in range(MAX_REDIRECTS):
                 if (onward := answer.next_request) is None:
                     break
-                # Do not follow: the redirect would send the token of the caller to another endpoint of the host.
+                # Following this redirect would send the caller's token to another endpoint on the host.
                 if _is_outside_run(onward.url, below):
                     message = f"run {run_id} redirects to {onward.url}, which is outside of the run"
                     raise FairleadError(message, "report this to the author of the run")
                 answer = self._client.send(onward)
         if answer.is_success:
             return answer
-        # A run may also respond with problem details. Only the URN identifies those of the server.
+        # A run may also respond with problem details. Only the server's contain the URN.
         if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
             raise _error_of(answer)  # the server responded, not the run
         raise FairleadError(
             f"run {run_id} responded with {answer.status_code}: {answer.text[:500]}", "read the log of the run"
         )
 
-    # cached_property writes to __dict__ directly, so it works although the dataclass is frozen.
+    # cached_property writes to __dict__ directly, so it works even though the dataclass is frozen.
     @cached_property
     def _client(self) -> httpx2.Client:
-        # Do not send the token of a local server through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
+        # Do not send a local server's token through a proxy. Skip the TLS setup for plain HTTP: it takes 100 ms.
         url, headers = httpx2.URL(self.url), {"Authorization": f"Bearer {self.token}"}
         tls, elsewhere = url.scheme == "https", not is_loopback(url.host)
         client = httpx2.Client(headers=headers, timeout=SECONDS, verify=tls, trust_env=elsewhere)
-        weakref.finalize(self, client.close)  # when the client is garbage collected, at the latest at exit
+        weakref.finalize(self, client.close)  # when the client is garbage collected, or at exit
         return client
 
     def _send(self, method: str, path: str, revision: int | None = None, **options: Any) -> Any:
@@ -145,7 +145,7 @@ class ApiClient:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Translate errors of the HTTP library into errors of Fairlead."""
+        """Translate the HTTP library's errors into Fairlead errors."""
         try:
             yield
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
@@ -157,10 +157,10 @@ class ApiClient:
 
 
 def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
-    """Connect to the server in FAIRLEAD_URL, or to the local server of this user, which is started if necessary."""
+    """Connect to the server in FAIRLEAD_URL, or to this user's local server, which is started if necessary."""
     url, token = environment.get("FAIRLEAD_URL"), environment.get("FAIRLEAD_TOKEN")
     if url:
-        # HTTP headers are ASCII, and the error of the HTTP library would not name the variable.
+        # HTTP headers are ASCII, and the HTTP library's error would not name the variable.
         if not token or not token.isascii():
             problem = "is not a valid token" if token else "is not set"
             raise Unreadable(
@@ -169,14 +169,14 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
         return ApiClient(url.rstrip("/"), token)
     data = starting.find_data(environment)
     found_url, found_token = starting.find_running(data) or starting.start_server(data)
-    # FAIRLEAD_TOKEN alone selects another user of the local server.
+    # FAIRLEAD_TOKEN alone selects a different user on the local server.
     return ApiClient(found_url, token or found_token)
 
 
 def path_of(*parts: str) -> str:
     """Build a URL path from segments, percent-encoded. Only the last segment, a file path, may contain slashes."""
     *above, last = parts
-    # HTTP clients and proxies normalize such segments, so the request would reach another resource.
+    # HTTP clients and proxies normalize such segments, so the request would reach a different resource.
     if any(part in ("", ".", "..") for part in (*above, *last.split("/"))):
         raise NotFound(f"not found: {'/'.join(parts)!r}")
     return "/" + "/".join([*(quote(part, safe="") for part in above), quote(last)])
@@ -194,7 +194,7 @@ def read_content(answer: httpx2.Response) -> Any:
 
 def renew(api: ApiClient) -> ApiClient:
     """A client for the same server after a restart, which may have changed its port."""
-    # A configured server returns at its address. Only a local server, with port 0, may get another port.
+    # A configured server keeps its address. Only a local server, started with port 0, may get a different port.
     if os.environ.get("FAIRLEAD_URL"):
         return api
     running = starting.find_running(starting.find_data(os.environ))
@@ -202,7 +202,7 @@ def renew(api: ApiClient) -> ApiClient:
 
 
 def _is_outside_run(url: httpx2.URL, below: httpx2.URL) -> bool:
-    """Whether a URL is on the same host as another one but outside of its path."""
+    """Whether a URL is on the same host as another URL but outside its path."""
     same = (url.scheme, url.host, url.port) == (below.scheme, below.host, below.port)
     return same and not url.path.startswith(below.path)
 
@@ -211,7 +211,7 @@ def _error_of(answer: httpx2.Response) -> FairleadError:
     try:
         problem = answer.json()
         code, detail, hint = problem["code"], problem["detail"], problem.get("hint")
-    # A proxy or another program has responded.
+    # A proxy or another program responded.
     except (ValueError, KeyError, TypeError):
         return Unavailable(f"the server responded with {answer.status_code} and no readable error")
     if code == RequestRejected.code:

@@ -1,4 +1,4 @@
-"""Functions of a project: code, a command or an image that can be run."""
+"""A project's functions: code, commands or images that can be run."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 class RunParameters(TypedDict, total=False):
-    """The parameters of a run, except the function."""
+    """The parameters of a run, other than the function."""
 
     profile: str
     template: str
@@ -55,7 +55,7 @@ Action = Literal["job", "serve", "workspace"]
 
 
 class Function:
-    """A function of a project. Calling it executes the decorated Python function locally."""
+    """A function in a project. Calling it executes the decorated Python function locally."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Function:
         schedule: str | Mapping[str, Any] | None = None,
         **parameters: Unpack[RunParameters],
     ) -> Run | Schedule:
-        """Submit a run and return it without waiting for the start.
+        """Submit a run and return it without waiting for it to start.
 
         With `schedule`, a cron expression such as "0 6 * * *", create a schedule instead and return it.
         """
@@ -97,7 +97,7 @@ class Function:
         data = self._api.post(path_of("projects", self.project, "runs", "preview"), request)
 
         def submit(suggestion: Suggestion) -> Run:
-            # Code belongs to a project, so the other project needs it, too.
+            # Code belongs to a project, so the other project needs it too.
             if suggestion.project is not None:
                 self._send_code(action, suggestion.project)
             place = path_of("projects", suggestion.project or self.project, "runs")
@@ -110,7 +110,7 @@ class Function:
         try:
             data: dict[str, Any] = self._api.post(path, self._request(action, parameters))
         except RequestRejected as error:
-            # The only violation that another attempt can fix. With others, the user must act anyway.
+            # This is the only violation that a second attempt can fix. Any other needs action from the user.
             if [violation.rule for violation in error.violations] != ["unknown_code"]:
                 raise
             self._sent = ""  # the server has deleted the code since the upload
@@ -125,7 +125,7 @@ class Function:
 
     def _request(self, action: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Build and validate the request before it is sent."""
-        # A frequent mistake: train.run(epochs=3) or train.run(3), as if the function were called.
+        # A common mistake: train.run(epochs=3) or train.run(3), as if the function were called.
         misplaced = sorted((set(parameters) - set(RunParameters.__annotations__)) & set(self._parameters))
         if misplaced or type(action) is not str:
             hint = f"inputs={{{', '.join(f'{name!r}: ...' for name in misplaced or self._parameters)}}}"
@@ -133,7 +133,7 @@ class Function:
         # The upload comes first, because the request contains the digest.
         function = {**self._fields, **self._send_code(action)}
         try:
-            # The server uses this model, too, so mistakes can be reported without a request.
+            # The server validates with the same model, so mistakes can be reported without a request.
             request = RunRequest.model_validate({"function": function, "action": action, **parameters})
         except ValidationError as error:
             raise RequestRejected(violations_of(error, RunRequest)) from None
@@ -153,11 +153,11 @@ class Function:
         path = path_of("projects", project or self.project, "code", packed.digest)
         if self._sent != packed.digest or project is not None:
             try:
-                # Asking first costs one small request and saves the upload, because most runs have known code.
+                # Checking first costs one small request and usually saves the upload, because most runs reuse code.
                 self._api.get(path)
             except NotFound:
                 self._api.put_bytes(path, packed.archive)
-            # `_sent` refers to the project of this function.
+            # `_sent` applies only to this function's own project.
             self._sent = packed.digest if project is None else self._sent
         handler = {} if packed.handler is None else {"handler": packed.handler}
         return {"source": packed.source, "code": packed.digest, **handler}

@@ -1,4 +1,4 @@
-"""Open URLs in the browser of this machine."""
+"""Open URLs in a browser on this machine."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Pickle a function of this program into an archive, together with the cloudpickle package that reads it."""
+"""Pickle a function from this program into an archive, together with the cloudpickle package that reads it."""
 
 import contextlib
 import inspect
@@ -20,13 +20,13 @@ from fairlead.errors import Unreadable
 from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack
 
 NAMELESS = "function"  # for lambdas and objects without a name
-INSTALLED = ("site-packages", "dist-packages")  # folders of installed packages, which images are expected to have
-# Bounds for the search for the cause of an error: each step pickles an object again.
+INSTALLED = ("site-packages", "dist-packages")  # folders with installed packages, which images should contain
+# Limits on the search for the cause of an error, because each step pickles an object again.
 MAX_SEARCH_DEPTH, MAX_SEARCHED = 10, 1000
 
 
 def pack_function(function: Callable[..., Any]) -> PackedCode:
-    """Pickle a function. Raise `Unreadable` with the object that cannot be pickled."""
+    """Pickle a function. Raise `Unreadable` naming the object that cannot be pickled."""
     if not callable(function):
         raise Unreadable(f"{function!r} is not a function", "pass a function or the path of a source file")
     name = getattr(function, "__name__", NAMELESS)
@@ -38,14 +38,14 @@ def pack_function(function: Callable[..., Any]) -> PackedCode:
         except Exception as error:  # objects that the function uses may raise anything
             raise _explain(function, name, error) from error
     source = f"{name}.pkl"
-    # Bytecode differs between Python versions. The bootstrap program refuses to load it in another one.
+    # Bytecode differs between Python versions. The bootstrap program refuses to load it in a different version.
     version = "{}.{}".format(*sys.version_info).encode()
     archive = pack([ArchiveEntry(source, content), ArchiveEntry(".python-version", version), *_load_reader()])
     return PackedCode(archive, source, handler=name)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Refuses objects of Fairlead: a project contains the token of its user."""
+    """Refuses Fairlead objects, because a project contains its user's token."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _is_ours(obj):
@@ -77,15 +77,15 @@ def _is_ours(value: Any) -> bool:
 
 @cache
 def _load_reader() -> tuple[ArchiveEntry, ...]:
-    """The installed cloudpickle package: few images contain it, and rarely this version."""
+    """The installed cloudpickle package. Few images contain it, and rarely in this version."""
     files = Path(cloudpickle.__file__).parent.glob("*.py")
     return tuple(ArchiveEntry(f"cloudpickle/{file.name}", file.read_bytes()) for file in files)
 
 
 def _list_own_modules() -> Iterator[ModuleType]:
-    """The local modules, which no image contains: in the working folder or next to the script, and not installed."""
+    """The local modules, which no image contains: those in the working folder or next to the script, not installed."""
     script = vars(sys.modules["__main__"]).get("__file__")
-    # In a notebook __main__ has no file, and only the working folder counts.
+    # In a notebook, __main__ has no file, so only the working folder counts.
     own = {os.path.realpath(os.getcwd()), *([os.path.dirname(os.path.realpath(script))] if script else [])}
     library = os.path.realpath(sysconfig.get_path("stdlib"))
     loaded: dict[str, Any] = dict(sys.modules)  # some libraries register objects that are not modules
@@ -104,7 +104,7 @@ def _list_own_modules() -> Iterator[ModuleType]:
 @contextlib.contextmanager
 def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
     """Pickle the contents of these modules by value inside the context."""
-    # The registry is global: modules that the user registered must stay registered.
+    # The registry is global, so modules that the user registered must stay registered.
     before = cloudpickle.list_registry_pickle_by_value()
     # cloudpickle rejects modules that are not in sys.modules under their own name.
     named = {module.__name__: module for module in modules if module.__name__ in sys.modules}
@@ -120,7 +120,7 @@ def _by_value(modules: Iterator[ModuleType]) -> Iterator[None]:
 
 def _explain(function: Any, name: str, error: Exception) -> Unreadable:
     """Describe which object used by the function cannot be pickled, and what to do."""
-    # Errors of pickle name a type, but not the variable that refers to it.
+    # Pickle errors name a type, but not the variable that refers to it.
     path, culprit, error = _find_culprit(function, (), {id(function)}) or ((), function, error)
     used = f"it uses {'.'.join(path)} ({type(culprit).__name__}): " if path else ""
     hint = "create it inside the function, or move the function to a source file"
@@ -161,7 +161,7 @@ def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (
             (name, value.__globals__[name]) for name in _list_names(value.__code__) if name in value.__globals__
         )
-        # The defaults of this function, not those of one that it wraps.
+        # The defaults of this function, not those of a function that it wraps.
         defaults = inspect.signature(value, follow_wrapped=False).parameters.values()
         yield from (
             (parameter.name, parameter.default) for parameter in defaults if parameter.default is not parameter.empty

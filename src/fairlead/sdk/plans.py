@@ -1,4 +1,4 @@
-"""Plans and fit reports of the API as Python objects."""
+"""Plans and fit reports from the API as Python objects."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ class Text(str):
 
 
 class Preview:
-    """The plan of a run that was not submitted."""
+    """The plan for a run that has not been submitted."""
 
     def __init__(self, title: str, data: Mapping[str, Any], submit: Submit | None = None) -> None:
         self.title, self.data, self.plan = title, dict(data), read_plan(data)
@@ -37,12 +37,12 @@ class Preview:
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """The violations that would reject the run."""
+        """The violations that would cause the run to be rejected."""
         return self.plan.violations
 
     @property
     def warnings(self) -> tuple[PlanWarning, ...]:
-        """The warnings of the plan."""
+        """The plan's warnings."""
         return self.plan.warnings
 
     @property
@@ -70,7 +70,7 @@ class Preview:
 
 
 def describe_fit(fit: Fit) -> Iterator[str]:
-    """Describe a fit line by line: verdict, reasons and suggestions. Empty if the fit is unknown."""
+    """Describe a fit report line by line: verdict, reasons and suggestions. Empty if the fit is unknown."""
     if fit.verdict == "unknown":
         return
     yield f"Fits {fit.verdict}"
@@ -82,7 +82,7 @@ def choose(suggestions: Sequence[Suggestion], suggestion: Suggestion | int) -> S
     """Select a suggestion by number, starting at 1. Raise `NotFound` if it does not exist."""
     if isinstance(suggestion, Suggestion):
         return suggestion
-    # Not isinstance, because True would be suggestion 1.
+    # isinstance would accept True as suggestion 1.
     if type(suggestion) is not int:
         raise Unreadable(f"{suggestion!r} is not a suggestion", "pass one of the suggestions or its number")
     if not 1 <= suggestion <= len(suggestions):

@@ -1,4 +1,4 @@
-"""Projects: the entry point of the SDK."""
+"""Projects: the entry point to the SDK."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -59,9 +59,9 @@ class Project:
         kind: str | None = None,
         **fields: Any,
     ) -> Function | Callable[[Callable[..., Any]], Function]:
-        """Define a function from a file, a folder or a container image, or use as a decorator of a Python function.
+        """Define a function from a file, a folder or a container image, or decorate a Python function.
 
-        With only a name, it is the stored function of that name, as it was last saved or run.
+        With only a name, return the stored function with that name, as it was last saved or run.
         """
         fields = {key: value for key, value in fields.items() if value is not None}
         if (callable(name) or name is None) and (source is not None or handler is not None or kind is not None):
@@ -80,7 +80,7 @@ class Project:
                 path_of("projects", self.name, "functions", name)
             )  # raises NotFound with similar names if it does not exist
             return Function(self.api, self.name, {"name": name})
-        # An image without code is a program in itself. With a handler or source, it is the environment of Python code.
+        # An image without code is a program in itself. With a handler or source, it is the environment for Python code.
         if kind is None and source is None and "image" in fields and handler is None:
             kind = "container"
         fields = {
@@ -99,17 +99,17 @@ class Project:
         return [function["name"] for function in self.api.list(path_of("projects", self.name, "functions"))]
 
     def runs(self, *, limit: int = MAX_LISTED, **filters: Any) -> Runs:
-        """The runs of the project, newest first. Filters are column names: state="failed", function="train"."""
-        # 500 is the largest page of the server; more runs need several requests.
+        """The project's runs, newest first. Filters are column names: state="failed", function="train"."""
+        # The server's maximum page size is 500, so more runs need several requests.
         records = self.api.list(path_of("projects", self.name, "runs"), limit=min(limit, 500), **filters)
         return Runs([Run(self.api, data) for data in islice(records, limit)])
 
     def get_run(self, run_id: str) -> Run:
-        """Load a run by id."""
+        """Load a run by ID."""
         return Run(self.api, self.api.get(path_of("runs", run_id)))
 
     def schedules(self) -> list[Schedule]:
-        """The schedules of the project by name."""
+        """The project's schedules, sorted by name."""
         records = self.api.list(path_of("projects", self.name, "schedules"))
         return [Schedule(self.api, data) for data in records]
 
@@ -118,7 +118,7 @@ class Project:
         return Schedule(self.api, self.api.get(path_of("projects", self.name, "schedules", name)))
 
     def capacity(self) -> dict[str, Any]:
-        """The capacity of the project's cluster, and how many more runs of each compute resource fit now."""
+        """The capacity of the project's cluster, and how many more runs fit now for each compute resource."""
         clusters = self.api.get("/capacity", project=self.name)
         if not clusters:
             raise NotFound(f"project {self.name} is not in a cluster", "move it to a cluster")
@@ -138,7 +138,7 @@ class Project:
         return [secret["name"] for secret in self.api.list(path_of("projects", self.name, "secrets"))]
 
     def create_volume(self, name: str, size: str) -> None:
-        """Create a volume that runs can mount as `shared_volume`. Keeps an existing volume unchanged."""
+        """Create a volume that runs can mount as `shared_volume`. Leaves an existing volume unchanged."""
         try:
             self.api.get(path_of("projects", self.name, "volumes", name))
         except NotFound:
@@ -165,12 +165,12 @@ def project(name: str = "default") -> Project:
 
 
 def get_run(run_id: str) -> Run:
-    """Load a run by id, in any project."""
+    """Load a run by ID, from any project."""
     api = api_client.find_api_client()
     return Run(api, api.get(path_of("runs", run_id)))
 
 
 def _name_of(function: Callable[..., Any]) -> str:
     """The function name for a Python function."""
-    # As the CLI names files: train_model becomes train-model.
+    # The CLI names files the same way: train_model becomes train-model.
     return getattr(function, "__name__", "function").strip("<>_").replace("_", "-").lower() or "function"

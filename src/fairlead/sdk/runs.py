@@ -1,4 +1,4 @@
-"""Runs: wait, read logs and results, stop, change, explain."""
+"""Runs: wait for them, read logs and results, stop, change and explain them."""
 
 import base64
 import json
@@ -20,14 +20,14 @@ from fairlead.sdk.api_client import ApiClient, path_of, read_content
 from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
-MAX_WAIT = 30  # seconds of a long poll; proxies often close silent connections after a minute
-CALL_SECONDS = 90.0  # read timeout; the server waits no longer for a served run
+MAX_WAIT = 30  # seconds per long poll; proxies often close silent connections after a minute
+CALL_SECONDS = 90.0  # read timeout; the server does not wait longer than this for a served run
 PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
 
 @dataclass(frozen=True)
 class LogLine:
-    """A chunk that a run wrote to stdout or stderr at one time, usually one line."""
+    """A chunk that a run wrote to stdout or stderr at once, usually one line."""
 
     at: datetime
     stream: str
@@ -41,15 +41,15 @@ class LogLine:
 
 
 class Run:
-    """A run. Its attributes are those of the last response of the server."""
+    """A run, with the attributes from the server's last response."""
 
     def __init__(self, api: ApiClient, data: Mapping[str, Any], tag: str | None = None) -> None:
-        # The ETag of `_data`, with which the server waits for the next change. None: not known yet.
+        # `_tag` is the ETag of `_data`; the server uses it to wait for the next change. None: not known yet.
         self._api, self._data, self._tag = api, dict(data), tag
 
     @property
     def id(self) -> str:
-        """The id of the run."""
+        """The run ID."""
         return str(self._data["id"])
 
     @property
@@ -69,12 +69,12 @@ class Run:
 
     @property
     def reason(self) -> str:
-        """The reason of the state, a CamelCase word for programs."""
+        """The reason for the state, as a CamelCase word for programs."""
         return str(self.refresh()._data["reason"])
 
     @property
     def message(self) -> str:
-        """The reason of the state as a sentence."""
+        """The reason for the state, as a sentence."""
         return str(self.refresh()._data["message"])
 
     @property
@@ -111,7 +111,7 @@ class Run:
         return self
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
-        """Wait until the run has ended, and show progress. Raise TimeoutError after `timeout` seconds."""
+        """Wait until the run has ended, showing progress. Raise TimeoutError after `timeout` seconds."""
         return self._wait_while(lambda: bool(self._data["active"]), timeout, progress)
 
     def wait_for_start(self, timeout: float | None = None, *, progress: bool = True) -> "Run":
@@ -130,7 +130,7 @@ class Run:
                 left = PATIENCE_SECONDS if until is None else until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"run {self.id} is still {self._data['state']} after {timeout} s")
-                # At least a second, because waiting for 0 seconds would poll without a pause.
+                # Wait at least a second, because a wait of 0 seconds would poll without a pause.
                 self._watch(max(1, min(MAX_WAIT, int(left))), min(left, PATIENCE_SECONDS))
             shown.update(self._data)
         finally:
@@ -162,10 +162,10 @@ class Run:
         while not complete:
             page = self._api.get(path_of("runs", self.id, "logs"), **_without_none(cursor=cursor, attempt=attempt))
             yield from map(_read_line, page["entries"])
-            # Without `follow`, an empty page is the end of what is written so far.
+            # Without `follow`, an empty page marks the end of what has been written so far.
             cursor, complete = page["cursor"], page["complete"] or not (follow or page["entries"])
             if follow and not complete:
-                # The stream ends when the server restarts. The loop then continues at the last cursor.
+                # The stream ends when the server restarts. The loop then continues from the last cursor.
                 for entry in self._follow(page["cursor"], attempt):
                     cursor = entry["cursor"]
                     yield _read_line(entry)
@@ -188,7 +188,7 @@ class Run:
     ) -> Any:
         """Send a request to a served run, and return JSON data, text or bytes. Waits while the run starts.
 
-        Further keyword arguments are passed to httpx2: `params`, `headers`, `content`, `files`.
+        Other keyword arguments are passed to httpx2: `params`, `headers`, `content`, `files`.
         """
         if self._data["state"] in WAITING:
             self.wait_for_start()
@@ -222,7 +222,7 @@ class Run:
         return Why(self, self._api.get(path_of("runs", self.id, "why")))
 
     def change(self, change: Mapping[str, Any], project: str | None = None) -> "Run":
-        """Replace this waiting run by one with changed values. None removes a field."""
+        """Replace this waiting run with one that has changed values. None removes a field."""
         body = {"change": dict(change)} | ({"project": project} if project is not None else {})
         return Run(self._api, self._api.post(path_of("runs", self.id, "change"), body))
 
@@ -232,7 +232,7 @@ class Run:
         return events
 
     def usage(self, *, attempt: int | None = None) -> dict[str, Any]:
-        """Resource usage of the last attempt, or of `attempt`: maxima in `peaks`, samples in `series`."""
+        """The resource usage of the last attempt, or of `attempt`: maxima in `peaks`, samples in `series`."""
         usage: dict[str, Any] = self._api.get(path_of("runs", self.id, "usage"), **_without_none(attempt=attempt))
         return usage
 
@@ -263,12 +263,12 @@ class Run:
         return Run(self._api, self._api.post(path_of("projects", self.project, "runs"), request))
 
     def _watch(self, seconds: int, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait for a change of the run. Retries while the server is unavailable, because the run continues."""
+        """Wait for a change to the run. Retries while the server is unavailable, because the run continues."""
         until = time.monotonic() + patience_seconds
         while True:
             try:
                 data, self._tag = self._api.watch(path_of("runs", self.id), self._tag, seconds)
-                # None: 304 Not Modified.
+                # None means 304 Not Modified.
                 self._data = data or self._data
                 return
             except Unavailable:
@@ -315,7 +315,7 @@ class Why(Text):
 
     @property
     def fit(self) -> Fit:
-        """Whether it would run now, later or never."""
+        """Whether the run would fit now, later or never."""
         return read_fit(self.data["fit"])
 
     @property

@@ -1,4 +1,4 @@
-"""Schedules: requests that are submitted at the times of a cron expression."""
+"""Schedules: requests that are submitted at the times given by a cron expression."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ class ScheduleChanges(TypedDict, total=False):
 
 
 class Schedule:
-    """A schedule of a project, as of the last response of the server."""
+    """A schedule in a project, as of the server's last response."""
 
     def __init__(self, api: ApiClient, data: Mapping[str, Any]) -> None:
         self._api, self.data = api, dict(data)
@@ -52,7 +52,7 @@ class Schedule:
 
     @property
     def last_run(self) -> Run | None:
-        """The run that was submitted at `last_at`; None if that failed, see `last_problem`."""
+        """The run that was submitted at `last_at`; None if that failed (see `last_problem`)."""
         run_id = self.data["last_run_id"]
         return None if run_id is None else Run(self._api, self._api.get(path_of("runs", run_id)))
 
@@ -78,7 +78,7 @@ class Schedule:
         return self
 
     def resume(self) -> "Schedule":
-        """Resume the schedule with its next time."""
+        """Resume the schedule from its next due time."""
         self.data = self._api.post(self._path("resume"), None)
         return self
 

@@ -1,4 +1,4 @@
-"""Progress of a run in a terminal or notebook, and tables of runs."""
+"""Shows a run's progress in a terminal or notebook, and tables of runs."""
 
 import html
 import sys
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-PLAIN = ("Starting", "Running", "Completed")  # messages of these states add nothing to the state
+PLAIN = ("Starting", "Running", "Completed")  # messages with these reasons add nothing to the state
 COLUMNS = ("id", "function", "state", "reason", "compute_resource", "created_at", "duration")
 
 
 class Progress:
-    """Shows the state of a run in a terminal or notebook, if there is one."""
+    """Shows a run's state in a terminal or notebook, if there is one."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -25,7 +25,7 @@ class Progress:
         line = f"{run['function']} {run['id'][-8:]}: {run['state']}"
         if run["message"] and run["reason"] not in PLAIN:
             line += f", {run['message']}"
-        # A long poll also returns without a change.
+        # A long poll can return without a change.
         if self.quiet or line == self.shown:
             return
         self.shown = line
@@ -49,7 +49,7 @@ class Progress:
 
         table = HTML(render_table([run]))
         if self.display is None:
-            # The ID lets later updates replace this table instead of adding one.
+            # The ID lets later updates replace this table instead of adding a new one.
             self.display = display(table, display_id=True)
         else:
             self.display.update(table)
@@ -72,17 +72,17 @@ def format_table(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def cells_of(run: Mapping[str, Any]) -> list[str]:
-    """The table cells of a run."""
+    """The table cells for a run."""
     return [show_duration(run) if name == "duration" else _show(run.get(name)) for name in COLUMNS]
 
 
 def show_duration(run: Mapping[str, Any]) -> str:
-    """The duration of a run until now or its end."""
+    """How long a run took, or has taken so far."""
     if run.get("started_at") is None:
         return ""
     began = datetime.fromisoformat(run["started_at"])
     ended = datetime.fromisoformat(run["finished_at"]) if run.get("finished_at") else datetime.now(UTC)
-    # The clocks of client and server may differ.
+    # The client's and the server's clocks may differ.
     seconds = max((ended - began).total_seconds(), 0.0)
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 

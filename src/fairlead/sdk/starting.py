@@ -15,7 +15,7 @@ import platformdirs
 
 from fairlead.errors import Unavailable
 
-NEEDED = ("fastapi", "sqlalchemy", "uvicorn")  # of the extra `server`, which clients of a remote server do not install
+NEEDED = ("fastapi", "sqlalchemy", "uvicorn")  # from the `server` extra, which clients of remote servers do not install
 IDLE_SECONDS = 900  # the server was not started by a person who would stop it
 START_SECONDS = 60.0  # includes migrations of an existing database
 LOG = "server.log"
@@ -23,24 +23,24 @@ LOG = "server.log"
 
 def find_data(environment: Mapping[str, str]) -> Path:
     """The data folder of this user's server, from the server's own settings."""
-    # Read here and not with `settings.py`, which needs packages of the server.
+    # `settings.py` is not used, because it needs packages from the `server` extra.
     folder = environment.get("FAIRLEAD_DATA")
     if not folder:
         try:
             folder = tomllib.loads(Path("fairlead.toml").read_text("utf-8")).get("data")
         except (OSError, ValueError):
-            folder = None  # the server reports what is wrong with it
+            folder = None  # the server reports what is wrong with the file
     return Path(folder) if isinstance(folder, str) and folder else Path(platformdirs.user_data_dir("fairlead"))
 
 
 def find_running(data: Path) -> tuple[str, str] | None:
-    """The URL and token of the server that runs in a data folder, or None."""
+    """The URL and token of the server that is using a data folder, or None."""
     try:
         if not _is_held(data / "server.lock"):
             return None
         running = json.loads((data / "server.json").read_text("utf-8"))
-        # A new server has the lock before it replaces the file, which may be that of a killed server.
-        os.kill(running["pid"], 0)  # fails for the file of a server that was killed
+        # A new server takes the lock before it replaces the file, which may still be from a killed server.
+        os.kill(running["pid"], 0)  # fails if the file is from a killed server
         return running["url"], (data / "token").read_text("utf-8").strip()
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -54,13 +54,13 @@ def start_server(data: Path) -> tuple[str, str]:
         raise Unavailable(message, "pip install 'fairlead[server]', or set FAIRLEAD_URL and FAIRLEAD_TOKEN")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (data / "start.lock").open("w") as lock:
-        # Another process may start a server right now. Waiting here until it is ready gives both the same one.
+        # Another process may be starting a server. Waiting here until it is ready lets both use the same server.
         fcntl.flock(lock, fcntl.LOCK_EX)
         return find_running(data) or _start(data)
 
 
 def _start(data: Path) -> tuple[str, str]:
-    # Any free port, because each user of a machine has a server.
+    # Use any free port, because each user of a machine has their own server.
     options = [f"--data={data}", "--port=0", f"--idle-seconds={IDLE_SECONDS}"]
     with open(os.open(data / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
         server = subprocess.Popen(
@@ -68,16 +68,16 @@ def _start(data: Path) -> tuple[str, str]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C in a terminal or notebook must not stop the server of other programs
+            start_new_session=True,  # Ctrl-C in a terminal or notebook must not stop a server that other programs use
         )
         began = log.tell()  # the log may contain earlier starts
     until = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < until:
         if (running := find_running(data)) is not None:
-            server.returncode = 0  # the server outlives this process; prevents the ResourceWarning of subprocess
+            server.returncode = 0  # the server outlives this process; prevents subprocess's ResourceWarning
             return running
         time.sleep(0.02)
-    if (running := find_running(data)) is not None:  # another process started one first
+    if (running := find_running(data)) is not None:  # another process started a server first
         return running
     lines = (data / LOG).read_bytes()[began:].decode("utf-8", "replace").strip()
     message = f"failed to start a server in {data}" + (f": {lines[-500:]}" if lines else "")
@@ -85,10 +85,10 @@ def _start(data: Path) -> tuple[str, str]:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a server holds the lock of a data folder. If not, another program may own its port: send no token."""
+    """Whether a server holds a data folder's lock. If not, another program may own its port: send no token."""
     with lock.open() as opened:
         try:
-            # A shared lock, so that clients that check at the same time do not take each other for a server.
+            # The lock is shared, so that clients checking at the same time do not mistake each other for a server.
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
