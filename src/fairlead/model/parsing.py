@@ -1,4 +1,4 @@
-"""Strict pydantic models for user input, and the translation of their errors into violations."""
+"""Strict pydantic models for user input, and translation of their errors into violations."""
 
 import difflib
 import re
@@ -23,9 +23,9 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from fairlead.model.plans import Violation
 
 MAX_SHOWN_LENGTH = 80
-MAX_MISTAKES = 100  # a file of 1 MiB can contain many thousands
+MAX_MISTAKES = 100  # a 1 MiB file can contain many thousands
 MAX_SUGGESTED_NAMES = 30
-FIELD_ERROR = "field_error"  # the pydantic error type of errors that carry mistakes
+FIELD_ERROR = "field_error"  # the pydantic type for errors that carry mistakes
 # Sections searched for a field that was written one level too high.
 NESTED_SECTIONS = ("resources", "function", "requirements")
 
@@ -39,16 +39,16 @@ class Mistake(NamedTuple):
     hint: str | None
 
     def under(self, prefix: str) -> "Mistake":
-        """The mistake with a prefix in front of its path."""
+        """The mistake with a prefix added to its path."""
         return self._replace(path=".".join(filter(None, (prefix, self.path))))
 
 
 class StrictModel(BaseModel):
-    """Base of all models for user input: frozen, without unknown fields, tolerant of camelCase and aliases."""
+    """Base class of all models for user input: frozen, rejects unknown fields, accepts camelCase and aliases."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {}  # other accepted spellings of a field, besides camelCase
+    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {}  # other accepted names for a field, besides camelCase
     ALLOWS_NULL: ClassVar[bool] = True  # whether null means the same as a missing field, or is a mistake
     SHORT_FORM: ClassVar[Any] = None  # JSON schema of the value that is accepted instead of a mapping
     EXAMPLE: ClassVar[Any] = None
@@ -109,7 +109,7 @@ class StrictModel(BaseModel):
 
 
 class KubernetesModel(StrictModel):
-    """Base of models for parts of the Kubernetes API: camelCase field names. snake_case is accepted too."""
+    """Base class of models for parts of the Kubernetes API: camelCase field names. snake_case is also accepted."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
@@ -119,7 +119,7 @@ class KubernetesModel(StrictModel):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The model as in a Kubernetes manifest, without unset fields."""
+        """The model as it appears in a Kubernetes manifest, without unset fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -141,7 +141,7 @@ def raise_mistakes(mistakes: Iterable[Mistake]) -> None:
 
 
 def mistakes_of(error: PydanticCustomError, prefix: str = "") -> list[Mistake]:
-    """The mistakes of an error from `field_error`, with a prefix in front of their paths."""
+    """The mistakes in an error from `field_error`, with a prefix added to their paths."""
     return [mistake.under(prefix) for mistake in (error.context or {})["mistakes"]]
 
 
@@ -173,7 +173,7 @@ def parse_flag(value: Any) -> bool:
 def suggest_names(word: str, known: Iterable[str], hint: str = "known: {known}") -> str:
     """A hint with the most similar known names, or with all of them."""
     names = sorted(known)
-    # Shortened, because the comparison takes quadratic time.
+    # The name is shortened, because the comparison takes quadratic time.
     close = difflib.get_close_matches(word[:MAX_SHOWN_LENGTH], names, n=3, cutoff=0.65)
     if close:
         return f"did you mean {' or '.join(close)}?"
@@ -190,7 +190,7 @@ def short_repr(value: Any) -> str:
             return "nothing"
         case Mapping():
             return "a mapping"
-        # Text before sequences and bool before int, because str is a Sequence and bool is an int.
+        # Check text before sequences and bool before int, because str is a Sequence and bool is an int.
         case str() if len(value) > MAX_SHOWN_LENGTH:
             return f"{value[:MAX_SHOWN_LENGTH]!r}... ({len(value)} characters)"
         case str():
@@ -212,7 +212,7 @@ def violations_of(error: ValidationError, model: type[BaseModel]) -> tuple[Viola
 
 
 def mistakes_of_validation(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
-    """Translate a pydantic error into mistakes, which a validator of an outer model can raise again."""
+    """Translate a pydantic error into mistakes, which an outer model's validator can raise again."""
     translated = (mistake for details in error.errors(include_url=False) for mistake in _translate(details, model))
     mistakes = list(islice(translated, MAX_MISTAKES))
     if next(translated, None) is not None:
@@ -221,7 +221,7 @@ def mistakes_of_validation(error: ValidationError, model: type[BaseModel]) -> li
 
 
 def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistake]:
-    # Pydantic adds [key] to the path of an invalid key of a mapping.
+    # For an invalid key in a mapping, pydantic adds [key] to the path.
     parts = [printable(part) for part in details["loc"] if part != "[key]"]
     path, value = ".".join(parts), short_repr(details["input"])
     match details["type"]:
@@ -262,7 +262,7 @@ def _unknown_field(owner: type[StrictModel] | None, path: str, key: Any) -> Mist
 
 
 def _suggest_field(owner: type[StrictModel], key: str) -> str:
-    """Suggest the field of that name in a nested section, or else the most similar fields."""
+    """Suggest the field with that name in a nested section, or else the most similar fields."""
     for name in NESTED_SECTIONS:
         field = owner.model_fields.get(name)
         inner = _model_in(field.annotation) if field else None
@@ -287,7 +287,7 @@ def _model_at(model: type[BaseModel], parts: Sequence[str]) -> type[StrictModel]
 
 
 def _without_none(annotation: Any) -> Any:
-    """X of `X | None`."""
+    """The X in `X | None`."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation
     return next(option for option in get_args(annotation) if option is not NoneType)
@@ -301,7 +301,7 @@ def _model_in(annotation: Any) -> type[StrictModel] | None:
 
 def printable(part: object) -> str:
     """A part of a path for messages: quoted and shortened if it is not plain text."""
-    # Keys come from users: escape sequences in them could change the terminal.
+    # Keys come from users, so they could contain terminal escape sequences.
     text = str(part)
     return text if text and text.isprintable() and len(text) <= MAX_SHOWN_LENGTH else short_repr(text)
 

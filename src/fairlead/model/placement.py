@@ -1,4 +1,4 @@
-"""Tolerations and affinity of pods, with the validation of the Kubernetes API server."""
+"""Pod tolerations and affinity, validated as by the Kubernetes API server."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey,
 from fairlead.model.numbers import parse_integer
 from fairlead.model.parsing import KubernetesModel, field_error, short_repr
 
-MAX_TERMS = 64  # Kubernetes has no limit, but terms of several layers are multiplied by `core.placement`
+MAX_TERMS = 64  # Kubernetes has no limit, but `core.placement` multiplies the terms of several layers
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Weight = Annotated[
@@ -27,7 +27,7 @@ TolerationSeconds = Annotated[
 
 
 class Toleration(KubernetesModel):
-    """A toleration of a taint."""
+    """A toleration for a taint."""
 
     key: LabelKey | None = None
     operator: Literal["Exists", "Equal"] = "Equal"
@@ -55,7 +55,7 @@ class Toleration(KubernetesModel):
         return self
 
     def __str__(self) -> str:
-        """The toleration in the notation of kubectl for taints, with optional seconds: key=value:effect@300s."""
+        """The toleration in kubectl's taint notation, with optional seconds: key=value:effect@300s."""
         value = "" if self.operator == "Exists" else f"={self.value or ''}"
         seconds = "" if self.toleration_seconds is None else f"@{self.toleration_seconds}s"
         return f"{self.key or '*'}{value}:{self.effect or '*'}{seconds}"
@@ -131,7 +131,7 @@ class NodeAffinity(KubernetesModel):
 
 
 class LabelRequirement(KubernetesModel):
-    """A condition on a label of pods or namespaces."""
+    """A condition on a pod or namespace label."""
 
     key: LabelKey
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
@@ -195,7 +195,7 @@ class PodAffinity(KubernetesModel):
 
 
 class Affinity(KubernetesModel):
-    """The affinity of a pod."""
+    """A pod's affinity."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -209,7 +209,7 @@ def _check_values(operator: str, values: tuple[str, ...] | None) -> None:
     if operator in ("Exists", "DoesNotExist") and count:
         message = f"operator {operator} takes no values, found {count}"
         raise field_error("contradiction", message, "remove values", path="values")
-    # kube-scheduler parses the value as int64, which 18 digits always fit. A label value cannot have a sign.
+    # kube-scheduler parses the value as int64; 18 digits always fit. A label value cannot have a sign.
     if operator in ("Gt", "Lt") and (count != 1 or not re.fullmatch(r"[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
         message = f"operator {operator} needs exactly one whole number, found {', '.join(values or ()) or 'none'}"
         raise field_error("range", message, 'put it in quotes: values: ["5"]', path="values")

@@ -1,4 +1,4 @@
-"""The plan of a request: settings with their provenance, warnings, violations, manifests and fit."""
+"""The plan for a request: settings with their sources, warnings, violations, manifests and fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
-Manifest = dict[str, Any]  # a Kubernetes object as plain JSON: typed classes would drop fields that they do not know
+Manifest = dict[str, Any]  # a Kubernetes object as plain JSON, because typed classes would drop fields they do not know
 
 
 class Layer(StrEnum):
-    """The layers that can set values of a run, in ascending precedence."""
+    """The layers that can set a run's values, in ascending precedence."""
 
     PLATFORM = "platform"
     POLICY = "policy"
@@ -21,13 +21,13 @@ class Layer(StrEnum):
 
     @property
     def precedence(self) -> int:
-        """The precedence of the layer; platform defaults have 0."""
+        """The layer's precedence; platform defaults have 0."""
         return _PRECEDENCE[self]
 
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a value: a layer, and the object of that layer that set it."""
+    """The source of a value: a layer, and the object in that layer that set it."""
 
     layer: Layer
     name: str | None = None
@@ -53,7 +53,7 @@ class Setting(NamedTuple):
     value: Any
     source: Source
     overridden: tuple[SourcedValue, ...] = ()
-    combined: tuple[SourcedValue, ...] = ()  # several layers apply together, for example for affinity
+    combined: tuple[SourcedValue, ...] = ()  # values of several layers that apply together, for example for affinity
     reason: str | None = None  # how the value was derived, for example "default limit: 1.5x request"
 
 
@@ -66,7 +66,7 @@ def format_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem at a path: the rule that found it, a message, and a hint what to do."""
+    """A problem at a path: the rule that found it, a message, and a hint about what to do."""
 
     path: str
     rule: str
@@ -102,10 +102,10 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A way to make a run fit now: a change of the request, or a run to wait for.
+    """A way to make a run fit now: a change to the request, or a run to wait for.
 
     `change` is merged into the request as a JSON merge patch: null removes a field. `project` is set if the run must
-    be submitted to another project.
+    be submitted to a different project.
     """
 
     kind: Literal["lower", "compute_resource", "cluster", "drop", "wait"]
@@ -124,7 +124,7 @@ class Fit:
     """
 
     verdict: str = "unknown"
-    nodes: tuple[Any, ...] = ()  # {name, fits, reasons} of each, as in the API
+    nodes: tuple[Any, ...] = ()  # {name, fits, reasons} for each, as in the API
     reasons: tuple[str, ...] = ()
     suggestions: tuple["Suggestion", ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)

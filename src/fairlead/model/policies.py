@@ -1,4 +1,4 @@
-"""Policies: the defaults, rules, switches and quota of a scope."""
+"""Policies: a scope's defaults, rules, switches and quota."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -31,9 +31,9 @@ _OPTION = {"type": ["string", "number", "boolean"]}
 
 
 class Rule(StrictModel):
-    """The rule for the setting at one path. Bounds and options have the type of that setting."""
+    """The rule for the setting at one path. Bounds and options have that setting's type."""
 
-    # `max: null` would look like a limit without being one. Other parts of a policy reject null for the same reason.
+    # `max: null` would look like a limit but would not be one. Other parts of a policy reject null for this reason too.
     ALLOWS_NULL = False
 
     min: Annotated[Any, WithJsonSchema(_BOUND)] = None
@@ -44,7 +44,7 @@ class Rule(StrictModel):
 
     @model_serializer
     def _print(self) -> dict[str, Any]:
-        """The fields that are set, with values as users write them."""
+        """The fields that are set, with their values as users write them."""
         values = {name: getattr(self, name) for name in ("min", "max", "options", "required", "locked")}
         return {name: _print_value(value) for name, value in values.items() if value is not None and value is not False}
 
@@ -78,7 +78,7 @@ class Quota(StrictModel):
 
     ALLOWS_NULL = False
 
-    gpu: WholeNumber | None = None  # None: not limited, also for the fields below
+    gpu: WholeNumber | None = None  # None: unlimited, here and in the fields below
     cpu: Cpu | None = None
     mem: Bytes | None = None
     runs: WholeNumber | None = None

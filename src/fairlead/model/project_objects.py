@@ -1,4 +1,4 @@
-"""Functions, secrets and volumes of a project, as users write them."""
+"""A project's functions, secrets and volumes, as users write them."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Self
@@ -17,7 +17,7 @@ DEFAULT_SOURCE = "main.py"
 
 
 class SensitiveModel(StrictModel):
-    """Base of models with sensitive values. Error messages never repeat their input."""
+    """Base class of models with sensitive values. Error messages never repeat their input."""
 
 
 class SecretValue(SensitiveModel):
@@ -25,11 +25,11 @@ class SecretValue(SensitiveModel):
 
     EXAMPLE: ClassVar[Any] = {"value": "hf_..."}
 
-    value: Variable = Field(repr=False)  # a repr ends up in logs and tracebacks
+    value: Variable = Field(repr=False)  # reprs end up in logs and tracebacks
 
 
 class SharedVolume(StrictModel):
-    """A volume that the runs of a project can share. The name must be valid in Kubernetes."""
+    """A volume that a project's runs can share. The name must be valid in Kubernetes."""
 
     EXAMPLE: ClassVar[Any] = {"name": "datasets", "size": "500Gi", "storage_class": "fast"}
 
@@ -40,7 +40,7 @@ class SharedVolume(StrictModel):
 
 
 class FunctionDefinition(FunctionContent):
-    """A function that is stored in a project. `text` is the source code of the file `source`."""
+    """A function that is stored in a project. `text` is the source code of the `source` file."""
 
     EXAMPLE: ClassVar[Any] = {"source": "main.py", "handler": "main", "text": "def main(x):\n    return x * x\n"}
 

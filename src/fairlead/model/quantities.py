@@ -10,7 +10,7 @@ from typing import Self
 NANO = 9
 NANOS = 10**9
 MILLICORE = NANOS // 1000  # in nanos
-MAXIMUM = 2**63 - 1  # the maximum of Kubernetes, which would silently reduce larger amounts to it
+MAXIMUM = 2**63 - 1  # the Kubernetes maximum; Kubernetes would silently reduce larger amounts to it
 MAX_TEXT_LENGTH = 64  # enough for any valid amount; bounds the size of the integers below
 MAX_EXPONENT = MAX_TEXT_LENGTH + 40
 
@@ -27,7 +27,7 @@ _QUANTITY = re.compile(
 
 
 class QuantityFormat(Enum):
-    """The notation in which a quantity was written. It is printed in the same one."""
+    """The notation in which a quantity was written. It is printed in the same notation."""
 
     DECIMAL = "decimal"
     BINARY = "binary"
@@ -55,7 +55,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the notation of Kubernetes. Rounds up to nano-units. Raises ValueError with the reason."""
+        """Parse Kubernetes notation. Rounds up to nano-units. Raises ValueError with the reason."""
         if len(text) > MAX_TEXT_LENGTH:
             raise ValueError(f"longer than {MAX_TEXT_LENGTH} characters")
         match = _QUANTITY.fullmatch(text)
@@ -74,7 +74,7 @@ class Quantity:
 
     @classmethod
     def of(cls, number: int) -> Self:
-        """The quantity of an integer number of units."""
+        """The quantity for an integer number of units."""
         return cls(number * NANOS)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Quantity:
         return type(self)(self.nanos + other.nanos, self.format)
 
     def times(self, factor: Fraction | int, *, step_nanos: int = 1) -> Self:
-        """The product with a factor, rounded up to a multiple of the step."""
+        """The quantity multiplied by a factor, rounded up to a multiple of the step."""
         steps = -(-self.nanos * factor.numerator // (factor.denominator * step_nanos))
         return type(self)(steps * step_nanos, self.format)
 
@@ -123,7 +123,7 @@ class Duration(int):
 
 @dataclass(frozen=True, order=True)
 class Percent:
-    """A percentage of the memory of a GPU."""
+    """A percentage of a GPU's memory."""
 
     value: int
 
@@ -132,9 +132,9 @@ class Percent:
 
 
 def _read_suffix(match: re.Match[str]) -> tuple[int, int, QuantityFormat]:
-    """The powers of 1024 and of 10 of a suffix, and its notation."""
+    """The powers of 1024 and 10 that a suffix stands for, and its notation."""
     if match["exponent"] is not None:
-        # Any number times 10^104 exceeds the maximum, and times 10^-104 is less than a nano: larger powers waste time.
+        # Any number times 10^104 exceeds the maximum, and times 10^-104 is less than a nano. Larger powers waste time.
         return 0, max(-MAX_EXPONENT, min(MAX_EXPONENT, int(match["exponent"]))), QuantityFormat.EXPONENT
     suffix = match["suffix"]
     if suffix in BINARY_SUFFIXES:

@@ -1,4 +1,4 @@
-"""Queries of lists: conditions, search, order and pagination."""
+"""List queries: conditions, search, order and pagination."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -18,7 +18,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Query:
-    """A query for one page of a list. `after` is the sort value and the ID of the last item of the previous page."""
+    """A query for one page of a list. `after` is the sort value and ID of the last item on the previous page."""
 
     conditions: tuple[Condition, ...] = ()
     search: str = ""
@@ -30,7 +30,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """One page of a list, with the cursor of the next page; None on the last page."""
+    """One page of a list, with the cursor for the next page; None on the last page."""
 
     items: list[Item]
     next_cursor: str | None = None

@@ -1,4 +1,4 @@
-"""The position of a run in a queue of its cluster, with the quotas of that queue and the workloads in it."""
+"""A run's position in a queue of its cluster, with that queue's quotas and workloads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 class QueueWorkload:
     """A workload that waits in a queue or uses part of its quota.
 
-    `project` is empty for workloads of other platforms. Their names are not known.
+    `project` is empty for workloads from other platforms, whose names are not known.
     """
 
     name: str = ""
@@ -18,7 +18,7 @@ class QueueWorkload:
 
 @dataclass(frozen=True)
 class QuotaUsage:
-    """The quota of a queue for one resource in one flavor, with its usage, in nanos."""
+    """A queue's quota for one resource in one flavor, with its usage, in nanos."""
 
     resource: str
     flavor: str
@@ -30,7 +30,7 @@ class QuotaUsage:
 class QueuePosition:
     """A run in a queue. `pool` is the object that has the quota (ClusterQueue), or empty if unknown.
 
-    `message` is the scheduler's own explanation. `unavailable` says why some of this could not be read.
+    `message` is the scheduler's own explanation. `unavailable` says why some of this data could not be read.
     """
 
     pool: str = ""

@@ -1,6 +1,6 @@
 """Records: the objects that the server stores.
 
-Fields named in DERIVED are computed when a record is read, and are not stored.
+Fields named in DERIVED are computed when a record is read and are not stored.
 """
 
 from dataclasses import dataclass, field
@@ -27,33 +27,33 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class ScopeRecord(Record):
-    """A scope of the organization tree. `details` are the other fields of a cluster."""
+    """A scope in the organization tree. `details` contains the other fields of a cluster."""
 
     kind: str
     name: str
-    scope: str  # the reference of this scope itself, such as project/forest
+    scope: str  # the reference to this scope itself, such as project/forest
     parent: str | None
     details: JSON = field(default_factory=dict)
-    managed_by: str | None = None  # the manager whose files own it, so that users do not edit it; None: no files
+    managed_by: str | None = None  # the manager whose files define it, so that users do not edit it; None: no files
 
 
 @dataclass(frozen=True, kw_only=True)
 class AssetRecord(Record):
-    """The common fields of compute resources and templates."""
+    """The fields that compute resources and templates have in common."""
 
     name: str
     description: str = ""
     scope: str
-    cluster: str | None = None  # of its scope; updated when the scope is moved, without a new revision
+    cluster: str | None = None  # the cluster of its scope; updated without a new revision when the scope is moved
     requirements: JSON = field(default_factory=dict)
     archived: bool = False
-    successor: str | None = None  # used by requests that still name this one after it was archived
+    successor: str | None = None  # used for requests that still name this object after it was archived
     managed_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeResourceRecord(AssetRecord):
-    """A compute resource, with the number of active runs and of templates that use it."""
+    """A compute resource, with the numbers of active runs and templates that use it."""
 
     DERIVED = ("workloads", "templates", "last_used_at")
 
@@ -91,7 +91,7 @@ class RevisionRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRecord(Record):
-    """The policy of a scope."""
+    """A scope's policy."""
 
     scope: str
     content: JSON
@@ -100,17 +100,17 @@ class PolicyRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SecretRecord(Record):
-    """A secret of a project, with its encrypted value."""
+    """A project secret, with its encrypted value."""
 
     scope: str
     name: str
     sealed: bytes
-    key_id: str  # of the key that encrypted it, so that a rotation finds values with older keys
+    key_id: str  # the key that encrypted it, so that key rotation finds values with older keys
 
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeRecord(Record):
-    """A volume that the runs of a project can share."""
+    """A volume that a project's runs can share."""
 
     scope: str
     name: str
@@ -121,7 +121,7 @@ class VolumeRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionRecord(Record):
-    """A function of a project, as it was last saved or run. `content` is the function without its name."""
+    """A function in a project, as it was last saved or run. `content` is the function without its name."""
 
     DERIVED = ("runs", "last_run_at")
 
@@ -136,7 +136,7 @@ class FunctionRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class GrantRecord(Record):
-    """A role of a user or group at a scope and everything inside it."""
+    """A role that a user or group has at a scope and everything inside it."""
 
     subject: str
     role: str
@@ -148,12 +148,12 @@ class TokenRecord(Record):
     """An API token, session or sign-in link. Only a digest of the token is stored."""
 
     user: str
-    groups: list[str]  # as of the sign-in: later changes at the identity provider have no effect on it
+    groups: list[str]  # as of the sign-in; later changes at the identity provider have no effect
     name: str
-    purpose: str  # api, local (of the machine of the server), session or login (one-time link)
+    purpose: str  # api, local (for the server's own machine), session or login (one-time link)
     digest: str
     expires_at: datetime | None
-    created_with: str | None = None  # the ID of the token that created this session or link, which ends with it
+    created_with: str | None = None  # the ID of the token that created this session or link, which expires with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,18 +173,18 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)  # secret/NAME and volume/NAME; a volume in use cannot be deleted
-    gpus: int = 0  # resources of all its pods together, counted in quotas
+    gpus: int = 0  # the total resources of its pods, counted in quotas
     cpu_millicores: int = 0
     mem_bytes: int = 0
     code: str | None = None  # the digest of its code
     cluster: str | None = None  # the cluster that executes it
-    server_id: str | None = None  # the server that manages it; for a local cluster, the one on whose machine it runs
+    server_id: str | None = None  # the server that manages it; for a local cluster, the server on whose machine it runs
     stopped_by: str | None = None  # the user who stopped it
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     priority: int = 0
-    queue_key: str = ""  # sort key in the queue: lower runs first
+    queue_key: str = ""  # sort key in the queue; lower keys run first
     attempt: int = 1  # the number of the current attempt
     retry_at: datetime | None = None  # the earliest start of the next attempt
     idle_seconds: int | None = None  # the idle timeout
@@ -211,15 +211,15 @@ class AttemptRecord:
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    mem_bytes: int = 0  # memory of all its pods, which may be more than in the previous attempt
-    server_id: str | None = None  # the server that managed it; for a local cluster, the one with its log and files
+    mem_bytes: int = 0  # total memory of its pods, which may be more than in the previous attempt
+    server_id: str | None = None  # the server that managed it; for a local cluster, the server with its log and files
     error: JSON | None = None
     usage: JSON = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleRecord(Record):
-    """A schedule: a request that is submitted repeatedly on behalf of the user who saved it last."""
+    """A schedule: a request that is submitted repeatedly on behalf of the user who last saved it."""
 
     scope: str
     name: str
@@ -229,19 +229,19 @@ class ScheduleRecord(Record):
     missed: str
     overlap: str
     request: JSON
-    code: str | None = None  # the digest of the code of the request
+    code: str | None = None  # the digest of the request's code
     user: str
-    groups: list[str] = field(default_factory=list)  # of the user when the schedule was saved
+    groups: list[str] = field(default_factory=list)  # the user's groups when the schedule was saved
     paused: bool = False
-    next_at: datetime | None = None  # None: paused, or no further time exists
-    last_at: datetime | None = None  # the last time that was due
+    next_at: datetime | None = None  # None: paused, or there is no further due time
+    last_at: datetime | None = None  # the last due time
     last_run_id: str | None = None  # the run that was submitted at that time
     last_problem: str | None = None  # why no run was submitted at that time
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """The request and the plan of a run, under the ID of the run. Immutable."""
+    """A run's request and plan, stored under the run ID. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -252,7 +252,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class EventRecord:
-    """A change of the state or reason of a run. Immutable."""
+    """A change to a run's state or reason. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -262,18 +262,18 @@ class EventRecord:
     state: str
     reason: str
     message: str
-    revision: int = 0  # of the run. Orders its events even if the clock was set back.
+    revision: int = 0  # the run's revision; orders its events even if the clock was set back
 
     @classmethod
     def of(cls, run: RunRecord, id: str, at: datetime) -> "EventRecord":
-        """The event for the current state of a run."""
+        """The event for a run's current state."""
         status = {"state": run.state, "reason": run.reason, "message": run.message}
         return cls(id=id, run_id=run.id, at=at, revision=run.revision, **status)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeRecord:
-    """The outcome of a run, under the ID of the run: result or error, and peak usage. Immutable."""
+    """A run's outcome, stored under the run ID: result or error, and peak usage. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -285,7 +285,7 @@ class OutcomeRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFileRecord:
-    """A stored output file of a run. Immutable: a new upload to the same path replaces it."""
+    """A run's stored output file. Immutable: a new upload to the same path replaces it."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -298,7 +298,7 @@ class RunFileRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FilePartRecord:
-    """A chunk of an output file, so that listing files or reading the end of one does not load all content."""
+    """A chunk of an output file. With chunks, listing files or reading the end of a file does not load all content."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -314,7 +314,7 @@ class CodeRecord:
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
-    id: str  # derived from scope and digest, so that knowing a digest gives no access to code of other projects
+    id: str  # derived from scope and digest, so knowing a digest gives no access to other projects' code
     digest: str
     size: int
     created_by: str
@@ -342,7 +342,7 @@ class ServerRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
-    """An entry of the audit log. Immutable and permanent."""
+    """An audit log entry. Immutable and permanent."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -357,26 +357,26 @@ class AuditRecord:
     object_id: str
     name: str
     scope: str
-    scope_id: str  # the scope name may be reused later for another scope
+    scope_id: str  # the scope's name may later be reused for a different scope
     before: JSON | None = None  # None: it was created
     after: JSON | None = None  # None: it was deleted
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdempotencyRecord:
-    """The response to a request with an idempotency key, for when the request is sent again."""
+    """The response to a request with an idempotency key, used if the request is sent again."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
     id: str
     user: str
-    digest: str  # of the request: the same key must not be used for another one
-    answer: JSON | None  # None: it contained a new secret, which is not stored
+    digest: str  # the request's digest; the same key must not be used for a different request
+    answer: JSON | None  # None: the response contained a new secret, so it is not stored
     created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsRecord(Record):
-    """The settings of the platform: a single record with the ID `settings`."""
+    """The platform settings: a single record with the ID `settings`."""
 
     defaults: JSON = field(default_factory=dict)
