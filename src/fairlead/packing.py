@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fairlead.errors import Unreadable
 
-MAX_SOURCE_BYTES = 10 * 1024 * 1024  # code, not data: it is stored in the database and sent to every pod
+MAX_SOURCE_BYTES = 10 * 1024 * 1024  # for code, not data, because it is stored in the database and sent to every pod
 # Caches and metadata that tools create. Editors also create lock files, such as .#train.py.
 SKIPPED = frozenset(
     {"__pycache__", ".git", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store"}
@@ -27,7 +27,7 @@ class TooLarge(Unreadable):
 
 
 class ArchiveEntry(NamedTuple):
-    """A file of an archive."""
+    """A file in an archive."""
 
     name: str
     content: bytes
@@ -50,7 +50,7 @@ class PackedCode:
 
 def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
     """Pack a file or a folder. Its name in the archive is relative to `folder`, by default its parent."""
-    # Not resolve(): if the path is a symbolic link, the archive has its name and not that of the target.
+    # resolve() is not used: if the path is a symbolic link, the archive uses the link's name and not its target's.
     absolute = Path(os.path.abspath(path))
     start = Path(os.path.abspath(folder)) if folder else absolute.parent
     try:
@@ -69,18 +69,18 @@ def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
 def pack(entries: Iterable[ArchiveEntry]) -> bytes:
     """Pack files into a compressed archive."""
     packed = io.BytesIO()
-    # The header of gzip contains the current time by default, which would change the digest.
+    # By default, the gzip header contains the current time, which would change the digest.
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as archive:
         for name, content, executable in sorted(entries):
             entry = tarfile.TarInfo(name)
-            # Only the executable bit, because other permissions depend on the umask.
+            # Only the executable bit is kept, because other permissions depend on the umask.
             entry.size, entry.mode = len(content), 0o755 if executable else 0o644
             archive.addfile(entry, io.BytesIO(content))
     return packed.getvalue()
 
 
 def _list_files(path: Path, shown: Path) -> Iterator[Path]:
-    """Yield the file, or the files of a folder. Other types, such as named pipes, could be read endlessly."""
+    """Yield the file, or the files in a folder. Rejects other types, such as named pipes, which may never end."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         yield from _walk(path, os.path.realpath(path), ())
@@ -91,14 +91,14 @@ def _list_files(path: Path, shown: Path) -> Iterator[Path]:
 
 
 def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files in a folder and its subfolders. Symbolic links are followed if their target is in the root."""
+    """Yield the files in a folder and its subfolders. Follows symbolic links whose target is inside the root."""
     parents = (*parents, os.path.realpath(folder))
     with os.scandir(folder) as scan:
         entries = [entry for entry in scan if entry.name not in SKIPPED and not entry.name.startswith(LOCK_PREFIX)]
     for entry in entries:
         path = folder / entry.name
         if entry.is_symlink():
-            # A link to the outside could pack large data or private files by accident.
+            # With a link that points outside, large data or private files could be packed by accident.
             _check_link(path, root, parents)
         if entry.is_dir():
             yield from _walk(path, root, parents)
@@ -107,14 +107,14 @@ def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _check_link(path: Path, root: str, parents: tuple[str, ...]) -> None:
-    """Check that a symbolic link points to an existing target in the root and not to a parent folder."""
+    """Check that a symbolic link points to an existing target inside the root and not to a parent folder."""
     target = os.path.realpath(path)
     hint = "remove it, or replace it with a copy; put large data on a volume"
     if os.path.commonpath((target, root)) != root:
         raise Unreadable(f"the symbolic link {path} points outside {root}, to {target}", hint)
     if not os.path.exists(path):
         raise Unreadable(f"the symbolic link {path} is broken", hint)
-    # Following it would never end.
+    # Following such a link would never end.
     if target in parents:
         raise Unreadable(f"the symbolic link {path} points to its own parent folder {target}", hint)
 

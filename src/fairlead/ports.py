@@ -1,4 +1,4 @@
-"""Interfaces to the outside: the store, executors, authentication, encryption and the clock."""
+"""Interfaces to the outside world: the store, executors, authentication, encryption and the clock."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ RecordT = TypeVar("RecordT")
 ConfigPart = Literal["organization", "assets"]
 Clock = Callable[[], datetime]
 MakeId = Callable[[], str]  # IDs sort by creation time
-Notify = Callable[[str], None]  # called with the id of a run that changed
+Notify = Callable[[str], None]  # called with the ID of a run that changed
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Generation:
 
 
 class Transaction(Protocol):
-    """A database transaction: all of its changes are saved, or none."""
+    """A database transaction: either all of its changes are saved, or none."""
 
     @property
     def generation(self) -> Generation:
@@ -46,7 +46,7 @@ class Transaction(Protocol):
         """Return the records that match all conditions, sorted by a text field; by default oldest first."""
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
-        """Return one page of a list. The caller makes its cursor."""
+        """Return one page of a list. The caller creates the page's cursor."""
 
     def count(self, kind: type[Any], *conditions: Condition, search: str = "") -> int:
         """Count the records that match all conditions."""
@@ -55,7 +55,7 @@ class Transaction(Protocol):
         """Count the records that match all conditions, grouped by some of their fields."""
 
     def add(self, record: Any) -> None:
-        """Insert a record. Raises `Conflict` if its name or id is taken."""
+        """Insert a record. Raises `Conflict` if its name or ID is taken."""
 
     def save(self, record: Any) -> None:
         """Update a record. Raises `Changed` unless its revision directly follows the stored one."""
@@ -97,10 +97,10 @@ class Executor(Protocol):
 
     @property
     def has_scheduler(self) -> bool:
-        """Whether the executor schedules runs itself, so that it accepts runs without waiting for free capacity."""
+        """Whether the executor schedules runs itself and so accepts them without waiting for free capacity."""
 
     def start(self, launch: LaunchSpec) -> None:
-        """Start the run. Idempotent. `observe` reports failures to start."""
+        """Start the run. Idempotent. `observe` reports a failure to start."""
 
     def stop(self, run_id: str) -> None:
         """Stop the run. Does nothing if the run has ended or does not exist."""
@@ -118,25 +118,25 @@ class Executor(Protocol):
         """Remove all data of the run."""
 
     def list_volumes(self) -> list[str]:
-        """Return the ids of the shared volumes that exist."""
+        """Return the IDs of the shared volumes that exist."""
 
     def remove_volume(self, volume_id: str) -> None:
         """Remove a shared volume and its content."""
 
     def list_runs(self) -> list[str]:
-        """Return the ids of the runs that have any data here."""
+        """Return the IDs of the runs that have any data here."""
 
     def nodes(self) -> NodeTable:
         """Return the nodes that execute runs, with their allocations. Raises `Unavailable` if they are unknown."""
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """Return the log from `cursor` on, up to about `max_bytes`. Raises `NotFound` if the log was deleted."""
+        """Return the log starting at `cursor`, up to about `max_bytes`. Raises `NotFound` if the log was deleted."""
 
     def read_usage(self, run_id: str) -> list[dict[str, Any]]:
-        """Return the usage samples of a run, oldest first."""
+        """Return a run's usage samples, oldest first."""
 
     def list_files(self, run_id: str) -> list[OutputFile]:
-        """List the files in the output folder of the run."""
+        """List the files in the run's output folder."""
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """Open an output file. Raises `NotFound` if it does not exist."""
@@ -148,14 +148,14 @@ class Executor(Protocol):
         """
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """Check everything that runs of these projects need here, with a hint for each problem."""
+        """Check everything that these projects' runs need here, and give a hint for each problem."""
 
 
 class Executors(Protocol):
     """The executors of all clusters."""
 
     def find(self, cluster: Cluster | None) -> Executor | None:
-        """Return the executor of a cluster; None if the cluster has none."""
+        """Return a cluster's executor; None if the cluster has none."""
 
     def connection_error(self, cluster: Cluster) -> str:
         """Return why the connection to a cluster failed; empty if it did not fail."""
@@ -164,7 +164,7 @@ class Executors(Protocol):
         """Return all executors."""
 
     def refresh(self) -> None:
-        """Connect new and changed clusters, and close the executors of deleted ones."""
+        """Connect to new and changed clusters, and close the executors of deleted ones."""
 
 
 OWN_USERS = "@localhost"  # suffix of local users; the server rejects it in names from an issuer
@@ -177,7 +177,7 @@ class Principal:
     user: str
     groups: tuple[str, ...] = ()
     via: str = ""  # how the user was authenticated, for the audit log
-    # When the token expires. Not compared, so that all tokens of a user share a cached set of permissions.
+    # When the token expires. It is not compared, so that all tokens of a user share a cached set of permissions.
     until: datetime | None = field(default=None, compare=False)
 
 
@@ -190,7 +190,7 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """Values of one OpenID Connect sign-in that only the browser that began it knows."""
+    """Values for one OpenID Connect sign-in, known only to the browser that began it."""
 
     state: str = field(repr=False)  # returned with the redirect
     nonce: str = field(repr=False)  # returned in the ID token
@@ -202,7 +202,7 @@ class Login(Protocol):
 
     @property
     def issuer(self) -> str:
-        """The URL of the issuer."""
+        """The issuer URL."""
 
     def begin(self, attempt: LoginAttempt, redirect_uri: str) -> str:
         """Return the URL to which the browser is redirected. Raises `Unavailable` if the issuer cannot be reached."""
@@ -213,7 +213,7 @@ class Login(Protocol):
 
 @dataclass(frozen=True)
 class Sealed:
-    """An encrypted value, and the id of the key that decrypts it."""
+    """An encrypted value, and the ID of the key that decrypts it."""
 
     content: bytes
     key_id: str
@@ -224,7 +224,7 @@ class Keyring(Protocol):
 
     @property
     def key_id(self) -> str:
-        """The id of the key that encrypts new values."""
+        """The ID of the key that encrypts new values."""
 
     def seal(self, value: bytes, purpose: str) -> Sealed:
         """Encrypt a value for a purpose."""

@@ -1,4 +1,4 @@
-"""Files of runs in the store: uploads of runs on clusters, and their saved logs.
+"""Run files in the store: uploads from runs on clusters, and their saved logs.
 
 A file belongs to one attempt of a run, is deleted with the run, and is replaced as a whole. Its content is stored in
 parts, so that listing files is fast and a large file is never completely in memory.
@@ -16,12 +16,12 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import FilePartRecord, RunFileRecord
 from fairlead.ports import Store, Transaction
 
-PART_BYTES = 1024 * 1024  # a part is always completely in memory; smaller ones would need more rows
+PART_BYTES = 1024 * 1024  # a part is always completely in memory; smaller parts would need more rows
 OUTPUT = "output/"  # path prefix of files in the output folder
 
 
 def save_file(tx: Transaction, execution: str, path: str, content: bytes | BinaryIO, now: datetime) -> RunFileRecord:
-    """Save a file, replacing one with the same path. Raises `Conflict` if the run was deleted."""
+    """Save a file, replacing any file with the same path. Raises `Conflict` if the run was deleted."""
     source = io.BytesIO(content) if isinstance(content, bytes) else content
     size = source.seek(0, io.SEEK_END)
     source.seek(0)
@@ -31,7 +31,7 @@ def save_file(tx: Transaction, execution: str, path: str, content: bytes | Binar
     tx.remove_all(RunFileRecord, Condition("id", "=", record.id))
     tx.add(record)
     for number in range(-(-size // PART_BYTES)):
-        # Padded with zeros, so that sorting by ID returns the parts in order.
+        # The number is padded with zeros, so that sorting by ID returns the parts in order.
         part_id = f"{record.id}/{number:05}"
         tx.add(FilePartRecord(id=part_id, file_id=record.id, number=number, content=source.read(PART_BYTES)))
     return record
@@ -55,7 +55,7 @@ def open_file(store: Store, execution: str, path: str) -> BinaryIO:
     if record is None:
         whose, named = attempts.describe_execution(execution), short_repr(path.removeprefix(OUTPUT))
         raise NotFound(f"{whose} has no output file {named}", "list the output files of the run")
-    # The buffer has the size of a part, so that each transaction reads about one.
+    # The buffer is as large as a part, so that each transaction reads about one part.
     return cast(BinaryIO, io.BufferedReader(_Parts(store, record), PART_BYTES))
 
 
@@ -72,7 +72,7 @@ def load_size(tx: Transaction, execution: str, path: str) -> int | None:
 
 def measure_files(tx: Transaction, execution: str, prefix: str = "") -> tuple[int, int]:
     """Return the number and total size of the files whose paths begin with a prefix."""
-    # The store counts but does not add, so sizes are counted and added here.
+    # The store can count but not sum, so it counts files by size and the sum is computed here.
     counts = tx.tally(RunFileRecord, ["size"], *_prefix_range(execution, prefix))
     return sum(counts.values()), sum(size * count for (size,), count in counts.items())
 
@@ -83,7 +83,7 @@ def remove_files(tx: Transaction, execution: str, prefix: str = "") -> int:
 
 
 class _Parts(io.RawIOBase):
-    """Reads a file with one transaction per part, so that a slow reader blocks no other transaction."""
+    """Reads a file with one transaction per part, so that a slow reader does not block other transactions."""
 
     def __init__(self, store: Store, record: RunFileRecord) -> None:
         self._store, self._record, self._at = store, record, 0
@@ -97,7 +97,7 @@ class _Parts(io.RawIOBase):
         with self._store.reading() as tx:
             content = _load_parts(tx, self._record.id, self._at, size)
         if len(content) < size:
-            # The caller may have received the first parts, and must not take them for the whole file.
+            # The caller may already have the first parts, and must not mistake them for the whole file.
             raise OSError(f"file {short_repr(self._record.path)} of run {self._record.run_id} was deleted")
         view[:size] = content
         self._at += size
@@ -119,7 +119,7 @@ def _id_of(execution: str, path: str) -> str:
 
 
 def _prefix_range(execution: str, prefix: str) -> tuple[Condition, Condition]:
-    """Return the range of ids that begin with an attempt and a path. Ids are compared by code point."""
-    # A range, because LIKE would need escapes and SQLite would not use the index for it.
+    """Return the range of IDs that begin with an attempt and a path. IDs are compared by code point."""
+    # A range is used, because LIKE would need escaping and SQLite would not use the index for it.
     first = _id_of(execution, prefix)
     return Condition("id", ">=", first), Condition("id", "<", first[:-1] + chr(ord(first[-1]) + 1))

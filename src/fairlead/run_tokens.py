@@ -1,6 +1,6 @@
-"""Tokens with which runs download their code and upload their results. They are not stored.
+"""Tokens that runs use to download their code and upload their results. They are not stored.
 
-A token is the encrypted id of an attempt and is valid until that attempt has ended. Its prefix contains a dot, which no
+A token is the encrypted ID of an attempt and is valid until that attempt has ended. Its prefix contains a dot, which no
 other token has, and begins like all tokens of this server, so that it is never sent to an issuer.
 """
 
@@ -19,12 +19,12 @@ def is_run_token(bearer: str | None) -> bool:
 
 
 def seal_run_token(keyring: Keyring, execution: str) -> str:
-    """Create the token of an attempt of a run."""
+    """Create the token for an attempt of a run."""
     return PREFIX + format_sealed(keyring.seal(execution.encode(), PURPOSE))
 
 
 def open_run_token(keyring: Keyring, token: str) -> str:
-    """Return the id of the attempt that a token belongs to. Raises `Unauthenticated` for an invalid token."""
+    """Return the ID of the attempt that a token belongs to. Raises `Unauthenticated` for an invalid token."""
     try:
         return keyring.open(parse_sealed(token.removeprefix(PREFIX)), PURPOSE).decode()
     # The sidecar retries if the server is unavailable, but a deleted key does not come back.
@@ -43,5 +43,5 @@ def parse_sealed(text: str) -> Sealed:
     """Decode an encrypted value. Raises ValueError if it is invalid."""
     key_id, _, content = text.partition(".")
     padding = b"=" * (-len(content) % 4)
-    # `validate` rejects other characters, which b64decode would skip: many texts would be the same token.
+    # `validate` rejects other characters, which b64decode would skip: many different texts would be the same token.
     return Sealed(base64.b64decode(content.encode("ascii") + padding, altchars=b"-_", validate=True), key_id)

@@ -28,7 +28,7 @@ OTHER_VARIABLES = (
     *("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES"),
     *("FAIRLEAD_HOME", "FAIRLEAD_OUTPUT"),
 )
-SHOWN_VALUES = (  # settings whose invalid values may be shown because they are not secret
+SHOWN_VALUES = (  # settings whose invalid values may be shown, because they are not secret
     *("host", "port", "auth", "log_level", "admins", "capacity", "python", "idle_seconds", "execute"),
     *("keep_runs_days", "keep_logs_days", "keep_objects_minutes"),
 )
@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     )
     oidc_issuer: str | None = Field(None, description="the URL of the OpenID Connect issuer")
     oidc_audience: str | None = Field(None, description="the required audience of its tokens")
-    # Of all claims, OpenID Connect guarantees only for `sub` that it is never reassigned to another user.
+    # `sub` is the only claim that OpenID Connect guarantees is never reassigned to a different user.
     oidc_user_claim: str = Field("sub", description="the claim with the user name")
     oidc_groups_claim: str = Field("groups", description="the claim with the groups of the user")
     oidc_client_id: str | None = Field(None, description="the client id with which browsers sign in at the issuer")
@@ -115,7 +115,7 @@ class Settings(BaseSettings):
     @classmethod
     def _read_served_host(cls, value: str | None) -> str | None:
         name = None if value is None else value.lower().removesuffix(".")
-        if name is not None and not is_host(f"{'0' * 32}.{name}"):  # with a label as long as that of a run
+        if name is not None and not is_host(f"{'0' * 32}.{name}"):  # checked with a label as long as a run's
             raise ValueError(f"invalid host name {short_repr(value)}: write it without scheme, port and wildcard")
         return name
 
@@ -143,7 +143,7 @@ class Settings(BaseSettings):
 
     @property
     def database_url(self) -> str:
-        """The URL of the database."""
+        """The database URL."""
         return self.database or f"sqlite:///{self.data / 'fairlead.db'}"
 
     @property
@@ -158,7 +158,7 @@ class Settings(BaseSettings):
 
     @property
     def local_user(self) -> str:
-        """The user who starts the server, an administrator. Its suffix is not allowed in names from an issuer."""
+        """The user who starts the server, an administrator. The suffix is not allowed in names from an issuer."""
         return f"{getpass.getuser()}{OWN_USERS}"
 
 
@@ -173,9 +173,9 @@ def _parse_amount(name: str, amount: object) -> Quantity:
 
 
 def find_problems(settings: Settings) -> list[str]:
-    """Return the reasons why a server cannot start with these settings."""
+    """Return the reasons that a server cannot start with these settings."""
     problems = []
-    # The sign-in link of auth local is for the person who started the server on this machine.
+    # With local authentication, the sign-in link is for the person who started the server on this machine.
     if not settings.is_local and settings.auth == "local":
         problems.append(
             f"host is {settings.host}, which other machines can reach, but auth is local: set auth to tokens or oidc, "
@@ -190,7 +190,7 @@ def find_problems(settings: Settings) -> list[str]:
     ]
     if settings.oidc_client_secret and not settings.oidc_client_id:
         problems.append("oidc_client_secret is set, but oidc_client_id is not: set both, or remove the secret")
-    # A redirect URI must be registered at the issuer, so it cannot follow from the Host header of a request.
+    # A redirect URI must be registered with the issuer, so it cannot be derived from a request's Host header.
     if settings.oidc_client_id and not (settings.is_local or settings.public_url):
         problems.append(
             f"oidc_client_id is set and host is {settings.host}, but public_url is not set: set public_url to the URL "
@@ -205,7 +205,7 @@ def find_problems(settings: Settings) -> list[str]:
 
 
 def find_unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Report variables with our prefix that are not settings, which are probably typos."""
+    """Report variables that have our prefix but are not settings. They are probably typos."""
     settings = {f"FAIRLEAD_{name.upper()}" for name in Settings.model_fields}
     known = settings | set(OTHER_VARIABLES)
     return [

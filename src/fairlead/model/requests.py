@@ -20,8 +20,8 @@ Action = Literal["job", "serve", "workspace"]
 Kind = Literal["python", "container"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
-MAX_REPLICAS = 10_000  # the names of pods have room for an index of up to 9999
-MAX_PRIORITY = 100  # one point counts as one hour of waiting: no run waits for runs that come 200 hours later
+MAX_REPLICAS = 10_000  # pod names have room for an index of up to 9999
+MAX_PRIORITY = 100  # one point counts as an hour of waiting, so no run waits for runs submitted 200 hours later
 MAX_INPUT_DEPTH = 50  # Python code can pass lists that contain themselves
 MAX_TOKEN_LENGTH = 200
 MAX_FILE_NAME_BYTES = 255  # the limit of most file systems
@@ -42,16 +42,16 @@ def parse_command_line(value: Any) -> tuple[str, ...]:
         mistake for index, word in enumerate(value) for mistake in collect_mistakes(str(index), _parse_word, word)
     ]
     raise_mistakes(mistakes)
-    # Numbers become text, so that [--epochs, 3] needs no quotes.
+    # Numbers are converted to text, so that [--epochs, 3] needs no quotes.
     return tuple(map(str, value))
 
 
 def parse_source(value: Any) -> str:
-    """Parse the path of a file or folder of code, relative to the root of the code archive."""
+    """Parse the path of a code file or folder, relative to the root of the code archive."""
     if not isinstance(value, str) or not value.isprintable() or not 1 <= len(value) <= 500:
         message = f"must be the path of a file or folder, found {short_repr(value)}"
         raise field_error("path", message, "use a path such as train.py")
-    # The path is appended to the folder into which the archive is unpacked, and must stay inside it.
+    # The path is appended to the folder where the archive is unpacked, and must stay inside that folder.
     if value.startswith("/") or ".." in value.split("/"):
         message = f"must be a relative path without '..', found {short_repr(value)}"
         raise field_error("path", message, "use a path such as train.py or src")
@@ -62,8 +62,8 @@ def parse_source(value: Any) -> str:
 
 
 def parse_priority(value: Any) -> int:
-    """Parse the priority of a run, which may be negative."""
-    # Not parse_integer, which does not parse negative numbers in text.
+    """Parse a run's priority, which may be negative."""
+    # parse_integer is not used, because it does not accept negative numbers as text.
     if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,4}", value, re.ASCII):
         value = int(value)
     hint = f"use a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher values run first"
@@ -123,8 +123,8 @@ class FunctionContent(StrictModel):
     pull_policy: PullPolicy | None = None
     pull_secrets: tuple[VariableName, ...] = ()
     source: SourcePath | None = None
-    code: Digest | None = None  # the digest of an archive that the server has
-    handler: str | None = None  # a function of the source file, or module:function; None: a script
+    code: Digest | None = None  # the digest of an archive on the server
+    handler: str | None = None  # a function in the source file, or module:function; None: a script
     command: CommandLine = ()
     args: CommandLine = ()
     port: Port | None = None
@@ -146,7 +146,7 @@ class FunctionContent(StrictModel):
 
 
 class Function(FunctionContent):
-    """A function with its name. Text is the name of a stored function."""
+    """A function with its name. A string is the name of a stored function."""
 
     SHORT_FORM: ClassVar[Any] = {"type": "string"}
 
@@ -170,7 +170,7 @@ class RunRequest(Requirements):
     action: Action = "job"
     function: Function
     inputs: Mapping[str, Any] = Field(default_factory=dict)
-    args: CommandLine | None = None  # None: the arguments of the function
+    args: CommandLine | None = None  # None: the function's arguments
     replicas: Replicas = 1
     deadline: Seconds | None = None
     idle_timeout: Seconds | None = None
@@ -193,9 +193,9 @@ class RunRequest(Requirements):
 
     def to_data(self) -> dict[str, Any]:
         """The fields that were set, in canonical spelling, without the plan token. Parsing them gives the same plan."""
-        # Unset fields stay out, so that a stored request shows only what its author wrote.
+        # Unset fields are left out, so that a stored request shows only what its author wrote.
         data = {name: value for name, value in super().to_data().items() if name in self.model_fields_set}
-        # A token can be used once, but stored requests are repeated.
+        # A token can be used only once, but stored requests are repeated.
         data.pop("plan_token", None)
         # Pydantic would warn that tuples are not the declared type.
         function = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)

@@ -1,4 +1,4 @@
-"""Compute requirements, as users, compute resources, templates and policy defaults set them."""
+"""Compute requirements, as set by users, compute resources, templates and policy defaults."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Self
@@ -30,21 +30,21 @@ from fairlead.model.placement import Affinity, Toleration
 from fairlead.model.resources import Resources
 from fairlead.model.volumes import Volume
 
-MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN of Linux: one argument or variable
+MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN on Linux, for one argument or variable
 
 
 def parse_selector(data: Any) -> Mapping[str, str]:
-    """Parse node labels, from a mapping or a list of {key, value}."""
+    """Parse node labels from a mapping or a list of {key, value}."""
     return _read_pairs(data, "key", {"key": LABEL_KEY.parse, "value": LABEL_VALUE.parse})
 
 
 def parse_envs(data: Any) -> Mapping[str, str]:
-    """Parse environment variables, from a mapping or a list of {name, value}."""
+    """Parse environment variables from a mapping or a list of {name, value}."""
     return _read_pairs(data, "name", {"name": VARIABLE.parse, "value": parse_variable})
 
 
 def parse_volumes(data: Any) -> Mapping[str, Volume]:
-    """Parse volumes by name, from a list, or from a mapping whose entries may omit the name."""
+    """Parse volumes by name, from a list or from a mapping whose entries may omit the name."""
     volumes: dict[str, Volume] = {}
     mistakes: list[Mistake] = []
     for path, entry in _read_entries(data, "name", _join_name):
@@ -85,7 +85,7 @@ _VOLUMES = WithJsonSchema(
 
 
 class Requirements(StrictModel):
-    """Requirements of a run. Every field is optional: other layers may set the missing ones."""
+    """A run's requirements. Every field is optional, because other layers may set missing fields."""
 
     resources: Resources = Field(default_factory=Resources)
     node_selector: Annotated[Mapping[str, str], PlainValidator(parse_selector), _pairs("key")] = Field(
@@ -113,7 +113,7 @@ class Requirements(StrictModel):
 
     @model_validator(mode="after")
     def _check_mounts(self) -> Self:
-        # Only within these requirements. `core.request_checks` compares the volumes of all layers.
+        # This checks only these requirements. `core.request_checks` compares the volumes of all layers.
         mounted: dict[str, str] = {}
         mistakes: list[Mistake] = []
         for name, volume in self.volumes.items():
@@ -144,7 +144,7 @@ class Requirements(StrictModel):
     def to_data(self) -> dict[str, Any]:
         """The requirements as users write them, in canonical spelling and without unset fields."""
         data = self.model_dump(exclude_none=True)
-        # exclude_none leaves {} for a resource without a request and a limit.
+        # exclude_none leaves {} for a resource that has neither a request nor a limit.
         data["resources"] = {name: value for name, value in data["resources"].items() if value != {}}
         return {name: value for name, value in data.items() if value not in ({}, [], ())}
 
@@ -166,7 +166,7 @@ def parse_variable(value: Any) -> str:
 
 
 def _read_pairs(data: Any, key: str, checks: Mapping[str, Callable[[Any], Any]]) -> Mapping[str, str]:
-    """Read pairs of a key and a value, from a mapping or from a list of entries. Collects all mistakes."""
+    """Read key-value pairs from a mapping or a list of entries. Collects all mistakes."""
     pairs: dict[str, str] = {}
     mistakes: list[Mistake] = []
     for path, entry in _read_entries(data, key, lambda name, value: {key: name, "value": value}):
@@ -201,7 +201,7 @@ def _check_pair(entry: Any, checks: Mapping[str, Callable[[Any], Any]]) -> Itera
 
 
 def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Iterator[tuple[str, Any]]:
-    """The entries of a list or mapping, each with its path. `join` adds the key of a mapping to its entry."""
+    """The entries of a list or mapping, each with its path. `join` adds a mapping key to its entry."""
     if isinstance(data, Mapping):
         yield from ((printable(name), join(name, entry)) for name, entry in data.items())
     elif isinstance(data, list | tuple):

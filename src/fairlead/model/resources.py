@@ -36,7 +36,7 @@ WHOLE_DEVICE = Percent(100)
 
 def parse_devices(value: Any) -> int:
     """Parse a number of GPUs. The hint explains how to request a fraction of a GPU or a GPU type."""
-    # JSON does not distinguish 1.0 and 1.
+    # JSON does not distinguish 1.0 from 1.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = str(value) if isinstance(value, str | float) else ""
@@ -62,10 +62,10 @@ def parse_mig(value: Any) -> str:
 
 
 def parse_shm(value: Any) -> bool | Quantity:
-    """Parse shared memory: true for up to the memory limit, false for the default of the runtime (64 MB), or a size."""
+    """Parse shared memory: true for up to the memory limit, false for the runtime's default (64 MB), or a size."""
     if isinstance(value, bool):
         return value
-    # Texts such as "yes" and "on" get a hint that names true and false.
+    # Text such as "yes" or "on" gets a message that mentions true and false.
     if isinstance(value, str) and not value[:1].isdigit():
         raise field_error(
             "quantity", f"must be true, false or a size, found {short_repr(value)}", "use a size such as 8Gi"
@@ -118,7 +118,7 @@ class BytesAmount(Amount):
 
 
 class GpuMemoryAmount(StrictModel):
-    """Memory of one GPU. A scalar sets only the request."""
+    """The memory of one GPU. A scalar sets only the request."""
 
     FIELD_ALIASES: ClassVar[Mapping[str, str]] = {"requests": "request", "limits": "limit"}
     SHORT_FORM: ClassVar[Any] = SCALAR
@@ -150,7 +150,7 @@ class GpuMemoryAmount(StrictModel):
 
 
 class Gpu(StrictModel):
-    """GPUs of a pod: whole devices, or part of one device (a share of its memory or a MIG slice)."""
+    """A pod's GPUs: whole devices, or part of one device (a share of its memory or a MIG slice)."""
 
     SHORT_FORM: ClassVar[Any] = SCALAR
 
@@ -195,7 +195,7 @@ class Gpu(StrictModel):
             message = f"part of a GPU requires exactly 1 device, found {self.devices}"
             hint = f"set devices to 1, or remove {part} to get whole GPUs"
             raise field_error("gpu_share_of_many", message, hint, path=part)
-        # A type or a part without a number means one GPU. No number at all leaves it to other layers.
+        # A type or a part without a number means one GPU. If none of these is set, other layers decide.
         devices = 1 if self.devices is None and (part or self.type) else self.devices
         return self.model_copy(update={"devices": devices, "memory": None if is_whole else self.memory})
 
@@ -232,7 +232,7 @@ class Resources(StrictModel):
                 mistakes.append(Mistake(path, "unknown_field", f"unknown resource {short_repr(kind)}", hint))
             else:
                 named[kind] = {name: value for name, value in entry.items() if name != "resource_type"}
-        # Validate the readable entries as well, so that all mistakes are reported at once.
+        # Also validate the readable entries, so that all mistakes are reported at once.
         if mistakes:
             try:
                 cls.model_validate(named)

@@ -12,7 +12,7 @@ MAX_SUBJECT_LENGTH = 256
 
 
 class Role(StrEnum):
-    """A role of a user or group. It applies to a scope and to every scope inside it."""
+    """A role for a user or group. It applies to a scope and every scope inside it."""
 
     ADMIN = "admin"
     EDITOR = "editor"
@@ -31,7 +31,7 @@ class Permission(StrEnum):
 
 ROLE_PERMISSIONS = {
     Role.ADMIN: frozenset(Permission),
-    # Editors and members do not include each other: managing compute resources does not require names of secrets.
+    # Neither the editor nor the member role includes the other: editors do not need to see secret names.
     Role.EDITOR: frozenset({Permission.VIEW, Permission.SHARE}),
     Role.MEMBER: frozenset({Permission.VIEW, Permission.RUN}),
     Role.VIEWER: frozenset({Permission.VIEW}),
@@ -53,7 +53,7 @@ Subject = Annotated[
 
 
 class Grant(StrictModel):
-    """The grant of a role to a user or group at a scope."""
+    """Grants a role to a user or group at a scope."""
 
     EXAMPLE: ClassVar[Any] = {"subject": "user:ada@example.org", "role": "member", "scope": "project/forest"}
 

@@ -13,7 +13,7 @@ MAX_TEXT_LENGTH = 200
 
 
 class Schedule(StrictModel):
-    """A schedule of a request. Its name defaults to the name of the function.
+    """A schedule for a request. Its name defaults to the function name.
 
     `missed`: what to do with times that were missed because no server was running. `overlap`: whether to start a run
     while the previous one has not ended.

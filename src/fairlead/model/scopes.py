@@ -1,4 +1,4 @@
-"""The organization tree: platform > cluster > department > project, and the configuration of clusters."""
+"""The organization tree: platform > cluster > department > project, and cluster configuration."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -10,7 +10,7 @@ from fairlead.model.parsing import Flag, Mistake, StrictModel, field_error, rais
 from fairlead.model.urls import NamespaceTemplate, ServerUrl
 
 PLATFORM = "platform"
-KINDS = ("cluster", "department", "project")  # from the top down, so that the position is the rank
+KINDS = ("cluster", "department", "project")  # from the top down, so that the position determines the rank
 RANKS = {kind: rank for rank, kind in enumerate((PLATFORM, *KINDS))}
 
 
@@ -30,7 +30,7 @@ def rank_of(scope: str) -> int:
 
 def check_products(products: tuple[str, ...]) -> tuple[str, ...]:
     """Reject an empty list of products for a GPU type."""
-    # The product list becomes an affinity with operator In, for which Kubernetes requires at least one value.
+    # The product list becomes an affinity with the In operator, for which Kubernetes requires at least one value.
     if not products:
         raise field_error("length", "must have at least one product, found none", "add a product from the node labels")
     return products
@@ -51,7 +51,7 @@ ScopeRef = Annotated[
 
 
 class Scope(StrictModel):
-    """A node of the organization tree. Its parent must be on a higher level."""
+    """A node in the organization tree. Its parent must be on a higher level."""
 
     KIND: ClassVar[str]
 
@@ -82,13 +82,13 @@ class Cluster(Scope):
         "gpu_sharing": "kai",
         "gpu_types": {"A100": ["NVIDIA-A100-SXM4-80GB"]},
     }
-    KUBERNETES_FIELDS: ClassVar[tuple[str, ...]] = (  # have no meaning with executor: local
+    KUBERNETES_FIELDS: ClassVar[tuple[str, ...]] = (  # meaningless with executor: local
         *("connection", "namespace", "create_namespaces", "server_url", "queueing", "kueue_queue", "autoscaled"),
         *("storage_classes", "runtime_classes"),
     )
 
     executor: Literal["kubernetes", "local"] = "kubernetes"
-    connection: Literal["kubeconfig", "in_cluster"] = "kubeconfig"  # in_cluster: the server is a pod of this cluster
+    connection: Literal["kubeconfig", "in_cluster"] = "kubeconfig"  # in_cluster: the server is a pod in this cluster
     namespace: NamespaceTemplate = "{project}"
     create_namespaces: Flag = True
     server_url: ServerUrl | None = None  # None: pods cannot download large code or upload files
@@ -99,7 +99,7 @@ class Cluster(Scope):
     queueing: Literal["none", "kueue", "kai"] = "none"
     kai_queue: DnsLabel = "default-queue"
     kueue_queue: DnsLabel = "default"
-    autoscaled: Flag = False  # nodes may be added, so no run is rejected because it would never fit
+    autoscaled: Flag = False  # nodes may be added, so no run is rejected for never fitting
     storage_classes: tuple[DnsSubdomain, ...] | None = None  # None: all
     runtime_classes: tuple[DnsSubdomain, ...] | None = None  # None: all
     python_image: Image = "python:3.12-slim"
@@ -111,7 +111,7 @@ class Cluster(Scope):
 
     def _find_mistakes(self) -> Iterator[Mistake]:
         """Contradictions between fields."""
-        # HAMi appends a suffix to the name of the GPU resource, and Kubernetes allows 63 characters after the domain.
+        # HAMi appends a suffix to the GPU resource name, and Kubernetes allows 63 characters after the domain.
         max_length = 63 - len("mem-percentage")
         if self.gpu_sharing == "hami" and len(self.gpu_resource.partition("/")[2]) > max_length:
             message = f"must have at most {max_length} characters after the domain for hami, found {self.gpu_resource}"

@@ -1,10 +1,10 @@
-"""States of runs."""
+"""Run states."""
 
 from enum import StrEnum
 
 
 class State(StrEnum):
-    """The states of a run. The last three are final."""
+    """The states that a run can have. The last three are final."""
 
     QUEUED = "queued"
     PENDING = "pending"

@@ -7,7 +7,7 @@ from pydantic import PlainValidator, WithJsonSchema
 from fairlead.model.numbers import Seconds
 from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
 
-MAX_NAME_LENGTH = 250  # leaves room for the prefix `group:` in the subject of a grant
+MAX_NAME_LENGTH = 250  # leaves room for the `group:` prefix in a grant's subject
 PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH})
 
 
@@ -17,7 +17,7 @@ def parse_user(value: Any) -> str:
 
 
 def parse_token_name(value: Any) -> str:
-    """Parse the name of a token."""
+    """Parse a token name."""
     return _parse_printable(value, "token name")
 
 

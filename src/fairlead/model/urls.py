@@ -1,4 +1,4 @@
-"""Templates of namespaces, and the URL under which pods reach the server."""
+"""Namespace templates, and the URL at which pods reach the server."""
 
 import re
 from typing import Annotated, Any
@@ -8,15 +8,15 @@ from pydantic import PlainValidator, WithJsonSchema
 from fairlead.model.parsing import field_error, parse_text, short_repr
 
 PROJECT = "{project}"
-MAX_AFFIX_LENGTH = 30  # leaves half of the 63 characters of a namespace for the project name
+MAX_AFFIX_LENGTH = 30  # leaves about half of a namespace's 63 characters for the project name
 MAX_URL_LENGTH = 500
 NAMESPACE = r"([a-z0-9][a-z0-9-]*)?\{project\}([a-z0-9-]*[a-z0-9])?"
 URL = r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~!$&'()*+,;=:%/-]*)?"
 
 
 def parse_namespace_template(value: Any) -> str:
-    """Parse the template for the namespaces of projects: a name that contains {project} once."""
-    if not isinstance(value, str):  # YAML reads {project} without quotes as a mapping
+    """Parse the template for project namespaces: a name that contains {project} once."""
+    if not isinstance(value, str):  # YAML reads an unquoted {project} as a mapping
         raise field_error("text", f"must be text, found {short_repr(value)}", f'put it in quotes: "{PROJECT}"')
     text = value
     if text.count(PROJECT) != 1:
@@ -36,7 +36,7 @@ def parse_namespace_template(value: Any) -> str:
 
 
 def parse_server_url(value: Any) -> str:
-    """Parse the URL under which pods reach the server. A trailing slash is removed."""
+    """Parse the URL at which pods reach the server. A trailing slash is removed."""
     text = parse_text(value)
     hint = "use the address under which pods reach the server, for example https://fairlead.example.org"
     if len(text) > MAX_URL_LENGTH:

@@ -1,4 +1,4 @@
-"""Volumes of a run: new ones that the platform creates, and existing ones."""
+"""A run's volumes: new ones that the platform creates, and existing ones."""
 
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ RESERVED = "fairlead-"  # the prefix of volumes that the platform adds to a pod
 
 VolumeType = Literal["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"]
 
-# The fields of the spec that each type allows.
+# The spec fields that each type allows.
 SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
     "persistent_volume_claim": ("size", "storage_class"),
     "ephemeral": ("size", "storage_class"),
@@ -26,7 +26,7 @@ SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
 SIZED = ("persistent_volume_claim", "ephemeral")
 NAMED = ("config_map", "secret")
 NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
-EXISTING = ("shared_volume", "config_map")  # allowed only with the switch existing_volumes
+EXISTING = ("shared_volume", "config_map")  # allowed only with the existing_volumes switch
 PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
 
 
@@ -34,7 +34,7 @@ def parse_mount_path(value: Any) -> str:
     """Parse an absolute path inside the container."""
     if not isinstance(value, str) or not value.startswith("/"):
         raise field_error("absolute", f"must be an absolute path, found {short_repr(value)}", "start it with /")
-    # Kubernetes rejects ':' and '..' in mount paths. 4096 is PATH_MAX of Linux.
+    # Kubernetes rejects ':' and '..' in mount paths. 4096 is PATH_MAX on Linux.
     if ":" in value or not value.isprintable() or ".." in value.split("/") or len(value) > 4096:
         raise field_error(
             "path", f"must be a path without ':' and '..', found {short_repr(value)}", "use a path such as /data"
@@ -42,7 +42,7 @@ def parse_mount_path(value: Any) -> str:
     path = posixpath.normpath(value)
     if path in ("/", "//"):
         raise field_error("path", "must not be the root folder", "use a folder such as /data")
-    # normpath keeps two leading slashes, because POSIX allows a special meaning for them.
+    # normpath keeps two leading slashes, because POSIX allows them to have a special meaning.
     path = path.replace("//", "/")
     if any(path == folder or path.startswith(f"{folder}/") for folder in PROCESS_FOLDERS):
         raise field_error("path", f"volumes cannot be mounted at {short_repr(path)}", "use a folder such as /data")
@@ -52,7 +52,7 @@ def parse_mount_path(value: Any) -> str:
 def parse_sub_path(value: Any) -> str:
     """Parse a path inside a volume."""
     text = parse_text(value)
-    # The local executor resolves it in a folder of the host, so it must not leave the volume.
+    # The local executor resolves the path in a host folder, so it must not lead out of the volume.
     if not text or not text.isprintable() or text.startswith("/") or ".." in text.split("/"):
         raise field_error(
             "path", f"must be a path inside the volume, found {short_repr(text)}", "use a path such as models/base"
@@ -73,7 +73,7 @@ class VolumeSpec(StrictModel):
 
 
 class Volume(StrictModel):
-    """A volume and the folder of the container at which it is mounted."""
+    """A volume and the container folder where it is mounted."""
 
     name: DnsLabel
     volume_type: VolumeType
@@ -94,7 +94,7 @@ class Volume(StrictModel):
                 yield Mistake(f"spec.{field}", "unknown_field", message, self._suggest(field))
         if self.volume_type in SIZED and self.spec.size is None:
             yield Mistake("spec.size", "required", "is missing", "set the size to reserve, for example 10Gi")
-        # `secret` refers to a secret of the project, named like a variable; `config_map` to an object of Kubernetes.
+        # `secret` refers to a project secret, named like a variable; `config_map` refers to a Kubernetes object.
         name_format = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN
         name = self.spec.name or self.name
         if self.volume_type in NAMED and not name_format.matches(name):
