@@ -49,7 +49,7 @@ class PackedCode:
 
 
 def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
-    """Pack a file or a folder. Its name in the archive is relative to `folder`, by default its parent."""
+    """Pack a file or a folder. Its name in the archive is relative to `folder`, which defaults to its parent."""
     # resolve() is not used: if the path is a symbolic link, the archive uses the link's name and not its target's.
     absolute = Path(os.path.abspath(path))
     start = Path(os.path.abspath(folder)) if folder else absolute.parent

@@ -20,7 +20,7 @@ Notify = Callable[[str], None]  # called with the ID of a run that changed
 
 @dataclass(frozen=True)
 class Generation:
-    """A version number for each part of the configuration. Data cached at a generation is valid for that generation.
+    """A version number for each part of the configuration. Cached data is valid only for its generation.
 
     `organization`: scopes, policies, grants, tokens and settings. `assets`: compute resources, templates, secrets
     and volumes.
@@ -58,7 +58,7 @@ class Transaction(Protocol):
         """Insert a record. Raises `Conflict` if its name or ID is taken."""
 
     def save(self, record: Any) -> None:
-        """Update a record. Raises `Changed` unless its revision directly follows the stored one."""
+        """Update a record. Raises `Changed` unless its revision is the stored revision plus one."""
 
     def remove(self, record: Any) -> None:
         """Delete a record."""

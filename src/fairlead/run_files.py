@@ -1,7 +1,7 @@
 """Run files in the store: uploads from runs on clusters, and their saved logs.
 
 A file belongs to one attempt of a run, is deleted with the run, and is replaced as a whole. Its content is stored in
-parts, so that listing files is fast and a large file is never completely in memory.
+parts, so that listing files is fast and a large file is never loaded into memory as a whole.
 """
 
 import io
@@ -27,7 +27,7 @@ def save_file(tx: Transaction, execution: str, path: str, content: bytes | Binar
     source.seek(0)
     of = {"id": _id_of(execution, path), "run_id": run_id_of(execution)}
     record = RunFileRecord(**of, path=path, size=size, modified_at=now)
-    # Parts are deleted with their file.
+    # Deleting a file also deletes its parts.
     tx.remove_all(RunFileRecord, Condition("id", "=", record.id))
     tx.add(record)
     for number in range(-(-size // PART_BYTES)):

@@ -27,7 +27,7 @@ def open_run_token(keyring: Keyring, token: str) -> str:
     """Return the ID of the attempt that a token belongs to. Raises `Unauthenticated` for an invalid token."""
     try:
         return keyring.open(parse_sealed(token.removeprefix(PREFIX)), PURPOSE).decode()
-    # The sidecar retries if the server is unavailable, but a deleted key does not come back.
+    # `Unavailable` would make the sidecar retry, but a deleted key does not come back.
     except (ValueError, Unavailable):
         message = "the run token is not from this server, or its key was deleted"
         raise Unauthenticated(message, "use the token that the server passed to the run") from None
@@ -35,7 +35,7 @@ def open_run_token(keyring: Keyring, token: str) -> str:
 
 def format_sealed(sealed: Sealed) -> str:
     """Encode an encrypted value for URLs, headers and cookies."""
-    # Padding is left out, because `=` has a meaning in URLs and cookies.
+    # Padding is left out, because `=` has a special meaning in URLs and cookies.
     return f"{sealed.key_id}.{base64.urlsafe_b64encode(sealed.content).decode().rstrip('=')}"
 
 

@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="FAIRLEAD_",
         toml_file="fairlead.toml",
-        extra="forbid",  # a misspelled setting in the file is an error
+        extra="forbid",  # so that a misspelled setting in the file is an error
         frozen=True,
         env_ignore_empty=True,  # compose files and charts pass empty variables for settings without a value
         arbitrary_types_allowed=True,
@@ -66,7 +66,7 @@ class Settings(BaseSettings):
         "local",
         description="who can sign in: local users only, token owners, or also users of an OpenID Connect issuer",
     )
-    # NoDecode: otherwise pydantic-settings expects JSON in the variable.
+    # Without NoDecode, pydantic-settings would expect JSON in the variable.
     admins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="administrators of the platform: user:<name> or group:<name>, separated by commas"
     )

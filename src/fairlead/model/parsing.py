@@ -49,7 +49,7 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     FIELD_ALIASES: ClassVar[Mapping[str, str]] = {}  # other accepted names for a field, besides camelCase
-    ALLOWS_NULL: ClassVar[bool] = True  # whether null means the same as a missing field, or is a mistake
+    ALLOWS_NULL: ClassVar[bool] = True  # whether null means the same as a missing field or is a mistake
     SHORT_FORM: ClassVar[Any] = None  # JSON schema of the value that is accepted instead of a mapping
     EXAMPLE: ClassVar[Any] = None
 
@@ -60,7 +60,7 @@ class StrictModel(BaseModel):
 
     @classmethod
     def canonical_name(cls, key: Any) -> Any:
-        """The field name for a key in any accepted spelling. Unknown keys are returned unchanged."""
+        """The field name for a key, which may be written in any accepted form. Unknown keys are returned unchanged."""
         if not isinstance(key, str) or key in cls.model_fields:
             return key
         name = cls.FIELD_ALIASES.get(key) or to_snake(key)
@@ -82,7 +82,7 @@ class StrictModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_mapping(cls, data: Any) -> Any:
-        # An instance that Python code passes is already validated.
+        # An instance passed by Python code is already validated.
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
@@ -99,7 +99,7 @@ class StrictModel(BaseModel):
             if first is not key:
                 # It is unclear which of the two values counts, so other mistakes are not reported yet.
                 raise field_error("duplicate", f"set twice, as {first} and as {key}", "remove one of them", path=name)
-            # Unknown fields stay in even if they are null, so that pydantic rejects them.
+            # Unknown fields are kept even if they are null, so that pydantic rejects them.
             if value is not None or name not in known:
                 fields[name] = value
             elif not cls.ALLOWS_NULL:
@@ -130,7 +130,7 @@ def field_error(rule: str, message: str, hint: str | None = None, *, path: str =
 
 def field_errors(mistakes: Iterable[Mistake]) -> PydanticCustomError:
     """The error that a validator raises for several mistakes."""
-    # A custom error carries the mistakes in its context. A ValueError would reduce them to one text.
+    # A custom error carries the mistakes in its context. A ValueError would reduce them to a single message.
     return PydanticCustomError(FIELD_ERROR, FIELD_ERROR, {"mistakes": list(mistakes)})
 
 
@@ -164,7 +164,7 @@ def parse_text(value: Any) -> str:
 
 
 def parse_flag(value: Any) -> bool:
-    """Parse a boolean. Nothing else is converted to one."""
+    """Parse a boolean. Other types are not converted."""
     if not isinstance(value, bool):
         raise field_error("type", f"must be true or false, found {short_repr(value)}", "use true or false")
     return value
@@ -235,10 +235,10 @@ def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistak
         case "missing":
             yield Mistake(path, "required", "is missing", f"set {parts[-1]}")
         case "string_type":
-            # For the hint to put numbers and booleans in quotes.
+            # parse_text adds the hint to put numbers and booleans in quotes.
             yield from collect_mistakes(path, parse_text, details["input"])
         case "literal_error" | "enum":
-            # Text such as "'a', 'b' or 'c'".
+            # `expected` is text such as "'a', 'b' or 'c'".
             expected = details["ctx"]["expected"]
             hint = suggest_names(str(details["input"]), re.findall(r"'([^']*)'", expected), "use one of {known}")
             yield Mistake(path, "options", f"must be {expected}, found {value}", hint)

@@ -38,7 +38,7 @@ class Source:
         return _DESCRIPTIONS[self.layer].format(name=self.name, scope=self.scope)
 
 
-# Named tuples, because a plan creates about a hundred of them and a frozen dataclass costs four times as much.
+# These are named tuples: a plan creates about a hundred, and a frozen dataclass takes four times as long.
 class SourcedValue(NamedTuple):
     """A value and the layer that set it."""
 
@@ -47,7 +47,7 @@ class SourcedValue(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One resolved value: its source, the values it overrides (highest precedence first), the values it combines."""
+    """One resolved value: its source, the values it overrides (highest precedence first) and those it combines."""
 
     path: str
     value: Any

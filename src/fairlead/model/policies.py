@@ -105,7 +105,7 @@ class Policy(StrictModel):
     @field_validator("rules")
     @classmethod
     def _read_values(cls, rules: Mapping[str, Rule]) -> Mapping[str, Rule]:
-        """Parse the values of all rules with the parsers of their settings. Collects all mistakes."""
+        """Parse the values of all rules with their settings' parsers. Collects all mistakes."""
         read: dict[str, Rule] = {}
         mistakes: list[Mistake] = []
         for path, rule in rules.items():

@@ -11,7 +11,7 @@ NANO = 9
 NANOS = 10**9
 MILLICORE = NANOS // 1000  # in nanos
 MAXIMUM = 2**63 - 1  # the Kubernetes maximum; Kubernetes would silently reduce larger amounts to it
-MAX_TEXT_LENGTH = 64  # enough for any valid amount; bounds the size of the integers below
+MAX_TEXT_LENGTH = 64  # enough for any valid amount; limits the size of the integers below
 MAX_EXPONENT = MAX_TEXT_LENGTH + 40
 
 SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}

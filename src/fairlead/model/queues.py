@@ -40,6 +40,6 @@ class QueuePosition:
     quotas: tuple[QuotaUsage, ...] = ()
     ahead: tuple[QueueWorkload, ...] = ()  # only while the run is pending
     admitted: tuple[QueueWorkload, ...] = ()
-    pending: bool = False  # False also if Kueue has not created a workload for the run yet
+    pending: bool = False  # also False if Kueue has not yet created a workload for the run
     message: str = ""
     unavailable: str = ""

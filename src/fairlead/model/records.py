@@ -13,7 +13,7 @@ SETTINGS = "settings"  # the ID of the only SettingsRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The fields of every mutable record. The revision grows by one with each save."""
+    """The fields of every mutable record. The revision increases by one with each save."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -298,7 +298,7 @@ class RunFileRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FilePartRecord:
-    """A chunk of an output file. With chunks, listing files or reading the end of a file does not load all content."""
+    """A chunk of an output file. Chunks let the server list files or read the end of a file without loading it all."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 

@@ -159,7 +159,7 @@ class Function(FunctionContent):
 
 
 class RunRequest(Requirements):
-    """A request for a run. The fields of its requirements are at the top level."""
+    """A request for a run. Its requirements are fields at the top level."""
 
     EXAMPLE: ClassVar[Any] = {
         "function": {"name": "train", "kind": "container", "image": "registry.example/lab/train:1"},

@@ -152,14 +152,14 @@ class Requirements(StrictModel):
 def parse_variable(value: Any) -> str:
     """Parse text that can be passed to a process as an argument or variable."""
     text = parse_text(value)
-    # JSON may contain lone surrogates, which cannot be encoded otherwise. The next check rejects them.
+    # JSON may contain lone surrogates, which need `surrogatepass` to be encoded. The next check rejects them.
     if len(text.encode("utf-8", "surrogatepass")) > MAX_VARIABLE_BYTES:
         message = f"has {len(text)} characters; at most {MAX_VARIABLE_BYTES} bytes can be passed to a process"
         raise field_error("too_long", message, "use a volume, or a file in the code of the function")
-    # isascii() is much faster than the loop, and true for nearly all values.
+    # isascii() is much faster than the loop and is true for nearly all values.
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise field_error("text", f"invalid Unicode text {short_repr(text)}", "remove the lone surrogates")
-    # The kernel ends arguments and variables at the first NUL.
+    # The kernel cuts off arguments and variables at the first NUL.
     if "\0" in text:
         raise field_error("text", f"must not contain a NUL character, found {short_repr(text)}", "remove it")
     return text

@@ -189,7 +189,7 @@ class Gpu(StrictModel):
         if self.devices == 0 and (part or self.type):
             message = "must not be set for 0 devices"
             raise field_error("gpu_contradiction", message, "set devices to 1, or remove it", path=part or "type")
-        # 100% of the memory is a whole GPU, which needs no GPU sharing.
+        # 100% of the memory means a whole GPU, which needs no GPU sharing.
         is_whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
         if part and not is_whole and self.devices not in (None, 1):
             message = f"part of a GPU requires exactly 1 device, found {self.devices}"

@@ -31,7 +31,7 @@ class Permission(StrEnum):
 
 ROLE_PERMISSIONS = {
     Role.ADMIN: frozenset(Permission),
-    # Neither the editor nor the member role includes the other: editors do not need to see secret names.
+    # Neither the editor nor the member role includes the other: managing compute resources needs no secret names.
     Role.EDITOR: frozenset({Permission.VIEW, Permission.SHARE}),
     Role.MEMBER: frozenset({Permission.VIEW, Permission.RUN}),
     Role.VIEWER: frozenset({Permission.VIEW}),

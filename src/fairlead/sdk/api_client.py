@@ -193,7 +193,7 @@ def read_content(answer: httpx2.Response) -> Any:
 
 
 def renew(api: ApiClient) -> ApiClient:
-    """A client for the same server after a restart, which may have changed its port."""
+    """A client for the same server after a restart. The server's port may have changed."""
     # A configured server keeps its address. Only a local server, started with port 0, may get a different port.
     if os.environ.get("FAIRLEAD_URL"):
         return api

@@ -137,7 +137,7 @@ class Function:
             request = RunRequest.model_validate({"function": function, "action": action, **parameters})
         except ValidationError as error:
             raise RequestRejected(violations_of(error, RunRequest)) from None
-        # to_data() leaves it out, because stored requests must not contain it.
+        # to_data() omits the plan token, because stored requests must not contain it.
         token = {} if request.plan_token is None else {"plan_token": request.plan_token}
         return request.to_data() | token
 

@@ -21,7 +21,7 @@ from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarg
 
 NAMELESS = "function"  # for lambdas and objects without a name
 INSTALLED = ("site-packages", "dist-packages")  # folders with installed packages, which images should contain
-# Limits on the search for the cause of an error, because each step pickles an object again.
+# Limits for finding the cause of an error. The search is slow, because each step pickles an object again.
 MAX_SEARCH_DEPTH, MAX_SEARCHED = 10, 1000
 
 
@@ -161,7 +161,7 @@ def _list_uses(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (
             (name, value.__globals__[name]) for name in _list_names(value.__code__) if name in value.__globals__
         )
-        # The defaults of this function, not those of a function that it wraps.
+        # Use the defaults of this function, not those of a function that it wraps.
         defaults = inspect.signature(value, follow_wrapped=False).parameters.values()
         yield from (
             (parameter.name, parameter.default) for parameter in defaults if parameter.default is not parameter.empty

@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
 @dataclass(frozen=True)
 class LogLine:
-    """A chunk that a run wrote to stdout or stderr at once, usually one line."""
+    """A chunk that a run wrote to stdout or stderr in one go, usually one line."""
 
     at: datetime
     stream: str
@@ -105,7 +105,7 @@ class Run:
 
     def refresh(self) -> "Run":
         """Load the current state from the server."""
-        # An ended run does not change, so reading its attributes costs no request.
+        # A run that has ended does not change, so reading its attributes needs no request.
         if self._data["active"]:
             self._data, self._tag = self._api.watch(path_of("runs", self.id), None, 0)
         return self
@@ -120,7 +120,7 @@ class Run:
 
     def _wait_while(self, waits: Callable[[], bool], timeout: float | None, progress: bool) -> "Run":
         until = None if timeout is None else time.monotonic() + timeout
-        # Without an ETag the server responds immediately and cannot wait for a change.
+        # Without an ETag, the server responds immediately, because it cannot wait for a change.
         if self._tag is None:
             self._watch(0)
         shown = showing.Progress(quiet=not progress)
@@ -208,7 +208,7 @@ class Run:
         return self
 
     def delete(self) -> None:
-        """Delete the run, which must have ended."""
+        """Delete the run. It must have ended."""
         self._api.delete(path_of("runs", self.id))
 
     def explain(self) -> Text:
@@ -237,7 +237,7 @@ class Run:
         return usage
 
     def files(self, *, attempt: int | None = None) -> list[dict[str, Any]]:
-        """The files in $FAIRLEAD_OUTPUT of the last attempt, or of `attempt`."""
+        """The files that the last attempt, or `attempt`, wrote to $FAIRLEAD_OUTPUT."""
         files: list[dict[str, Any]] = self._api.get(path_of("runs", self.id, "files"), **_without_none(attempt=attempt))
         return files
 
@@ -324,7 +324,7 @@ class Why(Text):
         return self.fit.suggestions
 
     def apply(self, suggestion: Suggestion | int) -> Run:
-        """Apply a suggestion, or its number starting at 1. Return the run that replaces this one."""
+        """Apply a suggestion, given as an object or by number (starting at 1). Return the run that replaces this one."""
         chosen = choose(self.suggestions, suggestion)
         if chosen.kind == "wait":
             raise Conflict(

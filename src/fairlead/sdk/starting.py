@@ -1,4 +1,4 @@
-"""Start a local server in the background if none is configured; one per data folder."""
+"""Start a local server in the background if none is configured. Each data folder has at most one server."""
 
 import fcntl
 import importlib.util
@@ -16,8 +16,8 @@ import platformdirs
 from fairlead.errors import Unavailable
 
 NEEDED = ("fastapi", "sqlalchemy", "uvicorn")  # from the `server` extra, which clients of remote servers do not install
-IDLE_SECONDS = 900  # the server was not started by a person who would stop it
-START_SECONDS = 60.0  # includes migrations of an existing database
+IDLE_SECONDS = 900  # the server stops when idle, because no user started it explicitly
+START_SECONDS = 60.0  # includes the migration of an existing database
 LOG = "server.log"
 
 
