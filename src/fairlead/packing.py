@@ -73,7 +73,7 @@ def pack(entries: Iterable[ArchiveEntry]) -> bytes:
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as archive:
         for name, content, executable in sorted(entries):
             entry = tarfile.TarInfo(name)
-            # Only the executable bit is kept, because other permissions depend on the umask.
+            # Store only the executable bit, because other permissions depend on the umask.
             entry.size, entry.mode = len(content), 0o755 if executable else 0o644
             archive.addfile(entry, io.BytesIO(content))
     return packed.getvalue()

@@ -99,7 +99,7 @@ class StrictModel(BaseModel):
             if first is not key:
                 # It is unclear which of the two values counts, so other mistakes are not reported yet.
                 raise field_error("duplicate", f"set twice, as {first} and as {key}", "remove one of them", path=name)
-            # Unknown fields are kept even if they are null, so that pydantic rejects them.
+            # Keep unknown fields even if they are null, so that pydantic rejects them.
             if value is not None or name not in known:
                 fields[name] = value
             elif not cls.ALLOWS_NULL:

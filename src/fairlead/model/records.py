@@ -233,7 +233,7 @@ class ScheduleRecord(Record):
     user: str
     groups: list[str] = field(default_factory=list)  # the user's groups when the schedule was saved
     paused: bool = False
-    next_at: datetime | None = None  # None: paused, or there is no further due time
+    next_at: datetime | None = None  # None: paused, or no more due times
     last_at: datetime | None = None  # the last due time
     last_run_id: str | None = None  # the run that was submitted at that time
     last_problem: str | None = None  # why no run was submitted at that time

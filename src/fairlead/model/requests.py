@@ -51,7 +51,7 @@ def parse_source(value: Any) -> str:
     if not isinstance(value, str) or not value.isprintable() or not 1 <= len(value) <= 500:
         message = f"must be the path of a file or folder, found {short_repr(value)}"
         raise field_error("path", message, "use a path such as train.py")
-    # The path is appended to the folder where the archive is unpacked, and must stay inside that folder.
+    # The path is relative to the folder with the unpacked archive, and must stay inside that folder.
     if value.startswith("/") or ".." in value.split("/"):
         message = f"must be a relative path without '..', found {short_repr(value)}"
         raise field_error("path", message, "use a path such as train.py or src")

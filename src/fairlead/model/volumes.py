@@ -73,7 +73,7 @@ class VolumeSpec(StrictModel):
 
 
 class Volume(StrictModel):
-    """A volume and the container folder where it is mounted."""
+    """A volume and its mount point in the container."""
 
     name: DnsLabel
     volume_type: VolumeType

@@ -324,7 +324,7 @@ class Why(Text):
         return self.fit.suggestions
 
     def apply(self, suggestion: Suggestion | int) -> Run:
-        """Apply a suggestion, given as an object or by number (starting at 1). Return the run that replaces this one."""
+        """Apply a suggestion, given as an object or by number (from 1). Return the run that replaces this one."""
         chosen = choose(self.suggestions, suggestion)
         if chosen.kind == "wait":
             raise Conflict(
