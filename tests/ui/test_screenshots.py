@@ -156,7 +156,7 @@ def capture_runs(page: Page, site: Site) -> None:
         "run": (f"/runs/{bad}", "Retry with more memory"),
         "run-logs": (f"/runs/{bad}/logs", "batches are still in memory"),
         "run-usage": (f"/runs/{bad}/usage", "Peak"),
-        "run-values": (f"/runs/{bad}/configuration", "overrides"),
+        "run-configuration": (f"/runs/{bad}/configuration", "overrides"),
         "run-manifests": (f"/runs/{good}/manifests", "apiVersion"),
         "run-events": (f"/runs/{bad}/events", "OOMKilled"),
         "function": ("/functions/forest/train", "A training with a memory leak"),
