@@ -34,7 +34,7 @@ LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long lose
 # Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
 # must be cheap even when the queue is long.
 FULL_PASS_LIMIT, SHORT_PASS_LIMIT = 1000, 50
-DELAYED = "StartDelayed"  # reason of a run whose start is retried on each resync
+DELAYED = "StartDelayed"  # the reason shown for a run whose start is retried on each resync
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Document:
     kind: str
     object: Any
     location: str
-    data: Mapping[str, Any]  # as in the file, without its kind
+    data: Mapping[str, Any]  # as written in the file, without `kind`
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ class Permission(StrEnum):
 
 ROLE_PERMISSIONS = {
     Role.ADMIN: frozenset(Permission),
-    # Neither the editor nor the member role includes the other: managing compute resources needs no secret names.
+    # Editors manage compute resources, and members submit runs. Neither role includes the other.
     Role.EDITOR: frozenset({Permission.VIEW, Permission.SHARE}),
     Role.MEMBER: frozenset({Permission.VIEW, Permission.RUN}),
     Role.VIEWER: frozenset({Permission.VIEW}),

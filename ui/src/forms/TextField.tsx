@@ -61,7 +61,7 @@ export function TextArea({
   );
 }
 
-/** Props that show the resolved value. The container never changes: replacing it would lose the focus. */
+/** Props that show the resolved value. The container never changes: replacing it would lose focus. */
 function useNoteProps(path: string | undefined) {
   const note = useResolved(path);
   return {

@@ -150,7 +150,7 @@ function linked(key: "compute_resource" | "template", title: string, path: strin
   };
 }
 
-/** The total request of all pods. The server cannot sort by it. */
+/** A column with the total that all pods request. The server cannot sort by it. */
 function requested(key: string, title: string, width: number, render: Column<Run>["render"]): Column<Run> {
   return { key, title, width, isUnsorted: true, align: "right", render };
 }

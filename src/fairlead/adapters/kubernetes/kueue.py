@@ -103,7 +103,7 @@ class QueueState(NamedTuple):
 
 
 class KueueQueues:
-    """All Kueue queues on a cluster. If a watch is forbidden, positions contain less information."""
+    """All Kueue queues on a cluster. Without permission to watch one of them, queue positions are less detailed."""
 
     def __init__(
         self, api: KubernetesClient, notify: Callable[[str], None], find_main: Callable[[str], MainObject | None]

@@ -166,7 +166,7 @@ def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) 
         return PodProblem(Phase.PENDING, disruption_reason or volume_reason or scheduled.reason, message)
     if reason == "CrashLoopBackOff":
         end = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
-        # The last exit is counted when the container is restarted.
+        # `restarts` does not include the latest exit until the container restarts.
         message = f"{end}it has exited {describe_times(pod.restarts + 1)} and restarts after a pause"
         return PodProblem(Phase.DEGRADED, crash_reason(pod), message)
     if reason in IMAGE_ERRORS:

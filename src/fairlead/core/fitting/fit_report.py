@@ -71,7 +71,7 @@ def build_report(
     pod_request, table = read_pod_request(plan.manifests), cluster.table
     load = QuotaAmounts.of(quotas.count_resources(plan.settings))
     fit = quotas.apply_quotas(evaluation.evaluate(pod_request, table, autoscaled=autoscaled), load, allowances)
-    # The verdict includes quotas: a run that lacks quota has no room now, even if nodes are free.
+    # The verdict includes quotas: a run that would exceed a quota cannot start now, even if nodes are free.
     room = count_fitting_runs(pod_request, table) if fit.verdict == evaluation.NOW else 0
     return FitReport(
         verdict=fit.verdict,

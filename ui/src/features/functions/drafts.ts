@@ -109,7 +109,7 @@ function textOf(code: Code | null | undefined, source: string | undefined): stri
   return file && others.length === 0 && file.path === source ? file.text : null;
 }
 
-/** Sends a port that is not a number as text, so that the server reports the error. */
+/** Keeps a port that is not a number as a string, so that the server reports the error. */
 function numberOr(text: string): number | string {
   return /^\d+$/.test(text) ? Number(text) : text;
 }
