@@ -15,6 +15,7 @@ from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.observations import LogPage
+from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from tests.adapters.kubernetes.making import RUN, make_pod, read_pod, terminated
 from tests.contracts.memory import MemoryStore
@@ -231,6 +232,17 @@ def test_deleted_log_leaves_no_file(open_logs: Open, kubelet: Kubelet, tmp_path:
         False,
         [],
     )
+
+
+def test_run_deleted_while_its_log_is_saved_leaves_no_file(
+    open_logs: Open, kubelet: Kubelet, memory_store: MemoryStore, tmp_path: Path
+) -> None:
+    kubelet.lines["a"] = [(0.1, "one\n")]
+    reader = open_logs()
+    with memory_store.recording() as tx:
+        tx.remove_all(RunRecord, Condition("id", "=", RUN))
+    assert reader.save(RUN, [ended_pod()])
+    assert list((tmp_path / "own").iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [Unavailable("not now"), ApiError(403, "Forbidden", "no")], ids=str)

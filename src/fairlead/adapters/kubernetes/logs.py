@@ -126,7 +126,8 @@ class Logs:
             try:
                 with self.store.recording() as tx:
                     save_file(tx, run_id, LOG, cast(BinaryIO, compressed), self.clock())
-            except Conflict:  # the run was deleted
+            except Conflict:  # the run was deleted while its log was read, which created the local file again
+                self.forget(run_id)
                 return True
         self._saved.add(run_id)
         self._copied.add(run_id)
