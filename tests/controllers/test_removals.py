@@ -4,6 +4,7 @@ import pytest
 
 from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
+from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from tests.contracts.executors import MemoryExecutor
 from tests.controllers.servers import Servers
@@ -102,3 +103,16 @@ def test_failed_removal_of_a_deleted_run_is_repeated_later(
     servers.advance_and_sync("one")
     servers.advance_and_sync("one")
     assert run.id not in servers.runs
+
+
+def test_deletion_is_repeated_until_the_attempt_has_ended(servers: Servers, platform: Platform) -> None:
+    run, executor = platform.submit(FAR), servers.executors["one"]
+    servers.advance_and_sync("one")
+    executor.set_running(run.id)
+    with platform.world.store.recording() as tx:
+        tx.remove_all(RunRecord, Condition("id", "=", run.id))
+    servers.controllers["one"].sync({run.id})
+    assert executor.list_runs() == [run.id]
+    executor.end(run.id, Phase.SUCCEEDED)
+    servers.advance_and_sync("one")
+    assert executor.list_runs() == []

@@ -8,6 +8,7 @@ import structlog
 
 from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import attempt_of, run_id_of
+from fairlead.errors import Unavailable
 from fairlead.model.observations import Phase
 from fairlead.model.queries import Condition
 from fairlead.model.records import (
@@ -122,15 +123,19 @@ class Retention:
 
 
 def delete_attempts(executor: Executor, run_id: str) -> None:
-    """Delete all data of the ended attempts of a deleted run."""
-    delete_if_ended(executor, run_id)
-    for execution in executor.list_runs():
-        if execution != run_id and run_id_of(execution) == run_id:
-            delete_if_ended(executor, execution)
+    """Delete all data of the ended attempts of a deleted run. Raises `Unavailable` if one has not ended yet."""
+    others = [execution for execution in executor.list_runs() if run_id_of(execution) == run_id and execution != run_id]
+    # On a cluster, an ended attempt can look active while its objects are being removed: its outcome is deleted with
+    # the run. The caller retries then, because no event would follow.
+    deleted = [delete_if_ended(executor, execution) for execution in (run_id, *others)]
+    if not all(deleted):
+        raise Unavailable(f"an attempt of the deleted run {run_id} has not ended yet")
 
 
-def delete_if_ended(executor: Executor, execution: str) -> None:
-    """Delete all data of an attempt, unless it is still running."""
+def delete_if_ended(executor: Executor, execution: str) -> bool:
+    """Delete all data of an attempt, unless it is still running. Returns whether it was deleted."""
     observation = executor.observe(execution)
     if observation is None or observation.phase in (Phase.SUCCEEDED, Phase.FAILED):
         executor.delete_run(execution)
+        return True
+    return False
