@@ -124,10 +124,10 @@ class Retention:
 
 def delete_attempts(executor: Executor, run_id: str) -> None:
     """Delete all data of the ended attempts of a deleted run. Raises `Unavailable` if one has not ended yet."""
-    others = [execution for execution in executor.list_runs() if run_id_of(execution) == run_id and execution != run_id]
+    executions = {run_id, *(execution for execution in executor.list_runs() if run_id_of(execution) == run_id)}
     # On a cluster, an ended attempt can look active while its objects are being removed: its outcome is deleted with
     # the run. The caller retries then, because no event would follow.
-    deleted = [delete_if_ended(executor, execution) for execution in (run_id, *others)]
+    deleted = [delete_if_ended(executor, execution) for execution in sorted(executions)]
     if not all(deleted):
         raise Unavailable(f"an attempt of the deleted run {run_id} has not ended yet")
 
