@@ -294,7 +294,6 @@ def test_a_run_is_submitted_with_the_keyboard(page: Page, site: Site) -> None:
     page.get_by_role("combobox", name="Function").focus()
     page.keyboard.type("tra")
     expect(page.get_by_role("option", name="train")).to_be_visible()
-    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_role("combobox", name="Function")).to_have_value("train")
     page.keyboard.press("Tab")
@@ -302,15 +301,31 @@ def test_a_run_is_submitted_with_the_keyboard(page: Page, site: Site) -> None:
     page.keyboard.press("Tab")
     page.keyboard.type("small")
     expect(page.get_by_role("option", name="small")).to_be_visible()
-    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("combobox", name="Compute resource")).to_have_value("small")
+    expect(page.get_by_role("group", name="Details of small")).to_be_visible()
     page.get_by_label("Deadline").focus()
     page.keyboard.type("30m")
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/*")
     run = site.api("GET", f"/runs/{page.url.rpartition('/')[2]}")
     assert (run["function"], run["compute_resource"]) == ("train", "small")
+
+
+def test_enter_in_an_open_list_never_submits_the_form(page: Page) -> None:
+    """It would submit the run without the compute resource that the user is typing."""
+    open_form(page, "?project=forest&function=train")
+    field = page.get_by_role("combobox", name="Compute resource")
+    field.press_sequentially("no such resource")
+    expect(page.get_by_text("No matching compute resources")).to_be_visible()
+    field.press("Enter")
+    expect(field).to_have_value("no such resource")
+    field.fill("small")
+    field.press("Enter")
+    expect(page.get_by_role("group", name="Details of small")).to_be_visible()
+    field.press("ArrowDown")
+    field.press("Enter")
+    expect(page.get_by_role("group", name="Details of small")).to_be_visible()
+    expect(page).to_have_url(re.compile("/new/run"))
 
 
 def test_the_form_respects_the_roles_of_members_and_viewers(browsing: Browsing, site: Site) -> None:

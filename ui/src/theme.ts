@@ -1,5 +1,15 @@
 /** The theme: one accent color, muted grays, dense controls. */
-import { Badge, Button, createTheme, type MantineColorsTuple, Modal, Table, Tooltip } from "@mantine/core";
+import {
+  Badge,
+  Button,
+  createTheme,
+  type MantineColorsTuple,
+  Modal,
+  Select,
+  Table,
+  Tooltip,
+} from "@mantine/core";
+import type { KeyboardEvent } from "react";
 
 const sea: MantineColorsTuple = [
   "#e9f6f8",
@@ -41,7 +51,16 @@ export const theme = createTheme({
         overlayProps: { blur: 1 },
       },
     }),
+    Select: Select.extend({
+      // Typing highlights the first match, so that Enter selects it. Fields that can be empty are clearable.
+      defaultProps: { selectFirstOptionOnChange: true, allowDeselect: false, onKeyDown: keepFromSubmitting },
+    }),
     Table: Table.extend({ defaultProps: { verticalSpacing: 6 } }),
     Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, withArrow: true } }),
   },
 });
+
+/** Without this, Enter submits the form, and the text typed so far is lost, if no option is highlighted. */
+function keepFromSubmitting(event: KeyboardEvent<HTMLInputElement>) {
+  if (event.key === "Enter" && event.currentTarget.ariaExpanded === "true") event.preventDefault();
+}

@@ -30,7 +30,6 @@ export function ScopePicker({ scopes, value, onChange, error }: Props) {
           ...clusters.map((one) => ({ value: one.scope, label: one.name })),
         ]}
         value={cluster}
-        allowDeselect={false}
         onChange={(next) => onChange(next ?? ALL)}
       />
       <Input.Wrapper

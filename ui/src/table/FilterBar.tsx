@@ -71,7 +71,6 @@ function FilterForm<Item>({ columns, onAdd }: { columns: Column<Item>[]; onAdd: 
             setSign(null);
             setValue("");
           }}
-          allowDeselect={false}
           searchable
           comboboxProps={inPopover}
         />
@@ -81,7 +80,6 @@ function FilterForm<Item>({ columns, onAdd }: { columns: Column<Item>[]; onAdd: 
           data={operators.map((one) => ({ value: one.sign, label: one.label }))}
           value={operator.sign}
           onChange={setSign}
-          allowDeselect={false}
           comboboxProps={inPopover}
         />
         {operator.fixed === undefined && <ValueInput column={column} value={value} onChange={setValue} />}

@@ -113,7 +113,6 @@ function NumberSelect({ label, numbers, value, onChange }: NumberProps) {
       w={76}
       data={numbers}
       value={String(value)}
-      allowDeselect={false}
       onChange={(next) => onChange(Math.trunc(+(next ?? value)))}
     />
   );

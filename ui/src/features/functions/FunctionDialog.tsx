@@ -172,7 +172,6 @@ function ProjectSelect({ projects, value, onChange }: ProjectProps) {
       description="Members of this project can run it"
       data={projects}
       value={value || null}
-      allowDeselect={false}
       searchable
       onChange={onChange}
     />

@@ -142,7 +142,6 @@ export function ClusterFields({ draft, onChange }: FieldsProps) {
     <Select
       {...CHOICES[name]}
       value={draft[name]}
-      allowDeselect={false}
       onChange={(chosen) => change({ [name]: chosen ?? draft[name] })}
       error={finding(name)}
     />

@@ -60,7 +60,6 @@ export function EditScheduleDialog({ item, onClose }: { item: Schedule; onClose:
           data={MISSED}
           value={missed}
           onChange={(value) => setMissed(value ?? "once")}
-          allowDeselect={false}
         />
         <Select
           label="Overlapping runs"
@@ -68,7 +67,6 @@ export function EditScheduleDialog({ item, onClose }: { item: Schedule; onClose:
           data={OVERLAP}
           value={overlap}
           onChange={(value) => setOverlap(value ?? "allow")}
-          allowDeselect={false}
         />
       </Stack>
     </FormDialog>

@@ -53,7 +53,6 @@ export function SecretTable({ project, projects, onChoose }: Props) {
               leftSection={<IconFolder size={16} stroke={1.6} />}
               data={projects.includes(project) ? projects : [project, ...projects]}
               value={project}
-              allowDeselect={false}
               searchable
               onChange={(next) => next && onChoose(next)}
             />

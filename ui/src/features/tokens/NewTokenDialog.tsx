@@ -103,7 +103,6 @@ function Fields({ draft, change, mayChooseUser }: FieldsProps) {
         data={LIFETIMES}
         value={draft.lifetime}
         onChange={(lifetime) => change({ lifetime: lifetime ?? draft.lifetime })}
-        allowDeselect={false}
         error={isCustom ? undefined : finding("expires_in")}
       />
       {isCustom && (

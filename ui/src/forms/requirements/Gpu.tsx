@@ -101,7 +101,6 @@ function Share({ value, change, mayLimitMemory }: ShareProps) {
         data={unitsFor(FORMATS, value.request.unit)}
         value={value.part === "mig" ? "mig" : value.request.unit}
         onChange={setFormat}
-        allowDeselect={false}
       />
       {value.part === "mig" ? (
         <TextField

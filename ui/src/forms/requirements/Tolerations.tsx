@@ -43,7 +43,6 @@ export function Tolerations({ rows, onChange }: Props) {
             aria-label={`${label}: operator`}
             data={["Exists", "Equal"]}
             value={row.operator}
-            allowDeselect={false}
             onChange={(operator) => change({ operator: operator as TolerationDraft["operator"] })}
           />
           {row.operator === "Equal" && (
@@ -62,7 +61,6 @@ export function Tolerations({ rows, onChange }: Props) {
             aria-label={`${label}: effect`}
             data={EFFECTS}
             value={row.effect}
-            allowDeselect={false}
             onChange={(effect) => change({ effect: effect ?? "" })}
           />
           {row.effect === "NoExecute" && (

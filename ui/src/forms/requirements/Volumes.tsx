@@ -91,7 +91,6 @@ function Volume({ volume, change, label, at }: VolumeProps) {
           aria-label={`${label}: type`}
           data={CHOICES}
           value={volume.volume_type}
-          allowDeselect={false}
           onChange={(type) => change({ volume_type: type ?? volume.volume_type, spec: {} })}
         />
         <TextField

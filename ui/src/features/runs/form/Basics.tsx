@@ -34,7 +34,6 @@ export function Basics({ draft, onChange, project, projects, onMove, ...rest }: 
           label="Project"
           data={projects}
           value={project}
-          allowDeselect={false}
           searchable={projects.length > 8}
           onChange={(next) => next && onMove(next)}
         />
@@ -104,7 +103,6 @@ function FunctionSelect({ draft, project, from, onChange, onNew }: FunctionProps
       data={data}
       value={selected || null}
       onChange={(name) => onChange(name === EARLIER_FUNCTION && earlier ? earlier : (name ?? ""))}
-      allowDeselect={false}
       searchable
       limit={100}
       nothingFoundMessage="No matching functions"

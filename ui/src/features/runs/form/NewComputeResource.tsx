@@ -84,7 +84,6 @@ function ScopeSelect({ scopes, value, onChange }: ScopeProps) {
       description="Available in this scope and below"
       data={scopes}
       value={value || null}
-      allowDeselect={false}
       onChange={(scope) => scope && onChange(scope)}
       error={finding("scope")}
     />
