@@ -59,7 +59,7 @@ def test_every_asymmetric_algorithm_is_supported(key: Key, alg: str) -> None:
 @pytest.mark.parametrize("signature", ["", "AAAA"])
 def test_other_algorithms_are_rejected(alg: Any, signature: str) -> None:
     token = f"{make_part({'alg': alg, 'kid': 'rsa'})}.{make_part(make_claims())}.{signature}"
-    assert "allowed are RS256" in error_for(token)
+    assert "allowed algorithms: RS256" in error_for(token)
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_published_shared_secret_is_never_used() -> None:
         ({"aud": {"fairlead": 1}}, "has the audience a mapping"),
         ({"exp": None}, "has no expiry time"),
         ({"exp": SECONDS - 60}, "expired at 2026-11-15 11:59:00 UTC; it is 2026-11-15 12:00:00 UTC"),
-        ({"exp": "soon"}, "the claim 'exp' of the token is not a time"),
-        ({"exp": True}, "the claim 'exp' of the token is not a time"),
-        ({"exp": -1}, "the claim 'exp' of the token is not a time"),
-        ({"exp": 10**30}, "the claim 'exp' of the token is not a time"),
-        ({"exp": SECONDS * 1000}, "the claim 'exp' of the token is not a time"),
+        ({"exp": "soon"}, "the token's 'exp' claim is not a time"),
+        ({"exp": True}, "the token's 'exp' claim is not a time"),
+        ({"exp": -1}, "the token's 'exp' claim is not a time"),
+        ({"exp": 10**30}, "the token's 'exp' claim is not a time"),
+        ({"exp": SECONDS * 1000}, "the token's 'exp' claim is not a time"),
         ({"nbf": SECONDS + 61}, "is not valid before 2026-11-15 12:01:01 UTC (nbf)"),
-        ({"nbf": []}, "the claim 'nbf' of the token is not a time"),
+        ({"nbf": []}, "the token's 'nbf' claim is not a time"),
         ({"iat": SECONDS + 61}, "was issued at 2026-11-15 12:01:01 UTC (iat)"),
-        ({"sub": None}, "the claim 'sub' of the token is not a user name: nothing"),
+        ({"sub": None}, "the token's 'sub' claim is not a user name: nothing"),
         ({"sub": ""}, "is not a user name"),
         ({"sub": "  "}, "is not a user name"),
         ({"sub": 7}, "is not a user name"),
@@ -110,9 +110,9 @@ def test_published_shared_secret_is_never_used() -> None:
         ({"sub": "ada\u202e"}, "is not a user name"),
         ({"sub": "\ud800"}, "is not a user name"),
         ({"sub": "a" * 251}, "(251 characters)"),
-        ({"groups": {"vision": True}}, "the claim 'groups' of the token is not a list of groups: a mapping"),
+        ({"groups": {"vision": True}}, "the token's 'groups' claim is not a list of groups: a mapping"),
         ({"groups": 7}, "is not a list of groups"),
-        ({"groups": ["vision", 7]}, "the claim 'groups' of the token contains an invalid group name: 7"),
+        ({"groups": ["vision", 7]}, "the token's 'groups' claim contains an invalid group name: 7"),
         ({"groups": ["vision", ["admins"]]}, "an invalid group name"),
         ({"groups": ["g" * 251]}, "(251 characters)"),
         ({"groups": [""]}, "an invalid group name"),
@@ -167,7 +167,7 @@ def test_key_unknown_to_the_issuer_is_rejected() -> None:
 
 
 def test_forged_token_with_a_valid_key_id_is_rejected() -> None:
-    assert "the signature of the token is not from" in error_for(make_token(key=OTHER_RSA))
+    assert "the token's signature is not from" in error_for(make_token(key=OTHER_RSA))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_claims_that_are_not_a_plain_object_are_rejected(payload: bytes) -> None
 
 def test_infinite_number_is_not_a_valid_time() -> None:
     payload = json.dumps(make_claims(exp=0)).replace('"exp": 0', '"exp": 1e999').encode()
-    assert "the claim 'exp' of the token is not a time: inf" in error_for(make_token(payload))
+    assert "the token's 'exp' claim is not a time: inf" in error_for(make_token(payload))
 
 
 @pytest.mark.parametrize("header", [[], "alg", 1, None, b'{"alg": "RS256", "alg": "none"}', b"{" * 5000, b"\xff"])

@@ -164,10 +164,10 @@ def _unsigned(claims: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("sign", "message"),
     [
-        (lambda claims: make_token(make_claims(**claims), OTHER_RSA), "the signature of the token is not from"),
+        (lambda claims: make_token(make_claims(**claims), OTHER_RSA), "the token's signature is not from"),
         (lambda claims: make_token(make_claims(**claims), kid="no-such-key"), "which https://login"),
         (lambda claims: make_token(make_claims(**claims), typ="logout+jwt"), "does not identify a caller"),
-        (_unsigned, "allowed are RS256"),
+        (_unsigned, "allowed algorithms: RS256"),
     ],
 )
 def test_id_token_with_a_foreign_signature_is_rejected(sign: Callable[[dict[str, Any]], str], message: str) -> None:

@@ -150,7 +150,7 @@ def test_callback_of_another_sign_in_is_rejected(browser: Browser) -> None:
     """Login CSRF: a link with the attacker's code would sign the victim in as the attacker."""
     callback, _ = browser.visit_issuer()
     _, other = browser.visit_issuer()
-    assert "does not belong to the last sign-in of this browser" in error_message(browser.finish(callback, other))
+    assert "does not belong to this browser's last sign-in" in error_message(browser.finish(callback, other))
     state = callback.partition("state=")[2].partition("&")[0]
     for invalid in ("", "x", "ä", state[:-1], state + "x", state.swapcase()):
         changed = callback.replace(f"state={state}", f"state={quote(invalid)}")
@@ -162,7 +162,7 @@ def test_callback_of_another_sign_in_is_rejected(browser: Browser) -> None:
 def test_callback_without_a_login_cookie_is_rejected(browser: Browser, login_cookie: str | None) -> None:
     callback, _ = browser.visit_issuer()
     for address in (callback, "/login/callback", "/login/callback?state=&code=x", "/login/callback?error=x"):
-        assert f"did not start to sign in here within the last 10 minutes: sign in again at {URL}" in error_message(
+        assert f"did not start a sign-in here within the last 10 minutes: sign in again at {URL}" in error_message(
             browser.finish(address, login_cookie)
         )
     assert browser.issuer.login_endpoints.exchanged == []
@@ -222,7 +222,7 @@ def test_invalid_id_token_is_rejected(browser: Browser, claims: dict[str, Any], 
 
 def test_forged_id_token_is_rejected(browser: Browser) -> None:
     browser.issuer.login_endpoints.sign_with = lambda claims: make_token(make_claims(**claims), OTHER_RSA)
-    assert "the signature of the token is not from" in error_message(browser.sign_in())
+    assert "the token's signature is not from" in error_message(browser.sign_in())
 
 
 def test_unavailable_issuer_is_reported(browser: Browser) -> None:

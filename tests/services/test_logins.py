@@ -77,10 +77,10 @@ def test_session_expires_after_twelve_hours_and_is_deleted_at_a_later_sign_in(wo
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda good: replace(good, state="other"), "does not belong to the last sign-in"),
-        (lambda good: replace(good, state=""), "does not belong to the last sign-in"),
-        (lambda good: replace(good, state="ä"), "does not belong to the last sign-in"),
-        (lambda good: replace(good, state="", error="access_denied"), "does not belong to the last sign-in"),
+        (lambda good: replace(good, state="other"), "does not belong to this browser's last sign-in"),
+        (lambda good: replace(good, state=""), "does not belong to this browser's last sign-in"),
+        (lambda good: replace(good, state="ä"), "does not belong to this browser's last sign-in"),
+        (lambda good: replace(good, state="", error="access_denied"), "does not belong to this browser's last sign-in"),
         (lambda good: replace(good, iss="https://evil.example.org"), "is from 'https://evil.example.org'"),
         (lambda good: replace(good, error="access_denied"), "rejected the sign-in: 'access_denied'"),
         (lambda good: replace(good, code=""), "rejected the sign-in: nothing"),

@@ -48,7 +48,7 @@ class Logins:
         login = self._find_login()
         # Prevents login CSRF: a link with an attacker's code would sign this browser in as the attacker.
         if not hmac.compare_digest(attempt.state.encode(), response.state.encode()):
-            raise Unauthenticated("this response does not belong to the last sign-in of this browser", SIGN_IN_AGAIN)
+            raise Unauthenticated("this response does not belong to this browser's last sign-in", SIGN_IN_AGAIN)
         # Prevents mix-up attacks (RFC 9207): another issuer must not complete this sign-in. Not all issuers send `iss`.
         if response.iss not in (None, login.issuer):
             message = f"the response is from {short_repr(response.iss)}, but the issuer is {short_repr(login.issuer)}"
@@ -57,7 +57,7 @@ class Logins:
         if response.error or not response.code:
             description = f" ({short_repr(response.error_description)})" if response.error_description else ""
             message = f"{login.issuer} rejected the sign-in: {short_repr(response.error or None)}{description}"
-            raise Unauthenticated(message, f"{SIGN_IN_AGAIN}, or ask the administrator of the identity provider")
+            raise Unauthenticated(message, f"{SIGN_IN_AGAIN}, or ask the identity provider's administrator")
         return self._tokens.sign_in_as(call, login.finish(attempt, redirect_uri, response.code))
 
     def _find_login(self) -> Login:

@@ -13,8 +13,8 @@ from fairlead.model.tokens import MAX_NAME_LENGTH
 LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
 MAX_SHOWN = 5
-SIGN_IN = "sign in at the identity provider again, and use the new token"
-ASK_ADMINISTRATOR = "ask the administrator of the identity provider to change its tokens for this server"
+SIGN_IN = "sign in with the identity provider again, and use the new token"
+ASK_ADMINISTRATOR = "ask the identity provider's administrator to change the tokens for this server"
 
 Claims = Mapping[str, Any]
 
@@ -76,21 +76,21 @@ def check_times(claims: Claims, now: datetime) -> None:
         begins = _timestamp(claims, name)
         if begins is not None and now < begins - LEEWAY:
             message = f"the token {text} {_format(begins)} ({name}); it is {_format(now)}"
-            raise Unauthenticated(message, "check the clocks of this server and of the identity provider")
+            raise Unauthenticated(message, "check the clocks of this server and the identity provider")
 
 
 def parse_user(claims: Claims, name: str) -> str:
     """Return the user that a token identifies."""
     value = claims.get(name)
     if not isinstance(value, str) or not _is_name(value):
-        message = f"the claim {name!r} of the token is not a user name: {short_repr(value)}"
+        message = f"the token's {name!r} claim is not a user name: {short_repr(value)}"
         hint = f"it must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
         raise Unauthenticated(message, hint)
     # If anyone can sign up with any address, an unverified address would let them impersonate its owner.
     # Issuers that verify all addresses may leave out the claim, and some send it as text.
     if name == "email" and claims.get("email_verified") in (False, "false"):
         message = f"the identity provider has not verified the email address {short_repr(value)}"
-        raise Unauthenticated(message, "verify the address at the identity provider, then sign in again")
+        raise Unauthenticated(message, "verify the address with the identity provider, then sign in again")
     return value
 
 
@@ -99,11 +99,11 @@ def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
     value = claims.get(name, [])
     groups = [value] if isinstance(value, str) else value
     if not isinstance(groups, list):
-        message = f"the claim {name!r} of the token is not a list of groups: {short_repr(value)}"
+        message = f"the token's {name!r} claim is not a list of groups: {short_repr(value)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
     for group in groups:
         if not isinstance(group, str) or not _is_name(group):
-            message = f"the claim {name!r} of the token contains an invalid group name: {short_repr(group)}"
+            message = f"the token's {name!r} claim contains an invalid group name: {short_repr(group)}"
             hint = f"names have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
             raise Unauthenticated(message, hint)
     return tuple(dict.fromkeys(groups))
@@ -128,7 +128,7 @@ def _timestamp(claims: Claims, name: str) -> datetime | None:
     # JSON such as 1e999 is parsed as infinity, and True is an int in Python.
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not 0 <= value < END_OF_TIME:
-        message = f"the claim {name!r} of the token is not a time: {short_repr(value)}"
+        message = f"the token's {name!r} claim is not a time: {short_repr(value)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
     return datetime.fromtimestamp(value, UTC)
 

@@ -128,7 +128,7 @@ class IssuerKeys:
         try:
             return parse_object(content)
         except ValueError as error:
-            raise ValueError(f"the response of {url} is not the expected JSON: {error}") from error
+            raise ValueError(f"the response from {url} is not the expected JSON: {error}") from error
 
 
 def _is_within(moment: datetime | None, now: datetime, span: timedelta) -> bool:

@@ -76,7 +76,7 @@ class OidcLogin:
         try:
             return self._authenticator.keys.check_url(metadata, name, purpose)
         except ValueError as error:
-            raise Unavailable(f"cannot sign in at {self.issuer}: {error}", CHECK_ISSUER) from error
+            raise Unavailable(f"cannot sign in through {self.issuer}: {error}", CHECK_ISSUER) from error
 
     def _exchange(self, url: str, form: dict[str, str], methods: list[Any]) -> str:
         """Exchange a code for an ID token. Messages do not contain the response, which may contain tokens."""

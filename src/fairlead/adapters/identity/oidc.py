@@ -86,10 +86,10 @@ class OidcAuthenticator:
 
     def _choose_keys(self, key_id: str | None, algorithm: str) -> list[Key]:
         keys = self.keys.find(key_id)
-        key_text = "a key without an id" if key_id is None else f"the key {short_repr(key_id)}"
+        key_text = "a key without an ID" if key_id is None else f"the key {short_repr(key_id)}"
         if not keys:
             message = f"the token is signed with {key_text}, which {self.issuer} does not have"
-            raise Unauthenticated(message, f"{claims.SIGN_IN}; new keys of the issuer are known after 30 seconds")
+            raise Unauthenticated(message, f"{claims.SIGN_IN}; new issuer keys are picked up after 30 seconds")
         # The token names the algorithm, which an attacker can choose, so it must also match the key type.
         suitable = [key for key in keys if _suits(key, algorithm)]
         if not suitable:
@@ -112,7 +112,7 @@ class OidcAuthenticator:
                 continue
             except (JoseError, ValueError):
                 raise Unauthenticated(NOT_A_TOKEN, SEND_TOKEN) from None
-        raise Unauthenticated(f"the signature of the token is not from {self.issuer}", claims.SIGN_IN)
+        raise Unauthenticated(f"the token's signature is not from {self.issuer}", claims.SIGN_IN)
 
 
 class _Registry(jws.JWSRegistry):
@@ -135,7 +135,9 @@ def _parse_token(bearer: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the claims, both unverified."""
     if len(bearer) > MAX_TOKEN_LENGTH:
         message = f"the bearer token has {len(bearer)} characters; the limit is {MAX_TOKEN_LENGTH}"
-        raise Unauthenticated(message, "configure the identity provider to put less into it, such as fewer groups")
+        raise Unauthenticated(
+            message, "configure the identity provider to issue smaller tokens, for example with fewer groups"
+        )
     parts = bearer.split(".")
     if len(parts) != 3:
         raise Unauthenticated(NOT_A_TOKEN, SEND_TOKEN)
@@ -155,7 +157,7 @@ def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
     """Return the algorithm and the key ID. Keys inside the token (jwk, jku, x5c, x5u) are ignored."""
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
     if algorithm not in ALGORITHMS:
-        message = f"the token is signed with {short_repr(algorithm)}; allowed are {', '.join(ALGORITHMS)}"
+        message = f"the token is signed with {short_repr(algorithm)}; allowed algorithms: {', '.join(ALGORITHMS)}"
         raise Unauthenticated(message, "configure the identity provider to sign with RS256 or ES256")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
         raise Unauthenticated(

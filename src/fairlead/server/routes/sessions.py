@@ -227,7 +227,7 @@ def _read_attempt(request: Request) -> tuple[LoginAttempt, str]:
     match = LOGIN_VALUE.fullmatch(request.cookies.get(LOGIN_COOKIE, ""))
     if match is None:
         minutes = int(LOGIN_LIFETIME.total_seconds() // 60)
-        message = f"this browser did not start to sign in here within the last {minutes} minutes"
+        message = f"this browser did not start a sign-in here within the last {minutes} minutes"
         raise Unauthenticated(message, f"sign in again at {request.app.state.url}")
     # The cookie is not signed, so the page is checked again.
     return LoginAttempt(match[1], match[2], match[3]), _check_landing(unquote(match[4]))
