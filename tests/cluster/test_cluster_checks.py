@@ -176,7 +176,7 @@ def test_callback_check_reports_whether_pods_reach_the_server(
     with granting(control_plane, render_access(cluster, [project])) as api:
         until(lambda: find(api, cluster, project, "permissions").state == "ok")
         check = find(api, cluster, project, "callbacks")
-        assert (check.state, check.message) == ("ok", f"pods reach the server at {health}")
+        assert (check.state, check.message) == ("ok", f"pods can reach the server at {health}")
         unreachable = cluster.model_copy(update={"server_url": "http://127.0.0.1:1"})
         check = find(api, unreachable, project, "callbacks")
         assert (check.state, "refused" in check.message) == ("problem", True), check

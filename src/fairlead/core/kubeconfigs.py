@@ -22,7 +22,7 @@ ADDRESS = re.compile(
 )
 PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s[A-Za-z0-9+/=\s]+-----END \1-----")
 TOKEN = re.compile(r"[!-~]+")  # a line break would add another header to each request
-USE_TOKEN = "use the token of a service account; see `fairlead clusters rbac`"
+USE_TOKEN = "use a service account token; see `fairlead clusters rbac`"
 EMBED = "embed the file with kubectl config view --raw --flatten --minify (fairlead clusters add and connect do this)"
 
 # Fields of a cluster or user with file names, and the fields that embed the content instead.
@@ -114,7 +114,7 @@ def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any
     entries = document.get(section)
     if not isinstance(entries, list | tuple):
         message = f"must be a list of mappings, found {_kind(entries)}"
-        raise _reject(f"{ROOT}.{section}", "list", message, f"use the format of kubectl for {section}")
+        raise _reject(f"{ROOT}.{section}", "list", message, f"use kubectl's format for {section}")
     # Empty entries keep the indexes correct, which are part of violation paths.
     return [entry if isinstance(entry, Mapping) else {} for entry in entries]
 
@@ -142,7 +142,7 @@ def _find(document: Mapping[str, Any], kind: str, name: Any, reference_path: str
     fields = entries[indexes[0]].get(kind)
     if not isinstance(fields, Mapping) or not all(isinstance(field, str) for field in fields):
         message = f"must be a mapping, found {_kind(fields)}"
-        raise _reject(f"{path}.{kind}", "mapping", message, f"use the format of kubectl for the {kind}")
+        raise _reject(f"{path}.{kind}", "mapping", message, f"use kubectl's format for the {kind}")
     return fields, f"{path}.{kind}"
 
 
@@ -224,9 +224,7 @@ def _check_server(server: Any, path: str) -> Iterator[Violation]:
     match = ADDRESS.fullmatch(server) if isinstance(server, str) and len(server) <= MAX_SERVER_LENGTH else None
     if match is None or not is_host(match["host"]) or not 0 < int(match["port"] or 443) <= MAX_PORT:
         shown = "" if "@" in str(server) else f": {short_repr(server)}"  # a password may precede the @
-        yield Violation(
-            path, "url", f"invalid address of an API server{shown}", "use an address such as https://host:6443"
-        )
+        yield Violation(path, "url", f"invalid API server address{shown}", "use an address such as https://host:6443")
     elif match["scheme"] == "http" and not is_loopback(match["host"]):
         # Without TLS, anyone on the network could read the token.
         message = f"http is only allowed for this machine, found {short_repr(server)}"
@@ -240,7 +238,7 @@ def _check_pem(fields: Mapping[str, Any], path: str, name: str) -> Iterator[Viol
     try:
         text = _decode(value)
     except (binascii.Error, ValueError, TypeError, AttributeError):
-        yield Violation(f"{path}.{name}", "base64", "invalid base64 text", "use the format of kubectl")
+        yield Violation(f"{path}.{name}", "base64", "invalid base64 text", "use kubectl's format")
         return
     if text is None or not PEM.search(text):
         message = "does not contain PEM text (-----BEGIN ...-----)"

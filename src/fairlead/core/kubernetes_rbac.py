@@ -45,11 +45,11 @@ IN_CLUSTER = (
     RbacRule("", "persistentvolumeclaims", ("list", "watch"), "remaining volumes of projects", "cluster"),
     # The metrics API cannot be watched.
     RbacRule("metrics.k8s.io", "pods", ("list",), "resource usage of runs", "cluster"),
-    RbacRule("", "namespaces", ("get", "list", "watch"), "existing namespaces of projects", "cluster"),
+    RbacRule("", "namespaces", ("get", "list", "watch"), "existing project namespaces", "cluster"),
 )
 CREATE_NAMESPACES = RbacRule("", "namespaces", ("create",), "a namespace for each project", "cluster")
-KAI_QUEUES = RbacRule("scheduling.run.ai", "queues", ("get",), "existing queues of KAI", "cluster")
-KUEUE_VERBS, KUEUE_QUEUES = ("get", "list", "watch"), "queues of Kueue and their quotas"
+KAI_QUEUES = RbacRule("scheduling.run.ai", "queues", ("get",), "existing KAI queues", "cluster")
+KUEUE_VERBS, KUEUE_QUEUES = ("get", "list", "watch"), "Kueue queues and their quotas"
 KUEUE = (
     RbacRule("kueue.x-k8s.io", "workloads", KUEUE_VERBS, "position of a run in the queue, and why it waits", "cluster"),
     RbacRule("kueue.x-k8s.io", "localqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),

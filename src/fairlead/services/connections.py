@@ -25,8 +25,8 @@ MAX_LISTED = 50
 INSECURE_TLS = Check(
     "certificate",
     "warning",
-    "insecure-skip-tls-verify is true: an attacker in the network can impersonate the cluster and get the token",
-    "replace it by certificate-authority-data, and connect again",
+    "insecure-skip-tls-verify is true: an attacker on the network can impersonate the cluster and get the token",
+    "replace it with certificate-authority-data, and connect again",
 )
 
 
@@ -180,7 +180,7 @@ def _explain_missing_executor(cluster: Cluster, error: str, *, has_kubeconfig: b
     if cluster.executor == "local":
         message, hint = "this server does not execute runs on its own machine", "start a server with execute = true"
     elif cluster.connection == "in_cluster":
-        hint = "run the server as a pod of the cluster, with the service account fairlead"
+        hint = "run the server as a pod in the cluster, with the fairlead service account"
     elif not has_kubeconfig:
         message = f"{cluster.scope} has no kubeconfig, so it cannot execute runs"
         hint = f"fairlead clusters connect {cluster.name} --kubeconfig FILE"

@@ -35,7 +35,7 @@ def test_missing_server_url_is_a_warning_with_the_remaining_limits() -> None:
 
 def test_successful_probe_reports_ok_and_removes_its_pod() -> None:
     api = OnePod("forest", pod("Pending"), pod("Running"), pod("Succeeded", terminated={"message": "reached"}))
-    assert run_probe(api) == Check("callbacks", "ok", "pods reach the server at https://fairlead.example")
+    assert run_probe(api) == Check("callbacks", "ok", "pods can reach the server at https://fairlead.example")
     ((path, body),) = api.created
     assert path == PODS
     assert api.deleted == [f"{PODS}/{body['metadata']['name']}"]

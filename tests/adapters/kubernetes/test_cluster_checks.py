@@ -171,7 +171,7 @@ def test_only_first_projects_are_checked_and_the_rest_is_counted() -> None:
     ("classes", "settings", "state", "message"),
     [
         ([], {}, "warning", "the cluster has no storage class"),
-        ([make_named("fast")], {}, "warning", "no storage class is the default"),
+        ([make_named("fast")], {}, "warning", "the cluster has no default storage class"),
         ([make_named("fast", **DEFAULT)], {"storage_classes": ("fast",)}, "ok", "fast is the default"),
         (
             [make_named("fast", **DEFAULT)],
@@ -252,7 +252,9 @@ def test_kueue_and_its_queues_must_exist() -> None:
     api.responses["/apis"] = make_groups("kueue.x-k8s.io")
     local_queue = "/apis/kueue.x-k8s.io/v1/namespaces/forest/localqueues/team"
     api.responses[local_queue] = {"metadata": make_meta("team"), "spec": {"clusterQueue": "shared"}}
-    assert "ClusterQueue shared of the LocalQueues does not exist" in run_check(api, "queueing", **kueue).message
+    assert (
+        "ClusterQueue shared, which the LocalQueues use, does not exist" in run_check(api, "queueing", **kueue).message
+    )
     cluster_queue = {"metadata": make_meta("shared"), "spec": {}, "status": {}}
     api.responses["/apis/kueue.x-k8s.io/v1/clusterqueues/shared"] = cluster_queue
     assert run_check(api, "queueing", **kueue).state == "ok"

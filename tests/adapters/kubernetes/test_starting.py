@@ -181,7 +181,7 @@ def test_existing_secret_is_never_read() -> None:
 def test_object_of_another_run_with_the_same_name_is_not_changed() -> None:
     api, launch = FakeApi(), make_launch_spec("r1", cluster=cluster())
     api.objects[path_of("batch/v1", "jobs", "forest", launch.name)] = {"metadata": {"labels": {}}}
-    with pytest.raises(StartFailed, match=f"Job {launch.name} already exists in forest and is not of run r1"):
+    with pytest.raises(StartFailed, match=f"Job {launch.name} already exists in forest and does not belong to run r1"):
         start(api, launch)
     assert verbs(api) == ["POST jobs", "GET jobs"]
 
@@ -322,7 +322,7 @@ def test_large_code_requires_a_server_url() -> None:
     large = replace(make_launch_spec("r1", cluster=cluster()), code=b"x" * (1 << 20))
     with pytest.raises(
         StartFailed,
-        match=r"its code has 1048576 bytes, and at most [0-9]+ fit into the ConfigMap of a run: remove data",
+        match=r"its code has 1048576 bytes, and at most [0-9]+ fit into a run's ConfigMap: remove data",
     ):
         start(FakeApi(), large)
     api = FakeApi()

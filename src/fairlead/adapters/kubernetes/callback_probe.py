@@ -87,9 +87,9 @@ def _evaluate(pod: JSON, cluster: Cluster, patience: float) -> Check:
     state = container.get("state", {})
     result = state.get("terminated", {}).get("message", "").strip()
     if status.get("phase") == "Succeeded" and result == REACHED:
-        return Check(NAME, "ok", f"pods reach the server at {cluster.server_url}")
+        return Check(NAME, "ok", f"pods can reach the server at {cluster.server_url}")
     if status.get("phase") == "Succeeded" and result:
-        message = f"pods do not reach the server at {cluster.server_url}: {result}"
+        message = f"pods cannot reach the server at {cluster.server_url}: {result}"
         hint = "check that the server listens there, and check network policies, firewalls and certificates"
         return Check(NAME, "problem", message, hint)
     waiting = state.get("waiting") or state.get("terminated") or {}

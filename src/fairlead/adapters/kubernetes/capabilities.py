@@ -23,11 +23,14 @@ def check_storage(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     yield from _check_allowed("storage", "storage_classes", cluster.storage_classes, list(classes))
     defaults = [name for name, annotations in classes.items() if annotations.get(DEFAULT_CLASS) == "true"]
     if not classes:
-        message = "the cluster has no storage class: runs with volumes wait"
-        yield Check("storage", "warning", message, "install a volume provisioner, such as that of your cloud")
+        message = "the cluster has no storage class, so runs with volumes cannot start"
+        yield Check(
+            "storage", "warning", message, "install a volume provisioner, such as the one from your cloud provider"
+        )
     elif not defaults:
         message = (
-            f"no storage class is the default: runs with volumes without a class wait; available: {_list(classes)}"
+            "the cluster has no default storage class, so runs whose volumes do not name one cannot start; "
+            f"available: {_list(classes)}"
         )
         annotation = f'{{"metadata":{{"annotations":{{"{DEFAULT_CLASS}":"true"}}}}}}'
         yield Check("storage", "warning", message, f"kubectl patch storageclass {min(classes)} -p '{annotation}'")
@@ -83,9 +86,9 @@ def check_queues(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[s
 def check_usage(groups: Groups) -> Iterator[Check]:
     """Check the metrics API."""
     if "metrics.k8s.io" in groups:
-        yield Check("usage", "ok", "metrics.k8s.io is installed: the usage of runs is shown")
+        yield Check("usage", "ok", "metrics.k8s.io is installed: resource usage of runs is shown")
     else:
-        message = "metrics.k8s.io is not installed: the usage of runs is not shown"
+        message = "metrics.k8s.io is not installed: resource usage of runs is not shown"
         yield Check("usage", "warning", message, "install metrics-server")
 
 
@@ -161,8 +164,8 @@ def _check_cluster_queue(name: str, raw: JSON | None) -> Iterator[Check]:
     """Check that a ClusterQueue admits runs."""
     queue = None if raw is None else read_cluster_queue(raw)
     if queue is None:
-        message = f"ClusterQueue {name} of the LocalQueues does not exist: runs there wait"
-        yield Check("queueing", "problem", message, "create it, or change the ClusterQueue of the LocalQueues")
+        message = f"ClusterQueue {name}, which the LocalQueues use, does not exist: runs there wait"
+        yield Check("queueing", "problem", message, "create it, or point the LocalQueues to a different ClusterQueue")
     elif queue.stopped:
         message = f"ClusterQueue {name} is stopped: runs there wait"
         yield Check("queueing", "warning", message, "set its stopPolicy to None to resume it")

@@ -56,7 +56,7 @@ def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[st
 
 
 def _not_kubernetes(detail: str) -> Check:
-    return Check("connection", "problem", f"the address does not answer like Kubernetes: {detail}", CHECK_ADDRESS)
+    return Check("connection", "problem", f"the address does not respond like Kubernetes: {detail}", CHECK_ADDRESS)
 
 
 def _run_part(name: str, part: Callable[[], Iterator[Check]]) -> list[Check]:
@@ -103,7 +103,7 @@ def _check_permissions(api: KubernetesClient, cluster: Cluster, namespaces: Name
         yield Check("permissions", "problem", message, f"fairlead clusters rbac {cluster.name} | kubectl apply -f -")
     else:
         scope = "in all namespaces" if cluster.create_namespaces else f"in {_count(len(namespaces), 'namespace')}"
-        message = f"all {len(required)} required permissions are granted, those of projects {scope}"
+        message = f"all {len(required)} required permissions are granted, those for projects {scope}"
         yield Check("permissions", "ok", message)
 
 

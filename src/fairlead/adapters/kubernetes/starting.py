@@ -85,7 +85,8 @@ class Starter:
         owners = [reference["uid"] for reference in existing["metadata"].get("ownerReferences", ())]
         if existing["metadata"].get("labels", {}).get(RUN_LABEL) != meta["labels"][RUN_LABEL]:
             raise StartFailed(
-                f"{manifest['kind']} {meta['name']} already exists in {meta['namespace']} and is not of run {run_id}"
+                f"{manifest['kind']} {meta['name']} already exists in {meta['namespace']} "
+                f"and does not belong to run {run_id}"
             )
         # The garbage collector deletes the objects of an earlier Job with the same name after a delay.
         if "deletionTimestamp" in existing["metadata"] or (owner is not None and owner not in owners):
@@ -213,9 +214,9 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
         if len(launch.code) <= room:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
         if not _calls_back(launch):  # if it does, the pod downloads the code from the server
-            message = f"its code has {len(launch.code)} bytes, and at most {room} fit into the ConfigMap of a run"
+            message = f"its code has {len(launch.code)} bytes, and at most {room} fit into a run's ConfigMap"
             raise StartFailed(
-                f"{message}: remove data from the code, or ask an administrator to set server_url of the cluster"
+                f"{message}: remove data from the code, or ask an administrator to set the cluster's server_url"
             )
     return manifest
 
