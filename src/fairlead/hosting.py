@@ -68,7 +68,7 @@ def check_platform(folder: Path, platform_id: str) -> None:
     if not file.exists():
         write_private(file, platform_id)
     elif file.read_text("utf-8").strip() != platform_id:
-        message = f"{folder} contains runs and volumes of another database"
+        message = f"{folder} contains runs and volumes that belong to another database"
         raise FairleadError(message, "set data to another folder, or set database to the one used with this folder")
 
 

@@ -54,7 +54,7 @@ def open_file(store: Store, execution: str, path: str) -> BinaryIO:
         record = tx.get(RunFileRecord, id=_id_of(execution, path))
     if record is None:
         whose, named = attempts.describe_execution(execution), short_repr(path.removeprefix(OUTPUT))
-        raise NotFound(f"{whose} has no output file {named}", "list the output files of the run")
+        raise NotFound(f"{whose} has no output file {named}", "list the run's output files")
     # The buffer is as large as a part, so that each transaction reads about one part.
     return cast(BinaryIO, io.BufferedReader(_Parts(store, record), PART_BYTES))
 

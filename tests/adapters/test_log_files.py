@@ -81,7 +81,7 @@ def test_cursor_inside_a_record_is_rejected(log: Path, records: list[RecordTuple
 @pytest.mark.parametrize("cursor", [-1, 1000, 1 << 70])
 def test_cursor_outside_the_log_is_rejected(log: Path, cursor: int) -> None:
     write(log, [("stdout", b"hello\n", 1)])
-    with pytest.raises(ValueError, match="after the end of the log"):
+    with pytest.raises(ValueError, match="the cursor is outside the log"):
         read(log, cursor)
 
 

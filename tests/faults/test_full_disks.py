@@ -19,7 +19,7 @@ from tests.processes.execution import until
 from tests.processes.machines import Machine
 
 SIZE = "48m"
-FULL = "cannot change the database: the disk of the database is full"
+FULL = "cannot change the database: the database disk is full"
 CAPACITY = {"FAIRLEAD_CAPACITY": "cpu=1000,mem=1000Gi,disk=1000Gi,runs=40"}
 
 

@@ -112,7 +112,7 @@ def test_after_a_successful_write_the_full_lock_timeout_applies_again(
 def test_full_disk_is_reported_and_the_change_is_rolled_back(store: DatabaseStore) -> None:
     with pytest.raises(Unavailable) as caught:
         exceed_page_limit(store)
-    assert str(caught.value) == "cannot change the database: the disk of the database is full"
+    assert str(caught.value) == "cannot change the database: the database disk is full"
     assert caught.value.hint == "free some space, then try again"
     store.close()  # the max_page_count limit applies to the connection
     assert count_volumes(store) == 1

@@ -103,7 +103,7 @@ def test_killing_the_supervisor_fails_the_run_and_ends_all_processes(
     os.kill(platform.supervisor_of(run), signal.SIGKILL)
     ended = wait_for_end(run)
     assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "SupervisorLost", None)
-    assert ended["message"] == "the supervisor of the run was killed, and the run was killed with it"
+    assert ended["message"] == "the run's supervisor was killed, and the run was killed with it"
     until(lambda: not find_processes(run.id), 2)
     assert not find_sleepers("303.25")
 

@@ -88,7 +88,7 @@ def read_records(file: Path, start: int, max_bytes: int) -> Iterator[LogRecord]:
     with reader:
         size = os.fstat(reader.fileno()).st_size  # an active run keeps appending; the next call reads the rest
         if not 0 <= start <= size:
-            raise ValueError("the cursor is after the end of the log")
+            raise ValueError("the cursor is outside the log")
         reader.seek(start)
         while max_bytes > 0 and start < size:
             header = reader.read(HEADER.size)

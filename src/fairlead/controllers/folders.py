@@ -97,5 +97,5 @@ class WatchedFolder:
             return f"{error}" + (f" ({error.hint})" if error.hint else "")
         except Exception as error:  # the watch must continue
             log.error("folder failed", folder=str(self.folder), exc_info=error)
-            return "internal error: see the log of the server"
+            return "internal error: see the server log"
         return None

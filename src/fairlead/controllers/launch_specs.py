@@ -26,7 +26,7 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
     """Load the launch spec of the current attempt. Raises `LaunchInputMissing` if a part is missing."""
     plan = tx.get(PlanRecord, id=run.id)
     if plan is None:
-        raise LaunchInputMissing("PlanMissing", "the plan of the run was deleted")
+        raise LaunchInputMissing("PlanMissing", "the run's plan was deleted")
     manifests, execution = manifests_of(run, plan), execution_of(run.id, run.attempt)
     blob = None if run.code is None else tx.get(BlobRecord, id=run.code)
     if run.code is not None and blob is None:

@@ -121,7 +121,7 @@ class Executions:
         """Open an output file of an attempt, by default the last one."""
         handle = self._open_attempt(call, run_id, attempt)
         message = f"output file {short_repr(path)} of {attempts.describe_execution(handle.execution)} does not exist"
-        missing = NotFound(message, "list the output files of the run")
+        missing = NotFound(message, "list the run's output files")
         if handle.executor is None:
             raise missing
         try:
@@ -195,7 +195,7 @@ def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> 
     if attempt not in (None, number) and cursor != 0:
         raise _invalid_cursor(cursor, f"the cursor belongs to attempt {number}, not to attempt {attempt}")
     if not 1 <= number <= run.attempt:
-        raise _invalid_cursor(cursor, "the cursor is after the end of the log")
+        raise _invalid_cursor(cursor, "the cursor is outside the log")
     return number if attempt is None else attempt, position
 
 

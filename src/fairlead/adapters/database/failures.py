@@ -22,8 +22,8 @@ TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
 NO_RESPONSE = "the database does not respond", "try again in a moment"
 MESSAGES = {
     "SQLITE_BUSY": (LOCKED, "try again in a moment"),
-    "SQLITE_FULL": ("the disk of the database is full", "free some space, then try again"),
-    "53100": ("the disk of the database is full", "free some space, then try again"),
+    "SQLITE_FULL": ("the database disk is full", "free some space, then try again"),
+    "53100": ("the database disk is full", "free some space, then try again"),
 }
 
 

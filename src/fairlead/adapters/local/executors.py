@@ -158,7 +158,7 @@ class LocalExecutor:
         try:
             return outputs.open_output(self.runs / run_id / "home" / "output", path)
         except OSError:
-            raise NotFound(f"run {run_id} has no output file {path!r}", "list the output files of the run") from None
+            raise NotFound(f"run {run_id} has no output file {path!r}", "list the run's output files") from None
 
     def find_endpoint(self, run_id: str) -> Endpoint:
         """Return the address of a served run. The run cannot replace the socket in this path with a symbolic link."""
@@ -240,18 +240,18 @@ class LocalExecutor:
             self._release(run_id)
             return None
         error = folder.supervisor_error or f"it exited with {supervisor.returncode}"
-        folder.fail("StartFailed", f"the supervisor of the run did not start: {error}")
+        folder.fail("StartFailed", f"the run's supervisor did not start: {error}")
         return self.observe(run_id)
 
     def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
         # Without a PID namespace, the run's descendants may survive the supervisor.
         orphans.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
-        reason, message = "SupervisorLost", "the supervisor of the run was killed, and the run was killed with it"
+        reason, message = "SupervisorLost", "the run's supervisor was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
             reason, message = "NodeLost", "this machine was rebooted while the run was active"
         elif error := folder.supervisor_error:
-            message = f"the supervisor of the run failed, and the run was killed with it: {error}"
+            message = f"the run's supervisor failed, and the run was killed with it: {error}"
         return folder.fail(reason, message, state["started_at"])
 
     def _release(self, run_id: str) -> None:

@@ -78,7 +78,7 @@ def _describe(process_exit: ProcessExit, home: Path, masker: Masker) -> dict[str
     if process_exit.reason is not None:
         return {**common, "phase": "failed", "reason": process_exit.reason, "message": process_exit.message}
     if code is None:
-        message = "the init process of the run was killed, so its exit status is unknown"
+        message = "the run's init process was killed, so its exit status is unknown"
         return {**common, "phase": "failed", "reason": "Lost", "message": message}
     if code == 0:
         result = read_result(read_result_file(home / "result.json"))
