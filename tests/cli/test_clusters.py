@@ -77,7 +77,7 @@ def test_files_referenced_by_a_kubeconfig_are_sent(terminal: Terminal, kubeconfi
         (("--context", "mian"), "did you mean main?"),
         (("--context", "other"), "kubeconfig.users[0].user.exec: gets credentials from a program"),
         (("--kubeconfig", "gone.yaml"), "gone.yaml: kubeconfig: cannot be read"),
-        (("--in-cluster", "--context", "main"), "exclude each other"),
+        (("--in-cluster", "--context", "main"), "cannot be combined"),
         (("--namespace", "ai"), "namespace: must contain {project} exactly once"),
         (("--server-url", "fairlead"), "server_url: must be an http or https URL"),
         (("--parent", "department/none"), "parent: "),

@@ -24,7 +24,7 @@ app.command("fairlead.cli.fit:fit", name="fit", help="Check whether a run fits n
 app.command("fairlead.cli.servers:up", name="up", help="Start a server on this machine.")
 app.command("fairlead.cli.open_command:open_", name="open", help="Open the web UI or a served run in a browser.")
 app.command("fairlead.cli.documents:apply", name="apply", help="Apply configuration files to the server.")
-app.command("fairlead.cli.documents:export", name="export", help="Export the configuration of the server as files.")
+app.command("fairlead.cli.documents:export", name="export", help="Export the server configuration as files.")
 
 keys = App(name="keys", help="Manage the key that encrypts secrets.")
 keys.command("fairlead.cli.servers:rotate", name="rotate", help="Encrypt all secrets with a new key.")
@@ -36,10 +36,10 @@ NOUNS = {
     "compute": ("fairlead.cli.compute:compute", "Manage compute resources."),
     "templates": ("fairlead.cli.assets:templates", "Manage templates."),
     "policy": ("fairlead.cli.policies:policy", "Show and delete policies."),
-    "functions": ("fairlead.cli.project_objects:functions", "Manage the functions of a project."),
-    "schedules": ("fairlead.cli.schedules:schedules", "Manage the schedules of a project."),
-    "secrets": ("fairlead.cli.project_objects:secrets", "Manage the secrets of a project."),
-    "volumes": ("fairlead.cli.project_objects:volumes", "Manage the shared volumes of a project."),
+    "functions": ("fairlead.cli.project_objects:functions", "Manage a project's functions."),
+    "schedules": ("fairlead.cli.schedules:schedules", "Manage a project's schedules."),
+    "secrets": ("fairlead.cli.project_objects:secrets", "Manage a project's secrets."),
+    "volumes": ("fairlead.cli.project_objects:volumes", "Manage a project's shared volumes."),
     "projects": ("fairlead.cli.scopes:projects", "Manage projects."),
     "departments": ("fairlead.cli.scopes:departments", "Manage departments."),
     "nodes": ("fairlead.cli.nodes:nodes", "Show nodes and free capacity."),

@@ -54,7 +54,7 @@ HOW_TO = """\
 
 Several = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
 Kubeconfig = Annotated[Path | None, Parameter(help="The kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.")]
-Context = Annotated[str | None, Parameter(help="The context of the kubeconfig. Default: the current context.")]
+Context = Annotated[str | None, Parameter(help="The kubeconfig context. Default: the current context.")]
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,20 @@ class ClusterOptions:
     """Cluster settings. Settings without an option keep their value."""
 
     parent: Annotated[str | None, Parameter(help="The parent scope. Default: platform.")] = None
-    namespace: Annotated[str | None, Parameter(help="The pattern of project namespaces, such as ai-{project}.")] = None
+    namespace: Annotated[str | None, Parameter(help="The pattern for project namespaces, such as ai-{project}.")] = None
     create_namespaces: Annotated[bool | None, Parameter(help="Create missing project namespaces. Default: yes.")] = None
     server_url: Annotated[str | None, Parameter(help="The URL at which pods reach this server.")] = None
-    gpu_resource: Annotated[str | None, Parameter(help="The extended resource of a GPU, such as nvidia.com/gpu.")] = (
+    gpu_resource: Annotated[str | None, Parameter(help="The extended resource for GPUs, such as nvidia.com/gpu.")] = (
         None
     )
     gpu_sharing: Annotated[Literal["none", "kai", "hami"] | None, Parameter(help="How GPUs are shared.")] = None
     queueing: Annotated[Literal["none", "kueue", "kai"] | None, Parameter(help="The queueing system.")] = None
-    kueue_queue: Annotated[str | None, Parameter(help="The LocalQueue of Kueue in each namespace.")] = None
+    kueue_queue: Annotated[str | None, Parameter(help="The Kueue LocalQueue in each namespace.")] = None
     kai_queue: Annotated[str | None, Parameter(help="The KAI queue.")] = None
     autoscaled: Annotated[bool | None, Parameter(help="The cluster adds nodes on demand.")] = None
     storage_class: Annotated[Several, Parameter(help="A storage class that volumes may use. Default: any.")] = ()
     runtime_class: Annotated[Several, Parameter(help="A runtime class that runs may use. Default: any.")] = ()
-    python_image: Annotated[str | None, Parameter(help="The default image of Python functions.")] = None
+    python_image: Annotated[str | None, Parameter(help="The default image for Python functions.")] = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def add(
         The server runs in this cluster and needs no kubeconfig.
     """
     if in_cluster and (kubeconfig is not None or context is not None):
-        raise Unreadable("--in-cluster and a kubeconfig exclude each other", "remove --in-cluster or the kubeconfig")
+        raise Unreadable("--in-cluster cannot be combined with a kubeconfig", "remove --in-cluster or the kubeconfig")
     # Loaded before the cluster is created, so that an unreadable kubeconfig changes nothing.
     loaded = None if in_cluster else _load(kubeconfig, context, as_json)
     server = connect()

@@ -58,7 +58,7 @@ def ls(
     *,
     list_options: WithListOptions = None,
     project: Annotated[
-        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Count on the cluster of this project.")
+        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Count on this project's cluster.")
     ] = None,
     cluster: Annotated[str | None, Parameter(help="Count on this cluster.")] = None,
     as_json: Json = False,
@@ -169,4 +169,4 @@ COMPUTE = Asset(
 
 compute = gather("compute", ls, COMPUTE.show, create, edit, *COMPUTE.changes)
 # Given as an import path, because the module imports the planner.
-compute.command("fairlead.cli.lint:lint", name="lint", help="Check definitions of compute resources in files.")
+compute.command("fairlead.cli.lint:lint", name="lint", help="Check compute resource definitions in files.")

@@ -40,9 +40,7 @@ def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
 
 def capacity(
     *,
-    project: Annotated[
-        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Only the cluster of this project.")
-    ] = None,
+    project: Annotated[str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Only this project's cluster.")] = None,
     cluster: Cluster = None,
     as_json: Json = False,
 ) -> int:

@@ -22,10 +22,10 @@ STAMPS = ("id", "revision", "created_by", "created_at", "updated_by", "updated_a
 
 # negative=() prevents a --no-json option, and likewise for other flags.
 Json = Annotated[
-    bool, Parameter(name="--json", negative=(), show_default=False, help="Print the response of the server as JSON.")
+    bool, Parameter(name="--json", negative=(), show_default=False, help="Print the server's response as JSON.")
 ]
 Force = Annotated[
-    bool, Parameter(negative=(), show_default=False, help="Change objects that are managed by files, too.")
+    bool, Parameter(negative=(), show_default=False, help="Also change objects that are managed by files.")
 ]
 Project = Annotated[str, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="The project.")]
 

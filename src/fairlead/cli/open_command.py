@@ -37,7 +37,7 @@ def open_(
     if only_print:
         return print_done(link["url"], link, as_json)
     if not opening.show(link["url"]):
-        print(f"no browser found: open this URL, which works once within {lasts}", file=sys.stderr)
+        print(f"no browser found: open this URL, which works once, within {lasts}", file=sys.stderr)
         return print_done(link["url"], link, as_json)
     # The query is left out, because it contains the one-time code.
     parts = urlsplit(link["url"])
@@ -49,5 +49,5 @@ def _find_run(text: str) -> str:
     try:
         return find_id(text)
     except NotFound as error:
-        hint = f"list runs with fairlead runs ls; for a path of the web UI, use fairlead open /{text}"
+        hint = f"list runs with fairlead runs ls; for a web UI path, use fairlead open /{text}"
         raise NotFound(str(error), hint) from None

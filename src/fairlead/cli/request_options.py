@@ -20,7 +20,7 @@ from fairlead.model.requests import RunRequest
 
 Words = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
 Amount = Annotated[str | None, Parameter(show_default=False)]
-Arguments = Annotated[str, Parameter(show_default=False, help="Arguments of the program, after `--`.")]
+Arguments = Annotated[str, Parameter(show_default=False, help="Arguments for the program, after `--`.")]
 
 
 # Values stay text: the request model parses them and reports all mistakes with their paths.
@@ -65,7 +65,7 @@ class RequestOptions:
     deadline: Annotated[Amount, Parameter(help="Stop the run after this time, such as 90, 30m or 2h.")] = None
     retries: Annotated[Amount, Parameter(help="Number of retries after a failure.")] = None
     on_oom_grow: Annotated[
-        Amount, Parameter(help="Retry with more memory after an OOM kill: the factor, such as 1.5.")
+        Amount, Parameter(help="After an OOM kill, retry with the memory multiplied by this factor, such as 1.5.")
     ] = None
     on_oom_max: Annotated[Amount, Parameter(help="Memory cap for these retries, such as 64Gi.")] = None
     priority: Annotated[
@@ -157,7 +157,7 @@ def read_file(file: Path) -> dict[str, Any]:
     """Load the fields of a request file that must not contain a function."""
     fields = read_mapping(file)
     if "function" in fields:
-        message = f"{file} sets function, which the command line sets here"
+        message = f"{file} sets function, but the command line already sets it"
         raise Unreadable(message, f"remove it from the file, or run the file: fairlead run {file}")
     return fields
 

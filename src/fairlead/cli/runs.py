@@ -58,7 +58,7 @@ InProject = Annotated[
     str | None, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="Only runs of this project.")
 ]
 
-Attempt = Annotated[int | None, Parameter(show_default=False, help="The number of the attempt. Default: the last one.")]
+Attempt = Annotated[int | None, Parameter(show_default=False, help="The attempt number. Default: the last attempt.")]
 
 
 def find_id(text: str) -> str:
@@ -70,7 +70,7 @@ def find_id(text: str) -> str:
     ids = [run_id for run_id in matches if run_id.startswith(text) or run_id.endswith(text)]
     if len(ids) > 1:
         raise Conflict(
-            f"{len(ids)} run ids start or end with {text!r}", f"use a longer part of the id, such as {ids[0]}"
+            f"{len(ids)} run IDs start or end with {text!r}", f"use a longer part of the ID, such as {ids[0]}"
         )
     if not ids:
         raise NotFound(f"run {text!r} does not exist", "list runs with fairlead runs ls")
