@@ -83,11 +83,11 @@ risk: Among the first to be killed if its node runs out of memory.
 disk: {requests: 10Gi, limits: 20Gi}
 gets: 10 GiB of disk reserved per pod, up to 20 GiB if free on its node.
 risk: Evicted above 20 GiB of disk usage: the run ends.
-risk: May be evicted if the disk of its node is nearly full; the risk grows with usage above 10 GiB.
+risk: May be evicted if its node's disk is nearly full; the risk grows with usage above 10 GiB.
 
 disk: 10Gi
 gets: 10 GiB of disk reserved per pod, more if free on its node (no limit).
-risk: May be evicted if the disk of its node is nearly full; the risk grows with usage above 10 GiB.
+risk: May be evicted if its node's disk is nearly full; the risk grows with usage above 10 GiB.
 
 gpu: 0
 gets: No GPU.
@@ -115,10 +115,10 @@ shm: false
 note: /dev/shm has its default size.
 
 shm: 8Gi
-gets: /dev/shm can use up to 8 GiB; it counts as memory of the pod.
+gets: /dev/shm can use up to 8 GiB; it counts toward the pod's memory.
 
 shm: true
-gets: /dev/shm can use up to the memory of its node; it counts as memory of the pod.
+gets: /dev/shm can use up to the memory of its node; it counts toward the pod's memory.
 
 extended: {vendor.example/nic: 2}
 gets: 2 vendor.example/nic per pod.
@@ -137,7 +137,7 @@ def test_amounts_are_described_with_reservation_and_risks(row: str) -> None:
 
 
 def test_shared_memory_is_described_with_the_memory_limit() -> None:
-    expected = "/dev/shm can use up to the memory limit of 64 GiB; it counts as memory of the pod."
+    expected = "/dev/shm can use up to the memory limit of 64 GiB; it counts toward the pod's memory."
     assert describe("resources.shm", resources={"shm": True, "mem": {"limits": "64Gi"}}) == [("gets", expected)]
 
 
@@ -203,7 +203,7 @@ UNENFORCED = (
     "The cluster does not enforce the share: pods on the same GPU may run out of GPU memory; "
     "the risk grows with usage above 50%."
 )
-UNSUPPORTED_LIMIT = "On cluster north: the cluster enforces the request as limit and rejects the limit 80%."
+UNSUPPORTED_LIMIT = "On cluster north: the cluster enforces the request as the limit and rejects the limit 80%."
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_the_number_of_pods_per_device_is_limited() -> None:
     pod_request = make_share_request("hami", memory=1024)
     assert describe(pod_request, make_hami_node(first, devices=devices)) == ""
     assert describe(pod_request, make_hami_node(first, second, devices=devices)) == (
-        "needs 1 GiB of a GPU's memory; no GPU of node-3 can take another pod: 1 is full"
+        "needs 1 GiB of a GPU's memory; no GPU on node-3 can take another pod: 1 is full"
     )
 
 
@@ -155,7 +155,7 @@ def test_an_unhealthy_device_is_excluded_temporarily() -> None:
     assert reason == (
         Cause.SHARE,
         "resources.gpu.memory",
-        "needs 20 GiB of a GPU's memory; no GPU of node-3 can take another pod: 2 are cordoned or unhealthy",
+        "needs 20 GiB of a GPU's memory; no GPU on node-3 can take another pod: 2 are cordoned or unhealthy",
         "nvidia.com/gpu",
         False,
     )
@@ -170,7 +170,7 @@ def test_an_unhealthy_device_is_excluded_temporarily() -> None:
         ),
         (
             make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 32768))),
-            "needs 40 GiB of a GPU's memory; the largest GPU of node-3 has 32 GiB",
+            "needs 40 GiB of a GPU's memory; the largest GPU on node-3 has 32 GiB",
         ),
     ],
     ids=["no register", "too small"],
@@ -183,7 +183,7 @@ def test_hami_requests_that_fit_no_empty_node_are_permanently_excluded(node: Nod
 def test_almost_equal_amounts_are_shown_in_mebibytes() -> None:
     node = make_hami_node(devices=(SharedGpu(FIRST, 32767, 10),))
     assert describe(make_share_request("hami", memory=32768), node) == (
-        "needs 32768 MiB of a GPU's memory; the largest GPU of node-3 has 32767 MiB"
+        "needs 32768 MiB of a GPU's memory; the largest GPU on node-3 has 32767 MiB"
     )
 
 
@@ -307,7 +307,7 @@ def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
         (
             {"memory": 49152},
             make_kai_node(make_scheduled_pod("whole", gpu=1)),
-            "needs 48 GiB of a GPU's memory; a GPU of node-3 has 40 GiB",
+            "needs 48 GiB of a GPU's memory; a GPU on node-3 has 40 GiB",
         ),
         ({"percent": 10}, make_kai_node(gpu=0), "needs 10% of a GPU's memory; node-3 has no GPU"),
         (
@@ -318,14 +318,14 @@ def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
         (
             {"percent": 10},
             make_kai_node(labels={"nvidia.com/mig.strategy": "mixed"}, slices=7),
-            "needs 10% of a GPU's memory; the GPUs of node-3 use MIG and cannot be shared",
+            "needs 10% of a GPU's memory; the GPUs on node-3 use MIG and cannot be shared",
         ),
         (
             {"percent": 10},
             make_kai_node(
                 labels={"nvidia.com/mig.strategy": "single", "node-role.kubernetes.io/mig-enabled": "true"}, gpu=7
             ),
-            "needs 10% of a GPU's memory; the GPUs of node-3 use MIG and cannot be shared",
+            "needs 10% of a GPU's memory; the GPUs on node-3 use MIG and cannot be shared",
         ),
     ],
     ids=["too small", "no gpu", "no label", "mig", "mig by label"],

@@ -138,7 +138,7 @@ VOLUMES: list[tuple[dict[str, Any], list[str]]] = [
         volume("empty_dir", {"medium": "Memory"}),
         [
             "Empty folder in memory at /data, deleted with the pod.",
-            "Its content counts as memory of the pod.",
+            "Its content counts toward the pod's memory.",
         ],
     ),
     (volume("secret", {"name": "TOKEN"}), ["Secret TOKEN of the project at /data/TOKEN (must exist)."]),

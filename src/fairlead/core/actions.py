@@ -36,7 +36,7 @@ def check_serving(draft: Draft) -> Iterator[Violation]:
         return
     # Python functions have a default port, and local ones listen on a Unix socket.
     if draft.port is None and function.kind == "container":
-        message = f"action {draft.request.action} needs the port of the container, found none for {function.name}"
+        message = f"action {draft.request.action} needs a container port, found none for {function.name}"
         yield Violation("function.port", "required", message, "set port, for example 8080")
     if draft.request.action == "serve" and function.source and not (function.handler or function.command):
         message = f"a served Python function needs a handler, found none for {function.source}"
@@ -81,5 +81,5 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
     available = functions.available_bytes(program)
     if size > available:
         message = f"the code has {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
-        hint = "move data from the code to a volume, or ask an administrator to set server_url of the cluster"
+        hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
         yield Violation("function.source", "size", message, hint)

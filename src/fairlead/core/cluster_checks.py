@@ -12,7 +12,7 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
     """Requests for part of a GPU need a cluster with GPU sharing or MIG."""
     memory, limit, cluster = draft.gpu_memory, draft.gpu_memory_limit, draft.cluster
     others = [name for name in draft.snapshot.sharing_clusters if name != cluster.name]
-    hint = f"use cluster {' or '.join(others)}" if others else "set gpu_sharing of the cluster to kai or hami"
+    hint = f"use cluster {' or '.join(others)}" if others else "set the cluster's gpu_sharing to kai or hami"
     hint += ", or request a whole GPU"
     if memory is not None and cluster.gpu_sharing == "none":
         message = f"{memory} of a GPU requested; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
@@ -20,7 +20,8 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
     elif limit is not None and limit != memory and cluster.gpu_sharing == "hami":
         # The limit is rejected, not ignored: the program would fail as soon as it uses more than its request.
         message = (
-            f"limit {limit} exceeds the request {memory}; cluster {cluster.name} (hami) enforces the request as limit"
+            f"limit {limit} exceeds the request {memory}; "
+            f"cluster {cluster.name} (hami) enforces the request as the limit"
         )
         yield Violation("resources.gpu.memory.limit", "gpu_sharing", message, f"set it to {memory}")
     if draft.mig is not None and not cluster.gpu_resource.startswith("nvidia.com/"):

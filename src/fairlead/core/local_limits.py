@@ -39,10 +39,10 @@ def warn_of_no_effect(draft: Draft) -> Iterator[PlanWarning]:
         message = (
             f"image {draft.function.image} has no effect on cluster/{draft.cluster.name}, which does not use containers"
         )
-        yield PlanWarning("function.image", "no_effect", message, "remove it; the Python of the server is used")
+        yield PlanWarning("function.image", "no_effect", message, "remove it; the server's Python is used")
     if draft.function.kind == "python" and draft.port is not None and not draft.function.command:
         message = f"port {draft.port} has no effect on cluster/{draft.cluster.name}: only commands use a port there"
-        yield PlanWarning("function.port", "no_effect", message, "remove it; use the URL of the run")
+        yield PlanWarning("function.port", "no_effect", message, "remove it; use the run's URL")
     for path, value in _pull_settings(draft):
         message = f"{value} has no effect on cluster/{draft.cluster.name}, which does not pull images"
         yield PlanWarning(path, "no_effect", message, "remove it")

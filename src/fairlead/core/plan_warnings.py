@@ -37,7 +37,7 @@ def warn_of_unenforced_memory(draft: Draft) -> Iterator[PlanWarning]:
     if memory is not None and draft.cluster.gpu_sharing == "kai":
         message = f"cluster {draft.cluster.name} reserves {memory} of the GPU memory but does not enforce it"
         if limit is not None and limit != memory:
-            message += f"; the limit {limit} is only an annotation of the pod"
+            message += f"; the limit {limit} is only a pod annotation"
         hint = "limit GPU memory in the program, or request a whole GPU"
         yield PlanWarning("resources.gpu.memory", "not_enforced", message, hint)
 
@@ -101,7 +101,9 @@ def warn_of_missing_code(draft: Draft) -> Iterator[PlanWarning]:
     code = draft.snapshot.code
     if function.kind == "python" and function.source and not function.code and code is not None and not code.archive:
         message = f"the code of {function.source} is not available, so the manifests do not contain it"
-        yield PlanWarning("function.source", "missing", message, "run fairlead preview FILE in the folder of the code")
+        yield PlanWarning(
+            "function.source", "missing", message, "run fairlead preview FILE in the folder that contains the code"
+        )
 
 
 def warn_of_archived(draft: Draft) -> Iterator[PlanWarning]:

@@ -65,7 +65,7 @@ def describe_disk(facts: Facts) -> Iterator[Sentence]:
     # kubelet evicts pods when a node's disk fills up. The local executor only enforces limits.
     if (limit is None or limit != reserved) and not facts.is_local:
         grows = f"; the risk grows with usage above {format_size(reserved)}" if reserved else ""
-        yield Sentence(path, "risk", f"May be evicted if the disk of its node is nearly full{grows}.")
+        yield Sentence(path, "risk", f"May be evicted if its node's disk is nearly full{grows}.")
     yield from _describe_sources(facts, "disk")
 
 
@@ -81,7 +81,7 @@ def describe_shared_memory(facts: Facts) -> Iterator[Sentence]:
         maximum = format_size(shm) if isinstance(shm, Quantity) else "the memory of its node"
         if shm is True and limit is not None:
             maximum = f"the memory limit of {format_size(limit)}"
-        yield Sentence(path, "gets", f"/dev/shm can use up to {maximum}; it counts as memory of the pod.")
+        yield Sentence(path, "gets", f"/dev/shm can use up to {maximum}; it counts toward the pod's memory.")
     yield from describe_source(facts, path, facts.settings.get(path))
 
 

@@ -101,10 +101,10 @@ def _describe_consequence(path: str, parts: Parts, facts: Facts) -> Iterator[Sen
     """Consequences of a volume: eviction, memory usage, or a failed start."""
     kind, memory, amount = parts["volume_type"], parts.get("spec.medium"), parts.get("spec.size")
     if kind == "empty_dir" and memory:
-        yield Sentence(path, "note", "Its content counts as memory of the pod.")
+        yield Sentence(path, "note", "Its content counts toward the pod's memory.")
     elif kind == "empty_dir" and amount is not None and not facts.is_local:
         yield Sentence(path, "risk", f"Evicted above {format_size(amount)} in this folder: the run ends.")
     elif kind == "config_map" and facts.is_local:
-        yield Sentence(path, "risk", "The local cluster has no ConfigMaps, so the run fails at the start.")
+        yield Sentence(path, "risk", "The local cluster has no ConfigMaps, so the run fails when it starts.")
     elif kind in ("persistent_volume_claim", "ephemeral") and facts.is_local and amount is not None:
         yield Sentence(path, "note", f"The cluster does not enforce the size of {format_size(amount)}.")

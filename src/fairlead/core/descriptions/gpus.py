@@ -60,7 +60,7 @@ def _describe_share(facts: Facts, memory: Memory, of_type: str) -> Iterator[Sent
     if sharing == "none":
         yield Sentence(MEMORY, "note", "The cluster has only whole GPUs and rejects requests for part of one.")
     elif sharing == "hami" and limit is not None:
-        text = f"The cluster enforces the request as limit and rejects the limit {_format_memory(limit)}."
+        text = f"The cluster enforces the request as the limit and rejects the limit {_format_memory(limit)}."
         yield Sentence(f"{MEMORY}.limit", "note", text)
     elif sharing == "hami":
         # HAMi intercepts allocations of GPU memory, so a program cannot use more than its share.

@@ -152,7 +152,7 @@ def _check_devices(share: GpuShare, node: Node) -> Reason | None:
     largest = max(device.memory for device in node.devices)
     if share.memory > largest:
         needs, most = _describe_pair(share, largest, largest)
-        return _reject(f"{needs}; the largest GPU of {node.name} has {most}", lasts=True)
+        return _reject(f"{needs}; the largest GPU on {node.name} has {most}", lasts=True)
     return _reject(_describe_free(share, node))
 
 
@@ -174,7 +174,7 @@ def _check_groups(share: GpuShare, node: Node) -> Reason | None:
     memory = _read_memory(node)
     # Reasons that last come first: free memory only matters if the node could run the pod at all.
     if _uses_mig(node):
-        message = f"{_describe_need(share)}; the GPUs of {node.name} use MIG and cannot be shared"
+        message = f"{_describe_need(share)}; the GPUs on {node.name} use MIG and cannot be shared"
         return _reject(message, lasts=True)
     if node.capacity.get(GPU, 0) < NANOS:
         return _reject(f"{_describe_need(share)}; {node.name} has no GPU", lasts=True)
@@ -183,7 +183,7 @@ def _check_groups(share: GpuShare, node: Node) -> Reason | None:
         return _reject(message, lasts=True)
     if memory is not None and share.memory > memory:
         needs, most = _describe_pair(share, memory, memory)
-        return _reject(f"{needs}; a GPU of {node.name} has {most}", lasts=True)
+        return _reject(f"{needs}; a GPU on {node.name} has {most}", lasts=True)
     if _find_fitting(share, node) is not None:
         return None
     too_few = node.capacity.get(PODS, 0) < 2 * NANOS  # no room for a pod and KAI's reservation pod
@@ -303,7 +303,7 @@ def _describe_free(share: GpuShare, node: Node) -> str:
     counted = " and ".join(
         f"{count} {'is' if count == 1 else 'are'} {cause}" for cause, count in causes.items() if count
     )
-    return f"{_describe_need(share)}; no GPU of {node.name} can take another pod: {counted}"
+    return f"{_describe_need(share)}; no GPU on {node.name} can take another pod: {counted}"
 
 
 def _describe_need(share: GpuShare) -> str:
