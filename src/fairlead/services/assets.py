@@ -204,7 +204,7 @@ class Assets(Generic[AssetT]):
         """Replace field aliases with the field names. Raises `RequestRejected` if a field is given twice."""
         normalized = {self.model.canonical_name(name): value for name, value in change.items()}
         if len(normalized) < len(change):
-            violation = Violation("", "duplicate", "has the same field in two spellings", "keep one of them")
+            violation = Violation("", "duplicate", "sets the same field under two names", "keep one of them")
             raise RequestRejected([violation])
         return normalized
 

@@ -41,7 +41,7 @@ def _administered_scopes(unit: UnitOfWork) -> list[Condition]:
     administered = unit.permissions.scopes_with(Permission.ADMINISTER)
     if administered == frozenset():
         message = f"{unit.principal.user} does not administer any scope, so the audit log is not readable"
-        raise Forbidden(message, "ask an administrator for the role admin")
+        raise Forbidden(message, "ask an administrator for the admin role")
     if administered is None:
         return []
     # Filtered by ID, because older entries contain the names that scopes had at the time.

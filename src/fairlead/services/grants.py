@@ -36,7 +36,7 @@ class Grants:
             unit.require(Permission.ADMINISTER, grant.scope, grant.scope)
             values: JSON = {"subject": grant.subject, "role": str(grant.role), "scope": grant.scope}
             if unit.tx.get(GrantRecord, **values) is not None:
-                raise Conflict(f"{grant.subject} already has the role {grant.role} at {grant.scope}")
+                raise Conflict(f"{grant.subject} already has the {grant.role} role in {grant.scope}")
             record = GrantRecord(**unit.creation_fields(), **values)
             return unit.store_response(unit.add(record, "role", grant.subject, grant.scope))
 
@@ -52,6 +52,6 @@ class Grants:
             if record.scope == PLATFORM and record.role == Role.ADMIN:
                 admins = unit.tx.find(GrantRecord, Condition("scope", "=", PLATFORM), Condition("role", "=", "admin"))
                 if len(admins) == 1:
-                    message = f"{record.subject} is the last administrator of the platform"
-                    raise Conflict(message, "grant the role admin to another user first")
+                    message = f"{record.subject} is the last platform administrator"
+                    raise Conflict(message, "grant the admin role to another user first")
             unit.remove(record, "role", record.subject, record.scope)

@@ -119,7 +119,7 @@ def _check_result_file(path: str, content: BinaryIO) -> None:
     if size > MAX_OUTCOME_BYTES:
         message = f"{path} has {size:,} bytes; at most {MAX_OUTCOME_BYTES:,} are allowed"
         raise RequestRejected(
-            [Violation("body", "max", message, f"{USE_VOLUME_HINT}, or to a file of the output folder")]
+            [Violation("body", "max", message, f"{USE_VOLUME_HINT}, or to a file in the output folder")]
         )
     data = parse_outcome(content.read())
     parsed = read_result(data) if path == "result.json" else data

@@ -124,7 +124,7 @@ class Runs:
             unit.check_revision(before)
             if not is_unscheduled(before):
                 message = f"run {run_id} is {before.state}; only waiting runs can be changed"
-                raise Conflict(message, "submit it again with other values")
+                raise Conflict(message, "submit it again with different values")
             scope = before.scope if project is None else f"project/{project}"
             unit.require(Permission.RUN, scope, scope)
             plan = unit.tx.get(PlanRecord, id=run_id)
@@ -282,7 +282,7 @@ class Runs:
         match = PLAN_TOKEN.fullmatch(request.plan_token)
         if match is None:
             violation = Violation(
-                "plan_token", "plan_token", "is not a token of a preview", "preview again and send its token"
+                "plan_token", "plan_token", "is not a preview token", "preview again and send its token"
             )
             raise RequestRejected([violation])
         # The previewed request had no token, and manifests contain the run ID, so both must match for the same digest.

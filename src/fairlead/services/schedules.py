@@ -44,7 +44,7 @@ class Schedules:
                 return before
             record = self._build_record(unit, scope, request, request.schedule)
             if unit.tx.get(ScheduleRecord, scope=scope, name=record.name) is not None:
-                hint = "set another name in the schedule, or delete the existing one first"
+                hint = "choose a different name in the schedule, or delete the existing one first"
                 raise Conflict(f"schedule {record.name} already exists in {scope}", hint)
             return unit.store_response(unit.add(record, "schedule", record.name, scope))
 

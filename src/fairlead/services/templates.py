@@ -41,7 +41,7 @@ class Templates(Assets[TemplateRecord]):
             references = [{"kind": "archived template", "name": item.name, "scope": item.scope} for item in lost]
             first = lost[0]
             message = f"it is the successor of template {first.name} in {first.scope}, but would not be available there"
-            hint = f"use a scope that contains {first.scope}, or set another successor for {first.name}"
+            hint = f"use a scope that contains {first.scope}, or choose a different successor for {first.name}"
             raise Conflict(message, hint, references)
         if after.name != before.name:
             rewrite_policies(unit, "template", before.name, after.name)

@@ -61,7 +61,7 @@ class UnitOfWork:
                 else "member or admin"
             )
             message = f"{self.principal.user} may not {permission} {scope}"
-            raise Forbidden(message, f"ask an administrator of {scope} for the role {roles}")
+            raise Forbidden(message, f"ask an administrator of {scope} for the {roles} role")
 
     def refreshed(self) -> "UnitOfWork":
         """Return a copy that sees the changes this transaction has made to the organization."""
