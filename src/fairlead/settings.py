@@ -49,7 +49,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="the address to listen on")
     port: int = Field(8470, ge=0, le=65535, description="the port to listen on; 0 for any free one")
-    public_url: str | None = Field(None, description="the URL under which clients reach the server")
+    public_url: str | None = Field(None, description="the URL at which clients reach the server")
     served_host: str | None = Field(
         None,
         description="the domain under which each served run gets its own host name, such as apps.example.com; "
@@ -68,14 +68,14 @@ class Settings(BaseSettings):
     )
     # Without NoDecode, pydantic-settings would expect JSON in the variable.
     admins: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="administrators of the platform: user:<name> or group:<name>, separated by commas"
+        (), description="platform administrators: user:<name> or group:<name>, separated by commas"
     )
     oidc_issuer: str | None = Field(None, description="the URL of the OpenID Connect issuer")
     oidc_audience: str | None = Field(None, description="the required audience of its tokens")
     # `sub` is the only claim that OpenID Connect guarantees is never reassigned to a different user.
     oidc_user_claim: str = Field("sub", description="the claim with the user name")
-    oidc_groups_claim: str = Field("groups", description="the claim with the groups of the user")
-    oidc_client_id: str | None = Field(None, description="the client id with which browsers sign in at the issuer")
+    oidc_groups_claim: str = Field("groups", description="the claim with the user's groups")
+    oidc_client_id: str | None = Field(None, description="the client ID with which browsers sign in through the issuer")
     oidc_client_secret: SecretStr | None = Field(None, description="the client secret, if the client has one")
     secret_keys: str | None = Field(
         None, description="the keys that encrypt secrets, in base64, separated by commas; the first encrypts new values"
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     )
     python: Path = Field(
         default_factory=lambda: Path(sys.executable),
-        description="the interpreter for Python functions; by default that of the server",
+        description="the interpreter for Python functions; by default the server's",
     )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
     keep_logs_days: float = Field(30, gt=0, description="days after which the log and files of a run are deleted")

@@ -42,9 +42,9 @@ def billion_laughs() -> str:
         ("function: train".encode("utf-16"), "is not a text file"),
         (billion_laughs().encode(), "has more than 100,000 values"),
         (b"inputs: {x: [" + b"1," * 150_000 + b"]}", "has more than 100,000 values"),
-        (b"inputs: " + b"[" * 1000 + b"]" * 1000, "is nested more than 100 deep"),
-        (b"inputs: " + b"{a: " * 1000 + b"1" + b"}" * 1000, "is nested more than 100 deep"),
-        (b"inputs: &a [*a]", "is nested more than 100 deep"),
+        (b"inputs: " + b"[" * 1000 + b"]" * 1000, "is nested more than 100 levels deep"),
+        (b"inputs: " + b"{a: " * 1000 + b"1" + b"}" * 1000, "is nested more than 100 levels deep"),
+        (b"inputs: &a [*a]", "is nested more than 100 levels deep"),
         (b"inputs: {a: " + b"9" * 5000 + b"}", "request.yaml: "),
     ],
 )
@@ -63,7 +63,7 @@ def test_extreme_nesting_is_rejected_without_a_crash(tmp_path: Path) -> None:
     write(tmp_path, {"request.yaml": "inputs: " + "[" * 100_000 + "]" * 100_000})
     result = execute(tmp_path, "preview", "request.yaml")
     assert result.returncode == 1, f"ended by signal {-result.returncode}"
-    assert "is nested more than 100 deep" in result.stderr
+    assert "is nested more than 100 levels deep" in result.stderr
 
 
 def test_a_huge_file_is_rejected_quickly_and_with_little_memory(tmp_path: Path) -> None:

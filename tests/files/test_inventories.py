@@ -89,13 +89,13 @@ def test_namespaces_and_claims_are_parsed_if_present() -> None:
         (b'{"kind": "List"}', "found an object of kind 'List' without a list of items"),
         (b'{"kind": "List", "items": [{"metadata": {"name": "a"}}]}', "found an object without a kind"),
         (b'{"kind": "Pod", "kind": "Node"}', "has the duplicate key 'kind'"),
-        (b"[" * 500 + b"]" * 500, "has lists more than 100 deep"),
+        (b"[" * 500 + b"]" * 500, "it has lists nested more than 100 levels deep"),
         (b'{"kind": "List", "items": [7]}', "is not the output of kubectl: found 7"),
         (b'{"kind": "List", "items": {}}', "found an object of kind 'List' without a list of items"),
         (b'{"kind": "Pod", "spec": {}}', "found an object of kind 'Pod' without a name"),
         (b"kind: Config\napiVersion: v1\nclusters: []\n", "found an object of kind 'Config' without a name"),
         (b"[1, 2]", "found 1"),
-        (b"[" * 100_000, "nested too deep"),
+        (b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_other_files_are_rejected_with_the_kubectl_command(text: bytes, message: str) -> None:

@@ -154,7 +154,7 @@ def test_a_key_may_override_a_merged_one() -> None:
 def test_nesting_deeper_than_100_levels_is_rejected() -> None:
     documents = yamls.parse_documents(b"[" * 90 + b"]" * 90)
     assert len(documents) == 1
-    with pytest.raises(Unreadable, match="is nested more than 100 deep"):
+    with pytest.raises(Unreadable, match="is nested more than 100 levels deep"):
         yamls.parse_documents(b"[" * 110 + b"]" * 110)
 
 

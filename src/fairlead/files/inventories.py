@@ -102,7 +102,7 @@ def _parse_json(text: str) -> Iterator[Any]:
         try:
             value, at = decoder.raw_decode(text, at)
         except RecursionError:
-            raise Unreadable("is not the output of kubectl: it is nested too deep", RUN_AGAIN) from None
+            raise Unreadable("is not the output of kubectl: it is nested too deeply", RUN_AGAIN) from None
         except ValueError as error:
             raise Unreadable(f"is not valid JSON: {error}", f"{RUN_AGAIN}, and save its whole output") from error
         yield value
@@ -123,7 +123,9 @@ def _unpack(document: Any, depth: int = 0) -> Iterator[JSON]:
     """The objects of a list of any kind, or the object itself."""
     kind = document.get("kind") if isinstance(document, dict) else None
     if depth > MAX_DEPTH:
-        raise Unreadable(f"is not the output of kubectl: has lists more than {MAX_DEPTH} deep", USE_COMMAND)
+        raise Unreadable(
+            f"is not the output of kubectl: it has lists nested more than {MAX_DEPTH} levels deep", USE_COMMAND
+        )
     # Go writes an empty list as null, so null is accepted, but a missing field is not.
     if isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items", ""), list | None):
         # Items in a list of one kind, such as a NodeList from the API, have no kind.
@@ -180,7 +182,7 @@ def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[Pl
         )
     # The user probably forgot -A. An unused cluster has pods only in kube-system.
     elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(table) > 1:
-        message = f"has pods of namespace {next(iter(namespaces))} only: pods of other namespaces are not counted"
+        message = f"has only pods in namespace {next(iter(namespaces))}: pods in other namespaces are not counted"
         yield PlanWarning("", "one_namespace", message, f"include all namespaces: {COMMAND}", location=location)
     missing = {
         raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and table.position_of(raw["spec"]["nodeName"]) is None

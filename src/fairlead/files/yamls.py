@@ -177,7 +177,7 @@ def _check_depth(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise Unreadable(f"is nested more than {MAX_DEPTH} deep", "reduce the nesting")
+            raise Unreadable(f"is nested more than {MAX_DEPTH} levels deep", "reduce the nesting")
 
 
 def _check_size(node: yaml.Node | None, max_values: int) -> None:
@@ -187,7 +187,7 @@ def _check_size(node: yaml.Node | None, max_values: int) -> None:
 
     def measure(part: yaml.Node | None, depth: int) -> int:
         if depth > MAX_DEPTH:
-            raise Unreadable(f"is nested more than {MAX_DEPTH} deep", "reduce the nesting")
+            raise Unreadable(f"is nested more than {MAX_DEPTH} levels deep", "reduce the nesting")
         if isinstance(part, yaml.ScalarNode) or part is None:
             return 1
         if id(part) not in sizes:

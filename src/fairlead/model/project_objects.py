@@ -60,7 +60,7 @@ class FunctionDefinition(FunctionContent):
         if self.kind == "container":
             yield Mistake("text", "contradiction", "must not be set for a container function", "set kind to python")
         if self.code is not None:
-            yield Mistake("text", "contradiction", "is set together with code", "remove one of them")
+            yield Mistake("text", "contradiction", "cannot be combined with code", "remove one of them")
 
     def to_function(self, name: str, code: str | None = None) -> Function:
         """The function, with the digest of its packed code."""

@@ -155,7 +155,7 @@ def parse_variable(value: Any) -> str:
     # JSON may contain lone surrogates, which need `surrogatepass` to be encoded. The next check rejects them.
     if len(text.encode("utf-8", "surrogatepass")) > MAX_VARIABLE_BYTES:
         message = f"has {len(text)} characters; at most {MAX_VARIABLE_BYTES} bytes can be passed to a process"
-        raise field_error("too_long", message, "use a volume, or a file in the code of the function")
+        raise field_error("too_long", message, "use a volume, or a file in the function's code")
     # isascii() is much faster than the loop and is true for nearly all values.
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise field_error("text", f"invalid Unicode text {short_repr(text)}", "remove the lone surrogates")

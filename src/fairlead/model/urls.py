@@ -25,7 +25,7 @@ def parse_namespace_template(value: Any) -> str:
     affix_length = len(text) - len(PROJECT)
     if affix_length > MAX_AFFIX_LENGTH:
         message = f"has {affix_length} characters besides {PROJECT}; at most {MAX_AFFIX_LENGTH} are allowed"
-        raise field_error("too_long", message, "shorten it to leave room for the name of the project")
+        raise field_error("too_long", message, "shorten it to leave room for the project name")
     if not re.fullmatch(NAMESPACE, text, re.ASCII):
         hint = f"use lowercase letters, digits and '-' around {PROJECT}, without '-' at either end"
         raise field_error("namespace", f"invalid namespace {short_repr(text)}", hint)
@@ -38,7 +38,7 @@ def parse_namespace_template(value: Any) -> str:
 def parse_server_url(value: Any) -> str:
     """Parse the URL at which pods reach the server. A trailing slash is removed."""
     text = parse_text(value)
-    hint = "use the address under which pods reach the server, for example https://fairlead.example.org"
+    hint = "use the address at which pods reach the server, for example https://fairlead.example.org"
     if len(text) > MAX_URL_LENGTH:
         raise field_error("too_long", f"has {len(text)} characters; at most {MAX_URL_LENGTH} are allowed", hint)
     if "@" in text:  # the message must not repeat the password

@@ -98,7 +98,7 @@ class Volume(StrictModel):
         name_format = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN
         name = self.spec.name or self.name
         if self.volume_type in NAMED and not name_format.matches(name):
-            message = f"invalid name of a {self.volume_type}: {short_repr(name)}"
+            message = f"invalid {self.volume_type} name: {short_repr(name)}"
             yield Mistake("spec.name", "name", message, f"use {name_format.description}")
         if self.name.startswith(RESERVED):
             message = f"{self.name} starts with {RESERVED}, which is reserved for the platform"
