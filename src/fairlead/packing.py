@@ -116,7 +116,7 @@ def _check_link(path: Path, root: str, parents: tuple[str, ...]) -> None:
         raise Unreadable(f"the symbolic link {path} is broken", hint)
     # Following such a link would never end.
     if target in parents:
-        raise Unreadable(f"the symbolic link {path} points to its own parent folder {target}", hint)
+        raise Unreadable(f"the symbolic link {path} points to a folder that contains it: {target}", hint)
 
 
 def _check_size(path: Path, files: Iterable[Path]) -> list[Path]:

@@ -329,7 +329,7 @@ def test_init_of_the_source_module_is_called_for_an_imported_handler(tmp_path: P
 def test_inputs_without_an_init_function_are_an_error(tmp_path: Path) -> None:
     call = {"action": "serve", "handler": "predict", "inputs": {"a": 1}, "port": 1}
     exit_code, _, err = execute(tmp_path, make_container(tmp_path, {"a.py": "def predict(): ...\n"}, "a.py", **call))
-    assert (exit_code, err) == (1, "inputs are passed to init(), but the module of the handler has no such function\n")
+    assert (exit_code, err) == (1, "inputs are passed to init(), but the handler's module has no such function\n")
 
 
 def test_a_failing_init_ends_the_process_with_its_traceback(tmp_path: Path) -> None:

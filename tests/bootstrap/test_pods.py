@@ -98,7 +98,7 @@ def test_large_code_without_a_server_is_reported(tmp_path: Path) -> None:
     bootstrap, _ = make_downloading(tmp_path, {"a.py": MAIN})
     code, _, err = execute(tmp_path, bootstrap, **envs_of(tmp_path))
     assert (code, message_of(tmp_path)["error"]["type"]) == (1, "CodeUnavailable")
-    assert err == "the code is too large for the pod's ConfigMap, and pods of this cluster cannot reach the server\n"
+    assert err == "the code is too large for the pod's ConfigMap, and pods in this cluster cannot reach the server\n"
 
 
 # The function's process

@@ -74,7 +74,7 @@ def test_bytes_are_an_output_file(tmp_path: Path, result: str, expected: bytes) 
 )
 def test_a_result_that_is_not_json_fails_with_its_path(tmp_path: Path, result: str, problem: str) -> None:
     code, _, err = return_value(tmp_path, result)
-    message = f"the result of the function is not JSON: {problem}{SUGGESTION}"
+    message = f"the function's result is not JSON: {problem}{SUGGESTION}"
     assert (code, err) == (1, f"{message}\n")
     assert error_of(tmp_path) == {"type": "ResultNotJSON", "message": message, "traceback": ""}
 
@@ -85,7 +85,7 @@ def test_a_result_that_is_not_json_fails_with_its_path(tmp_path: Path, result: s
 def test_values_that_cannot_be_parsed_again_are_not_json(tmp_path: Path, result: str) -> None:
     code, _, err = return_value(tmp_path, result)
     assert code == 1
-    assert err.startswith("the result of the function is not JSON: ")
+    assert err.startswith("the function's result is not JSON: ")
     assert error_of(tmp_path)["type"] == "ResultNotJSON"
 
 

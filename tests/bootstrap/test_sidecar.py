@@ -58,11 +58,11 @@ def test_a_result_that_cannot_be_uploaded_fails_the_run(tmp_path: Path, returned
     assert code == 1
     error = message_of(tmp_path)["error"]
     assert (error["type"], error["traceback"]) == ("ResultLost", "")
-    unreachable, hint = "pods of this cluster cannot reach the server", sidecar.HINT
+    unreachable, hint = "pods in this cluster cannot reach the server", sidecar.HINT
     reason = f", but {unreachable}, so the limit is 4000 bytes; {hint}"
     if returned.startswith("b"):
         reason = f" and was not uploaded: {unreachable}: {hint}"
-    assert error["message"] == f"the result of the function has {size} bytes{reason}"
+    assert error["message"] == f"the function's result has {size} bytes{reason}"
     assert error["message"] in err
     assert "result" not in message_of(tmp_path)
 

@@ -16,7 +16,7 @@ INVALID_CODE = [
     ("def train(:\n  pass", "train", "SyntaxError: invalid syntax (main.py, line 1)"),
     ("def train(:\n  pass", None, "SyntaxError: invalid syntax (main.py, line 1)"),
     ("import no_such_thing", None, "ModuleNotFoundError: No module named 'no_such_thing'"),
-    ("def f(): return {1, 2}", "f", "ResultNotJSON: the result of the function is not JSON: result is a set"),
+    ("def f(): return {1, 2}", "f", "ResultNotJSON: the function's result is not JSON: result is a set"),
     ("def f(): return {'a': [object()]}", "f", "result.a[0] is an object"),
     ("def f(): return float('nan')", "f", "result is nan"),
     ("def f(x): return x", "f", "InputsMismatch: the inputs do not match the function: "),

@@ -110,8 +110,8 @@ def test_links_are_packed_as_their_targets(tmp_path: Path) -> None:
         ("../src2", "points outside"),
         ("nowhere.py", "is broken"),
         ("link", "is broken"),
-        (".", "points to its own parent folder"),
-        ("../src", "points to its own parent folder"),
+        (".", "points to a folder that contains it"),
+        ("../src", "points to a folder that contains it"),
     ],
 )
 def test_broken_and_outside_links_are_rejected_by_name(tmp_path: Path, target: str, message: str) -> None:
@@ -125,7 +125,7 @@ def test_circular_links_are_rejected(tmp_path: Path) -> None:
     write(tmp_path, {"src/a/x.py": "", "src/b/y.py": ""})
     (tmp_path / "src" / "a" / "b").symlink_to("../b")
     (tmp_path / "src" / "b" / "a").symlink_to("../a")
-    with pytest.raises(Unreadable, match="points to its own parent folder"):
+    with pytest.raises(Unreadable, match="points to a folder that contains it"):
         pack_path(tmp_path / "src")
 
 
@@ -231,7 +231,7 @@ def make_closure() -> Callable[[], str]:
         (LOCK.acquire, "cannot pickle"),
         (
             _uses_connection,
-            "it uses CONNECTION (ApiClient): objects of Fairlead (ApiClient) cannot be sent to a run",
+            "it uses CONNECTION (ApiClient): Fairlead objects (ApiClient) cannot be sent to a run",
         ),
         (_uses_large, "it uses LARGE (bytes): the pickled function is larger than 10,485,760 bytes"),
     ],

@@ -61,7 +61,7 @@ def test_redirects_within_the_run_are_followed(redirecting_server: ThreadingHTTP
     f"http://u@127.0.0.1:PORT/api/v1/runs/x/stop?{RUN}", "/served/other/",
 ])  # fmt: skip
 def test_redirects_to_other_paths_are_rejected(redirecting_server: ThreadingHTTPServer, target: str) -> None:
-    with pytest.raises(FairleadError, match=f"run {RUN} redirects to .*, which is outside of the run"):
+    with pytest.raises(FairleadError, match=f"run {RUN} redirects to .*, which is outside the run"):
         call(redirecting_server, target)
     assert len(redirecting_server.requests) == 1  # type: ignore[attr-defined]
 

@@ -303,7 +303,7 @@ def encode_json(value: Any) -> bytes:
     except (TypeError, ValueError) as error:
         problem = find_non_json(value, "result", ()) or str(error)
     hint = "return JSON or bytes, or write files to $FAIRLEAD_OUTPUT"
-    raise FunctionError("ResultNotJSON", f"the result of the function is not JSON: {problem}; {hint}")
+    raise FunctionError("ResultNotJSON", f"the function's result is not JSON: {problem}; {hint}")
 
 
 def find_non_json(value: Any, path: str, parents: tuple[int, ...]) -> str:
@@ -394,7 +394,7 @@ def serve(call: dict[str, Any]) -> None:
     if callable(init):
         invoke(init, call["inputs"])
     elif call["inputs"]:
-        message = "inputs are passed to init(), but the module of the handler has no such function"
+        message = "inputs are passed to init(), but the handler's module has no such function"
         raise FunctionError("InputsMismatch", message)
     function_server.serve(lambda inputs: handle_request(handler, inputs), call["port"], SOCKET)
 

@@ -165,7 +165,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         if before + size > MAX_BODY_BYTES:
             self.close_connection = True
             raise BadRequest(
-                413, f"the body is larger than {MAX_BODY_BYTES} bytes: send a path or a URL of the data instead"
+                413, f"the body is larger than {MAX_BODY_BYTES} bytes: send the path or URL of the data instead"
             )
         data = self.rfile.read(size)
         if len(data) < size:

@@ -36,7 +36,7 @@ RETRY_STATUSES = (408, 409, 425, 429)  # and all from 500 up
 FINAL_STATUSES = (401, 403, 404)  # all later requests would also fail
 # Kubernetes sends signals only to the first process in a container, which is the sidecar.
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-UNREACHABLE = "pods of this cluster cannot reach the server"
+UNREACHABLE = "pods in this cluster cannot reach the server"
 HINT = "write it to a volume, or ask an administrator to set the cluster's server_url"
 
 
@@ -198,9 +198,7 @@ class Sidecar:
         """Add the result to the termination message, or upload it if it is too large. Raises `TransferError`."""
         if result is None:
             return {}
-        size_text = (
-            f"the result of the function has {result['size'] if 'size' in result else len(encode(result))} bytes"
-        )
+        size_text = f"the function's result has {result['size'] if 'size' in result else len(encode(result))} bytes"
         file = str(result.get("path"))
         if result.get("kind") == "file" and file in lost:
             raise TransferError(f"{size_text} and was not uploaded: {lost[file]}")

@@ -107,7 +107,7 @@ class ApiClient:
                     break
                 # Following this redirect would send the caller's token to another endpoint on the host.
                 if _is_outside_run(onward.url, below):
-                    message = f"run {run_id} redirects to {onward.url}, which is outside of the run"
+                    message = f"run {run_id} redirects to {onward.url}, which is outside the run"
                     raise FairleadError(message, "report this to the author of the run")
                 answer = self._client.send(onward)
         if answer.is_success:
@@ -116,7 +116,7 @@ class ApiClient:
         if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
             raise _error_of(answer)  # the server responded, not the run
         raise FairleadError(
-            f"run {run_id} responded with {answer.status_code}: {answer.text[:500]}", "read the log of the run"
+            f"run {run_id} responded with {answer.status_code}: {answer.text[:500]}", "read the run's log"
         )
 
     # cached_property writes to __dict__ directly, so it works even though the dataclass is frozen.
@@ -164,7 +164,7 @@ def find_api_client(environment: Mapping[str, str] = os.environ) -> ApiClient:
         if not token or not token.isascii():
             problem = "is not a valid token" if token else "is not set"
             raise Unreadable(
-                f"FAIRLEAD_URL is set, but FAIRLEAD_TOKEN {problem}", "set FAIRLEAD_TOKEN to a token of that server"
+                f"FAIRLEAD_URL is set, but FAIRLEAD_TOKEN {problem}", "set FAIRLEAD_TOKEN to a token for that server"
             )
         return ApiClient(url.rstrip("/"), token)
     data = starting.find_data(environment)

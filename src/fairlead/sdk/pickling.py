@@ -49,7 +49,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         if _is_ours(obj):
-            raise pickle.PicklingError(f"objects of Fairlead ({type(obj).__name__}) cannot be sent to a run")
+            raise pickle.PicklingError(f"Fairlead objects ({type(obj).__name__}) cannot be sent to a run")
         return super().reducer_override(obj)
 
 
