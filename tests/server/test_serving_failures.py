@@ -204,7 +204,7 @@ def test_run_that_never_responds_times_out(short_timeout_stage: Stage) -> None:
         run_id = short_timeout_stage.serve(endpoint)
         problem = read_problem(short_timeout_stage.request("GET", run_id), 504)
         assert problem["code"] == "gateway_timeout"
-        assert problem["detail"] == f"run {run_id} did not start to respond within 1 seconds"
+        assert problem["detail"] == f"run {run_id} did not start responding within 1 seconds"
         assert closed.wait(TIMEOUT_SECONDS)
 
 

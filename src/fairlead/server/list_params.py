@@ -20,8 +20,8 @@ RESERVED = ("search", "sort", "cursor", "limit", "total")
 HELP = {
     "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
     "keyword": "The value, or several separated by commas; `!value` to exclude it, `none` if not set",
-    "number": "The value, optionally after `>`, `>=`, `<`, `<=` or `!`; `none` if not set",
-    "time": "A time, optionally after `>`, `>=`, `<` or `<=`",
+    "number": "The value, optionally preceded by `>`, `>=`, `<`, `<=` or `!`; `none` if not set",
+    "time": "A time, optionally preceded by `>`, `>=`, `<` or `<=`",
     "boolean": "`true`, `false` or `any`",
 }
 

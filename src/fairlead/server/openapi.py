@@ -21,11 +21,11 @@ REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  #
 PUBLIC = ("list_sign_in_methods",)  # called before the client has a token
 UNCONDITIONAL = ("put_code", "upload_run_file")  # content that never changes, or has a single writer
 PARAMETERS = {
-    "name": "Name of the object; compute resources and templates also accept the id",
+    "name": "Name of the object; compute resources and templates also accept the ID",
     "project": "Name of the project",
     "cluster": "Name of a cluster; by default all clusters that you can view",
     "kind": "Kind of scope",
-    "run_id": "Id of the run",
+    "run_id": "ID of the run",
     "wait": "Seconds to wait for a revision other than the ETag in If-None-Match",
     "cursor": "Cursor of the previous page, or 0 for the beginning; by default the beginning of the attempt",
     "attempt": "Number of the attempt, starting at 1; by default the last attempt that was started",
@@ -34,8 +34,8 @@ PARAMETERS = {
     "stream": "Return only this stream; by default both",
     "path": "Path of the file as in the list of files; uploads of output files start with output/",
     "digest": "`sha256:` followed by the digest of the archive",
-    "role_id": "Id of the role",
-    "token_id": "Id of the token",
+    "role_id": "ID of the role",
+    "token_id": "ID of the token",
     "force": "Change an object that is managed by files, until the files are applied again",
     "old": "Number of the older revision",
     "new": "Number of the newer revision",

@@ -169,7 +169,7 @@ def render_unknown(request_id: str, path: str, error: Exception) -> Response:
     """The response for an unexpected exception, which is logged with its traceback."""
     log.error("request failed", request_id=request_id, path=path[:500], exc_info=error)
     # The exception text may contain secrets, so it appears only in the log.
-    detail = "internal error: see the log of the server for this request id"
+    detail = "internal error: see the server log for this request ID"
     return render(500, "internal", detail, request_id)
 
 

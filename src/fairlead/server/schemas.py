@@ -54,7 +54,7 @@ COMPONENTS: Mapping[str, Schema] = {
     "Finding": _object(
         "A violation or a warning: its path, rule, message, hint and the source of the rule.",
         {"path": TEXT, "rule": TEXT, "message": TEXT, "hint": {"type": ["string", "null"]}, "source": _SOURCE},
-        requested={**refer("EffectiveValue"), "description": "Of a warning: the requested value that was overridden"},
+        requested={**refer("EffectiveValue"), "description": "For a warning: the requested value that was overridden"},
         location={**TEXT, "description": "The document that contains it"},
     ),
     "Setting": _object(
@@ -64,7 +64,7 @@ COMPONENTS: Mapping[str, Schema] = {
         reason=TEXT,
     ),
     "EffectiveRule": _object(
-        "The effective rule of a path: its limits, each with its source.",
+        "The effective rule for a path: its limits, each with its source.",
         {},
         min=array_of(refer("EffectiveValue")),
         max=array_of(refer("EffectiveValue")),

@@ -29,7 +29,7 @@ def read_session_cookie(scope: Scope, hosts: ServedHosts) -> str:
     prefix = f"{_cookie_name(hosts)}="
     cookie_pair = next((cookie for cookie in read_cookies(scope) if cookie.startswith(prefix)), None)
     if cookie_pair is None:
-        message = "this browser is not signed in to the run, or its session of twelve hours has expired"
+        message = "this browser is not signed in to the run, or its twelve-hour session has expired"
         raise Unauthenticated(message, "open the run from its page in Fairlead, or with `fairlead open`")
     return cookie_pair.removeprefix(prefix)
 
@@ -74,7 +74,10 @@ def reject_cross_site(scope: Scope, target: Target, hosts: ServedHosts) -> None:
     if foreign_site or (origin is not None and origin.lower() not in own) or (not safe and not (site or origin)):
         message = "cross-site request: the session cookie is not accepted from other sites"
         raise Problem(
-            403, "foreign_site", message, "send it from a page of the run, or use a token and the path below /served"
+            403,
+            "foreign_site",
+            message,
+            "send it from one of the run's pages, or use a token and the path under /served",
         )
 
 

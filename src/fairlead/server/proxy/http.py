@@ -98,15 +98,13 @@ def write_request(method: str, headers: Headers, target: Target, endpoint: Endpo
 
 
 def upstream_failed(run_id: str, error: Exception) -> Problem:
-    return Problem(
-        502, "bad_gateway", f"no valid response from run {run_id}: {error}", "check the state and the log of the run"
-    )
+    return Problem(502, "bad_gateway", f"no valid response from run {run_id}: {error}", "check the run's state and log")
 
 
 def response_timed_out(run_id: str, seconds: float) -> Problem:
     """The error for a run that does not start responding in time."""
-    message = f"run {run_id} did not start to respond within {seconds:g} seconds"
-    return Problem(504, "gateway_timeout", message, "check the log of the run, or stream the response")
+    message = f"run {run_id} did not start responding within {seconds:g} seconds"
+    return Problem(504, "gateway_timeout", message, "check the run's log, or stream the response")
 
 
 class _HttpExchange:
