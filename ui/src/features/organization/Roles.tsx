@@ -175,11 +175,11 @@ function RemoveDialog({ grant, record, onClose }: RemoveProps) {
       onConfirm={() =>
         removing.mutate(
           grant,
-          withNotice(`Removed role ${grant.role} of ${grant.subject} in ${grant.scope}`, onClose),
+          withNotice(`Removed role ${grant.role} for ${grant.subject} in ${grant.scope}`, onClose),
         )
       }
     >
-      <b>{grant.subject}</b> loses the role {grant.role} in {titleOf(record)} and everything below, unless
+      <b>{grant.subject}</b> loses the {grant.role} role in {titleOf(record)} and everything below, unless
       another role grants it.
       {grant.subject === `user:${me.data?.user}` &&
         " This is your own role. You may lose access to this page."}

@@ -17,7 +17,7 @@ export function Events({ run }: { run: Run }) {
     return <Loading />;
   }
   return (
-    <Card title="Events" about="Every change of state or reason.">
+    <Card title="Events" about="Every change to the state or reason.">
       <ScrolledTable minWidth={560} aria-label="Events">
         <Table.Thead>
           <Table.Tr>
