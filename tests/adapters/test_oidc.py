@@ -186,7 +186,7 @@ def test_unusual_key_id_is_reported_as_unknown(kid: str) -> None:
 @pytest.mark.parametrize("kid", [1, ["rsa"], {"rsa": 1}])
 def test_key_id_must_be_a_string(kid: Any) -> None:
     token = f"{make_part({'alg': 'RS256', 'kid': kid})}.{make_part(make_claims())}.AAAA"
-    assert "neither a token of this server" in error_for(token)
+    assert "neither a token from this server" in error_for(token)
 
 
 @pytest.mark.parametrize("kid", ["rsa", "mine"])
@@ -256,7 +256,7 @@ def test_unknown_headers_are_ignored() -> None:
     ],
 )
 def test_claims_that_are_not_a_plain_object_are_rejected(payload: bytes) -> None:
-    assert "neither a token of this server" in error_for(make_token(payload))
+    assert "neither a token from this server" in error_for(make_token(payload))
 
 
 def test_infinite_number_is_not_a_valid_time() -> None:
@@ -273,7 +273,7 @@ def test_header_that_is_not_a_plain_object_is_rejected(header: Any) -> None:
     "token", ["", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "é.é.é", "\ud800.a.b", "fl_123", "\0"]
 )
 def test_malformed_token_is_reported(token: str) -> None:
-    assert "neither a token of this server" in error_for(token)
+    assert "neither a token from this server" in error_for(token)
 
 
 def test_maximum_token_length_is_16_kibibytes() -> None:

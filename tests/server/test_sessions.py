@@ -166,7 +166,7 @@ def test_link_redirects_to_the_requested_page(site: Site, landing: str) -> None:
 def test_link_to_another_site_is_rejected(site: Site, landing: str) -> None:
     problem = problem_of(site.request("POST", "/sessions/link", {"next": landing}), 422)
     assert paths_of(problem) == ["next"]
-    assert "path of this server" in problem["violations"][0]["hint"]
+    assert "path on this server" in problem["violations"][0]["hint"]
 
 
 def test_session_cannot_create_a_link(site: Site) -> None:

@@ -117,7 +117,7 @@ def test_bearer_token_of_an_issuer_cannot_identify_a_reserved_user(world: World)
     units = UnitOfWorkFactory(world.store, world.clock, lambda: "x", Issuer())
     with pytest.raises(Unauthenticated, match="the user name root@localhost is reserved for the server") as caught:
         units.authenticate(Call(bearer="root@localhost"))
-    assert caught.value.hint == "use another name at the identity provider, or another claim for the user"
+    assert caught.value.hint == "use a different name in the identity provider, or a different claim for the user"
     assert not units.is_recently_authenticated(Call(bearer="root@localhost"))
     units.authenticate(Call(bearer="ada@example.org"))
     assert units.is_recently_authenticated(Call(bearer="ada@example.org"))

@@ -69,7 +69,7 @@ def test_link_expires_soon(world: World) -> None:
 def test_session_or_link_cannot_create_a_link(world: World) -> None:
     api_token = make_token(world)
     session, link = sign_in(world, api_token.token), make_link(world, api_token.token)
-    with pytest.raises(Forbidden, match="requires a token of this server, not session:browser") as caught:
+    with pytest.raises(Forbidden, match="requires a token from this server, not session:browser") as caught:
         make_link(world, session.token)
     assert "POST /tokens" in error_text(caught)
     for token in (link.token, "fl_nobody", None):

@@ -162,7 +162,7 @@ class Serving:
         # The cookie will contain the same claims. Failing here is better than sending a cookie that the browser drops.
         if len(code) > MAX_COOKIE_LENGTH:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
-            raise Conflict(message, "open it from the web UI, or with a token of this server")
+            raise Conflict(message, "open it from the web UI, or with a token from this server")
         return OpenedUrl(f"{origin}/.fairlead/sign-in?code={code}", claims.until)
 
     def redeem_code(self, call: Call, run_id: str, code: str) -> SessionCookie:

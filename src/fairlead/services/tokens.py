@@ -109,7 +109,7 @@ class Tokens:
             _remove_expired(unit)
             token = unit.tx.get(TokenRecord, digest=digest_of(call.bearer or ""))
             if token is None or token.purpose not in LONG_LIVED_PURPOSES:
-                message = f"a sign-in link requires a token of this server, not {unit.principal.via}"
+                message = f"a sign-in link requires a token from this server, not {unit.principal.via}"
                 raise Forbidden(message, "use a token created with POST /tokens")
             until = _earliest(unit.now + LINK_LIFETIME, token.expires_at)
             link = self.add(unit, token.user, tuple(token.groups), LINK_NAME, "login", until, created_with=token.id)

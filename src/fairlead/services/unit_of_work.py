@@ -302,7 +302,9 @@ def reject_reserved_user(principal: Principal) -> None:
     """
     if principal.user.endswith(OWN_USERS):
         message = f"the user name {principal.user} is reserved for the server"
-        raise Unauthenticated(message, "use another name at the identity provider, or another claim for the user")
+        raise Unauthenticated(
+            message, "use a different name in the identity provider, or a different claim for the user"
+        )
 
 
 def to_audit_data(record: Any) -> JSON | None:

@@ -25,7 +25,7 @@ ALGORITHMS = (
 )
 # The issuer also signs other types of tokens for this audience, such as logout tokens, which do not identify a caller.
 TYPES = ("jwt", "at+jwt")
-NOT_A_TOKEN = "the bearer token is neither a token of this server nor a signed JSON Web Token"
+NOT_A_TOKEN = "the bearer token is neither a token from this server nor a signed JSON Web Token"
 SEND_TOKEN = "send only the complete token as `Authorization: Bearer <token>`"
 
 

@@ -33,7 +33,7 @@ LOGIN_LIFETIME = timedelta(minutes=10)  # enough time to enter a password and a 
 LOGIN_VALUE = re.compile(r"([\w-]{43})\.([\w-]{43})\.([\w-]{43})\.(.*)", re.ASCII)
 MAX_LANDING_LENGTH = 2000  # stored percent-encoded in a cookie, which browsers limit to 4096 bytes
 MAX_REASON_LENGTH = 300  # it becomes part of a URL
-LANDING_HINT = f"use a path of this server, such as /compute-resources, with at most {MAX_LANDING_LENGTH} characters"
+LANDING_HINT = f"use a path on this server, such as /compute-resources, with at most {MAX_LANDING_LENGTH} characters"
 
 router = make_router("sessions", prefix="")
 log = structlog.get_logger()
