@@ -65,7 +65,7 @@ class ListParams:
                 "Column to sort by; `-` before it for descending order",
                 {"enum": [*sorts, *(f"-{n}" for n in sorts)]},
             ),
-            ("cursor", "`next_cursor` of the previous page", text),
+            ("cursor", "`next_cursor` from the previous page", text),
             (
                 "limit",
                 "Maximum number of items",

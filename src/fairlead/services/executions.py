@@ -226,7 +226,9 @@ def _attempt_separator(ended: AttemptRecord, end: int) -> LogEntry:
 
 
 def _invalid_cursor(cursor: int, problem: str) -> RequestRejected:
-    violation = Violation("cursor", "cursor", f"{cursor}: {problem}", "use the cursor of the previous page, or omit it")
+    violation = Violation(
+        "cursor", "cursor", f"{cursor}: {problem}", "use the cursor from the previous page, or omit it"
+    )
     return RequestRejected([violation])
 
 

@@ -78,10 +78,10 @@ def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
         if "\0" in f"{value}{last}" or (isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER):
             raise ValueError("not a value of any column")
     except (binascii.Error, msgspec.MsgspecError, ValueError, OverflowError) as error:
-        raise _invalid_cursor("is not a cursor of this list") from error
+        raise _invalid_cursor("is not a cursor for this list") from error
     return value, last
 
 
 def _invalid_cursor(message: str) -> RequestRejected:
-    hint = "use next_cursor of the previous page with the same sort, or omit it"
+    hint = "use next_cursor from the previous page with the same sort, or omit it"
     return RequestRejected([Violation("cursor", "cursor", message, hint)])
