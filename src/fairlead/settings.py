@@ -93,7 +93,7 @@ class Settings(BaseSettings):
         description="the interpreter for Python functions; by default the server's",
     )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
-    keep_logs_days: float = Field(30, gt=0, description="days after which the log and files of a run are deleted")
+    keep_logs_days: float = Field(30, gt=0, description="days after which a run's log and files are deleted")
     keep_objects_minutes: float = Field(
         60, ge=0, description="minutes after which the Kubernetes objects of a run that has ended are deleted"
     )
@@ -193,8 +193,8 @@ def find_problems(settings: Settings) -> list[str]:
     # A redirect URI must be registered with the issuer, so it cannot be derived from a request's Host header.
     if settings.oidc_client_id and not (settings.is_local or settings.public_url):
         problems.append(
-            f"oidc_client_id is set and host is {settings.host}, but public_url is not set: set public_url to the URL "
-            "of the server for browsers, to which the issuer redirects them"
+            f"oidc_client_id is set and host is {settings.host}, but public_url is not set: set public_url to the "
+            "server URL for browsers, to which the issuer redirects them"
         )
     problems += [
         f"invalid entry {name!r} in admins: write user:<name> or group:<name>"

@@ -142,7 +142,7 @@ def test_run_waits_for_a_port_in_use_with_a_reason(platform: Platform) -> None:
     wait_until_ready(first)
     second = function.run(action="serve")
     until(lambda: second.refresh().data["reason"] == "StartDelayed")
-    assert second.data["message"].startswith(f"port {port} of this machine is in use by run {first.id}")
+    assert second.data["message"].startswith(f"port {port} on this machine is in use by run {first.id}")
     first.stop()
     assert wait_for_end(first)["state"] == "stopped"
     wait_until_ready(second)

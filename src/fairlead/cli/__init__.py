@@ -16,7 +16,7 @@ app = App(
     help_format="plaintext",  # shown as written, without interpreting it as Markdown
 )
 # Commands are import paths, so that `fairlead --help` imports none of them. This is why their help is repeated here.
-app.command("fairlead.cli.preview:preview", name="preview", help="Show the plan of a run without submitting it.")
+app.command("fairlead.cli.preview:preview", name="preview", help="Show a run's plan without submitting it.")
 
 app.command("fairlead.cli.run_command:run", name="run", help="Run a program with the requested compute.")
 app.command("fairlead.cli.runs:why", name="why", help="Explain why a run is waiting, and suggest changes.")

@@ -55,7 +55,7 @@ RUNS = ObjectCommands("run", "/runs", COLUMNS)
 WHOLE_ID = 32  # hexadecimal digits of a UUID
 
 InProject = Annotated[
-    str | None, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="Only runs of this project.")
+    str | None, Parameter(env_var="FAIRLEAD_PROJECT", show_env_var=True, help="Only runs in this project.")
 ]
 
 Attempt = Annotated[int | None, Parameter(show_default=False, help="The attempt number. Default: the last attempt.")]

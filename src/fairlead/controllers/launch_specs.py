@@ -30,7 +30,7 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
     manifests, execution = manifests_of(run, plan), execution_of(run.id, run.attempt)
     blob = None if run.code is None else tx.get(BlobRecord, id=run.code)
     if run.code is not None and blob is None:
-        raise LaunchInputMissing("CodeMissing", f"the code {run.code} of the run was deleted")
+        raise LaunchInputMissing("CodeMissing", f"the run's code {run.code} was deleted")
     return LaunchSpec(
         run_id=execution,  # executors treat each attempt as a separate execution
         project=run.scope.partition("/")[2],

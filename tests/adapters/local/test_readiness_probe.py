@@ -129,7 +129,7 @@ def test_run_without_a_port_gets_a_free_port(tmp_path: Path) -> None:
 def test_requested_port_is_assigned_or_reported_as_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(Unavailable, match=f"^port {port} of this machine is in use by another program$"):
+        with pytest.raises(Unavailable, match=f"^port {port} on this machine is in use by another program$"):
             tcp_ports.choose_port(make_launch_spec("r2"), port, [])
     assert tcp_ports.choose_port(make_launch_spec("r2"), port, []) == port
     with pytest.raises(Unavailable, match=r"is in use by run r1$"):

@@ -264,7 +264,7 @@ def test_requested_port_is_waited_for_while_another_run_uses_it(bench: LocalBenc
     bench.start("r1", WEB, action="serve", function=function)
     until(bench, "r1", "Ready")
     assert bench.executor.find_endpoint("r1").url == f"http://127.0.0.1:{port}"
-    with pytest.raises(Unavailable, match=f"port {port} of this machine is in use by run r1"):
+    with pytest.raises(Unavailable, match=f"port {port} on this machine is in use by run r1"):
         bench.start("r2", WEB, action="serve", function=function)
     assert bench.executor.observe("r2") is None
     bench.executor.stop("r1")

@@ -30,7 +30,7 @@ EVICTIONS = {
 PREEMPTIONS = {
     "InClusterQueue": "preempted by a run with higher priority",
     "InCohortReclamation": "preempted: another queue reclaimed its borrowed quota",
-    "InCohortFairSharing": "preempted: another queue of the cohort was entitled to the quota",
+    "InCohortFairSharing": "preempted: another queue in the cohort was entitled to the quota",
     "InCohortReclaimWhileBorrowing": "preempted: another queue reclaimed its borrowed quota",
 }
 

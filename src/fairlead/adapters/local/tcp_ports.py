@@ -21,13 +21,13 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
         holder = taken.get(requested)
         is_visible = holder is not None and holder.project == launch.project  # do not reveal runs of other projects
         by = f"run {holder.run_id}" if holder and is_visible else "another run" if holder else "another program"
-        raise Unavailable(f"port {requested} of this machine is in use by {by}")
+        raise Unavailable(f"port {requested} on this machine is in use by {by}")
     first = zlib.crc32(launch.run_id.encode()) % PORTS
     for number in range(PORTS):
         port = FIRST_PORT + (first + number) % PORTS
         if port not in taken and is_free(port):
             return port
-    raise Unavailable(f"all ports of this machine from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are in use")
+    raise Unavailable(f"all ports on this machine from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are in use")
 
 
 def is_free(port: int) -> bool:
