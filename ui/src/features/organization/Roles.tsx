@@ -131,7 +131,7 @@ function RoleTable({ roles, scope, onChoose, onRemove }: TableProps) {
                     variant="subtle"
                     color="gray"
                     size="sm"
-                    aria-label={`Remove ${grant.role} of ${grant.subject}`}
+                    aria-label={`Remove ${grant.role} for ${grant.subject}`}
                     onClick={() => onRemove(grant)}
                   >
                     <IconTrash size={16} stroke={1.6} />
