@@ -53,14 +53,23 @@ export const theme = createTheme({
     }),
     Select: Select.extend({
       // Typing highlights the first match, so that Enter selects it. Fields that can be empty are clearable.
-      defaultProps: { selectFirstOptionOnChange: true, allowDeselect: false, onKeyDown: keepFromSubmitting },
+      defaultProps: { selectFirstOptionOnChange: true, allowDeselect: false, onKeyDown: selectOnEnter },
     }),
     Table: Table.extend({ defaultProps: { verticalSpacing: 6 } }),
     Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, withArrow: true } }),
   },
 });
 
-/** Without this, Enter submits the form, and the text typed so far is lost, if no option is highlighted. */
-function keepFromSubmitting(event: KeyboardEvent<HTMLInputElement>) {
-  if (event.key === "Enter" && event.currentTarget.ariaExpanded === "true") event.preventDefault();
+/**
+ * Enter in an open list selects an option and never submits the form. Mantine alone does not ensure this: under
+ * load, it forgets which option is highlighted, or highlights none because the options appeared after the last key.
+ */
+function selectOnEnter(event: KeyboardEvent<HTMLInputElement>) {
+  const input = event.currentTarget;
+  if (event.key !== "Enter" || input.ariaExpanded !== "true") return;
+  event.preventDefault();
+  const list = document.getElementById(input.getAttribute("aria-controls") ?? "");
+  const highlighted = list?.querySelector<HTMLElement>("[data-combobox-selected], [data-combobox-active]");
+  const firstMatch = input.value ? list?.querySelector<HTMLElement>("[data-combobox-option]") : undefined;
+  (highlighted ?? firstMatch)?.click();
 }
