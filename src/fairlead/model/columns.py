@@ -1,4 +1,4 @@
-"""The columns of lists: how to read each from a record, and how to parse filter values."""
+"""List columns: how to read each value from a record, and how to parse filter values."""
 
 import string
 from collections.abc import Callable, Iterator, Mapping
@@ -56,14 +56,14 @@ class Column:
 
     def sort_value(self, value: Any) -> Any:
         """The sort key of a value: case-insensitive, and defined for missing values."""
-        # SQLite sorts NULL first and PostgreSQL last, so a missing value is replaced to sort the same in both.
+        # SQLite sorts NULL first and PostgreSQL sorts it last. A replacement value sorts the same in both.
         if value is None:
             return "" if self.kind in ("text", "keyword") else self.missing
         return fold(value) if self.kind in ("text", "keyword") else value
 
 
 def fold(text: str) -> str:
-    """Text with only A to Z in lower case, as in case-insensitive database comparisons."""
+    """Convert only A to Z to lowercase, as case-insensitive database comparisons do."""
     return text.translate(_LOWER)
 
 
@@ -85,8 +85,8 @@ def parse_flag_text(text: str) -> bool:
 
 
 def _amount(resource: str, part: str, step: int) -> Callable[[AssetRecord], int | None]:
-    """A function that reads a request or limit as an integer number of steps; None if unset or unlimited."""
-    # Records contain amounts as text such as 8Gi, which a database cannot sort. As integers they get an index.
+    """Create a function that reads a request or limit as an integer number of steps, or None if unset or unlimited."""
+    # Records store amounts as text such as 8Gi, which a database cannot sort. Integers can be sorted and indexed.
     parse = parse_cpu if resource == "cpu" else parse_bytes
 
     def read(record: AssetRecord) -> int | None:
@@ -127,7 +127,8 @@ _STAMPS = (
     Column("revision", "number", parse_integer),
 )
 _MANAGED = Column("managed_by", "keyword")
-# Sort values of missing times: "never used" is long ago, "never expires" and "has not ended" are far ahead.
+# Sort values for missing times: "never used" is in the distant past; "never expires" and "has not ended" are in the
+# distant future.
 _DISTANT_PAST, _DISTANT_FUTURE = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 _LAST_USED = Column("last_used_at", "time", parse_timestamp, missing=_DISTANT_PAST)
 _WORKLOADS = Column("workloads", "number", parse_integer)

@@ -1,4 +1,4 @@
-"""Compute resources, templates and defaults: named requirements that users can reuse."""
+"""Compute resources, templates and defaults: reusable requirements."""
 
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,7 +24,7 @@ class NamedRequirements(StrictModel):
     name: ObjectName
     description: str = Field(default="", max_length=MAX_DESCRIPTION_LENGTH)
     scope: ScopeRef = PLATFORM
-    revision: WholeNumber | None = None  # of the stored object, shown as the source of values in plans; None in files
+    revision: WholeNumber | None = None  # the stored object's revision, shown as a value's source; None in files
     requirements: Requirements = Field(default_factory=Requirements)
 
 
@@ -75,7 +75,7 @@ class Defaults(Requirements):
 
 
 def forbid_fields(requirements: Requirements, **fields: str) -> Requirements:
-    """Return the requirements unchanged. Raises a field error if one of these fields is set: {field: message}."""
+    """Return the requirements unchanged, or raise a field error if any of `fields`, {name: message}, is set."""
     forbidden = [(name, message) for name, message in fields.items() if getattr(requirements, name) is not None]
     raise_mistakes(Mistake(name, "reference", message, f"remove {name}") for name, message in forbidden)
     return requirements

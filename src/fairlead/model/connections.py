@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Connection:
-    """The address and credentials of an API server. Certificates and keys are PEM."""
+    """The address and credentials of an API server. Certificates and keys are in PEM format."""
 
     server: str
     ca: str | None = None  # None: the system's certificate authorities

@@ -1,4 +1,4 @@
-"""The paths of all settings, with the parser of each value. Policy rules refer to settings by these paths."""
+"""The paths of all settings, with a parser for each value. Policy rules refer to settings by these paths."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -110,7 +110,7 @@ SECTIONS: tuple[str, ...] = (
     "envs",
 )
 
-# A resource written as a scalar is its request, so a rule at a resource's path applies to its request.
+# A scalar value for a resource sets its request, so a rule at the resource's path applies to the request.
 REQUEST_PATHS: Mapping[str, str] = {
     "resources.cpu": "resources.cpu.requests",
     "resources.mem": "resources.mem.requests",
@@ -123,7 +123,7 @@ KNOWN: tuple[str, ...] = (*ORDERED, *UNORDERED, *SECTIONS)
 
 
 def value_path(path: str) -> str:
-    """The path of the value that a rule at `path` applies to: the request, for a resource."""
+    """The path of the value that a rule at `path` applies to. For a resource, this is the request."""
     return REQUEST_PATHS.get(path, path)
 
 

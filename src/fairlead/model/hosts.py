@@ -15,7 +15,7 @@ def is_host(text: str) -> bool:
         return True
     except ValueError:
         labels = text.removesuffix(".").split(".")
-        numeric = labels[-1].isdecimal()  # an IPv4 address, but not a valid one
+        numeric = labels[-1].isdecimal()  # looks like an IPv4 address, but is not a valid one
         return len(text) <= MAX_LENGTH and not numeric and all(LABEL.fullmatch(label) for label in labels)
 
 

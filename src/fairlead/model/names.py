@@ -1,4 +1,4 @@
-"""Name formats, from Kubernetes and our own, each with a description for error messages."""
+"""Name formats of Kubernetes and Fairlead, each with a description for error messages."""
 
 import re
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ WORD = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 class NameFormat:
-    """The format of a kind of name: a pattern, a maximum length and a description."""
+    """A name format: a pattern, a maximum length and a description."""
 
     def __init__(self, rule: str, pattern: str, max_length: int, description: str) -> None:
         self.rule, self.max_length, self.description = rule, max_length, description
@@ -41,14 +41,14 @@ class NameFormat:
         return text
 
 
-# Allows more than Kubernetes does: `core.manifests.names` derives valid object names from it.
+# Allows more than Kubernetes does: `core.manifests.names` derives valid object names from these names.
 NAME = NameFormat(
     "name",
     r"[A-Za-z0-9][A-Za-z0-9._+-]*",
     128,
     "letters, digits, '.', '_', '+' and '-', starting with a letter or digit, at most 128 characters",
 )
-# Must be a valid label value, because pods have labels with such names.
+# Must be a valid label value, because pod labels contain these names.
 OBJECT_NAME = NameFormat(
     "name",
     WORD,
@@ -64,7 +64,8 @@ DNS_LABEL = NameFormat(
 DNS_SUBDOMAIN = NameFormat(
     "name", SUBDOMAIN, 253, "lowercase letters, digits, '-' and '.', starting and ending with a letter or digit"
 )
-# A secret becomes a key of a Kubernetes Secret and possibly a file, so `.`, `..` and the prefix `..` are excluded.
+# The name of a secret becomes a key in a Kubernetes Secret and possibly a file name, so `.`, `..` and the prefix `..`
+# are excluded.
 # Kubernetes has the same rule and limit for keys and for environment variable names.
 VARIABLE = NameFormat(
     "name",
@@ -82,8 +83,8 @@ LABEL_KEY = NameFormat(
 LABEL_VALUE = NameFormat(
     "label", rf"({WORD})?", 63, "a label value: letters, digits, '.', '_' and '-', at most 63 characters"
 )
-# Names with kubernetes.io/ or these prefixes mean something else in Kubernetes. The domain is limited to 244
-# characters, because the name with the prefix `requests.`, as in a ResourceQuota, must also be valid.
+# Names that contain kubernetes.io/ or start with these prefixes are not extended resources. The domain is limited to
+# 244 characters, because the name with the prefix `requests.`, as in a ResourceQuota, must also be valid.
 EXTENDED_RESOURCE = NameFormat(
     "name",
     rf"(?!requests\.|hugepages-|.*kubernetes\.io/)(?=[^/]{{1,244}}/[^/]{{1,63}}$){SUBDOMAIN}/{WORD}",
@@ -95,7 +96,7 @@ EXTENDED_RESOURCE = NameFormat(
 def parse_image(value: Any) -> str:
     """Parse a reference to a container image."""
     text = parse_text(value)
-    # Excludes only spaces, control characters and non-ASCII characters: the container runtime parses the reference.
+    # Rejects only spaces, control characters and non-ASCII characters. The container runtime parses the reference.
     if not 1 <= len(text) <= 500 or any(not "!" <= letter <= "~" for letter in text):
         hint = "use an image such as python:3.12-slim or registry/name:tag"
         raise field_error("image", f"invalid image {short_repr(text)}", hint)

@@ -11,7 +11,7 @@ Term = Mapping[str, Any]  # an affinity term as in a Kubernetes manifest
 
 
 class Taint(NamedTuple):
-    """A taint of a node."""
+    """A node taint."""
 
     key: str
     value: str
@@ -36,7 +36,7 @@ class SharedGpu(NamedTuple):
     id: str
     memory: int
     slots: int
-    healthy: bool = True  # False: broken or cordoned, so it takes no new pods
+    healthy: bool = True  # False: broken or cordoned, so it accepts no new pods
     kind: str = ""  # the product, as the device plugin reports it
 
 
@@ -53,10 +53,10 @@ class GpuAllocation(NamedTuple):
 class ScheduledPod:
     """A pod on a node, with everything that affects the scheduling of other pods.
 
-    `name` is None if the pod belongs to no run, or to a run that the caller may not see.
+    `name` is None if the pod does not belong to a run, or belongs to a run that the caller may not see.
     """
 
-    run_id: str  # empty if the pod belongs to no run
+    run_id: str  # empty if the pod does not belong to a run
     name: str | None
     amounts: Amounts
     project: str = ""
@@ -112,7 +112,7 @@ class Node:
         remaining = dict(self.capacity)
         for pod in self.pods:
             for resource, amount in pod.amounts.items():
-                # Pods may use a resource that the node no longer has, for example without its device plugin.
+                # Pods may use a resource that the node no longer has, for example if its device plugin was removed.
                 remaining[resource] = remaining.get(resource, 0) - amount
         return remaining
 
@@ -168,7 +168,7 @@ class StorageClass:
 
 @dataclass(frozen=True)
 class SchedulingContext:
-    """Cluster state besides nodes that affects scheduling. `claims` is None if unknown, and then not checked."""
+    """Cluster state other than nodes that affects scheduling. Claims are not checked if `claims` is None (unknown)."""
 
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] | None = None

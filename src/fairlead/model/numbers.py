@@ -1,4 +1,4 @@
-"""Parsers for numbers: integers, IDs, quantities of CPU and bytes, durations."""
+"""Parsers for numbers: integers, IDs, quantities of CPU and bytes, and durations."""
 
 import math
 import re
@@ -23,7 +23,7 @@ def parse_integer(value: Any, *, minimum: int = 0, maximum: int = MAX_INTEGER, h
     if isinstance(value, str) and re.fullmatch(r"\+?[0-9]{1,20}", value, re.ASCII):
         value = int(value)
     hint = hint or f"use a whole number from {minimum} to {maximum}"
-    # bool is a subclass of int, so `true` would be 1.
+    # bool is a subclass of int, so `true` would count as 1.
     if isinstance(value, bool) or not isinstance(value, int):
         raise field_error("whole_number", f"must be a whole number, found {short_repr(value)}", hint)
     if not minimum <= value <= maximum:
@@ -37,7 +37,7 @@ def parse_id(value: Any) -> int:
 
 
 def parse_cpu(value: Any) -> Quantity:
-    """Parse CPU in cores, in steps of a millicore."""
+    """Parse an amount of CPU in cores. It must be a multiple of a millicore."""
     quantity = _parse_quantity(value, "8, 0.5 or 500m", Quantity)
     # Kubernetes rejects CPU in finer steps. Rounding would silently change the user's value.
     if quantity.rounded_up(MILLICORE) != quantity:
@@ -99,13 +99,13 @@ def or_unlimited(parse: Callable[[Any], Quantity]) -> Callable[[Any], Quantity |
         if value is UNLIMITED or (isinstance(value, str) and value.lower() == "unlimited"):
             return UNLIMITED
         # Container runtimes treat a limit of 0 as no limit, so 0 is rejected.
-        return positive(parse, "use unlimited for no limit, or remove it")(value)
+        return positive(parse, "use unlimited for no limit, or remove the field")(value)
 
     return parse_limit
 
 
 def positive(parse: Callable[[Any], Quantity], hint: str) -> Callable[[Any], Quantity]:
-    """A parser that also rejects zero."""
+    """Wrap a parser so that it also rejects zero."""
 
     def parse_positive(value: Any) -> Quantity:
         quantity = parse(value)
@@ -148,7 +148,7 @@ def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> Quantity
     if isinstance(value, float) and not math.isfinite(value):
         raise field_error("quantity", f"invalid amount {value}", f"use an amount such as {example}")
     if isinstance(value, float) and abs(value) >= MAX_EXACT_FLOAT:
-        raise field_error("quantity", f"{value} is too large for an exact number", "put it in quotes")
+        raise field_error("quantity", f"{value} is too large to be represented exactly", "put it in quotes")
     try:
         # repr gives the shortest text that parses to the same float, so 0.1 is exactly a tenth here.
         quantity = kind.parse(value if isinstance(value, str) else repr(value))
@@ -166,7 +166,7 @@ def _parse_quantity(value: Any, example: str, kind: type[QuantityT]) -> Quantity
 def _suggest_amount(text: str, example: str) -> str:
     """A hint for common mistakes: a suffix with B, in lower case or after a space, or `unlimited` in a request."""
     if text.lower() == "unlimited":
-        return f"use an amount such as {example}; unlimited is only for limits of cpu, mem and disk"
+        return f"use an amount such as {example}; unlimited is allowed only for cpu, mem and disk limits"
     match = re.fullmatch(r"([0-9.]+) *([kmgtpe])(i?)b?", text, re.ASCII | re.IGNORECASE)
     if match is None or re.fullmatch(r"[0-9.]+([kMGTPE]|[KMGTPE]i)", text, re.ASCII):
         return f"use an amount such as {example}"

@@ -1,4 +1,4 @@
-"""Types that executors exchange with the server: observations, launch specs, logs and endpoints."""
+"""Types that the server and its executors exchange: observations, launch specs, logs and endpoints."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """Everything an executor needs to start a run. The only object with secrets in plain text."""
+    """Everything an executor needs to start a run. The only object that contains secrets in plain text."""
 
     run_id: str  # the execution ID of the attempt
     project: str
@@ -70,7 +70,7 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogPage:
-    """A part of a log with the cursor of the next one. `complete`: nothing will follow."""
+    """A page of a log, with the cursor of the next page. `complete`: no more entries will follow."""
 
     entries: list[LogEntry]
     cursor: int
@@ -101,9 +101,9 @@ class Endpoint:
     """The address at which the server reaches a served run.
 
     `url` is the base URL without a trailing slash. `socket` is a Unix socket to connect to instead of the host.
-    `headers` are set on each request, replace headers of the same name, and are never shown. `verify` is the TLS
-    context, checked against the host or `server_name`. `prefix` is the path prefix that an intermediate proxy adds to
-    links in HTML pages and redirects; it is removed again.
+    `headers` are set on each request, replace headers with the same name, and are never shown. `verify` is the TLS
+    context; the certificate must match `server_name` or, if unset, the host. `prefix` is the path prefix that an
+    intermediate proxy adds to links in HTML pages and redirects; the server removes it.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""Run retries: after which failures, and with how much more memory after an out-of-memory kill."""
+"""Retries of failed runs: which failures are retried, and how memory grows after an out-of-memory kill."""
 
 from collections.abc import Mapping
 from fractions import Fraction

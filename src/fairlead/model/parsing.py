@@ -26,7 +26,7 @@ MAX_SHOWN_LENGTH = 80
 MAX_MISTAKES = 100  # a 1 MiB file can contain many thousands
 MAX_SUGGESTED_NAMES = 30
 FIELD_ERROR = "field_error"  # the pydantic type for errors that carry mistakes
-# Sections searched for a field that was written one level too high.
+# If a field is unknown, these sections are searched in case it was written one level too high.
 NESTED_SECTIONS = ("resources", "function", "requirements")
 
 
@@ -49,7 +49,7 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     FIELD_ALIASES: ClassVar[Mapping[str, str]] = {}  # other accepted names for a field, besides camelCase
-    ALLOWS_NULL: ClassVar[bool] = True  # whether null means the same as a missing field or is a mistake
+    ALLOWS_NULL: ClassVar[bool] = True  # True: null means the same as a missing field; False: null is a mistake
     SHORT_FORM: ClassVar[Any] = None  # JSON schema of the value that is accepted instead of a mapping
     EXAMPLE: ClassVar[Any] = None
 
@@ -82,7 +82,7 @@ class StrictModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_mapping(cls, data: Any) -> Any:
-        # An instance passed by Python code is already validated.
+        # An instance passed by Python code has already been validated.
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
@@ -97,7 +97,7 @@ class StrictModel(BaseModel):
             name = cls.canonical_name(key)
             first = spellings.setdefault(name, key)
             if first is not key:
-                # It is unclear which of the two values counts, so other mistakes are not reported yet.
+                # It is unclear which of the two values was meant, so other mistakes are not reported yet.
                 raise field_error("duplicate", f"set twice, as {first} and as {key}", "remove one of them", path=name)
             # Keep unknown fields even if they are null, so that pydantic rejects them.
             if value is not None or name not in known:
@@ -158,7 +158,7 @@ def parse_text(value: Any) -> str:
     """Parse a string. Numbers and booleans are rejected, because YAML reads unquoted text as such."""
     if not isinstance(value, str):
         unquoted = isinstance(value, bool | int | float)
-        hint = "put it in quotes" if unquoted else 'use one text, or "" for an empty one'
+        hint = "put it in quotes" if unquoted else 'use a single string, or "" for an empty one'
         raise field_error("text", f"must be text, found {short_repr(value)}", hint)
     return value
 
@@ -200,7 +200,7 @@ def short_repr(value: Any) -> str:
         case bool():
             text = str(value).lower()
         case int() if value.bit_length() > 1000:  # Python refuses to print very large integers
-            return f"a number of {value.bit_length()} bits"
+            return f"a {value.bit_length()}-bit number"
         case _:
             text = str(value)
     return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}... ({len(text)} digits)"
@@ -272,7 +272,7 @@ def _suggest_field(owner: type[StrictModel], key: str) -> str:
 
 
 def _model_at(model: type[BaseModel], parts: Sequence[str]) -> type[StrictModel] | None:
-    """The strict model at a path inside another model, through lists and mappings."""
+    """The strict model at a path inside another model. The path can lead through lists and mappings."""
     current: Any = model
     for part in parts:
         inner = _model_in(current)

@@ -1,4 +1,4 @@
-"""Pod tolerations and affinity, validated as by the Kubernetes API server."""
+"""Pod tolerations and affinity, with the validation rules of the Kubernetes API server."""
 
 import re
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Toleration(KubernetesModel):
             message = f"operator Exists takes no value, found {short_repr(self.value)}"
             raise field_error("contradiction", message, "remove the value, or use operator Equal", path="value")
         if self.toleration_seconds is not None and self.effect != "NoExecute":
-            message = f"is only for effect NoExecute, found {short_repr(self.effect)}"
+            message = f"requires effect NoExecute, found {short_repr(self.effect)}"
             raise field_error(
                 "contradiction", message, "remove it, or set effect to NoExecute", path="tolerationSeconds"
             )
@@ -173,7 +173,7 @@ class PodTerm(KubernetesModel):
             raise field_error("required", message, "set a labelSelector", path="labelSelector")
         selected = self.label_selector.keys() if self.label_selector is not None else set()
         if both := sorted(selected & set(keys)):
-            message = f"{', '.join(both)} is also in the labelSelector"
+            message = f"also in the labelSelector: {', '.join(both)}"
             raise field_error("duplicate", message, "remove one of them", path="matchLabelKeys")
         if len(set(keys)) < len(keys):
             raise field_error("duplicate", "contains a label key twice", "remove one of them", path="matchLabelKeys")
@@ -212,7 +212,7 @@ def _check_values(operator: str, values: tuple[str, ...] | None) -> None:
     # kube-scheduler parses the value as int64; 18 digits always fit. A label value cannot have a sign.
     if operator in ("Gt", "Lt") and (count != 1 or not re.fullmatch(r"[0-9]{1,18}", (values or ("",))[0], re.ASCII)):
         message = f"operator {operator} needs exactly one whole number, found {', '.join(values or ()) or 'none'}"
-        raise field_error("range", message, 'put it in quotes: values: ["5"]', path="values")
+        raise field_error("range", message, 'use one number in quotes, for example values: ["5"]', path="values")
 
 
 def _check_labels(values: tuple[str, ...]) -> None:

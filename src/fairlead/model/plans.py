@@ -38,7 +38,7 @@ class Source:
         return _DESCRIPTIONS[self.layer].format(name=self.name, scope=self.scope)
 
 
-# These are named tuples: a plan creates about a hundred, and a frozen dataclass takes four times as long.
+# These are named tuples: a plan creates about a hundred, and creating a frozen dataclass takes four times as long.
 class SourcedValue(NamedTuple):
     """A value and the layer that set it."""
 
@@ -47,7 +47,7 @@ class SourcedValue(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One resolved value: its source, the values it overrides (highest precedence first) and those it combines."""
+    """One resolved value: its source, the values it overrides (highest precedence first) and the values it combines."""
 
     path: str
     value: Any
@@ -66,7 +66,7 @@ def format_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem at a path: the rule that found it, a message, and a hint about what to do."""
+    """A problem at a path: the rule that detected it, a message, and a hint about what to do."""
 
     path: str
     rule: str
@@ -93,7 +93,7 @@ class PlanWarning(Finding):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence about a plan: what a pod gets, what may end it, or a note."""
+    """A sentence about a plan: what a pod gets, what may stop it, or a note."""
 
     path: str
     kind: Literal["gets", "risk", "note"]
@@ -119,8 +119,8 @@ class Suggestion:
 class Fit:
     """Whether the run fits: `now`, `later`, `never`, or `unknown` if the nodes are not known.
 
-    `nodes` are the best candidates with every reason against them, `counts` the number of nodes per verdict, `reasons`
-    a summary, and `suggestions` what would make the run fit now.
+    `nodes` are the best candidates, each with every reason why the run does not fit there. `counts` is the number of
+    nodes per verdict, `reasons` is a summary, and `suggestions` are ways to make the run fit now.
     """
 
     verdict: str = "unknown"

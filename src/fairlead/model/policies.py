@@ -25,15 +25,15 @@ from fairlead.model.parsing import (
 from fairlead.model.quantities import Duration
 from fairlead.model.scopes import PLATFORM, ScopeRef
 
-# The type depends on the path of the rule, which JSON Schema cannot express. `_read_rule` parses the values.
+# The type depends on the rule's path, which JSON Schema cannot express. `_read_rule` parses the values.
 _BOUND = {"type": ["string", "number"], "examples": [2, "64Gi"]}
 _OPTION = {"type": ["string", "number", "boolean"]}
 
 
 class Rule(StrictModel):
-    """The rule for the setting at one path. Bounds and options have that setting's type."""
+    """The rule for the setting at a path. Bounds and options have that setting's type."""
 
-    # `max: null` would look like a limit but would not be one. Other parts of a policy reject null for this reason too.
+    # `max: null` would look like a limit but would not be one. Other parts of a policy reject null for the same reason.
     ALLOWS_NULL = False
 
     min: Annotated[Any, WithJsonSchema(_BOUND)] = None
@@ -74,7 +74,7 @@ class LimitFactor(StrictModel):
 
 
 class Quota(StrictModel):
-    """The total resources of all active runs in a scope."""
+    """Limits on the total resources of all active runs in a scope."""
 
     ALLOWS_NULL = False
 
@@ -105,7 +105,7 @@ class Policy(StrictModel):
     @field_validator("rules")
     @classmethod
     def _read_values(cls, rules: Mapping[str, Rule]) -> Mapping[str, Rule]:
-        """Parse the values of all rules with their settings' parsers. Collects all mistakes."""
+        """Parse the values of each rule with its setting's parser. Collects all mistakes."""
         read: dict[str, Rule] = {}
         mistakes: list[Mistake] = []
         for path, rule in rules.items():
@@ -141,7 +141,7 @@ def _read_rule(path: str, rule: Rule) -> Rule:
     bounds = {name: value for name in ("min", "max") if (value := getattr(rule, name)) is not None}
     if bounds and setting_path not in fields.ORDERED:
         raise field_error(
-            "rule", f"{path} has no order, so no {' and '.join(bounds)}", "use options, required or locked"
+            "rule", f"{path} has no order, so {' and '.join(bounds)} cannot be set", "use options, required or locked"
         )
     if rule.options is not None and parse is None:
         raise field_error(

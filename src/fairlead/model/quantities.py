@@ -10,7 +10,7 @@ from typing import Self
 NANO = 9
 NANOS = 10**9
 MILLICORE = NANOS // 1000  # in nanos
-MAXIMUM = 2**63 - 1  # the Kubernetes maximum; Kubernetes would silently reduce larger amounts to it
+MAXIMUM = 2**63 - 1  # the Kubernetes maximum; Kubernetes silently caps larger amounts at it
 MAX_TEXT_LENGTH = 64  # enough for any valid amount; limits the size of the integers below
 MAX_EXPONENT = MAX_TEXT_LENGTH + 40
 
@@ -27,7 +27,7 @@ _QUANTITY = re.compile(
 
 
 class QuantityFormat(Enum):
-    """The notation in which a quantity was written. It is printed in the same notation."""
+    """The notation in which a quantity was written. The quantity is printed in the same notation."""
 
     DECIMAL = "decimal"
     BINARY = "binary"
@@ -66,7 +66,7 @@ class Quantity:
         # value = digits x 1024^power x 10^shift, in whole nanos, rounded up
         nanos = int((match["whole"] or "") + part) * 1024**power
         shift += NANO - len(part)
-        # -(-a // b) divides and rounds up, as Kubernetes does with digits after the ninth.
+        # -(-a // b) divides and rounds up, as Kubernetes does beyond nine decimal places.
         nanos = nanos * 10**shift if shift >= 0 else -(-nanos // 10**-shift)
         if nanos > MAXIMUM * NANOS:
             raise ValueError(f"exceeds the maximum of {MAXIMUM}")

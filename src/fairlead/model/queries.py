@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on a column. None equals only None. `until` means at most the value, or None."""
+    """A condition on a column. None equals only None. `until` matches None and values up to the given one."""
 
     column: str
     operator: Operator
@@ -30,7 +30,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """One page of a list, with the cursor for the next page; None on the last page."""
+    """A page of a list. `next_cursor` is None on the last page."""
 
     items: list[Item]
     next_cursor: str | None = None

@@ -1,4 +1,4 @@
-"""A run's position in a queue of its cluster, with that queue's quotas and workloads."""
+"""A run's position in one of its cluster's queues, with the queue's quotas and workloads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ SETTINGS = "settings"  # the ID of the only SettingsRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The fields of every mutable record. The revision increases by one with each save."""
+    """The fields that all mutable records have. The revision increases by one with each save."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
@@ -34,7 +34,7 @@ class ScopeRecord(Record):
     scope: str  # the reference to this scope itself, such as project/forest
     parent: str | None
     details: JSON = field(default_factory=dict)
-    managed_by: str | None = None  # the manager whose files define it, so that users do not edit it; None: no files
+    managed_by: str | None = None  # the manager whose files define it, so users cannot edit it; None: no files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class AssetRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeResourceRecord(AssetRecord):
-    """A compute resource, with the numbers of active runs and templates that use it."""
+    """A compute resource, with counts of the active runs and templates that use it."""
 
     DERIVED = ("workloads", "templates", "last_used_at")
 
@@ -105,7 +105,7 @@ class SecretRecord(Record):
     scope: str
     name: str
     sealed: bytes
-    key_id: str  # the key that encrypted it, so that key rotation finds values with older keys
+    key_id: str  # the key that encrypted it, so that key rotation can find values encrypted with older keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ class FunctionRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class GrantRecord(Record):
-    """A role that a user or group has at a scope and everything inside it."""
+    """A role that a user or group has at a scope and at all scopes inside it."""
 
     subject: str
     role: str
@@ -173,7 +173,7 @@ class RunRecord(Record):
     template: str | None = None
     template_id: str | None = None
     uses: list[str] = field(default_factory=list)  # secret/NAME and volume/NAME; a volume in use cannot be deleted
-    gpus: int = 0  # the total resources of its pods, counted in quotas
+    gpus: int = 0  # this field and the next two: total resources of its pods, which count toward quotas
     cpu_millicores: int = 0
     mem_bytes: int = 0
     code: str | None = None  # the digest of its code
@@ -364,7 +364,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class IdempotencyRecord:
-    """The response to a request with an idempotency key, used if the request is sent again."""
+    """The response to a request with an idempotency key, returned again if the request is repeated."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 

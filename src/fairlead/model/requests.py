@@ -21,7 +21,7 @@ Kind = Literal["python", "container"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
 MAX_REPLICAS = 10_000  # pod names have room for an index of up to 9999
-MAX_PRIORITY = 100  # one point counts as an hour of waiting, so no run waits for runs submitted 200 hours later
+MAX_PRIORITY = 100  # one point counts as an hour of waiting, so no run waits for one submitted over 200 hours later
 MAX_INPUT_DEPTH = 50  # Python code can pass lists that contain themselves
 MAX_TOKEN_LENGTH = 200
 MAX_FILE_NAME_BYTES = 255  # the limit of most file systems
@@ -66,7 +66,7 @@ def parse_priority(value: Any) -> int:
     # parse_integer is not used, because it does not accept negative numbers as text.
     if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,4}", value, re.ASCII):
         value = int(value)
-    hint = f"use a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher values run first"
+    hint = f"use a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; runs with higher values start first"
     if isinstance(value, bool) or not isinstance(value, int):
         raise field_error("whole_number", f"must be a whole number, found {short_repr(value)}", hint)
     if abs(value) > MAX_PRIORITY:
@@ -78,7 +78,7 @@ def parse_priority(value: Any) -> int:
 def parse_digest(value: Any) -> str:
     """Parse the digest of stored code."""
     if not isinstance(value, str) or not DIGEST.fullmatch(value):
-        raise field_error("digest", f"invalid digest {short_repr(value)}", "use sha256: and 64 hex digits")
+        raise field_error("digest", f"invalid digest {short_repr(value)}", "use sha256: followed by 64 hex digits")
     return value
 
 
@@ -146,7 +146,7 @@ class FunctionContent(StrictModel):
 
 
 class Function(FunctionContent):
-    """A function with its name. A string is the name of a stored function."""
+    """A function with its name. A plain string is the name of a stored function."""
 
     SHORT_FORM: ClassVar[Any] = {"type": "string"}
 
@@ -159,7 +159,7 @@ class Function(FunctionContent):
 
 
 class RunRequest(Requirements):
-    """A request for a run. Its requirements are fields at the top level."""
+    """A request for a run. Its requirements are top-level fields."""
 
     EXAMPLE: ClassVar[Any] = {
         "function": {"name": "train", "kind": "container", "image": "registry.example/lab/train:1"},
@@ -186,7 +186,9 @@ class RunRequest(Requirements):
     def _check_inputs(cls, inputs: Any) -> Any:
         if not isinstance(inputs, Mapping):
             raise field_error(
-                "mapping", f"must be a mapping, found {short_repr(inputs)}", "use inputs by name: {epochs: 3}"
+                "mapping",
+                f"must be a mapping, found {short_repr(inputs)}",
+                "use names and values, for example {epochs: 3}",
             )
         raise_mistakes(_find_not_json(inputs))
         return inputs
@@ -195,7 +197,7 @@ class RunRequest(Requirements):
         """The fields that were set, in canonical spelling, without the plan token. Parsing them gives the same plan."""
         # Unset fields are left out, so that a stored request shows only what its author wrote.
         data = {name: value for name, value in super().to_data().items() if name in self.model_fields_set}
-        # A token can be used only once, but stored requests are repeated.
+        # A token can be used only once, but a stored request can be submitted again.
         data.pop("plan_token", None)
         # Pydantic would warn that tuples are not the declared type.
         function = self.function.model_dump(mode="json", exclude_unset=True, exclude_none=True, warnings=False)
@@ -220,8 +222,8 @@ def merge(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_not_json(value: Any, depth: int = 0) -> Iterator[Mistake]:
-    """Values that cannot be passed to a function as JSON."""
-    hint = "use text, numbers, true, false, null, lists and mappings with text as keys"
+    """Find values that cannot be passed to a function as JSON."""
+    hint = "use text, numbers, true, false, null, lists and mappings with text keys"
     match value:
         case _ if depth > MAX_INPUT_DEPTH:
             yield Mistake("", "json", f"is nested more than {MAX_INPUT_DEPTH} levels deep", "flatten it")
@@ -240,4 +242,4 @@ def _find_not_json(value: Any, depth: int = 0) -> Iterator[Mistake]:
             for index, item in enumerate(value):
                 yield from (mistake.under(str(index)) for mistake in _find_not_json(item, depth + 1))
         case _:
-            yield Mistake("", "json", f"must be JSON, found {short_repr(value)}", hint)
+            yield Mistake("", "json", f"must be a JSON value, found {short_repr(value)}", hint)

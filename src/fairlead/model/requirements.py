@@ -34,12 +34,12 @@ MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN on Linux, for one argument
 
 
 def parse_selector(data: Any) -> Mapping[str, str]:
-    """Parse node labels from a mapping or a list of {key, value}."""
+    """Parse node labels from a mapping or a list of {key, value} entries."""
     return _read_pairs(data, "key", {"key": LABEL_KEY.parse, "value": LABEL_VALUE.parse})
 
 
 def parse_envs(data: Any) -> Mapping[str, str]:
-    """Parse environment variables from a mapping or a list of {name, value}."""
+    """Parse environment variables from a mapping or a list of {name, value} entries."""
     return _read_pairs(data, "name", {"name": VARIABLE.parse, "value": parse_variable})
 
 
@@ -55,7 +55,7 @@ def parse_volumes(data: Any) -> Mapping[str, Volume]:
             continue
         if isinstance(data, Mapping) and volume.name != path:
             message = f"{volume.name} differs from the key {path}"
-            mistakes.append(Mistake(f"{path}.name", "contradiction", message, "remove it"))
+            mistakes.append(Mistake(f"{path}.name", "contradiction", message, "remove the name"))
         elif volume.name in volumes:
             mistakes.append(_duplicate(f"{path}.name", volume.name))
         volumes[volume.name] = volume

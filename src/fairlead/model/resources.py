@@ -41,7 +41,7 @@ def parse_devices(value: Any) -> int:
         value = int(value)
     text = str(value) if isinstance(value, str | float) else ""
     if re.fullmatch(r"[0-9]{0,9}\.[0-9]{1,9}|[0-9]{1,9}[%m]", text, re.ASCII):
-        # Users write half a GPU as 0.5, 50% or 500m.
+        # Users may write half a GPU as 0.5, 50% or 500m.
         fraction = float(text.rstrip("%m")) / {"%": 100, "m": 1000}.get(text[-1], 1)
         hint = f"to request part of a GPU, use gpu: {{devices: 1, memory: {max(1, round(fraction * 100))}%}}"
         if fraction >= 1:
@@ -54,7 +54,7 @@ def parse_devices(value: Any) -> int:
 
 
 def parse_mig(value: Any) -> str:
-    """Parse the name of a MIG profile, as NVIDIA defines them."""
+    """Parse the name of an NVIDIA MIG profile."""
     if not isinstance(value, str) or not re.fullmatch(r"[1-7]g\.[1-9][0-9]{0,2}gb(\+me)?", value, re.ASCII):
         hint = "use a profile such as 1g.5gb or 3g.20gb"
         raise field_error("mig_profile", f"invalid MIG profile {short_repr(value)}", hint)
@@ -188,14 +188,16 @@ class Gpu(StrictModel):
         part = "memory" if self.memory is not None else "mig" if self.mig is not None else None
         if self.devices == 0 and (part or self.type):
             message = "must not be set for 0 devices"
-            raise field_error("gpu_contradiction", message, "set devices to 1, or remove it", path=part or "type")
+            raise field_error(
+                "gpu_contradiction", message, "set devices to 1, or remove this field", path=part or "type"
+            )
         # 100% of the memory means a whole GPU, which needs no GPU sharing.
         is_whole = self.memory is not None and (self.memory.request or self.memory.limit) == WHOLE_DEVICE
         if part and not is_whole and self.devices not in (None, 1):
             message = f"part of a GPU requires exactly 1 device, found {self.devices}"
             hint = f"set devices to 1, or remove {part} to get whole GPUs"
             raise field_error("gpu_share_of_many", message, hint, path=part)
-        # A type or a part without a number means one GPU. If none of these is set, other layers decide.
+        # A type, memory or a MIG profile without `devices` means one GPU. If none of these is set, other layers decide.
         devices = 1 if self.devices is None and (part or self.type) else self.devices
         return self.model_copy(update={"devices": devices, "memory": None if is_whole else self.memory})
 

@@ -15,8 +15,8 @@ MAX_TEXT_LENGTH = 200
 class Schedule(StrictModel):
     """A schedule for a request. Its name defaults to the function name.
 
-    `missed`: what to do with times that were missed because no server was running. `overlap`: whether to start a run
-    while the previous one has not ended.
+    `missed`: what to do about times that were missed because no server was running. `overlap`: whether to start a run
+    before the previous one has ended.
     """
 
     SHORT_FORM: ClassVar[Any] = {"type": "string"}

@@ -99,7 +99,7 @@ class Cluster(Scope):
     queueing: Literal["none", "kueue", "kai"] = "none"
     kai_queue: DnsLabel = "default-queue"
     kueue_queue: DnsLabel = "default"
-    autoscaled: Flag = False  # nodes may be added, so no run is rejected for never fitting
+    autoscaled: Flag = False  # nodes may be added, so runs that fit no existing node are not rejected
     storage_classes: tuple[DnsSubdomain, ...] | None = None  # None: all
     runtime_classes: tuple[DnsSubdomain, ...] | None = None  # None: all
     python_image: Image = "python:3.12-slim"
@@ -127,14 +127,14 @@ class Cluster(Scope):
 
 
 class Department(Scope):
-    """A department, which shares policies and compute resources."""
+    """A department: a group of projects that share policies and compute resources."""
 
     KIND = "department"
     EXAMPLE: ClassVar[Any] = {"name": "vision", "parent": "cluster/main"}
 
 
 class Project(Scope):
-    """A project with functions, secrets and runs. On Kubernetes it is a namespace."""
+    """A project with functions, secrets and runs. On Kubernetes, each project has its own namespace."""
 
     KIND = "project"
     EXAMPLE: ClassVar[Any] = {"name": "forest", "parent": "department/vision"}

@@ -12,7 +12,7 @@ PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_N
 
 
 def parse_user(value: Any) -> str:
-    """Parse a user name, as identity providers write it."""
+    """Parse a user name, as defined by an identity provider."""
     return _parse_printable(value, "user name")
 
 

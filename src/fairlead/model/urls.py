@@ -42,7 +42,7 @@ def parse_server_url(value: Any) -> str:
     if len(text) > MAX_URL_LENGTH:
         raise field_error("too_long", f"has {len(text)} characters; at most {MAX_URL_LENGTH} are allowed", hint)
     if "@" in text:  # the message must not repeat the password
-        raise field_error("url", "contains a user or password, which every pod would see", "remove them")
+        raise field_error("url", "contains credentials, which every pod would see", "remove them")
     if not text.startswith(("http://", "https://")):
         raise field_error("url", f"must be an http or https URL, found {short_repr(text)}", hint)
     if "?" in text or "#" in text:

@@ -26,7 +26,7 @@ SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
 SIZED = ("persistent_volume_claim", "ephemeral")
 NAMED = ("config_map", "secret")
 NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
-EXISTING = ("shared_volume", "config_map")  # allowed only with the existing_volumes switch
+EXISTING = ("shared_volume", "config_map")  # allowed only if the existing_volumes switch is `allow`
 PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
 
 
@@ -37,7 +37,7 @@ def parse_mount_path(value: Any) -> str:
     # Kubernetes rejects ':' and '..' in mount paths. 4096 is PATH_MAX on Linux.
     if ":" in value or not value.isprintable() or ".." in value.split("/") or len(value) > 4096:
         raise field_error(
-            "path", f"must be a path without ':' and '..', found {short_repr(value)}", "use a path such as /data"
+            "path", f"must be a path without ':' or '..', found {short_repr(value)}", "use a path such as /data"
         )
     path = posixpath.normpath(value)
     if path in ("/", "//"):
