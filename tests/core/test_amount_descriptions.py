@@ -82,7 +82,7 @@ risk: Among the first to be killed if its node runs out of memory.
 
 disk: {requests: 10Gi, limits: 20Gi}
 gets: 10 GiB of disk reserved per pod, up to 20 GiB if free on its node.
-risk: Evicted above 20 GiB of disk usage: the run ends.
+risk: Evicted above 20 GiB of disk, which ends the run.
 risk: May be evicted if its node's disk is nearly full; the risk grows with usage above 10 GiB.
 
 disk: 10Gi
@@ -203,7 +203,7 @@ UNENFORCED = (
     "The cluster does not enforce the share: pods on the same GPU may run out of GPU memory; "
     "the risk grows with usage above 50%."
 )
-UNSUPPORTED_LIMIT = "On cluster north: the cluster enforces the request as the limit and rejects the limit 80%."
+UNSUPPORTED_LIMIT = "On cluster north: the cluster enforces the request as the limit and rejects the limit of 80%."
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_position_and_messages_are_described(queue_position: QueuePosition, line
 def test_all_flavors_are_listed_if_none_has_enough() -> None:
     flavors = (QuotaUsage(GPU, "large", 8 * NANOS, 8 * NANOS), QuotaUsage(GPU, "small", 4 * NANOS, NANOS))
     usage = "8 of 8 (flavor large), 1 of 4 (flavor small) in use in ClusterQueue shared"
-    cohort = "the rest is shared with cohort all"
+    cohort = "unused quota is shared with cohort all"
     assert describe(QueuePosition(QUEUE, "all", requests=REQUESTED, quotas=flavors)) == [
         f"needs 4 GPUs; {usage}; {cohort}"
     ]

@@ -96,8 +96,8 @@ OTHER_SETTINGS: list[tuple[dict[str, Any], str, str]] = [
         "note",
         "Only near pods with app=x in other (same host).",
     ),
-    ({"secrets": ["HF_TOKEN"]}, "gets", "Provides secret HF_TOKEN of the project as variable (must exist)."),
-    ({"secrets": ["A", "B"]}, "gets", "Provides secrets A and B of the project as variables (must exist)."),
+    ({"secrets": ["HF_TOKEN"]}, "gets", "Sets variable HF_TOKEN from the project's secrets (must exist)."),
+    ({"secrets": ["A", "B"]}, "gets", "Sets variables A and B from the project's secrets (must exist)."),
     ({"envs": {"A": "1", "B": "2", "C": ""}}, "gets", "Sets variables A, B and C."),
     ({"runtime_class": "nvidia"}, "note", "Runtime class nvidia (must exist in the cluster)."),
     ({"priority_class": "high"}, "note", "Priority class high of the cluster"),
@@ -131,7 +131,7 @@ VOLUMES: list[tuple[dict[str, Any], list[str]]] = [
         volume("empty_dir", {"size": "1Gi"}),
         [
             "Empty folder of up to 1 GiB at /data, deleted with the pod.",
-            "Evicted above 1 GiB in this folder: the run ends.",
+            "Evicted above 1 GiB in this folder, which ends the run.",
         ],
     ),
     (
@@ -141,10 +141,10 @@ VOLUMES: list[tuple[dict[str, Any], list[str]]] = [
             "Its content counts toward the pod's memory.",
         ],
     ),
-    (volume("secret", {"name": "TOKEN"}), ["Secret TOKEN of the project at /data/TOKEN (must exist)."]),
+    (volume("secret", {"name": "TOKEN"}), ["Project secret TOKEN at /data/TOKEN (must exist)."]),
     (
         volume("shared_volume", {"claim_name": "lake"}, read_only=True, sub_path="models"),
-        ["Shared volume lake of the project at /data (folder models), read-only."],
+        ["Shared project volume lake at /data (folder models), read-only."],
     ),
     (volume("config_map"), ["ConfigMap data at /data (must exist)."]),
 ]

@@ -1,4 +1,4 @@
-"""Descriptions of CPU, memory, disk and other amounts: what is reserved, the limit, and what happens above it."""
+"""Descriptions of CPU, memory, disk and other amounts: the reservation, the limit, and what happens above it."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def describe_cpu(facts: Facts) -> Iterator[Sentence]:
     else:
         yield Sentence(path, "gets", f"{amount}, up to {_number(limit)} if free on its node.")
     if reserved is None:
-        # The kernel divides CPU time in proportion to the requests, and a pod without one has the smallest share.
+        # The kernel divides CPU time in proportion to requests, and a pod without a request gets the smallest share.
         yield Sentence(path, "note", "May get almost no CPU while other pods on its node need it.")
     elif limit is not None:
         yield Sentence(f"{path}.limits", "note", f"Throttled above {_cores(limit)}, not killed.")
@@ -61,8 +61,8 @@ def describe_disk(facts: Facts) -> Iterator[Sentence]:
         return
     yield Sentence(path, "gets", _describe_bytes(reserved, limit, "disk"))
     if limit is not None:
-        yield Sentence(f"{path}.limits", "risk", f"Evicted above {format_size(limit)} of disk usage: the run ends.")
-    # kubelet evicts pods when a node's disk fills up. The local executor only enforces limits.
+        yield Sentence(f"{path}.limits", "risk", f"Evicted above {format_size(limit)} of disk, which ends the run.")
+    # The kubelet evicts pods when a node's disk fills up. The local executor only enforces limits.
     if (limit is None or limit != reserved) and not facts.is_local:
         grows = f"; the risk grows with usage above {format_size(reserved)}" if reserved else ""
         yield Sentence(path, "risk", f"May be evicted if its node's disk is nearly full{grows}.")
@@ -103,7 +103,7 @@ def describe_unset(facts: Facts, path: str, subject: str, consequence: str) -> I
 
 
 def format_size(amount: Quantity) -> str:
-    """An amount of bytes for sentences, such as 3 GiB. Amounts without a suffix are rounded."""
+    """Format a number of bytes for a sentence, such as 3 GiB. Amounts without a suffix are rounded."""
     # A size with a suffix is exact, so it needs no rounding: 1500Mi is 1500 MiB.
     if match := re.fullmatch(r"([0-9]+)([A-Za-z]i?)B?", str(amount)):
         return f"{match[1]} {match[2]}B"
@@ -135,8 +135,8 @@ def _describe_bytes(reserved: Quantity | None, limit: Quantity | None, noun: str
 
 def _describe_memory_pressure(reserved: Quantity | None) -> str:
     if reserved is None:
-        # kubelet derives oom_score_adj from the share of the node's memory that a pod requests: without a request it
-        # is close to the maximum of 1000.
+        # The kubelet derives oom_score_adj from the share of the node's memory that a pod requests. Without a request,
+        # it is close to the maximum of 1000.
         return "Among the first to be killed if its node runs out of memory."
     grows = f"the risk grows with usage above {format_size(reserved)}"
     return f"May be killed if its node runs out of memory; {grows}."

@@ -28,7 +28,7 @@ def describe_variables(facts: Facts) -> Iterator[Sentence]:
     """Environment variables and secrets, grouped by source."""
     for section, text in (
         ("envs", "Sets variable{s} {names}."),
-        ("secrets", "Provides secret{s} {names} of the project as variable{s} (must exist)."),
+        ("secrets", "Sets variable{s} {names} from the project's secrets (must exist)."),
     ):
         # groupby only joins adjacent entries, so entries with the same source must be next to each other.
         settings = sorted(facts.section(section).items(), key=lambda item: (str(item[1].source), item[0]))
@@ -82,9 +82,9 @@ def _describe_volume(name: str, parts: Parts, *, local: bool) -> str:
             limit = f" of up to {size}" if size and (memory or not local) else ""
             return f"Empty folder{memory}{limit}{mount}, deleted with the pod."
         case "secret":
-            return f"Secret {parts['spec.name']} of the project{mount} (must exist)."
+            return f"Project secret {parts['spec.name']}{mount} (must exist)."
         case "shared_volume":
-            return f"Shared volume {parts['spec.claim_name']} of the project{mount}."
+            return f"Shared project volume {parts['spec.claim_name']}{mount}."
         case _:
             return f"ConfigMap {parts.get('spec.name', name)}{mount} (must exist)."
 
@@ -98,12 +98,12 @@ def _describe_mount(parts: Parts) -> str:
 
 
 def _describe_consequence(path: str, parts: Parts, facts: Facts) -> Iterator[Sentence]:
-    """Consequences of a volume: eviction, memory usage, or a failed start."""
+    """Consequences of using a volume: eviction, memory usage, or a failed start."""
     kind, memory, amount = parts["volume_type"], parts.get("spec.medium"), parts.get("spec.size")
     if kind == "empty_dir" and memory:
         yield Sentence(path, "note", "Its content counts toward the pod's memory.")
     elif kind == "empty_dir" and amount is not None and not facts.is_local:
-        yield Sentence(path, "risk", f"Evicted above {format_size(amount)} in this folder: the run ends.")
+        yield Sentence(path, "risk", f"Evicted above {format_size(amount)} in this folder, which ends the run.")
     elif kind == "config_map" and facts.is_local:
         yield Sentence(path, "risk", "The local cluster has no ConfigMaps, so the run fails when it starts.")
     elif kind in ("persistent_volume_claim", "ephemeral") and facts.is_local and amount is not None:

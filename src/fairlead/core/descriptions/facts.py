@@ -62,7 +62,7 @@ def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterato
 
 
 def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
-    """Words for a sentence, such as `a, b and c`. Long lists end with the number of words left out."""
+    """Join words for a sentence, as in `a, b and c`. Long lists end with the number of words left out."""
     if len(words) > most:
         # One word fewer than `most`, because the count of the others takes the last place.
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]

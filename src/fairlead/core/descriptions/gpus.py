@@ -60,16 +60,16 @@ def _describe_share(facts: Facts, memory: Memory, of_type: str) -> Iterator[Sent
     if sharing == "none":
         yield Sentence(MEMORY, "note", "The cluster has only whole GPUs and rejects requests for part of one.")
     elif sharing == "hami" and limit is not None:
-        text = f"The cluster enforces the request as the limit and rejects the limit {_format_memory(limit)}."
+        text = f"The cluster enforces the request as the limit and rejects the limit of {_format_memory(limit)}."
         yield Sentence(f"{MEMORY}.limit", "note", text)
     elif sharing == "hami":
-        # HAMi intercepts allocations of GPU memory, so a program cannot use more than its share.
+        # HAMi intercepts GPU memory allocations, so a program cannot use more than its share.
         yield Sentence(MEMORY, "gets", f"Exactly {fraction}.")
         yield Sentence(MEMORY, "risk", f"Above {_format_memory(memory)} the program runs out of GPU memory.")
     else:
         up_to = "" if limit is None else f", up to {_format_memory(limit)} if free"
         yield Sentence(MEMORY, "gets", f"{fraction[:1].upper()}{fraction[1:]}{up_to}.")
-        # KAI only schedules by GPU memory. Programs on the same GPU are not isolated from each other.
+        # KAI uses GPU memory only for scheduling. Programs on the same GPU are not isolated from each other.
         yield from _describe_risk(memory, limit, enforced=sharing != "kai")
 
 

@@ -16,7 +16,7 @@ AFFINITY_PHRASES: Mapping[tuple[str, bool], str] = {
 }
 CLASSES: Mapping[str, str] = {
     "runtime_class": "Runtime class {} (must exist in the cluster).",
-    "priority_class": "Priority class {} of the cluster, which decides scheduling order and preemption.",
+    "priority_class": "Priority class {} of the cluster, which determines scheduling order and preemption.",
 }
 
 Json = Mapping[str, Any]

@@ -36,7 +36,7 @@ def _describe_quotas(queue_position: QueuePosition, requested: int, quotas: Sequ
     in_use = counts[0]
     if len(quotas) > 1:
         in_use = ", ".join(f"{count} (flavor {quota.flavor})" for count, quota in zip(counts, quotas, strict=True))
-    cohort = f"; the rest is shared with cohort {queue_position.cohort}" if queue_position.cohort else ""
+    cohort = f"; unused quota is shared with cohort {queue_position.cohort}" if queue_position.cohort else ""
     return f"{needs}; {in_use} in use in {queue_position.pool}{cohort}"
 
 
@@ -50,7 +50,7 @@ def _describe_position(queue_position: QueuePosition, is_visible: IsVisible) -> 
 
 
 def _describe_workloads(workloads: Sequence[QueueWorkload], is_visible: IsVisible, resource: str | None = None) -> str:
-    """The names of visible workloads and the number of others, with how much of a resource they use."""
+    """The names of visible workloads and the number of others, with their usage of a resource."""
     # The names of other runs could reveal what another team is working on, so those runs are only counted.
     visible = [workload for workload in workloads if workload.project and is_visible(workload.project)][:MAX_NAMED]
     parts = [f"run {workload.name}{_describe_usage([workload], resource)}" for workload in visible]

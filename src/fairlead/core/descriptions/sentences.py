@@ -1,4 +1,4 @@
-"""Descriptions of plans in sentences: what each pod gets and what may end it, on each cluster."""
+"""Descriptions of plans in sentences: what each pod gets and what may stop it, on each cluster."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ def describe_plans(
 def _merge(facts_of_clusters: Sequence[Facts], describe: Describer) -> Iterator[Sentence]:
     clusters_of: dict[Sentence, list[str]] = {}
     for facts in facts_of_clusters:
-        # A sentence that occurs twice on a cluster must only count once.
+        # A sentence that occurs twice on a cluster must be counted only once.
         for sentence in dict.fromkeys(describe(facts)):
             clusters_of.setdefault(sentence, []).append("" if facts.cluster is None else facts.cluster.name)
     for sentence, clusters in clusters_of.items():
@@ -40,7 +40,7 @@ def _merge(facts_of_clusters: Sequence[Facts], describe: Describer) -> Iterator[
 
 
 def _uncapitalize(text: str) -> str:
-    """The sentence with a lower-case first word, unless that is an acronym."""
+    """The sentence with a lowercase first letter, unless the first word is an acronym."""
     return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
