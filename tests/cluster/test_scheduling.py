@@ -145,7 +145,7 @@ def test_missing_toleration_is_named(platform: Platform, started: list[Run]) -> 
     started.append(platform.run(node_selector={"pool": "t4"}))
     status = platform.until(started[0], "Unschedulable")
     our_message = (
-        "1 suitable node (t4-1) only accepts pods that tolerate its taints: 1 is tainted team=vision:NoSchedule"
+        "1 suitable node (t4-1) only accepts pods that tolerate its taints: 1 is tainted with team=vision:NoSchedule"
     )
     assert status["message"].startswith(f"{our_message}; the scheduler says: ")
 

@@ -109,7 +109,7 @@ def test_a_share_fits_if_one_device_has_enough_free_memory(
 def test_free_memory_of_two_devices_is_not_added_up() -> None:
     node = make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 26624), GpuAllocation(SECOND, 26624)))
     assert describe(make_share_request("hami", memory=10240), node) == (
-        "needs 10 GiB of a GPU's memory; at most 6 GiB of one GPU free on node-3"
+        "needs 10 GiB of a GPU's memory; at most 6 GiB of one GPU is free on node-3"
     )
 
 
@@ -124,7 +124,7 @@ def test_a_percentage_refers_to_the_memory_of_each_device() -> None:
     devices = (SharedGpu(FIRST, 16384, 10), SharedGpu(SECOND, 81920, 10))
     node = make_hami_node(make_sharing_pod(GpuAllocation(FIRST, 9000), GpuAllocation(SECOND, 50000)), devices=devices)
     assert describe(make_share_request("hami", percent=50), node) == (
-        "needs 50% of a GPU's memory; at most 45% of one GPU free on node-3"
+        "needs 50% of a GPU's memory; at most 45% of one GPU is free on node-3"
     )
     assert describe(make_share_request("hami", percent=45), node) == ""
 
@@ -193,11 +193,11 @@ def test_almost_equal_amounts_are_shown_in_mebibytes() -> None:
         (1, [], ""),
         (2, [], ""),
         (1, [GpuAllocation(FIRST, 1024)], ""),
-        (2, [GpuAllocation(FIRST, 1024)], "needs 2 whole GPUs; 1 of 2 on node-3 unused"),
+        (2, [GpuAllocation(FIRST, 1024)], "needs 2 whole GPUs; 1 of 2 unused on node-3"),
         (
             1,
             [GpuAllocation(FIRST, 1024), GpuAllocation(SECOND, 32768)],
-            "needs 1 whole GPU; none of 2 on node-3 unused",
+            "needs 1 whole GPU; none of 2 unused on node-3",
         ),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_share_fits_on_an_unused_gpu() -> None:
     pod_request = make_share_request("kai", percent=50)
     assert describe(pod_request, make_kai_node(*pods, gpu=2)) == ""
     assert describe(pod_request, make_kai_node(*pods, gpu=1)) == (
-        "needs 50% of a GPU's memory; at most 10% of one GPU free on node-3"
+        "needs 50% of a GPU's memory; at most 10% of one GPU is free on node-3"
     )
     assert describe(pod_request, make_kai_node(*pods, make_scheduled_pod("whole", gpu=1), gpu=2)) != ""
 
@@ -295,7 +295,7 @@ def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
     pod_request = make_share_request("kai", percent=50)
     assert describe(pod_request, make_kai_node(pods=2)) == ""
     assert describe(pod_request, make_kai_node(pods=1)) == (
-        "needs 50% of a GPU's memory; KAI adds a reservation pod for the GPU, and node-3 has room for 1 pod"
+        "needs 50% of a GPU's memory; KAI adds a reservation pod for the GPU, but node-3 has room for 1 pod"
     )
     existing_pods = make_reservation(), make_sharing_pod(GpuAllocation(GROUP, percent=50))
     assert describe(pod_request, make_kai_node(*existing_pods, pods=3)) == ""
@@ -313,7 +313,7 @@ def test_the_first_share_of_a_gpu_needs_room_for_the_reservation_pod() -> None:
         (
             {"memory": 1024},
             make_kai_node(labels={}),
-            "needs 1 GiB of a GPU's memory; node-3 lacks the label nvidia.com/gpu.memory with the size of its GPUs",
+            "needs 1 GiB of a GPU's memory; node-3 lacks the label nvidia.com/gpu.memory with the memory of its GPUs",
         ),
         (
             {"percent": 10},
@@ -356,7 +356,7 @@ def test_percentages_work_without_a_known_gpu_size() -> None:
     pods = make_reservation(), make_sharing_pod(GpuAllocation(GROUP, percent=40))
     assert describe(make_share_request("kai", percent=60), make_kai_node(*pods, labels={})) == ""
     assert describe(make_share_request("kai", percent=61), make_kai_node(*pods, labels={})) == (
-        "needs 61% of a GPU's memory; at most 60% of one GPU free on node-3"
+        "needs 61% of a GPU's memory; at most 60% of one GPU is free on node-3"
     )
 
 
@@ -426,5 +426,5 @@ def test_kubectl_output_is_sufficient_to_check_shares() -> None:
     (parsed,) = read_cluster([node, pod])
     assert describe(make_share_request("hami", memory=12288), parsed) == ""
     assert describe(make_share_request("hami", memory=16384), parsed) == (
-        "needs 16 GiB of a GPU's memory; at most 12 GiB of one GPU free on node-3"
+        "needs 16 GiB of a GPU's memory; at most 12 GiB of one GPU is free on node-3"
     )

@@ -57,4 +57,4 @@ def test_a_scheduling_gate_delays_a_pod_despite_free_capacity() -> None:
     (waiting,) = read_pending_pods([make_pod("gated", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])])
     (placed,) = schedule_all([waiting], NodeTable([make_node()]))
     assert (placed.verdict, placed.node) == ("later", None)
-    assert placed.reasons == ["waits for the scheduling gate kueue.x-k8s.io/admission"]
+    assert placed.reasons == ["waiting for scheduling gate kueue.x-k8s.io/admission"]

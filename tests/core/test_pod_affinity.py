@@ -254,12 +254,13 @@ def test_topology_spread_limits_the_skew() -> None:
     } == {
         name: [
             (
-                f"spreads pods with app=web over {ZONE} with a maximum skew of 1; a would have 3, and the minimum is 1",
+                f"spreads pods with app=web across {ZONE} with a maximum skew of 1; "
+                "a would have 3, and the minimum is 1",
                 False,
             )
         ]
         for name in ("node-1", "node-2")
-    } | {"node-4": [(f"is spread over {ZONE}; node-4 has no such label", True)]}
+    } | {"node-4": [(f"must be spread across {ZONE}; node-4 has no such label", True)]}
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_a_claim_of_another_namespace_is_not_found() -> None:
 def test_node_affinity_of_a_volume_limits_its_nodes() -> None:
     assert not find_reasons({"data": BOUND}, make_disk())
     message = (
-        f"mounts claim data, whose volume disk is only accessible from nodes with {HOST} In node-1; not from node-2"
+        f"mounts claim data, whose volume disk is only accessible from nodes with {HOST} In node-1, not from node-2"
     )
     assert find_reasons({"data": BOUND}, make_disk(node_terms=on_nodes("node-1"))) == {
         "node-2": [Reason(Cause.VOLUME, "volumes.data", message, lasts=True)]
@@ -243,7 +243,7 @@ def test_allowed_topologies_of_a_class_limit_the_nodes(
 def test_the_reason_contains_the_allowed_topologies() -> None:
     terms = ({"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]},)
     [reason] = find_reasons({"data": UNBOUND}, classes={"local": StorageClass(True, terms)})["node-2"]
-    explanation = f"class local provisions volumes on nodes with {ZONE} In a, b; not on node-2"
+    explanation = f"class local provisions volumes only on nodes with {ZONE} In a, b, not on node-2"
     assert reason.message == f"mounts claim data, which has no volume yet; {explanation}"
 
 

@@ -73,13 +73,13 @@ CASES: list[tuple[str, PodRequest, list[Node]]] = [
     ),
     # Matching nodes are not ready or tainted.
     (
-        "2 suitable nodes (a and b) accept no new pods: 1 is cordoned and 1 is tainted " + NOT_READY,
+        "2 suitable nodes (a and b) accept no new pods: 1 is cordoned and 1 is tainted with " + NOT_READY,
         make_pod_request(gpu=8),
         [gpu_node("a", cordoned=True), gpu_node("b", 8, taints=[NOT_READY]), cpu_node("c")],
     ),
     (
         "3 suitable nodes (a, b and c) only accept pods that tolerate their taints: "
-        "3 are tainted team=b:NoSchedule and 1 is tainted gpu:NoExecute",
+        "3 are tainted with team=b:NoSchedule and 1 is tainted with gpu:NoExecute",
         make_pod_request(gpu=8),
         [
             gpu_node("a", taints=[TEAM]),
@@ -89,7 +89,7 @@ CASES: list[tuple[str, PodRequest, list[Node]]] = [
         ],
     ),
     (
-        "1 suitable node (a) only accepts pods that tolerate its taints: 1 is tainted team=b:NoSchedule",
+        "1 suitable node (a) only accepts pods that tolerate its taints: 1 is tainted with team=b:NoSchedule",
         make_pod_request(gpu=8),
         [gpu_node("a", taints=[TEAM], cordoned=True), cpu_node("d", taints=[NOT_READY])],
     ),
@@ -117,7 +117,7 @@ CASES: list[tuple[str, PodRequest, list[Node]]] = [
     ),
     # No node has the requested labels.
     (
-        "no node has pool=a100: 4 nodes checked, 3 are tainted team=b:NoSchedule",
+        "no node has pool=a100: 4 nodes checked, 3 are tainted with team=b:NoSchedule",
         make_pod_request(selector={"pool": "a100"}),
         [*(gpu_node(name, taints=[TEAM]) for name in "abc"), gpu_node("d", labels={"pool": "v100"})],
     ),
@@ -138,7 +138,7 @@ CASES: list[tuple[str, PodRequest, list[Node]]] = [
         [gpu_node("a", labels={"nvidia.com/gpu.product": "L40S"})],
     ),
     (
-        "no node has labels that match its node affinity of 2 terms: 1 node checked",
+        "no node has labels that match its node affinity (2 terms): 1 node checked",
         make_pod_request(terms=[*GPU_TYPE, {}]),
         [gpu_node("a")],
     ),

@@ -144,7 +144,7 @@ def test_all_invalid_changes_are_reported_with_path_and_hint() -> None:
     unknown = "no node, node group or GPU type is named"
     assert violations_of(caught) == [
         ("add_nodes.0", f"{unknown} 'a100-3'", "did you mean a100-2 or a100-1?"),
-        ("add_nodes.1", "adds no nodes, found '0xl4-1'", "use 1xl4-1"),
+        ("add_nodes.1", "must add at least one node, found '0xl4-1'", "use 1xl4-1"),
         ("add_nodes", "adds 5,003 nodes; at most 5,000 are allowed", "add fewer nodes"),
         ("without.0", f"{unknown} 'trian'", "did you mean train?"),
         ("without.1", f"{unknown} 'zzz'", f"known: {A100}, {L4}, a100-1, a100-2, l4-1, plain, serve, train"),

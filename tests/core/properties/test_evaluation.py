@@ -89,7 +89,7 @@ def test_an_additional_node_can_violate_topology_spread() -> None:
     table.put(make_node(name="new", labels={ZONE: "b"}, cpu=0))
     assert evaluation.evaluate(pod_request, table).verdict == LATER
     assert [reason.message for reason in evaluation.find_reasons(NodeFilter(pod_request, table), table.nodes[0])] == [
-        f"spreads pods with app=web over {ZONE} with a maximum skew of 1; a would have 2, and the minimum is 0"
+        f"spreads pods with app=web across {ZONE} with a maximum skew of 1; a would have 2, and the minimum is 0"
     ]
 
 

@@ -163,7 +163,7 @@ def test_labels_are_reported_only_if_no_node_has_them(pod_request: PodRequest, n
     assert message.startswith("no node has ") == (
         bool(nodes) and not any(has_labels(pod_request, node) for node in nodes)
     )
-    if match := re.search(r": (\d+) nodes? checked(?:, (\d+) (?:is|are) tainted (\S+))?$", message):
+    if match := re.search(r": (\d+) nodes? checked(?:, (\d+) (?:is|are) tainted with (\S+))?$", message):
         assert int(match[1]) == len(nodes)
         if match[2]:
             assert int(match[2]) == sum(match[3] in map(str, reported_taints(pod_request, node)) for node in nodes)

@@ -11,15 +11,15 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node
 
-# How long later runs may overtake one that does not fit. A longer time keeps the machine busier, but then a steady
-# stream of small runs can delay a large one by that long.
+# How long later runs may overtake a run that does not fit. A longer time keeps the machine busier, but it is also how
+# long a steady stream of small runs can delay a large one.
 PATIENCE_SECONDS = 300.0
 WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
 
 
 @dataclass(frozen=True)
 class QueuedRun:
-    """A run that waits for admission."""
+    """A run that is waiting for admission."""
 
     run_id: str
     name: str
@@ -50,10 +50,10 @@ class AdmissionSession:
         return bool(NodeFilter(queued.pod_request, self._table).feasible_when_empty)
 
     def decide(self, queued: QueuedRun) -> AdmissionDecision:
-        """Admit the next run, or explain why it waits."""
+        """Admit the next run, or explain why it has to wait."""
         node_filter = NodeFilter(queued.pod_request, self._table)
         fits = bool(node_filter.feasible)
-        # This comes before the queue order: a run that never starts must neither wait behind others nor block them.
+        # This comes before the queue order: a run that can never start must neither wait behind others nor block them.
         if not fits and not node_filter.feasible_when_empty:
             messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
             return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))
@@ -63,7 +63,7 @@ class AdmissionSession:
                 message = f"waiting behind {self._blocking.name}, which has been queued longer"
             return AdmissionDecision(queued.run_id, False, "WaitingForTurn", message)
         if fits:
-            # Later runs in this pass must see what this run uses, although it has not started yet.
+            # Decisions on later runs in this pass must take this run into account, although it has not started yet.
             self._node = place(queued.pod_request, self._node, queued.run_id, queued.name)
             self._table.put(self._node)
             return AdmissionDecision(queued.run_id, True)

@@ -69,13 +69,13 @@ def total_capacity(table: NodeTable, name: str = "") -> NodePool:
 
 
 def capacity_by_group(table: NodeTable) -> list[NodePool]:
-    """The capacity of each node group by name, nodes without a group first; empty without groups."""
+    """The capacity of each node group, by name, with ungrouped nodes first; empty if no node has a group."""
     pools = _CapacitySums(table).by(map(group_of, table.labels))
     return [] if [pool.name for pool in pools] == [NO_GROUP] else pools
 
 
 def capacity_by_gpu_type(table: NodeTable, label: str = GPU_LABELS[0]) -> list[NodePool]:
-    """The capacity of each GPU type by name, nodes without GPUs first. `label`: the cluster's GPU type label."""
+    """The capacity of each GPU type, by name, with nodes without GPUs first. `label`: the cluster's GPU type label."""
     gpus = [(name, table.capacity[name]) for name in sorted(table.capacity) if is_gpu(name)]
     # For a node without the label, the name of its GPU resource is used, which at least shows the vendor.
     by_resource = (next((name for name, column in gpus if column[at]), NO_GPU) for at in range(len(table)))
@@ -155,7 +155,7 @@ class _CapacitySums:
         self.unavailable = (
             {at for at, taint_set in enumerate(table.taint_sets) if id(taint_set) in ids} if ids else set()
         )
-        # Columns remain after the last node with a resource is gone. A resource that only pods have still counts as
+        # Columns remain after the last node with a resource is gone. A resource that only pods use still counts as
         # requested: the device plugin that reported it may have stopped.
         self.resources = _sort(name for name in {*table.capacity, *table.free} if name in ALWAYS or self._exists(name))
 
@@ -198,6 +198,6 @@ def _selector(positions: Sequence[int]) -> Callable[[Sequence[int]], Sequence[in
 
 
 def _sort(resources: Iterable[str]) -> list[str]:
-    """Resources that every node has, then GPUs and other resources, and pods last."""
+    """Sort resources: first those that every node has, then GPUs and other resources, and `pods` last."""
     order = {name: number for number, name in enumerate(ALWAYS)}
     return sorted(resources, key=lambda name: (order.get(name, len(order) + (name == PODS)), name))

@@ -19,10 +19,10 @@ MAX_NAMED = 3
 MAX_NODES = 20  # formatting reasons for 5,000 nodes takes longer than evaluating them
 NOW, LATER, NEVER = "now", "later", "never"
 HINTS = {
-    Cause.AMOUNT: "remove it: no node has any",
-    Cause.LABELS: "remove it, or request what a node has",
+    Cause.AMOUNT: "remove this request: no node has this resource",
+    Cause.LABELS: "remove this requirement, or change it to match an existing node",
     Cause.TAINT: "add a toleration",
-    Cause.POD_AFFINITY: "remove it, or use a topology key that nodes have",
+    Cause.POD_AFFINITY: "remove this affinity, or use a topology key that nodes have",
     Cause.VOLUME: "mount a volume that a node can access",
     Cause.ZONE: "mount a volume that a node can access",
     Cause.SHARE: "request less GPU memory, or a whole GPU",
@@ -31,9 +31,9 @@ OTHERWISE = "ask an administrator for a suitable node"
 
 
 def evaluate(pod_request: PodRequest, table: NodeTable, *, autoscaled: bool = False) -> Fit:
-    """The verdict on all nodes, with node counts per verdict and all reasons for the closest nodes.
+    """The verdict for all nodes, with node counts per verdict and all reasons for the closest nodes.
 
-    `autoscaled`: nodes may be added, so the verdict is never `never`.
+    `autoscaled`: nodes may be added, so the verdict cannot be `never`.
     """
     node_filter = NodeFilter(pod_request, table)
     verdict = decide_verdict(node_filter, autoscaled=autoscaled)
@@ -101,7 +101,7 @@ def explain_never_fits(pod_request: PodRequest, table: NodeTable) -> Iterator[Vi
         fitting = node_filter.count_fitting_when_empty(pod_request.count)
         message = f"has {pod_request.count} pods; only {fitting} would fit on empty nodes"
         nearest = [Reason(Cause.AMOUNT, "replicas", message, PODS)]
-    for reason in nearest or [Reason(Cause.LABELS, "", "the cluster has no node that could run it")]:
+    for reason in nearest or [Reason(Cause.LABELS, "", "the cluster has no node that could run the pod")]:
         yield Violation(reason.path, "never_fits", reason.message, _hint(node_filter, reason))
 
 

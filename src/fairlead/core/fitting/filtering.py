@@ -11,7 +11,7 @@ from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.core.fitting.reasons import NodeCheck
 from fairlead.model.nodes import Node, ScheduledPod
 
-MAX_PODS_PER_NODE = 10_000  # more than any node allows; kubelet's default is 110
+MAX_PODS_PER_NODE = 10_000  # more than any node allows; the kubelet's default is 110
 MAX_STARTS = 10  # nodes to try for the first pod, which determines where the others can go
 # How many pods are placed one by one to count how many fit. Each placement filters all nodes again, so
 # fewer pods are placed if there are more nodes: within the first two bounds, pods x nodes <= MAX_NODES_SCANNED.
@@ -53,7 +53,8 @@ class NodeFilter:
 
     @property
     def _lasting(self) -> list[NodeCheck]:
-        # Anti-affinity never lasts, because pods end. Affinity and spread last if a node lacks the topology label.
+        # Anti-affinity is never a lasting reason, because pods end. Affinity and topology spread are lasting reasons if
+        # a node lacks the topology label.
         about_pods = self._about_pods if self.pod_request.pod_affinity or self.pod_request.topology_spread else None
         return [check for check in (about_pods, *self._about_node) if check is not None]
 
@@ -70,8 +71,8 @@ class NodeFilter:
 
     @cached_property
     def schedulable(self) -> list[int]:
-        """Matching nodes that are not cordoned and have no taint that is not tolerated."""
-        # Thousands of nodes share a few taint sets, so tolerations are only compared with each distinct set.
+        """Matching nodes that are not cordoned and whose taints are all tolerated."""
+        # Thousands of nodes share a few taint sets, so tolerations are compared only once with each distinct set.
         rejected = {
             taint_set: matching.is_cordoned(self.pod_request, taint_set)
             or bool(matching.find_taints(self.pod_request, taint_set))

@@ -99,7 +99,7 @@ def _list_nearest(fit: Fit) -> list[NodeFit]:
 
 
 def _list_all(pod_request: PodRequest, table: NodeTable) -> list[NodeFit]:
-    """All nodes by name: feasible ones, then those that would be feasible when empty, then the others."""
+    """All nodes: feasible ones, then those that would be feasible when empty, then the others, each group by name."""
     node_filter = NodeFilter(pod_request, table)
     ranks = dict.fromkeys(node_filter.feasible_when_empty, 1) | dict.fromkeys(node_filter.feasible, 0)
     order = sorted(range(len(table)), key=lambda at: (ranks.get(at, 2), table.names[at]))

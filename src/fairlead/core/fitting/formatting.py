@@ -1,4 +1,4 @@
-"""Formatting of resources and amounts for messages."""
+"""Formats resources and amounts for messages."""
 
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat

@@ -1,7 +1,8 @@
 """GPU sharing with HAMi and KAI: node devices, pod allocations, and whether another share fits.
 
-HAMi: nodes register their devices in an annotation, and pods list their allocations in theirs. KAI: a node label has
-the memory of its GPUs; pods that share a GPU have the same group label, and a KAI reservation pod requests that GPU.
+HAMi: a node annotation lists the node's devices, and a pod annotation lists the pod's allocations. KAI: a node label
+specifies the memory of the node's GPUs; pods that share a GPU have the same group label, and a KAI reservation pod
+requests that GPU.
 """
 
 import json
@@ -19,7 +20,7 @@ from fairlead.model.quantities import NANOS
 
 GPU = "nvidia.com/gpu"
 MEBIBYTE = 2**20
-TRUE = ("1", "t", "true")  # the spellings of true that Go accepts, in lower case
+TRUE = ("1", "t", "true")  # the spellings of true that Go accepts, in lowercase
 
 REGISTERED = "hami.io/node-nvidia-register"
 CORDONED = "hami.io/device-cordon"
@@ -144,7 +145,7 @@ def _count_whole(pod_request: PodRequest) -> int:
 
 
 def _check_devices(share: GpuShare, node: Node) -> Reason | None:
-    """Why no device that HAMi manages fits the share, or None if one does."""
+    """Why no device that HAMi manages has room for the share, or None if one does."""
     if _find_fitting(share, node) is not None:
         return None
     if not node.devices:
@@ -157,7 +158,7 @@ def _check_devices(share: GpuShare, node: Node) -> Reason | None:
 
 
 def _check_whole(count: int, node: Node) -> Reason | None:
-    """Why too few devices that HAMi manages are unused for a request of whole GPUs, or None."""
+    """Why a request for whole GPUs does not fit on the unused devices that HAMi manages, or None if it does."""
     # The capacity cannot be used here: HAMi reports each GPU as many times as it can be shared.
     total = len(node.devices)
     unused = sum(gpu.free == gpu.memory for gpu in _find_free_devices(node))
@@ -166,11 +167,11 @@ def _check_whole(count: int, node: Node) -> Reason | None:
     needs = f"needs {count} whole GPU{'s' * (count > 1)}"
     if count > total:
         return _reject(f"{needs}; {node.name} has {total}", "resources.gpu", lasts=True)
-    return _reject(f"{needs}; {unused or 'none'} of {total} on {node.name} unused", "resources.gpu")
+    return _reject(f"{needs}; {unused or 'none'} of {total} unused on {node.name}", "resources.gpu")
 
 
 def _check_groups(share: GpuShare, node: Node) -> Reason | None:
-    """Why no shared or unused GPU that KAI manages fits the share, or None if one does."""
+    """Why no shared or unused GPU that KAI manages has room for the share, or None if one does."""
     memory = _read_memory(node)
     # Reasons that last come first: free memory only matters if the node could run the pod at all.
     if _uses_mig(node):
@@ -179,7 +180,7 @@ def _check_groups(share: GpuShare, node: Node) -> Reason | None:
     if node.capacity.get(GPU, 0) < NANOS:
         return _reject(f"{_describe_need(share)}; {node.name} has no GPU", lasts=True)
     if memory is None and share.memory:
-        message = f"{_describe_need(share)}; {node.name} lacks the label {MEMORY_LABEL} with the size of its GPUs"
+        message = f"{_describe_need(share)}; {node.name} lacks the label {MEMORY_LABEL} with the memory of its GPUs"
         return _reject(message, lasts=True)
     if memory is not None and share.memory > memory:
         needs, most = _describe_pair(share, memory, memory)
@@ -238,14 +239,14 @@ def _find_free_devices(node: Node) -> list[FreeGpu]:
 
 @_cache_on_node
 def _find_free_groups(node: Node) -> list[FreeGpu]:
-    """GPUs that KAI shares and that have a pod that is not terminating, and one entry for all unused GPUs."""
+    """GPUs shared by KAI with at least one pod that is not terminating, and one entry for all unused GPUs."""
     memory = _read_memory(node) or UNKNOWN_MEMORY
     allocated: dict[str, int] = {}
     staying, reserved = set[str](), set[str]()
     for pod in node.pods:
         for allocation in pod.gpu_allocations:
             allocated[allocation.device] = allocated.get(allocation.device, 0) + _required(allocation, memory, "kai")
-            # KAI lets no pod join a group whose pods are all terminating.
+            # KAI does not let a pod join a group whose pods are all terminating.
             if not pod.terminating:
                 staying.add(allocation.device)
         if GROUP in pod.labels and pod.amounts.get(GPU):
@@ -292,10 +293,10 @@ def _describe_free(share: GpuShare, node: Node) -> str:
     if best is not None and best.free >= _required(share, best.memory, share.provider):
         free_pods = max(node.free(PODS) // NANOS, 0)
         room = f"room for {free_pods} pod{'s' * (free_pods != 1)}"
-        return f"{_describe_need(share)}; KAI adds a reservation pod for the GPU, and {node.name} has {room}"
+        return f"{_describe_need(share)}; KAI adds a reservation pod for the GPU, but {node.name} has {room}"
     if best is not None and best.free > 0:
         needs, free = _describe_pair(share, best.free, best.memory)
-        return f"{needs}; at most {free} of one GPU free on {node.name}"
+        return f"{needs}; at most {free} of one GPU is free on {node.name}"
     if gpus or not node.devices:
         return f"{_describe_need(share)}; no GPU memory is free on {node.name}"
     healthy = sum(device.healthy for device in node.devices)

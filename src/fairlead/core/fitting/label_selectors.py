@@ -24,7 +24,7 @@ def selects(selector: Selector | None, labels: Labels) -> bool:
 
 
 def compile_selector(selector: Selector | None) -> Callable[[Labels], bool]:
-    """A function that tests labels as `selects` does, for use on many pods."""
+    """Compile a selector into a function that tests labels as `selects` does, for use on many pods."""
     required = list(((selector or {}).get("matchLabels") or {}).items())
     if selector is None or selector.get("matchExpressions") or len(required) != 1:
         return lambda labels: selects(selector, labels)
@@ -57,7 +57,7 @@ def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], la
 
 
 def show_pods(selector: Selector | None) -> str:
-    """The selected pods, for messages."""
+    """A description of the selected pods, for messages."""
     if selector is None:
         return "no pods"
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]

@@ -21,7 +21,7 @@ OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
     "Gt": lambda value, wanted: _compares(value, wanted, 1),
     "Lt": lambda value, wanted: _compares(value, wanted, -1),
 }
-# Effects that exclude pods. PreferNoSchedule, the third one, is only a preference.
+# Effects that exclude pods. The third effect, PreferNoSchedule, is only a preference.
 EXCLUDING_EFFECTS = ("NoSchedule", "NoExecute")
 # Kubernetes adds this taint to a cordoned node shortly after `unschedulable` is set, so both are checked.
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -97,7 +97,7 @@ def matches_node_affinity(pod_request: PodRequest, labels: Labels, name: str) ->
 def show_terms(terms: Sequence[Term]) -> str:
     """The node affinity for messages: its requirements if there is one term, else the number of terms."""
     if len(terms) != 1 or not any(terms[0].values()):
-        return f"labels that match its node affinity of {len(terms)} terms"
+        return f"labels that match its node affinity ({len(terms)} terms)"
     requirements = (*(terms[0].get("matchExpressions") or ()), *(terms[0].get("matchFields") or ()))
     return " and ".join(map(show_expression, requirements))
 
@@ -174,10 +174,10 @@ def _compile_expression(requirement: Mapping[str, Any]) -> Callable[[str | None]
 
 
 def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
-    """Which requirements of a single term a node does not meet; with several terms, only that none matches."""
+    """The requirements of a single term that a node does not meet. For several terms, only the fact that none match."""
     # A node only has to match one term, so with several terms, no single unmet requirement is the reason.
     if len(terms) != 1 or not any(terms[0].values()):
-        message = f"{node.name} matches no term of its node affinity"
+        message = f"{node.name} matches no term of the pod's node affinity"
         yield Reason(Cause.LABELS, "affinity", message, lasts=True)
         return
     for requirement in terms[0].get("matchExpressions") or ():
@@ -189,8 +189,8 @@ def _explain(terms: Sequence[Term], node: Node) -> Iterator[Reason]:
             yield Reason(Cause.LABELS, path, message, lasts=True)
     for requirement in terms[0].get("matchFields") or ():
         if not OPERATORS[requirement["operator"]](node.name, list(requirement.get("values") or ())):
-            named = f"{'not ' * (requirement['operator'] == 'NotIn')}{', '.join(requirement.get('values') or ())}"
-            yield Reason(Cause.LABELS, "affinity", f"needs a node named {named}; this is {node.name}", lasts=True)
+            named = f"{'not ' * (requirement['operator'] == 'NotIn')}named {', '.join(requirement.get('values') or ())}"
+            yield Reason(Cause.LABELS, "affinity", f"needs a node {named}; this is {node.name}", lasts=True)
 
 
 def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:

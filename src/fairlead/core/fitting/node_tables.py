@@ -1,4 +1,4 @@
-"""The nodes of a cluster in columns, so that thousands of nodes are filtered in milliseconds."""
+"""The nodes of a cluster in columns, so that thousands of nodes can be filtered in milliseconds."""
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
@@ -26,7 +26,7 @@ def taint_set_of(node: Node) -> TaintSet:
 
 
 class NodeTable:
-    """Nodes by position, with one column for each property that filters look at.
+    """Nodes by position, with one column for each property that filters use.
 
     `put` and `copy` take microseconds for any number of nodes: changes are applied when a column is read, and copies
     share their columns until one of them changes (copy on write).
@@ -34,7 +34,7 @@ class NodeTable:
 
     def __init__(self, nodes: Iterable[Node] = (), context: SchedulingContext | None = None) -> None:
         self.context = context or SchedulingContext()
-        self.noun = "run"  # what messages call whatever uses resources: run or pod
+        self.noun = "run"  # the word in messages for anything that uses resources: run or pod
         self.can_see: Callable[[str], bool] = lambda _project: True  # whether the reader may see runs of a project
         self._nodes: list[Node] = []
         self._names: list[str] = []
@@ -71,7 +71,7 @@ class NodeTable:
 
     def copy(self) -> Self:
         """A copy that is not affected by later changes to this table."""
-        # Otherwise each copy would apply the same changes and make its own copy of each changed column.
+        # Without this, each copy would apply the same changes and make its own copy of each changed column.
         if len(self._pending) > MAX_PENDING:
             self._apply_pending()
         other = copy(self)
@@ -189,7 +189,7 @@ class NodeTable:
         position = self._positions.pop(name)
         columns: tuple[list[Any], ...] = (self._nodes, self._names, self._labels, self._taint_sets)
         for column in (*columns, *self._capacity.values(), *self._free.values()):
-            # Moving the last entry avoids shifting all columns and positions behind the removed node.
+            # Moving the last entry avoids shifting all entries after the removed node.
             last = column.pop()
             if position < len(column):
                 column[position] = last
@@ -197,7 +197,7 @@ class NodeTable:
             self._positions[self._names[position]] = position
 
     def _set(self, column: list[T], position: int, value: T) -> list[T]:
-        # Most changes to a node are new pods, which leave its labels and taints as the same objects.
+        # Most changes to a node add pods, so its labels and taints remain the same objects.
         if column[position] is value:
             return column
         column = self._writable(column)

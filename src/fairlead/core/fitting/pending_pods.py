@@ -58,7 +58,7 @@ def schedule_all(
     for pod in queue:
         node_filter = NodeFilter(pod.pod_request, table)
         verdict = evaluation.decide_verdict(node_filter, autoscaled=autoscaled)
-        gated = [f"waits for the scheduling gate {gate}" for gate in pod.gates]
+        gated = [f"waiting for scheduling gate {gate}" for gate in pod.gates]
         if verdict == evaluation.NOW:
             node = min(
                 (table.nodes[at] for at in node_filter.feasible),

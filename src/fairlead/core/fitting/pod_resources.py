@@ -1,4 +1,4 @@
-"""Resource requests and host ports of a pod, counted as kube-scheduler does."""
+"""A pod's resource requests and host ports, counted as in kube-scheduler."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 PODS = "pods"
 POD_LEVEL = ("cpu", "memory")  # allowed in the pod's own `resources`, in addition to huge pages
 STEPS = {"cpu": MILLICORE}  # smallest unit that is counted; whole units for every other resource
-INFEASIBLE = "Infeasible"  # kubelet rejected a resize because the node is too small
+INFEASIBLE = "Infeasible"  # the kubelet rejected a resize because the node is too small
 
 JSON = Mapping[str, Any]
 
 
 def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
-    """The effective request of a pod: the sum of its containers, or the largest init step if that is more.
+    """The effective request of a pod: the sum over its containers, or the largest init step if that is larger.
 
     If a status is given, resources that containers still have during an in-place resize also count.
     """
@@ -45,7 +45,7 @@ def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
             total[name] = _parse(text)
     # A runtime class may add overhead, for example for a sandbox's virtual machine.
     counted = _add((total, read_amounts(spec.get("overhead") or {})))
-    # kubelet limits the number of pods, so the pod itself counts as a resource.
+    # The kubelet limits the number of pods, so the pod itself counts as a resource.
     return {**round_up(counted), PODS: NANOS}
 
 

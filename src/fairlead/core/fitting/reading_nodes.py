@@ -21,7 +21,7 @@ def read_node(raw: JSON) -> Node:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     return Node(
         name=meta["name"],
-        # Allocatable, not capacity: kubelet reserves the rest for the system. kube-scheduler also rounds up.
+        # Allocatable, not capacity: the kubelet reserves the rest for the system. kube-scheduler also rounds up.
         capacity=round_up(read_amounts(status.get("allocatable") or {})),
         labels=meta.get("labels") or {},
         taints=tuple(
@@ -33,7 +33,7 @@ def read_node(raw: JSON) -> Node:
 
 
 def read_scheduled_pod(raw: JSON) -> ScheduledPod:
-    """A pod on a node: the resources it uses and what restricts other pods."""
+    """A pod on a node: the resources it uses and its restrictions on other pods."""
     meta, spec = raw["metadata"], raw["spec"]
     return ScheduledPod(
         # The executor sets both fields for pods that belong to runs.

@@ -52,7 +52,7 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
         for constraint, minimum, pods in prepared:
             value = node.labels.get(constraint.key)
             if value is None:
-                message = f"is spread over {constraint.key}; {node.name} has no such label"
+                message = f"must be spread across {constraint.key}; {node.name} has no such label"
                 yield Reason(Cause.SPREAD_LABEL, "", message, lasts=True)
             elif (count := constraint.counts.get(value, 0) + constraint.own) - minimum > constraint.max_skew:
                 yield Reason(Cause.SPREAD, "", _explain(constraint, pods, value, count))
@@ -76,7 +76,7 @@ def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
 
 
 def _compile_is_counted(pod_request: PodRequest) -> Callable[[Node, TaintSet, SpreadConstraint], bool]:
-    """A function that tells whether a node belongs to a domain of a constraint."""
+    """A function that returns whether a node counts toward a constraint's domains."""
     matches, rejected = matching.compile_node_matcher(pod_request), dict[TaintSet, bool]()
 
     def is_counted(node: Node, taint_set: TaintSet, constraint: SpreadConstraint) -> bool:
@@ -101,7 +101,7 @@ def _count(constraint: SpreadConstraint, namespace: str, node: Node) -> int:
 
 
 def _explain(constraint: SpreadConstraint, pods: str, value: str, count: int) -> str:
-    spread = f"spreads {pods} over {constraint.key} with a maximum skew of {constraint.max_skew}"
+    spread = f"spreads {pods} across {constraint.key} with a maximum skew of {constraint.max_skew}"
     if len(constraint.counts) < constraint.min_domains:
         domains = f"only {len(constraint.counts)} of {constraint.min_domains} required domains exist"
         return f"{spread}; {value} would have {count}, and {domains}"

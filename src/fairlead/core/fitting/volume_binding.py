@@ -105,7 +105,7 @@ def check_unbound(claims: Sequence[UnboundClaim], node: Node) -> Iterator[Reason
             yield _reject(unbound, f"no suitable volume of class {class_name} is free on {node.name}")
         elif not _provisions_on(unbound.storage_class, node.labels):
             allowed = f"nodes with {_show_topologies(unbound.storage_class)}"
-            message = f"class {class_name} provisions volumes on {allowed}; not on {node.name}"
+            message = f"class {class_name} provisions volumes only on {allowed}, not on {node.name}"
             yield _reject(unbound, message, lasts=True)
 
 

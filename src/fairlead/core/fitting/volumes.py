@@ -106,7 +106,7 @@ def _find_in_use(
 def _check_mounted(mounted: MountedVolume, node: Node) -> Iterator[Reason]:
     claim, volume, zones, required_labels = mounted
     if not can_access(node.labels, volume):
-        message = f"{mounted} only accessible from nodes with {required_labels}; not from {node.name}"
+        message = f"{mounted} only accessible from nodes with {required_labels}, not from {node.name}"
         yield Reason(Cause.VOLUME, f"volumes.{claim}", message, lasts=True)
     if not zones or not any(key in node.labels for key in ZONES):
         return  # a node without zone labels may be in any zone

@@ -18,10 +18,10 @@ MAX_NAMED = 4
 
 
 def explain_no_fit(node_filter: NodeFilter) -> str:
-    """Why no node can run the pod now, with numbers; empty if one can.
+    """An explanation, with numbers, of why no node can run the pod now; empty if one can.
 
     Only the nodes that come closest are considered, in this order: nodes with room that other rules exclude, full
-    nodes, unhealthy nodes, nodes with taints, nodes that are too small, nodes without the required labels.
+    nodes, unhealthy nodes, nodes with taints, nodes that are too small, and nodes without the required labels.
     """
     pod_request, table = node_filter.pod_request, node_filter.table
     if node_filter.feasible:
@@ -46,7 +46,7 @@ def _explain_several(node_filter: NodeFilter) -> str:
     fitting = node_filter.count_fitting(pod_request.count)
     if fitting >= pod_request.count:
         return ""
-    each = f" of {_show_amounts(pod_request)} each" if _show_amounts(pod_request) else ""
+    each = f" with {_show_amounts(pod_request)} each" if _show_amounts(pod_request) else ""
     return f"has {pod_request.count} pods{each}; only {fitting} fit{'s' * (fitting == 1)} now"
 
 
@@ -121,7 +121,7 @@ def _explain_unhealthy(pod_request: PodRequest, nodes: Sequence[Node]) -> str:
     causes = Counter(
         "cordoned"
         if matching.is_cordoned(pod_request, taint_set_of(node))
-        else f"tainted {_taints_of(pod_request, node)[0]}"
+        else f"tainted with {_taints_of(pod_request, node)[0]}"
         for node in nodes
     )
     verb = "accept" if len(nodes) > 1 else "accepts"
@@ -129,13 +129,13 @@ def _explain_unhealthy(pod_request: PodRequest, nodes: Sequence[Node]) -> str:
 
 
 def _explain_taints(pod_request: PodRequest, nodes: Sequence[Node]) -> str:
-    causes = Counter(f"tainted {taint}" for node in nodes for taint in _taints_of(pod_request, node))
+    causes = Counter(f"tainted with {taint}" for node in nodes for taint in _taints_of(pod_request, node))
     verb, whose = ("accept", "their") if len(nodes) > 1 else ("accepts", "its")
     return f"{_describe_suitable(nodes)} only {verb} pods that tolerate {whose} taints: {_describe_causes(causes)}"
 
 
 def _explain_labels(node_filter: NodeFilter) -> str:
-    """Which required labels no node has, or which labels no node has in combination."""
+    """The required labels that no node has, or that no node has in combination."""
     pod_request, nodes = node_filter.pod_request, node_filter.table.nodes
     if pod_request.node_name:
         return f"requires node {pod_request.node_name}, which does not exist or does not have the required labels"
@@ -152,7 +152,7 @@ def _explain_labels(node_filter: NodeFilter) -> str:
     if not missing:
         parts = [f"{len(having)} {'have' if len(having) > 1 else 'has'} {label}" for label, having in required.items()]
         return f"no node has {' and '.join(required)} together: {checked}, {format_list(parts)}"
-    taints = Counter(f"tainted {taint}" for node in nodes for taint in _taints_of(pod_request, node))
+    taints = Counter(f"tainted with {taint}" for node in nodes for taint in _taints_of(pod_request, node))
     tainted = f", {_describe_causes(Counter(dict(taints.most_common(1))))}" if taints else ""
     return f"no node has {' or '.join(missing)}: {checked}{tainted}"
 
@@ -189,7 +189,7 @@ def _describe_nearest(pod_request: PodRequest, table: NodeTable, positions: Sequ
 
 
 def _describe_user(table: NodeTable, node: Node, resource: str) -> str:
-    """Which visible run uses the most of a resource on a node."""
+    """The visible run or pod that uses the most of a resource on a node."""
     visible = [(pod.amounts.get(resource, 0), name) for pod in node.pods if (name := table.visible_name(pod))]
     amount, name = max(visible, default=(0, ""))
     return f"; {table.noun} {name} uses {describe_amount(resource, amount)}" if amount else ""

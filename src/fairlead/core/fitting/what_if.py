@@ -100,7 +100,7 @@ def copy_node(node: Node, name: str) -> Node:
     return replace(
         node,
         name=name,
-        # Otherwise pods that must not share a host would treat all copies as one.
+        # Otherwise, pods that must not share a host would treat all copies as one host.
         labels={**node.labels, HOSTNAME: name},
         pods=(),
         taints=tuple(taint for taint in node.taints if not matching.is_temporary(taint)),
@@ -137,7 +137,10 @@ def _check_additions(
     for at, (text, addition) in enumerate(zip(texts, additions, strict=True)):
         if not addition.count and addition.like in known:
             yield Violation(
-                f"add_nodes.{at}", "range", f"adds no nodes, found {short_repr(text)}", f"use 1x{addition.like}"
+                f"add_nodes.{at}",
+                "range",
+                f"must add at least one node, found {short_repr(text)}",
+                f"use 1x{addition.like}",
             )
     if (total := sum(addition.count for addition in additions)) > MAX_ADDED_NODES:
         message = f"adds {total:,} nodes; at most {MAX_ADDED_NODES:,} are allowed"
