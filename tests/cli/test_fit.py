@@ -134,7 +134,7 @@ def test_programs_are_given_as_for_run(tmp_path: Path) -> None:
 
 def test_the_action_is_an_option(tmp_path: Path) -> None:
     args = ("--profile", "half-gpu", "--compute", PLATFORM, "--project", "forest")
-    assert "allows workspace, inference; the type of action job is training" in fit(tmp_path, *args).err
+    assert "allows workspace, inference; action job is of type training" in fit(tmp_path, *args).err
     assert read(tmp_path, *args, "--action", "workspace")["verdict"] == "now"
 
 

@@ -47,7 +47,7 @@ def test_a_single_file_can_be_checked(tmp_path: Path) -> None:
         (f"name: a\nrequirements: {{node_selector: {{zone: a}}, affinity: {NOT_ZONE_A}}}", "contradict each other"),
         (
             "name: a\nrequirements: {envs: {A: x}, secrets: [A]}",
-            "envs.A: A is set as env (compute resource a) and as secret (compute resource a)",
+            "envs.A: A is set both as an env (compute resource a) and as a secret (compute resource a)",
         ),
         (
             "name: a\nrequirements: {resources: {extended: {nvidia.com/gpu: 1}}}",

@@ -117,7 +117,7 @@ def test_a_quota_counts_all_pods() -> None:
         (
             {"resources": {"mem": "8Gi"}, "on_oom": {}, "action": "serve", "function": PYTHON},
             (),
-            "action serve restarts with the same memory",
+            "runs with action serve restart with the same memory",
         ),
     ],
     ids=["compute resource", "no memory", "cap reached", "locked", "serve"],

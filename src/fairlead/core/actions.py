@@ -15,7 +15,7 @@ def check_action(draft: Draft) -> Iterator[Violation]:
     action, replicas = draft.request.action, draft.resolution.value("replicas")
     if action == "workspace" and replicas > 1:
         yield Violation(
-            "replicas", "workspace", f"a workspace has only one pod, found {replicas} replicas", "remove it"
+            "replicas", "workspace", f"a workspace has only one pod, found {replicas} replicas", "remove replicas"
         )
     if action != "job" and draft.request.deadline is not None:
         message = f"only jobs can have a deadline, found {draft.request.deadline} for action {action}"
@@ -34,7 +34,7 @@ def check_serving(draft: Draft) -> Iterator[Violation]:
     function = draft.function
     if draft.request.action == "job":
         return
-    # Python functions have a default port, and local ones listen on a Unix socket.
+    # Python functions have a default port, and local functions listen on a Unix socket.
     if draft.port is None and function.kind == "container":
         message = f"action {draft.request.action} needs a container port, found none for {function.name}"
         yield Violation("function.port", "required", message, "set port, for example 8080")
@@ -66,10 +66,10 @@ def check_code_size(draft: Draft) -> Iterator[Violation]:
     code = draft.snapshot.code
     if draft.function.kind != "python":
         return
-    # Code that pods download does not have to fit. The bootstrap and the inputs always have to.
+    # Code that pods download does not have to fit. The bootstrap script and the inputs must always fit.
     size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
     if size > MAX_CONFIG_MAP_BYTES:
-        message = f"code and inputs have {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"
+        message = f"code and inputs take up {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"
         yield Violation("function.source", "size", message, "move data from the code to a volume")
 
 
@@ -80,6 +80,6 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
         return
     available = functions.available_bytes(program)
     if size > available:
-        message = f"the code has {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
+        message = f"the code takes up {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
         hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
         yield Violation("function.source", "size", message, hint)

@@ -1,4 +1,4 @@
-"""A run's attempts: their execution IDs, and the decision whether to retry."""
+"""A run's attempts: their execution IDs, and whether to retry."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
 
-# The execution ID suffix of every attempt but the first. It is unambiguous, because run IDs contain no hyphen.
+# The execution ID suffix of every attempt except the first. It is unambiguous, because run IDs contain no hyphen.
 ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)
 OUT_OF_MEMORY = "OOMKilled"
-# A service that the program needs may be down, so a pause may help. After other failures, such as a lost node, the
-# cause is gone.
+# After this failure a pause may help, because a service that the program needs may be down. Other failures, such as a
+# lost node, need no pause.
 PROGRAM_FAILURE = "ExitCode"
-# The pause doubles with each retry. These are also kubelet's defaults for crashing containers.
+# The pause doubles with each retry. These are also the kubelet's defaults for crashing containers.
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10, 300
 MAX_GROWTHS = 20  # a factor close to 1 would otherwise cause many retries
 STEP = 2**20  # memory grows to a multiple of this many bytes, so that amounts stay readable
@@ -49,13 +49,13 @@ def describe_execution(execution_id: str) -> str:
 
 
 def last_started_attempt(run: RunRecord) -> int:
-    """The number of the last attempt that was started: the previous one while a run waits for a retry."""
-    # A run that waits for a retry already has the number of the next attempt, but no server yet.
+    """The number of the last attempt that was started: the previous one while a run is waiting for a retry."""
+    # A run that is waiting for a retry already has the number of the next attempt, but no server yet.
     return run.attempt if run.server_id is not None else max(run.attempt - 1, 1)
 
 
 def is_paused(run: RunRecord, now: datetime) -> bool:
-    """Whether a run is pausing before its next attempt."""
+    """Whether a run is in the pause before its next attempt."""
     return run.retry_at is not None and run.retry_at > now
 
 

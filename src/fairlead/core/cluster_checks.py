@@ -1,4 +1,4 @@
-"""Checks of requests against the cluster's capabilities."""
+"""Checks that the cluster supports a request."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
             f"limit {limit} exceeds the request {memory}; "
             f"cluster {cluster.name} (hami) enforces the request as the limit"
         )
-        yield Violation("resources.gpu.memory.limit", "gpu_sharing", message, f"set it to {memory}")
+        yield Violation("resources.gpu.memory.limit", "gpu_sharing", message, f"set the limit to {memory}")
     if draft.mig is not None and not cluster.gpu_resource.startswith("nvidia.com/"):
         message = f"MIG profile {draft.mig} requested; cluster {cluster.name} has {cluster.gpu_resource}"
         yield Violation("resources.gpu.mig", "gpu_sharing", message, "request a whole GPU; MIG needs NVIDIA GPUs")

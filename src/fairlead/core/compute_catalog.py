@@ -49,7 +49,7 @@ def _plan(fields: Mapping[str, str], snapshot: Snapshot) -> PodRequest | Violati
 
 
 def _is_resolved_by_users(violation: Violation) -> bool:
-    """Whether users resolve the violation in their requests: it concerns the function or a value a policy requires."""
+    """Whether users can resolve the violation in a request: it concerns the function or a value a policy requires."""
     required = violation.source is not None and violation.rule == "required"
     return violation.path.startswith(FUNCTION_PATHS) or required
 

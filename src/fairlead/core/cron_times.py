@@ -1,4 +1,4 @@
-"""Due times of schedules: cron expressions in a time zone, with missed times."""
+"""Due times of schedules, including missed times, from a cron expression and a time zone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ ALIASES = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
-FIELDS = 5  # CronSim also accepts six, the first for seconds
-GRACE_PERIOD = timedelta(minutes=1)  # later than this, a time counts as missed
-MAX_MISSED = 100  # a schedule that runs every minute can miss 1,440 times per day
-FOLD = timedelta(hours=3)  # more than any daylight saving shift: local times repeat when clocks go back
+FIELDS = 5  # CronSim also accepts six fields, with seconds as the first one
+GRACE_PERIOD = timedelta(minutes=1)  # after this delay, a due time counts as missed
+MAX_MISSED = 100  # a schedule that runs every minute can miss 1,440 runs per day
+FOLD = timedelta(hours=3)  # more than any daylight saving shift: local times repeat when clocks are set back
 EXAMPLE = "0 6 * * *"
 
 
@@ -44,8 +44,8 @@ def check_schedule(draft: Draft) -> Iterator[Violation]:
 
 
 def find_violations(schedule: Schedule) -> Iterator[Violation]:
-    """All violations of a schedule."""
-    # ZoneInfo opens a file of this name, so it only gets names from the list.
+    """All violations in a schedule."""
+    # ZoneInfo opens a file with this name, so only known names may be passed to it.
     known = schedule.timezone in _load_zones()
     if not known:
         hint = suggest_names(schedule.timezone, sorted(_load_zones()), "use a name such as Europe/Rome or UTC")
@@ -70,7 +70,7 @@ def next_after(cron: str, timezone: str, moment: datetime) -> datetime | None:
 
 
 def find_due(schedule: ScheduleRecord, now: datetime) -> DueTimes:
-    """The times that are due now, including missed times if the schedule asks for them (at most MAX_MISSED)."""
+    """The times that are due now, with missed times (at most MAX_MISSED) if the schedule includes them."""
     cron, timezone, last_at = schedule.cron, schedule.timezone, schedule.last_at
     # If the clock is set back by a few seconds, the same time must not be due twice.
     since = last_at if last_at is not None and now < last_at <= now + GRACE_PERIOD else now
@@ -80,8 +80,8 @@ def find_due(schedule: ScheduleRecord, now: datetime) -> DueTimes:
     if schedule.next_at > now:  # may be far in the future if the clock was set back
         return DueTimes((), next_at)
     first = schedule.next_at
-    # Times are listed backwards, because a schedule that runs every minute may have missed a year. The list starts in
-    # the future, because right after clocks go back, a time that has already passed can have a later local time.
+    # Times are listed backwards, because a schedule that runs every minute may have missed a whole year. The list
+    # starts in the future, because right after clocks are set back, a time that has passed can have a later local time.
     back = (time for time in _times(cron, timezone, now + FOLD, reverse=True) if time <= now)
     # Without overlap, only one of the missed runs could start.
     most = MAX_MISSED if schedule.missed == "all" and schedule.overlap == "allow" else 1

@@ -1,4 +1,4 @@
-"""Log cursors: a position in the log of one attempt. Cursors of later attempts are greater."""
+"""Log cursors: a cursor is a position in the log of one attempt. Later attempts have greater cursors."""
 
 POSITIONS = 2**40  # larger than any log, and 8,000 times this is still an exact integer in JavaScript
 
@@ -9,5 +9,5 @@ def join(attempt: int, position: int) -> int:
 
 
 def split(cursor: int) -> tuple[int, int]:
-    """The attempt and the position in its log, from a cursor."""
+    """Split a cursor into the attempt and the position in its log."""
     return cursor // POSITIONS + 1, cursor % POSITIONS

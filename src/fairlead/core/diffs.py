@@ -34,7 +34,7 @@ def _walk(path: str, before: Any, after: Any) -> Iterator[Difference]:
 
 
 def _by_name(value: Any) -> Any:
-    """A list of named entries as a mapping by name; other values unchanged."""
+    """Convert a list of named entries to a mapping by name. Other values are returned unchanged."""
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         # If entries were matched by position, inserting one at the start would change all the others.
         for key in ("name", "key"):

@@ -42,7 +42,7 @@ class Snapshot:
     policies: tuple[Policy, ...] = ()  # from the platform down to the project
     compute_resources: Mapping[str, ComputeResource] = field(default_factory=dict)
     templates: Mapping[str, Template] = field(default_factory=dict)
-    # Names in the project. Files do not contain these names, so commands without a server cannot check them.
+    # Names that exist in the project. Files do not list them, so commands that run without a server cannot check them.
     secrets: frozenset[str] | None = None
     volumes: frozenset[str] | None = None
     sharing_clusters: tuple[str, ...] = ()  # clusters with GPU sharing, for hints
@@ -119,7 +119,7 @@ class Draft:
     def gpu_memory(self) -> Percent | GpuMemory | None:
         """The reserved part of a GPU's memory; None for whole devices."""
         memory: Percent | GpuMemory | None = self.resolution.value("resources", "gpu", "memory.request")
-        # 100% needs no GPU sharing, so every cluster can run it.
+        # 100% needs no GPU sharing, so every cluster supports it.
         return None if memory == WHOLE_DEVICE else memory
 
     @property
@@ -169,7 +169,7 @@ class Draft:
 
     @property
     def calls_back(self) -> bool:
-        """Whether the pods of the run can call the server."""
+        """Whether the run's pods can call the server."""
         in_pods = self.cluster.executor == "kubernetes" and self.function.kind == "python"
         return in_pods and self.cluster.server_url is not None
 

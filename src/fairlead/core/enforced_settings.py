@@ -13,7 +13,7 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
 
 ENFORCED = Source(Layer.ENFORCED)
-# A number, because kubelet refuses to start an image with a user name: it cannot verify that the user is not root.
+# A number, because the kubelet refuses to start a container with a user name: it cannot verify that it is not root.
 DEFAULT_ID = 1000
 
 
@@ -46,7 +46,7 @@ def _defaults(resolution: Resolution) -> Iterator[SettingGroup]:
 
 
 def _always(resolution: Resolution) -> Iterator[SettingGroup]:
-    # With runAsNonRoot, kubelet refuses to start a container as user 0, even if a policy allows root.
+    # With runAsNonRoot, the kubelet refuses to start a container as user 0, even if a policy allows root.
     yield single_setting("security", "run_as_non_root", resolution.value("run_as_user") != 0)
     yield single_setting("security", "allow_privilege_escalation", False)
     yield single_setting("security", "drop_capabilities", "ALL")

@@ -1,4 +1,4 @@
-"""Formatting of plans as text and as JSON."""
+"""Formats plans as text and as JSON."""
 
 import json
 from collections.abc import Iterator, Sequence

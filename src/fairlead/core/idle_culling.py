@@ -31,8 +31,8 @@ def is_idle(
 ) -> bool:
     """Whether a run's URL has been unused for `idle_seconds` and its CPU usage was below BUSY_CORES in that time.
 
-    Both the average and the most recent CPU usage must be below it. If no sample is recent enough, the last one counts.
-    Without samples, only the URL counts.
+    Both the average and the most recent CPU usage must be below it. If no sample is recent enough, the last one is
+    used. Without samples, only the URL is considered.
     """
     if not is_unused(idle_seconds, last_used_at, started_at, now):
         return False

@@ -21,16 +21,17 @@ ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~/%-]*)?"
 )
 PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s[A-Za-z0-9+/=\s]+-----END \1-----")
-TOKEN = re.compile(r"[!-~]+")  # a line break would add another header to each request
+TOKEN = re.compile(r"[!-~]+")  # a token with a line break would add a header to each request
 USE_TOKEN = "use a service account token; see `fairlead clusters rbac`"
 EMBED = "embed the file with kubectl config view --raw --flatten --minify (fairlead clusters add and connect do this)"
 
-# Fields of a cluster or user with file names, and the fields that embed the content instead.
+# Fields of a cluster or user that contain file names, and the fields that embed the content instead.
 FILES = {"certificate-authority": "certificate-authority-data", "client-certificate": "client-certificate-data"} | {
     "client-key": "client-key-data",
     "tokenFile": "token",
 }
-# Programs that print credentials. They would let anyone who may connect a cluster run a program on the server.
+# Programs that print credentials. If they were allowed, anyone who may connect a cluster could run programs on the
+# server.
 PLUGINS = ("exec", "auth-provider")
 BASIC_AUTH = ("username", "password")
 UNSUPPORTED = {"proxy-url": "a proxy"} | dict.fromkeys(("as", "as-uid", "as-groups", "as-user-extra"), "impersonation")
@@ -58,8 +59,8 @@ def select_context(document: Any, context: str | None = None) -> SelectedContext
         raise _reject(ROOT, "mapping", message, "use the output of kubectl config view --raw")
     name = context if context is not None else document.get("current-context") or ""
     if not name:
-        hint = suggest_names("", _names(_entries(document, "contexts")), "use one of its contexts: {known}")
-        raise _reject(f"{ROOT}.current-context", "required", "has no current context", hint)
+        hint = suggest_names("", _names(_entries(document, "contexts")), "use one of these contexts: {known}")
+        raise _reject(f"{ROOT}.current-context", "required", "is not set", hint)
     fields, path = _find(document, "context", name, "context" if context is not None else f"{ROOT}.current-context")
     cluster, cluster_path = _find(document, "cluster", fields.get("cluster"), f"{path}.cluster")
     user, user_path = _find(document, "user", fields.get("user"), f"{path}.user")
@@ -85,7 +86,7 @@ def to_connection(selected: SelectedContext) -> Connection:
 
 def minify(selected: SelectedContext) -> dict[str, Any]:
     """A kubeconfig with only this context and the fields that it needs."""
-    # Only what is needed is stored: a kubeconfig often contains credentials for other clusters.
+    # Other fields are not stored, because a kubeconfig often contains credentials for other clusters.
     cluster = {name: value for name, value in selected.cluster.items() if name not in IGNORED_FIELDS}
     user = {name: value for name, value in selected.user.items() if name not in IGNORED_FIELDS}
     return {
@@ -115,7 +116,7 @@ def _entries(document: Mapping[str, Any], section: str) -> list[Mapping[str, Any
     if not isinstance(entries, list | tuple):
         message = f"must be a list of mappings, found {_kind(entries)}"
         raise _reject(f"{ROOT}.{section}", "list", message, f"use kubectl's format for {section}")
-    # Empty entries keep the indexes correct, which are part of violation paths.
+    # Invalid entries are not removed, because violation paths contain the index of each entry.
     return [entry if isinstance(entry, Mapping) else {} for entry in entries]
 
 
@@ -227,7 +228,7 @@ def _check_server(server: Any, path: str) -> Iterator[Violation]:
         yield Violation(path, "url", f"invalid API server address{shown}", "use an address such as https://host:6443")
     elif match["scheme"] == "http" and not is_loopback(match["host"]):
         # Without TLS, anyone on the network could read the token.
-        message = f"http is only allowed for this machine, found {short_repr(server)}"
+        message = f"http is only allowed for loopback addresses, found {short_repr(server)}"
         yield Violation(path, "tls", message, "use https:// and certificate-authority-data")
 
 

@@ -1,4 +1,4 @@
-"""The minimal RBAC rules that Fairlead needs on a Kubernetes cluster, as manifests and for checks."""
+"""The minimal RBAC rules that Fairlead needs on a Kubernetes cluster, for use in manifests and checks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ IN_CLUSTER = (
     RbacRule("", "persistentvolumes", ("list", "watch"), "nodes that can access a volume", "cluster"),
     RbacRule("node.k8s.io", "runtimeclasses", ("get", "list"), "available runtime classes", "cluster"),
     RbacRule("scheduling.k8s.io", "priorityclasses", ("get", "list"), "available priority classes", "cluster"),
-    RbacRule("", "persistentvolumeclaims", ("list", "watch"), "remaining volumes of projects", "cluster"),
+    RbacRule("", "persistentvolumeclaims", ("list", "watch"), "existing project volumes", "cluster"),
     # The metrics API cannot be watched.
     RbacRule("metrics.k8s.io", "pods", ("list",), "resource usage of runs", "cluster"),
     RbacRule("", "namespaces", ("get", "list", "watch"), "existing project namespaces", "cluster"),
@@ -51,7 +51,7 @@ CREATE_NAMESPACES = RbacRule("", "namespaces", ("create",), "a namespace for eac
 KAI_QUEUES = RbacRule("scheduling.run.ai", "queues", ("get",), "existing KAI queues", "cluster")
 KUEUE_VERBS, KUEUE_QUEUES = ("get", "list", "watch"), "Kueue queues and their quotas"
 KUEUE = (
-    RbacRule("kueue.x-k8s.io", "workloads", KUEUE_VERBS, "position of a run in the queue, and why it waits", "cluster"),
+    RbacRule("kueue.x-k8s.io", "workloads", KUEUE_VERBS, "a run's queue position, and why it is waiting", "cluster"),
     RbacRule("kueue.x-k8s.io", "localqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),
     RbacRule("kueue.x-k8s.io", "clusterqueues", KUEUE_VERBS, KUEUE_QUEUES, "cluster"),
 )
@@ -61,7 +61,7 @@ IN_PROJECTS = (
     RbacRule("batch", "jobs", ("create", "delete", "get", "patch"), "jobs"),
     RbacRule("apps", "deployments", ("create", "delete", "get", "patch"), "served runs and workspaces"),
     RbacRule("", "services", ("create",), "addresses of served runs"),
-    RbacRule("", "configmaps", ("create", "get"), "code of runs, and ConfigMaps that they mount"),
+    RbacRule("", "configmaps", ("create", "get"), "code of runs, and ConfigMaps that runs mount"),
     RbacRule("", "secrets", ("create",), "secrets of runs"),
     RbacRule("", "persistentvolumeclaims", ("create", "delete", "get"), "volumes"),
     RbacRule("", "pods", ("create", "delete", "get"), "the test pod of `fairlead clusters check`"),

@@ -1,4 +1,4 @@
-"""The state machine of runs: decides the next state from the stored run and what its executor observed."""
+"""The state machine of runs: decides the next state from the stored run and its executor's observation."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -76,12 +76,12 @@ def decide(run: RunRecord, observation: Observation | None, history: AttemptHist
                 State.STOPPED, ExecutorAction.STOP, "Stopped", _describe_unstarted(run, run.stopped_by or "")
             )
         case State.STOPPING, _:
-            # Repeat the stop until the executor reports the end: the server may have been killed before the first stop.
+            # Repeat the stop until the executor reports the end: the server may have been killed before the first one.
             return Decision(State.STOPPING, ExecutorAction.STOP, run.reason, run.message)
         case State.QUEUED, None:
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
         case State.PENDING | State.STARTING, None if run.started_at is None:
-            # The server ended between claiming and starting. Nothing has started yet, so starting is safe.
+            # The server stopped after claiming the run and before starting it, so starting it now is safe.
             return Decision(State.PENDING, ExecutorAction.START, "Claimed", CLAIMED)
         case _, None:
             # The run was started before, but its executor no longer knows it. Starting it again could run it twice.
@@ -124,7 +124,7 @@ def _describe_stopped(run: RunRecord) -> Decision:
 
 
 def _end(run: RunRecord, observation: Observation) -> Decision:
-    # The exit code of a stopped program is not a failure.
+    # The exit code of a stopped program does not indicate a failure.
     if observation.stopped and run.stopped_by:
         return _describe_stopped(run)
     if observation.stopped and observation.phase is Phase.FAILED:

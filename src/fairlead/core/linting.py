@@ -1,4 +1,4 @@
-"""Linting of compute resources and templates: each is planned as part of a minimal request."""
+"""Lints compute resources and templates by planning each as part of a minimal request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class LintResult:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Violations and warnings that apply on all clusters."""
+        """Violations and warnings that apply to all clusters."""
         by_cluster = [tuple(self._find(plans)) for _, plans in self.plans]
         # A finding on only some clusters is not an error in the definition: users can choose another cluster.
         # Findings are compared by path and rule, because messages contain the cluster name.
@@ -48,7 +48,7 @@ class LintResult:
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
-        """A description of what each pod gets and what may end it."""
+        """A description of what each pod gets and what may stop it."""
         # A pod's resources do not depend on the action, so one plan per cluster is enough.
         first = [(cluster, plans[0]) for cluster, plans in self.plans]
         return sentences.describe_plans(first, self.layer, self.snapshot.rules)
@@ -108,7 +108,7 @@ def _plan(request: RunRequest, snapshot: Snapshot) -> Plan:
 def _weaken(violation: Violation, strict: bool) -> Finding:
     """The violation, or a warning if other policies may allow the feature or users can set the missing value."""
     source = violation.source
-    # Files may not contain every policy, so a missing one may allow what a switch denies by default.
+    # Files may not contain every policy, so a missing policy may allow what a switch denies by default.
     open_switch = source is not None and source.layer is Layer.PLATFORM and not strict
     users_decide = source is not None and violation.rule == "required"
     if not open_switch and not users_decide:

@@ -42,7 +42,7 @@ def _parse_condition(column: Column, text: str) -> Condition:
     sign, rest = re.fullmatch(r"(>=|<=|>|<|!|=)?(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     operator: Operator = OPERATORS.get(sign or "=", "=")
     if operator in ("<", "<=", ">", ">=") and column.kind in ("text", "keyword", "boolean"):
-        raise field_error("operator", f"{column.name} has no order, found {sign}", "remove the operator")
+        raise field_error("operator", f"{column.name} has no order, so {sign} cannot be used", "remove the operator")
     # Flags always have a value, so this condition is always true. It replaces a default filter such as archived=false.
     if column.kind == "boolean" and text == "any":
         return Condition(column.name, "!=", None)

@@ -48,19 +48,19 @@ def warn_of_no_effect(draft: Draft) -> Iterator[PlanWarning]:
         yield PlanWarning(path, "no_effect", message, "remove it")
     for field in ("runtime_class", "priority_class"):
         if (value := draft.resolution.value(field)) is not None:
-            message = f"{value} has no effect on cluster/{draft.cluster.name}, which is one machine"
+            message = f"{value} has no effect on cluster/{draft.cluster.name}, which is a single machine"
             yield PlanWarning(field, "no_effect", message, "remove it")
     for part in ("podAffinity", "podAntiAffinity"):
         if any(path.startswith(part) for path in draft.resolution.values("affinity")):
-            message = f"{part} has no effect on cluster/{draft.cluster.name}, which is one machine"
+            message = f"{part} has no effect on cluster/{draft.cluster.name}, which is a single machine"
             yield PlanWarning("affinity", "no_effect", message, "remove it")
 
 
 def _check_port(draft: Draft, cluster: str) -> Iterator[Violation]:
-    """Without function.port the executor picks a free port and sets PORT, so users cannot set it."""
+    """Without function.port, the executor picks a free port and sets PORT, so users cannot set it."""
     for field in ("envs", "secrets"):
         if draft.resolution.value(field, PORT) is not None:
-            message = f"{PORT} is set by {cluster} to a free port"
+            message = f"{cluster} sets {PORT} to a free port"
             yield Violation(f"{field}.{PORT}", "local", message, "remove it, or set function.port instead")
 
 

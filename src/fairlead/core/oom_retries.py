@@ -1,4 +1,4 @@
-"""The maximum memory of retries after an out-of-memory kill, limited by rules and quotas."""
+"""The maximum memory for retries after an out-of-memory kill, limited by rules and quotas."""
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -13,18 +13,18 @@ from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 MEBIBYTE = 2**20 * NANOS
 MAX_PATH = "on_oom.max"
 MEMORY = ("resources.mem.requests", "resources.mem.limits")
-# Locking a group locks the memory in it.
+# Locking a section also locks the memory settings in it.
 LOCKS = ("resources", "resources.mem", *MEMORY)
 
 
 def bound_growth(settings: Settings, snapshot: Snapshot) -> None:
-    """Lower `on_oom.max` to what is currently allowed. Later retries only look at this value."""
+    """Lower `on_oom.max` to what is currently allowed. Retries use only this value."""
     on_oom, memory = settings.get("on_oom", {}), _memory_of(settings)
     if "grow" not in on_oom or memory is None or _is_owned(settings):
         return
     requested = on_oom["max"][""] if "max" in on_oom else None
     bounds = list(_find_bounds(settings, snapshot, *memory))
-    # A requested maximum above a rule on `on_oom.max` is a violation, so it is not lowered here.
+    # A requested maximum that exceeds a rule on `on_oom.max` is a violation, so it is not lowered here.
     if requested is None:
         bounds += _maxima(snapshot.rules, MAX_PATH)
     if not bounds:
@@ -47,7 +47,7 @@ def warn_of_no_growth(draft: Draft) -> Iterator[PlanWarning]:
     memory = _memory_of(resolution.settings)
     message, hint = "", "remove it"
     if action != "job":
-        message = f"action {action} restarts with the same memory"
+        message = f"runs with action {action} restart with the same memory"
     elif request is None or memory is None:
         message, hint = "no memory is requested", "set resources.mem"
     elif _is_owned(resolution.settings):
@@ -63,7 +63,7 @@ def warn_of_no_retries(draft: Draft) -> Iterator[PlanWarning]:
     """Kubernetes restarts served runs and workspaces forever, so they never fail and are never retried."""
     retries = draft.resolution.value("retries")
     if retries and draft.request.action != "job" and draft.cluster.executor == "kubernetes":
-        message = f"retries has no effect: cluster/{draft.cluster.name} restarts it automatically"
+        message = f"retries has no effect: cluster/{draft.cluster.name} restarts the run automatically"
         yield PlanWarning("retries", "no_effect", message, "remove it")
 
 
@@ -108,7 +108,7 @@ def _maxima(rules: Mapping[str, EffectiveRule], path: str) -> list[SourcedValue]
 
 
 def _scale(amount: Quantity, ratio: Fraction) -> Quantity:
-    """The product, rounded down to mebibytes unless it is less than one."""
+    """The product, rounded down to whole mebibytes unless it is less than one mebibyte."""
     nanos = amount.nanos * ratio.numerator // ratio.denominator
     # Rounded down, because rounding up would exceed the rule.
     step = MEBIBYTE if nanos >= MEBIBYTE else NANOS

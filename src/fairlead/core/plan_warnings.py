@@ -85,7 +85,7 @@ def warn_of_quota(draft: Draft) -> Iterator[PlanWarning]:
             quota = getattr(policy.quota, name)
             if quota is not None and need is not None and need > quota:
                 total = f"needs {need} {NOUNS[name]} in total"
-                message = f"{total}; the {policy.scope} quota is {quota}, so it would stay queued"
+                message = f"{total}; the {policy.scope} quota is {quota}, so the run would stay queued"
                 # No smaller request fits a quota of 0.
                 less = "" if str(quota) == "0" else "request less, or "
                 yield PlanWarning(path, "quota", message, f"{less}ask an administrator for a larger quota")

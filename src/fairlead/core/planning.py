@@ -52,13 +52,13 @@ def plan_run(
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = plan_warnings.warn_overridden(resolution)
-    # A user who overrides a template value does so on purpose; `strict` is about user values that were
-    # overridden by others.
+    # A user who overrides a template value does so on purpose; `strict` is about user values that other layers
+    # override.
     strict = [warning for warning in overridden if request.strict and warning.source != USER]
     violations = (
         *_as_violations(strict),
         *request_checks.check(draft),
-        # Also gets the layers, because `locked` is about who sets a value, not about the result.
+        # The layers are also passed, because `locked` is about which layer sets a value, not about the result.
         *rules.check_rules(snapshot.rules, resolution, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
@@ -90,7 +90,7 @@ def _collect(request: RunRequest, snapshot: Snapshot) -> list[LayerValues]:
     """All layers up to the user's, in ascending precedence."""
     layers = [LayerValues(PLATFORM, tuple(_defaults(request, snapshot.cluster))), *snapshot.defaults]
     name = request.template or ""
-    # A successor is resolved here already, because the template's values are one of the layers.
+    # A successor is already resolved here, because the template's values are one of the layers.
     if (template := snapshot.templates.get(snapshot.archived.get(("template", name)) or name)) is not None:
         layers.append(snapshot.layer_of(Layer.TEMPLATE, template))
     return [*layers, layer_values(USER, request, *_request_settings(request))]

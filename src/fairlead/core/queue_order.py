@@ -34,7 +34,7 @@ def queue_key(run_id: str, priority: int) -> str:
     """
     if not priority:
         return run_id
-    # Keys are compared as text, so they need the same number of digits, and no sign.
+    # Keys are compared as text, so they must have the same number of digits and no sign.
     moved = max(int(run_id[:TIMESTAMP_DIGITS], 16) - priority * MILLISECONDS_PER_POINT, 0)
     return f"{moved:0{TIMESTAMP_DIGITS}x}{run_id[TIMESTAMP_DIGITS:]}"
 
@@ -111,7 +111,7 @@ class Queue:
         first = min(path.index(scope) for scope, _ in lacks)
         for scope in path[first:]:
             reserved = requested
-            # For later waiting runs, reserve only what is lacking, so that runs that do not need it can overtake.
+            # For later waiting runs, reserve only what is lacking, so that runs that need other resources can overtake.
             if scope in self._with_head:
                 reserved = QuotaAmounts(**{part: getattr(requested, part) for part in UNITS if (scope, part) in lacks})
             self._with_head.add(scope)

@@ -80,7 +80,7 @@ class Allowance:
         }
 
     def find_shortages(self, requested: QuotaAmounts) -> "Iterator[QuotaShortage]":
-        """The amounts that exceed what remains of the quota. A request of 0 never does."""
+        """The amounts that exceed what remains of the quota. A request of 0 never exceeds it."""
         for part, remaining in self.remaining.items():
             amount: int = getattr(requested, part)
             # A quota that was lowered below its usage does not delay runs that do not request the resource.

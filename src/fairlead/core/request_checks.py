@@ -1,4 +1,4 @@
-"""Checks of requests that do not depend on policies: combinations that cannot work."""
+"""Checks requests for combinations that cannot work, regardless of policies."""
 
 import marshal
 import math
@@ -23,16 +23,16 @@ Check = Callable[[Draft], Iterator[Violation]]
 
 
 def check(draft: Draft) -> tuple[Violation, ...]:
-    """All violations of a draft except those of policy rules."""
+    """All violations in a draft except those of policy rules."""
     return tuple(violation for rule in CHECKS for violation in rule(draft))
 
 
 def check_size(manifest: Manifest) -> Iterator[Violation]:
     """The main object must fit in etcd. A run's other objects are smaller, or are checked separately."""
-    # marshal is much faster than JSON, and its output is smaller only by the quotes and commas.
+    # marshal is much faster than JSON, and its output is only slightly smaller because it has no quotes and commas.
     size = len(marshal.dumps(manifest, 2))
     if size > MAX_OBJECT_BYTES:
-        message = f"the {manifest['kind']} has {size:,} bytes; at most {MAX_OBJECT_BYTES:,} can be stored"
+        message = f"the {manifest['kind']} takes up {size:,} bytes; at most {MAX_OBJECT_BYTES:,} can be stored"
         yield Violation("", "size", message, "shorten envs, args or affinity")
 
 
@@ -90,7 +90,7 @@ def check_variables(draft: Draft) -> Iterator[Violation]:
     """A variable cannot be both an env and a secret."""
     for name in sorted(draft.resolution.named("envs").keys() & draft.resolution.named("secrets").keys()):
         env, secret = draft.resolution.setting("envs", name), draft.resolution.setting("secrets", name)
-        message = f"{name} is set as env ({_source(env)}) and as secret ({_source(secret)})"
+        message = f"{name} is set both as an env ({_source(env)}) and as a secret ({_source(secret)})"
         yield Violation(f"envs.{name}", "env_and_secret", message, "remove or rename one of them")
 
 
@@ -112,7 +112,7 @@ def check_reserved(draft: Draft) -> Iterator[Violation]:
 def check_secrets(draft: Draft) -> Iterator[Violation]:
     """Secrets must exist in the project."""
     known = draft.snapshot.secrets
-    # Commands without a server do not know a project's secrets.
+    # Commands that run without a server do not know a project's secrets.
     if known is None:
         return
     for name, path in (*draft.secrets.items(), *draft.pull_secrets.items()):
@@ -133,11 +133,11 @@ def check_shared_volumes(draft: Draft) -> Iterator[Violation]:
 
 
 def check_claims(draft: Draft) -> Iterator[Violation]:
-    """A ReadWriteOnce claim cannot be used by several pods."""
+    """A ReadWriteOnce claim cannot be used by more than one replica."""
     replicas = draft.resolution.value("replicas")
     for name, parts in draft.resolution.named("volumes").items():
         if parts["volume_type"] == "persistent_volume_claim" and replicas > 1:
-            message = f"volume {name} can be mounted on one node only (ReadWriteOnce), found {replicas} replicas"
+            message = f"volume {name} can be mounted on only one node (ReadWriteOnce), found {replicas} replicas"
             hint = "set replicas to 1, or use volume type ephemeral (one per pod) or shared_volume"
             yield Violation(f"volumes.{name}.volume_type", "replicas", message, hint)
 
@@ -147,9 +147,7 @@ def check_workload_type(draft: Draft) -> Iterator[Violation]:
     resource, kind = draft.compute_resource, WORKLOAD_TYPES[draft.request.action]
     if resource is not None and resource.workload_types is not None and kind not in resource.workload_types:
         allowed = ", ".join(resource.workload_types)
-        message = (
-            f"compute resource {resource.name} allows {allowed}; the type of action {draft.request.action} is {kind}"
-        )
+        message = f"compute resource {resource.name} allows {allowed}; action {draft.request.action} is of type {kind}"
         source = draft.resolution.setting("profile")
         hint = f"choose a compute resource for {kind}"
         yield Violation("profile", "workload_types", message, hint, source.source if source else None)

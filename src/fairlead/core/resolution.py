@@ -18,7 +18,7 @@ SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority
 
 
 class SettingGroup(NamedTuple):
-    """Settings that are overridden together: a resource with its request and limit, a variable, a volume, a field.
+    """Settings that are overridden together: a resource with its request and limit, a variable, a volume or a field.
 
     Its values are at the path `section.name`, or at `section.name.part` if the group has parts.
     """
@@ -29,7 +29,7 @@ class SettingGroup(NamedTuple):
 
 
 def single_setting(section: str, name: str, value: Any) -> SettingGroup:
-    """A group of one setting, without parts."""
+    """A group with one setting and no parts."""
     return SettingGroup(section, name, {"": value})
 
 

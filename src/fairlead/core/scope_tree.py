@@ -10,7 +10,7 @@ from fairlead.model.scopes import PLATFORM, Cluster
 
 @dataclass(frozen=True)
 class ScopeTree:
-    """The parent of each scope. The platform is the root and has none."""
+    """The parent of each scope. The platform is the root and has no parent."""
 
     parents: Mapping[str, str] = field(default_factory=dict)
 
@@ -65,5 +65,5 @@ def find_cluster(clusters: Iterable[Cluster], path: Iterable[str]) -> Cluster:
 
 
 def read_cluster(record: ScopeRecord) -> Cluster:
-    """The cluster of a scope record."""
+    """Convert a scope record to a cluster."""
     return Cluster.model_validate({"name": record.name, "parent": record.parent or PLATFORM, **record.details})

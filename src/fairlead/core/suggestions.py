@@ -32,7 +32,7 @@ MAX_PER_KIND = 3
 MAX_TRIED, MAX_TRIED_ON_ALL_NODES = 50, 5  # fewer if each attempt examines all nodes
 MAX_NODES, MAX_PROFILES = 200, 20
 MAX_COUNTED = 1000
-# Suggested amounts are rounded down to one of these steps, the largest that does not lose too much.
+# Suggested amounts are rounded down to a multiple of the largest step that does not reduce them too much.
 ROUNDING_STEPS = {
     "cpu": (NANOS, 100 * MILLICORE, MILLICORE),
     **dict.fromkeys(SIZES, (2**30 * NANOS, 2**20 * NANOS, NANOS)),
@@ -102,7 +102,7 @@ class _SuggestionSearch:
     nodes: NodeTable
     pod_request: PodRequest
     quota_amounts: QuotaAmounts
-    # A changed request is a new run at the end of the queue. A run that waits for another keeps its place.
+    # A changed request is a new run at the end of the queue. A run that waits for another run keeps its place.
     allowances: tuple[Allowance, ...]
     queued_allowances: tuple[Allowance, ...]
 
@@ -128,7 +128,7 @@ class _SuggestionSearch:
         yield from (suggestion for _, suggestion in sorted(suggestions, key=lambda pair: pair[0]))
 
     def choose(self, profiles: Sequence[str]) -> Iterator[Suggestion]:
-        """Use another compute resource that fits: the ones most similar to the request."""
+        """Use another compute resource that fits. The most similar ones come first."""
         planned = [(name, self._plan({"profile": name})) for name in profiles if name != self.request.profile]
         others = [
             (_difference(self.pod_request.amounts, other.pod_request.amounts), name, other)
@@ -174,7 +174,7 @@ class _SuggestionSearch:
                 yield Suggestion("drop", f"remove {path}: another node has room now", change)
 
     def wait(self) -> Iterator[Suggestion]:
-        """Wait for a single run whose end would be enough, smallest first."""
+        """Wait for a single run to end, if that would be enough. The smallest runs come first."""
         full = not evaluation.fits_now(NodeFilter(self.pod_request, self.nodes))
         suggestions = sorted(self._wait_for_nodes() if full else self._wait_for_quota(), key=lambda pair: pair[0])
         yield from (suggestion for _, suggestion in suggestions[:MAX_PER_KIND])
@@ -258,7 +258,7 @@ class _SuggestionSearch:
         return min([amount, *(max(total, 0) * UNITS[part] // self.pod_request.count for total in remaining)])
 
     def _count_pods(self) -> int:
-        """How many pods the quotas allow, but fewer than requested."""
+        """The number of pods that the quotas allow, at most one less than requested."""
         # The number of runs is left out, because all pods belong to one run.
         per_pod = QuotaAmounts(*(amount // self.pod_request.count for amount in self.quota_amounts[:3]))
         return quotas.count_fitting_runs(per_pod, self.allowances, self.pod_request.count - 1)

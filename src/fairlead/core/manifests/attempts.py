@@ -34,7 +34,7 @@ def render_attempt(
     # marshal copies ten times faster than deepcopy.
     copies: list[Manifest] = [marshal.loads(marshal.dumps(manifest)) for manifest in manifests]
     meta = copies[0]["metadata"]
-    # The label has a shortened name if the function's name is not a valid label value.
+    # The label contains a shortened name if the function's name is not a valid label value.
     full_name = meta.get("annotations", {}).get(f"{PREFIX}/function-name")
     function = full_name or meta["labels"][f"{PREFIX}/function"]
     # The execution ID is not used: run_name would hash it because of its hyphen, and the name would not show the run.
@@ -81,7 +81,7 @@ def _set_attempt(container: Json, attempt: int) -> None:
 
 
 def _sort_key(env: Json) -> tuple[bool, str]:
-    """Values before references, as in plans."""
+    """Sort values before references, as in plans."""
     return "valueFrom" in env, env["name"] if "value" in env else ""
 
 

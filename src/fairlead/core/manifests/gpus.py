@@ -23,12 +23,12 @@ class GpuParts:
 def render_gpus(draft: Draft) -> GpuParts:
     """The GPU parts of a pod. GPU sharing also selects the scheduler, unless queueing does."""
     cluster, sharing = draft.cluster, draft.cluster.gpu_sharing if draft.devices else "none"
-    # A single scheduler must assign all GPUs of a cluster, or two of them could assign the same GPU.
+    # A single scheduler must assign all GPUs of a cluster, or two schedulers could assign the same GPU.
     chosen = "kai" if cluster.queueing == "kai" else sharing
     return GpuParts(
         resources=_render_resources(draft) if draft.devices else {},
         annotations=_render_kai(draft) if sharing == "kai" else {},
-        # KAI schedules a pod only if it names a queue, even without GPUs.
+        # KAI schedules a pod only if it names a queue, even if it uses no GPUs.
         labels={"kai.scheduler/queue": cluster.kai_queue} if chosen == "kai" else {},
         scheduler=SCHEDULERS.get(chosen),
     )

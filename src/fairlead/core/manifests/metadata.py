@@ -23,7 +23,7 @@ def render_metadata(draft: Draft, suffix: str = "", **annotated: str) -> dict[st
 
 
 def render_names(draft: Draft) -> dict[str, str]:
-    """Annotations with the full names that are not valid as labels."""
+    """Annotations with the full project and function names if these are not valid label values."""
     originals = {"project": draft.snapshot.project, "function": draft.function.name}
     return {f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name}
 

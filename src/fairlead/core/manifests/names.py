@@ -11,7 +11,7 @@ PREFIX = "fairlead.dev"
 RUN_LABEL = f"{PREFIX}/run"
 SECRET_NAME = f"{PREFIX}/secret"  # annotation with the secret's name in the project
 MAX_LENGTH = 63  # the limit for DNS labels and for label values
-MAX_RUN_LENGTH = MAX_LENGTH - len("-9999")  # pods of an indexed Job append their index
+MAX_RUN_LENGTH = MAX_LENGTH - len("-9999")  # Kubernetes appends an index to the names of an indexed Job's pods
 HASHED = re.compile(r"-[0-9a-f]{8}$")
 
 

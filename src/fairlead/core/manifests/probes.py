@@ -9,7 +9,7 @@ PROBE_LABEL = f"{PREFIX}/probe"
 TERMINATION = "/dev/termination-log"
 REACHED = "reached"
 CALL_SECONDS = 10
-MAX_MESSAGE_LENGTH = 500  # kubelet reads at most 4096 bytes
+MAX_MESSAGE_LENGTH = 500  # the kubelet reads at most 4096 bytes
 # Writes a termination message that says whether the server responded, or contains the error.
 SCRIPT = f"""\
 import sys, urllib.request

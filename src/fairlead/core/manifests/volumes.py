@@ -96,7 +96,7 @@ def _render_claim(parts: Parts) -> Json:
     # If the class is omitted, the cluster default applies. An empty name would mean no class at all.
     storage_class = {"storageClassName": parts["spec.storage_class"]} if "spec.storage_class" in parts else {}
     return {
-        # Not all storage classes support other modes. A check rejects several replicas with one claim.
+        # Not all storage classes support other modes. A check rejects multiple replicas with one claim.
         "accessModes": ["ReadWriteOnce"],
         **storage_class,
         "resources": {"requests": {"storage": str(parts["spec.size"])}},

@@ -17,8 +17,8 @@ STRICTER: Mapping[str, Any] = {
     "gpu_memory_limits": False,
     "never_fits": "refuse",
 }
-# The values of switches that no policy sets. They are not merged with the values of policies: the defaults are strict,
-# so a switch could never be loosened.
+# The values of switches that no policy sets. They are not merged with policy values: the defaults are strict, so no
+# policy could ever loosen a switch.
 DEFAULT_SWITCHES: Mapping[str, Any] = {
     "existing_volumes": "block",
     "compute_resource": "optional",

@@ -1,4 +1,4 @@
-"""Checks of resolved settings against policy rules."""
+"""Checks resolved settings against policy rules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -83,7 +83,7 @@ def _check_bounds(path: str, value: Any, rule: EffectiveRule) -> Iterator[Violat
 
 
 def _check_options(path: str, value: Any, options: Sequence[SourcedValue]) -> Iterator[Violation]:
-    """A value must be an option in every scope. The hint lists the options they have in common."""
+    """A value must be an option in every scope. The hint lists the options that all scopes have in common."""
     violated = [bound for bound in options if value is not None and value not in bound.value]
     if not violated:
         return

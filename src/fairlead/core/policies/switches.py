@@ -1,4 +1,4 @@
-"""Checks of resolved settings against policy switches."""
+"""Checks resolved settings against policy switches."""
 
 from collections.abc import Iterator
 
@@ -58,7 +58,7 @@ def check_compute_resource(draft: Draft) -> Iterator[Violation]:
     """A run must use a compute resource if policies require one."""
     switch = draft.switches["compute_resource"]
     if switch.value == "required" and draft.resolution.value("profile") is None:
-        message = f"no compute resource set; the {switch.source} requires one"
+        message = f"no compute resource is set; the {switch.source} requires one"
         known = ", ".join(sorted(draft.snapshot.compute_resources))
         hint = f"choose one: {known}" if known else "ask an administrator to create one; there are none yet"
         yield Violation("profile", "compute_resource", message, hint, switch.source)
@@ -77,7 +77,7 @@ def check_root(draft: Draft) -> Iterator[Violation]:
 
 
 def check_gpu_memory_limits(draft: Draft) -> Iterator[Violation]:
-    """A GPU memory limit above the request must be allowed, because that memory is not reserved."""
+    """A GPU memory limit above the request must be allowed, because the additional memory is not reserved."""
     switch = draft.switches["gpu_memory_limits"]
     request, limit = draft.gpu_memory, draft.gpu_memory_limit
     if limit is not None and limit != request and not switch.value:
