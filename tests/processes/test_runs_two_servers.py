@@ -50,7 +50,7 @@ def test_run_is_stopped_by_either_server_and_logs_name_the_executing_server(pair
     remote_run = next(run for run in runs if server_of(run) != server_of(runs[0]))
     runs_of_server = [run for run in runs if server_of(run) == server_of(remote_run)]
     other = pair[0] if not (pair[0].server.data / "runs" / remote_run.id).exists() else pair[1]
-    with pytest.raises(Conflict, match=f"run {remote_run.id} is executed by .* at http://127.0.0.1:"):
+    with pytest.raises(Conflict, match=f"run {remote_run.id} belongs to .* at http://127.0.0.1:"):
         Run(other.project.api, remote_run.data).logs()
     for run in runs:
         Run(other.project.api, run.data).stop()

@@ -44,7 +44,7 @@ def test_recreated_object_does_not_match_the_old_etag(site: Site) -> None:
     site.request("DELETE", policy)
     site.request("PUT", policy, {"quota": {"runs": 2}})
     problem = problem_of(site.request("PUT", policy, {"quota": {"runs": 3}}, headers={"If-Match": tag}), 412)
-    assert problem["detail"] == "it was deleted and created again since you read it"
+    assert problem["detail"] == "it has been deleted and recreated since you read it"
     assert site.get(policy)["content"] == {"quota": {"runs": 2}}
 
 

@@ -259,11 +259,11 @@ def test_attempt_on_another_machine_is_reported_with_its_server(platform: Platfo
     assert platform.run(run).server_id == "s2"
     platform.control("s2", other_executor).sync(set())
     assert read_all(platform, run, attempt=1) == LINES[:1]
-    with pytest.raises(Conflict, match=f"attempt 2 of run {run} is executed by host-s2 at http://s2"):
+    with pytest.raises(Conflict, match=f"attempt 2 of run {run} belongs to host-s2 at http://s2"):
         read(platform, run)
     services = platform.world.services
     other_server = Executions(services.units, services.executions.executors, "s2")
-    with pytest.raises(Conflict, match=f"attempt 1 of run {run} is executed by host-s1"):
+    with pytest.raises(Conflict, match=f"attempt 1 of run {run} belongs to host-s1"):
         other_server.files(platform.world.root, run, 1)
 
 

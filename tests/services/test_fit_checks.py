@@ -108,5 +108,5 @@ def test_verdict_is_unknown_without_nodes_and_violations_are_reported(
 
     monkeypatch.setattr(platform.executor, "nodes", fail)
     report = check(platform, run_as_user=0)
-    assert (report.verdict, report.reasons) == ("unknown", ["the nodes of cluster/here are not available now"])
+    assert (report.verdict, report.reasons) == ("unknown", ["the nodes of cluster/here are currently unavailable"])
     assert [violation["path"] for violation in report.violations] == ["run_as_user"]

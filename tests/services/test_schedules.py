@@ -89,7 +89,8 @@ def test_run_with_a_schedule_is_rejected_with_a_hint(world: World) -> None:
     with pytest.raises(RequestRejected) as caught:
         world.submit(schedule="0 6 * * *")
     (violation,) = caught.value.violations
-    assert (violation.path, violation.hint) == ("schedule", "send it to /projects/forest/schedules, or remove it")
+    hint = "send the request to /projects/forest/schedules, or remove the schedule"
+    assert (violation.path, violation.hint) == ("schedule", hint)
 
 
 @pytest.mark.every_store

@@ -1,4 +1,4 @@
-"""Base class of compute resources and templates: named objects in a scope, with all their revisions."""
+"""Base class for compute resources and templates: named objects in a scope, with their revision history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -171,7 +171,7 @@ class Assets(Generic[AssetT]):
     ) -> AssetT:
         """Change an asset in a unit of work. Creates a new revision only if a field changes."""
         _reject_revision(asset)
-        # An edit does not change the manager, even with `force`, so the next apply of its files overwrites the edit.
+        # An edit does not change the manager, even with `force`, so the manager's next apply overwrites the edit.
         values = self.to_fields(unit, asset) | {"managed_by": managed_by or record.managed_by}
         if all(getattr(record, name) == value for name, value in values.items()):
             return record
@@ -281,7 +281,7 @@ class Assets(Generic[AssetT]):
         elif other.scope not in unit.organization.tree.path(record.scope):
             reason = f"{successor} is in {other.scope}, so it is not available everywhere in {record.scope}"
         if reason is not None:
-            hint = f"use one in {record.scope} or in a scope that contains it, or omit it"
+            hint = f"use one in {record.scope} or in a scope that contains it, or omit successor"
             raise RequestRejected([Violation("successor", "successor", reason, hint)])
 
     def _find_new_name(self, unit: UnitOfWork, name: str) -> str | None:

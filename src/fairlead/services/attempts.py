@@ -1,4 +1,4 @@
-"""Attempts of a run. Each attempt may have been executed by a different server."""
+"""Attempts of a run. Each attempt may belong to a different server."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,7 +68,7 @@ def find_attempt(
         other = unit.tx.get(ServerRecord, id=owner_id)
         server = f"{other.name} at {other.url}" if other is not None else "another server"
         subject = f"run {run.id}" if run.attempt == 1 else f"attempt {number} of run {run.id}"
-        raise Conflict(f"{subject} is executed by {server}", "send the request to that server")
+        raise Conflict(f"{subject} belongs to {server}", "send the request to that server")
     return AttemptHandle(run, number, executors.find(cluster), record)
 
 

@@ -40,7 +40,7 @@ class Audits:
 def _administered_scopes(unit: UnitOfWork) -> list[Condition]:
     administered = unit.permissions.scopes_with(Permission.ADMINISTER)
     if administered == frozenset():
-        message = f"{unit.principal.user} does not administer any scope, so the audit log is not readable"
+        message = f"{unit.principal.user} does not administer any scope and cannot read the audit log"
         raise Forbidden(message, "ask an administrator for the admin role")
     if administered is None:
         return []

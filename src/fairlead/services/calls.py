@@ -23,6 +23,6 @@ class Call:
 
 
 def digest_of(text: str) -> str:
-    """Return the SHA-256 digest of a text. Safe for tokens, which are too random to need a slow hash."""
+    """Return the SHA-256 digest of a string. Safe for tokens, which are too random to need a slow hash."""
     # Text from a JSON body can contain lone surrogates. Such a token is unknown, but must not cause an error.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

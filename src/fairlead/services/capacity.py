@@ -104,7 +104,7 @@ class CapacityReports:
         self._cache: tuple[Generation | None, dict[tuple[str, str], PodRequestOrViolation]] = (None, {})
 
     def show(self, call: Call, project: str | None = None, cluster: str | None = None) -> list[Capacity]:
-        """Report all visible clusters, one cluster, or a project's cluster and compute resources."""
+        """Report the capacity of all visible clusters, one cluster, or a project's cluster."""
         with self.units.reading(call) as unit:
             scope = None if project is None else f"project/{project}"
             clusters = [self._load_cluster(unit, each, scope) for each in _find_clusters(unit, scope, cluster)]
@@ -130,7 +130,7 @@ class CapacityReports:
         try:
             return load_visible_nodes(unit, executor), ""
         except Unavailable as error:
-            return None, str(error) if administers else f"the nodes of {cluster.scope} are not available now"
+            return None, str(error) if administers else f"the nodes of {cluster.scope} are currently unavailable"
 
     def _load_pod_requests(
         self, unit: UnitOfWork, scope: str, records: Sequence[ComputeResourceRecord]

@@ -54,8 +54,8 @@ class ComputeResources(Assets[ComputeResourceRecord]):
         lost = [(noun, item) for noun, item in references if after.scope not in path(item.scope)]
         if lost:
             noun, item = lost[0]
-            message = f"{noun} {_name_of(item)} in {item.scope} uses it, but it would not be available in {item.scope}"
-            hint = "use a scope that contains all objects that use it, or change them first"
+            message = f"{noun} {_name_of(item)} in {item.scope} uses it, but it would no longer be available there"
+            hint = "use a scope that contains all objects that use it, or change those objects first"
             raise Conflict(message, hint, [_to_reference(noun, item) for noun, item in lost])
         if after.name != before.name:
             self._rename_in_assets(unit, [item for _, item in references], after.name)

@@ -43,7 +43,7 @@ class AppliedChange:
 
 @dataclass(frozen=True)
 class ApplyResult:
-    """The changes made by an apply, or that a dry run would make."""
+    """The changes that an apply made or that a dry run would make."""
 
     changes: list[AppliedChange]
     dry_run: bool = False
@@ -57,7 +57,7 @@ class ApplyOptions:
     `force` takes over objects from other managers.
     """
 
-    manager: str = "files"  # distinguishes several sets of files that are applied to one platform
+    manager: str = "files"  # distinguishes sets of files that are applied to the same platform
     prune: bool = False
     dry_run: bool = False
     force: bool = False
@@ -112,7 +112,7 @@ class ConfigFiles:
                     violations += (_with_location(violation, document) for violation in error.violations)
                 except FairleadError as error:
                     violations.append(_with_location(Violation("", error.code, str(error), error.hint), document))
-            # Documents of the next kind can refer to scopes and policies from this kind.
+            # Documents of the next kind can refer to scopes and policies of this kind.
             unit = unit.refreshed()
         for document in (item for item in library.documents if item.kind == "Policy"):
             try:

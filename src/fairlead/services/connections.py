@@ -70,7 +70,7 @@ class Connections:
                 raise Conflict(f"{scope} has {setting} and does not use a kubeconfig", hint)
             # Only the selected context is stored, because the file may contain credentials for other clusters.
             record, new = self._store(unit, scope, kubeconfigs.serialize_kubeconfig(_parse(text, context)))
-        # This must come after the commit, because it reads the stored kubeconfig. Without it, the next resync connects.
+        # This must come after the commit, because it reads the stored kubeconfig. It saves waiting for the next resync.
         self.executors.refresh()
         return self._view_of(record), new
 
@@ -176,7 +176,7 @@ def _reject_active_runs(unit: UnitOfWork, scope: str, beginning: str) -> None:
 
 def _explain_missing_executor(cluster: Cluster, error: str, *, has_kubeconfig: bool) -> Check:
     message = f"this server does not execute runs on {cluster.scope}" + (f": {error}" if error else "")
-    hint = "fix its kubeconfig" if error else "start a server with execute = true"
+    hint = "fix the cluster's kubeconfig" if error else "start a server with execute = true"
     if cluster.executor == "local":
         message, hint = "this server does not execute runs on its own machine", "start a server with execute = true"
     elif cluster.connection == "in_cluster":

@@ -26,7 +26,7 @@ from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
 EPOCH = datetime.fromtimestamp(0, UTC)
-# Reasons of pending runs that have a pod without a node.
+# Reasons of pending runs whose pod has no node.
 UNSCHEDULED_REASONS = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
 
 
@@ -279,7 +279,7 @@ def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.
 
 
 def is_unscheduled(run: RunRecord) -> bool:
-    """Whether a run is waiting in the server's queue, or on its cluster for a node."""
+    """Whether a run is waiting in the server's queue or for a node on its cluster."""
     return (run.state == State.QUEUED and run.server_id is None) or (
         run.state == State.PENDING and run.reason in UNSCHEDULED_REASONS
     )

@@ -74,7 +74,7 @@ class Explanations:
         position = 0 if queue is None else ahead + 1
         in_queue = "" if queue is None else f"number {position} {queue.description}"
         details = list(_describe_details(run, fit, message, in_queue))
-        # The run has left the server's queue, so its position in the cluster's queue counts.
+        # The run has left the server's queue, so its position in the cluster's queue is returned instead.
         if queue_position is not None and queue_position.pending:
             ahead, position = len(queue_position.ahead), len(queue_position.ahead) + 1
         return RunExplanation(run.state, run.reason, message, [*details, *queue_details], ahead, position, fit, events)
@@ -101,7 +101,7 @@ class Explanations:
             nodes = nodes.without(run.id)  # some of its pods may already be scheduled
             pod_request = read_pod_request(manifests_of(run, record))
             fit = evaluation.evaluate(pod_request, nodes, autoscaled=context.snapshot.cluster.autoscaled)
-        # A run that has a server already counts toward its quotas. A changed run would go to the end of the queue.
+        # A run assigned to a server already counts toward its quotas. A changed run would go to the end of the queue.
         queued = () if run.server_id is not None else load_allowances(unit, run.scope, load, before=run.queue_key)
         last = load_allowances(unit, run.scope, before=queue_key(unit.make_id(), run.priority), excluding=run.id)
         fit = self.suggestions.apply_queue_order(unit, context, quotas.apply_quotas(fit, load, queued), run.queue_key)

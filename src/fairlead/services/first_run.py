@@ -1,4 +1,4 @@
-"""Initial data of a new installation: the platform, a cluster, a project, administrators and a token."""
+"""Initial data for a new installation: the platform, a cluster, a project, administrators and a token."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from fairlead.services.scopes import Scopes
 from fairlead.services.tokens import LINK_LIFETIME, LINK_NAME, Tokens
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 
-# Trusted, because no user has a role yet on a new platform.
+# Trusted, because on a new platform no user has a role yet.
 FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
 
 
@@ -34,14 +34,14 @@ class FirstRun:
                 unit = unit.refreshed()
                 self.scopes.add(unit, Cluster(name="local", executor="local"))
                 self.scopes.add(unit.refreshed(), Project(name="default", parent="cluster/local"))
-            # This happens on every start, so that administrators added to the settings later also get the role.
+            # Done each time the server starts, so that administrators added to the settings later also get the role.
             for admin in admins:
                 self._grant(unit, admin)
 
     def issue_local_token(self, user: str, machine: str, stored: str | None) -> tuple[str, str]:
         """Return a token for the user who started the server, and a one-time sign-in code.
 
-        `stored` is the token from the last start, which is reused if it is still valid.
+        `stored` is the token from the previous start, which is reused if it is still valid.
         """
         with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
             record = None if stored is None else unit.tx.get(TokenRecord, digest=digest_of(stored))

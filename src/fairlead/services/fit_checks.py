@@ -54,7 +54,7 @@ class FitChecks:
             if table is None:
                 reason = f"no server executes the runs of {cluster.scope}"
                 if executor is not None:
-                    reason = f"the nodes of {cluster.scope} are not available now"
+                    reason = f"the nodes of {cluster.scope} are currently unavailable"
                 quota_reasons = quotas.apply_quotas(Fit(), requested, allowances).reasons
                 return fit_report.report_violations(plan, *quota_reasons, reason)
             hypothetical = what_if.simulate(table, add_nodes, without, cluster=cluster)

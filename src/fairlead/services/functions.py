@@ -59,7 +59,7 @@ class Functions:
         self.units, self.codes = units, codes
 
     def page(self, call: Call, query: ListQuery, scope: str | None = None) -> Page[FunctionRecord]:
-        """List the visible functions of all projects or of one."""
+        """List the visible functions of one project or of all projects."""
         with self.units.reading(call) as unit:
             return load_page(unit.tx, FunctionRecord, query, sort="name", within=unit.scope_conditions(scope))
 
@@ -102,7 +102,7 @@ class Functions:
             record = _find(unit, scope, name, Permission.VIEW)
             blob = None if record.code is None else unit.tx.get(BlobRecord, id=record.code)
         if record.code is None or blob is None:
-            raise NotFound(f"function {name} has no code", "read its content: it runs an image or a command")
+            raise NotFound(f"function {name} has no code", "read the function itself: it runs an image or a command")
         files = list(islice(_read_files(name, blob.content), MAX_FILES + 1))
         return CodeView(record.code, len(blob.content), files[:MAX_FILES], len(files) > MAX_FILES)
 
@@ -125,7 +125,7 @@ def resolve_function(unit: UnitOfWork, scope: str, request: RunRequest) -> RunRe
 def suggest_functions(unit: UnitOfWork, scope: str, name: str) -> str:
     """Return a hint for an unknown function name: similar names, or how to define a function."""
     known = [record.name for record in unit.tx.find(FunctionRecord, Condition("scope", "=", scope))]
-    return suggest_names(name, known, "it has {known}") if known else "set function: {name: ..., source: train.py}"
+    return suggest_names(name, known, "available: {known}") if known else "set function: {name: ..., source: train.py}"
 
 
 def is_new_content(unit: UnitOfWork, scope: str, function: Function) -> bool:
@@ -191,7 +191,7 @@ def _read_files(name: str, archive: bytes) -> Iterator[CodeFile]:
             for entry in opened:
                 file = opened.extractfile(entry) if entry.isfile() else None
                 if file is not None:
-                    # File names in an archive can be any bytes, but JSON needs valid Unicode.
+                    # File names in an archive can contain any bytes, but JSON needs valid Unicode.
                     path = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
                     yield CodeFile(path, entry.size, _read_text(file.read(MAX_SHOWN_BYTES + 1)))
     # RecursionError, because tarfile recurses for each header that describes another header.

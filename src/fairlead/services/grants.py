@@ -1,4 +1,4 @@
-"""Role grants to users and groups at scopes."""
+"""Roles granted to users and groups in scopes."""
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.parsing import short_repr

@@ -56,8 +56,8 @@ def map_page(page: Page[Any], convert: Any) -> Page[Any]:
 
 
 def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
-    # The cursor is a position in the sort order, not an offset, so records added meanwhile do not shift the pages.
-    # It includes the kind and sort order, because the position has no meaning in a different list.
+    # The cursor is a position in the sort order, not an offset, so new records do not shift the pages.
+    # It includes the kind and sort order, because the position is meaningless in a different list.
     value = column.sort_value(column.of(last))
     return (
         base64.urlsafe_b64encode(msgspec.json.encode([f"{kind.__name__}:{sort}", value, last.id])).decode().rstrip("=")
@@ -65,7 +65,7 @@ def _write_cursor(kind: type, last: Any, sort: str, column: Column) -> str:
 
 
 def _read_cursor(cursor: str, sort: str, column: Column) -> tuple[Any, str]:
-    # Clients can send anything. A value that does not fit the column would cause a database error.
+    # Clients can send anything. A value of the wrong type for the column would cause a database error.
     kinds: dict[str, Any] = {"number": int, "time": datetime, "boolean": bool}
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))

@@ -107,7 +107,7 @@ class Policies:
         unit.require(permission, scope, scope)
         record = unit.tx.get(PolicyRecord, scope=scope)
         if record is None:
-            hint = "create one, or read the effective policy: rules of parent scopes apply"
+            hint = "create one, or read the effective policy, which includes the rules of parent scopes"
             raise NotFound(f"policy of {scope} does not exist", hint)
         return record
 
@@ -167,7 +167,7 @@ def _evaluate_draft(unit: UnitOfWork, draft: Policy) -> PolicyImpact:
     organization = unit.organization
     tree, scope = organization.tree, draft.scope
     inside = {scope, *tree.descendants(scope)}
-    # Callers with a role at a scope see all scopes above and below it, so visibility is not checked separately.
+    # Callers with a role in a scope see all scopes above and below it, so visibility is not checked separately.
     related = Condition("scope", "in", tuple({*tree.path(scope), *inside}))
     rejected: list[RejectedItem] = []
     checked: dict[str, int] = {}

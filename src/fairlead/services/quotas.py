@@ -1,4 +1,4 @@
-"""The free quota amounts for a run, and the runs that use the quotas."""
+"""The amounts left in the quotas that apply to a run, and the runs that use these quotas."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation; with more runs, it is approximate
+MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation, which is approximate if there are more
 
 
 def load_allowances(
@@ -31,7 +31,7 @@ def load_allowances(
     path = quota_limits.limiting_scopes(scope)
     if not path:
         return ()
-    # The first scope contains the others, so these conditions select all runs that count.
+    # The first scope contains the others, so these conditions select all runs that count toward the quotas.
     within = (*quota_limits.within(path[0]), *([Condition("id", "!=", excluding)] if excluding else []))
     queue = Queue(quota_limits.allowances(unit.tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *within)))
     older = [Condition("queue_key", "<", before)] if before else []

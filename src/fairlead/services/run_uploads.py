@@ -100,7 +100,7 @@ def check_path(path: str) -> None:
     problem = ""
     parts = path.split("/")
     if path not in RESULT_FILES and (parts[0] != OUTPUT.rstrip("/") or len(parts) < 2):
-        problem = f"invalid path {short_repr(path)}: it is neither a result nor in {OUTPUT}"
+        problem = f"invalid path {short_repr(path)}: it is neither a result file nor in {OUTPUT}"
     elif any(part in ("", ".", "..") or "\0" in part for part in parts):
         problem = f"invalid path {short_repr(path)}: it is not inside {OUTPUT}"
     # Such a path cannot be encoded as UTF-8, either here or in the database.
@@ -109,12 +109,12 @@ def check_path(path: str) -> None:
     elif len(path.encode()) > MAX_PATH_BYTES:
         problem = f"the path has {len(path.encode()):,} bytes; at most {MAX_PATH_BYTES:,} are allowed"
     if problem:
-        hint = f"use {' or '.join(RESULT_FILES)}, or {OUTPUT} and a path, of at most {MAX_PATH_BYTES:,} bytes"
+        hint = f"use {' or '.join(RESULT_FILES)}, or a path in {OUTPUT} with at most {MAX_PATH_BYTES:,} bytes"
         raise RequestRejected([Violation("path", "path", problem, hint)])
 
 
 def _check_result_file(path: str, content: BinaryIO) -> None:
-    """Raise `RequestRejected` if a result or error is too large or was not written by the bootstrap."""
+    """Raise `RequestRejected` if a result or error is too large or was not written by the bootstrap program."""
     size = _measure(content)
     if size > MAX_OUTCOME_BYTES:
         message = f"{path} has {size:,} bytes; at most {MAX_OUTCOME_BYTES:,} are allowed"
@@ -124,7 +124,7 @@ def _check_result_file(path: str, content: BinaryIO) -> None:
     data = parse_outcome(content.read())
     parsed = read_result(data) if path == "result.json" else data
     if parsed is None:
-        message = f"is not a valid {path.partition('.')[0]} of the bootstrap"
+        message = f"is not a valid {path.partition('.')[0]} from the bootstrap program"
         raise RequestRejected([Violation("body", "json", message, f"upload other files to {OUTPUT}")])
 
 

@@ -282,10 +282,10 @@ class Runs:
         match = PLAN_TOKEN.fullmatch(request.plan_token)
         if match is None:
             violation = Violation(
-                "plan_token", "plan_token", "is not a preview token", "preview again and send its token"
+                "plan_token", "plan_token", "is not a preview token", "preview again and send the new token"
             )
             raise RequestRejected([violation])
-        # The previewed request had no token, and manifests contain the run ID, so both must match for the same digest.
+        # The digest covers the request, which had no token in the preview, and the manifests, which contain the run ID.
         token, request = request.plan_token, request.model_copy(update={"plan_token": None})
         planned = self._plan(unit, scope, request, match[1])
         if planned.token != token:
@@ -315,7 +315,8 @@ def reject_schedule(scope: str, request: RunRequest) -> None:
     if request.schedule is not None:
         path = f"/projects/{scope.partition('/')[2]}/schedules"
         message = f"is not allowed for a single run, found {short_repr(request.schedule.cron)}"
-        raise RequestRejected([Violation("schedule", "schedule", message, f"send it to {path}, or remove it")])
+        hint = f"send the request to {path}, or remove the schedule"
+        raise RequestRejected([Violation("schedule", "schedule", message, hint)])
 
 
 def _check_change(old_request: JSON, change: JSON, request: RunRequest, *, moves: bool) -> None:

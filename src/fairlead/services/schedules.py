@@ -44,12 +44,12 @@ class Schedules:
                 return before
             record = self._build_record(unit, scope, request, request.schedule)
             if unit.tx.get(ScheduleRecord, scope=scope, name=record.name) is not None:
-                hint = "choose a different name in the schedule, or delete the existing one first"
+                hint = "choose a different name for the schedule, or delete the existing one first"
                 raise Conflict(f"schedule {record.name} already exists in {scope}", hint)
             return unit.store_response(unit.add(record, "schedule", record.name, scope))
 
     def page(self, call: Call, query: ListQuery, scope: str | None = None) -> Page[ScheduleRecord]:
-        """List the visible schedules of all projects or of one."""
+        """List the visible schedules of one project or of all projects."""
         with self.units.reading(call) as unit:
             return load_page(unit.tx, ScheduleRecord, query, sort="name", within=unit.scope_conditions(scope))
 
@@ -108,7 +108,7 @@ class Schedules:
     def submit_due_runs(self, schedule_id: str) -> None:
         """Submit a schedule's due runs and set its next time, atomically, even if several servers do so at once.
 
-        If a run is rejected, this is stored as the schedule's problem, and nothing is retried before the next time.
+        If a run is rejected, the reason is stored as the schedule's problem, and the run is not retried.
         """
         record = self._load(schedule_id)
         if record is None:
@@ -127,7 +127,7 @@ class Schedules:
                     _advance(unit, record, due, last_run_id=record.last_run_id, last_problem=skipped)
                 elif due.next_at != record.next_at:
                     _advance(unit, record, due)
-        except (Changed, Unavailable):  # a user or another server changed it, or the controller retries later
+        except (Changed, Unavailable):  # changed by a user or another server, or the controller will retry
             return
         except FairleadError as error:
             self._record_rejection(record, error)
@@ -183,7 +183,7 @@ def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission = Perm
     record = unit.tx.get(ScheduleRecord, scope=scope, name=name)
     if record is None:
         known = [other.name for other in unit.tx.find(ScheduleRecord, Condition("scope", "=", scope), limit=500)]
-        hint = suggest_names(name, known, "it has {known}") if known else "submit a run with a schedule"
+        hint = suggest_names(name, known, "available: {known}") if known else "submit a run with a schedule"
         raise NotFound(f"schedule {short_repr(name)} does not exist in {scope}", hint)
     return record
 
@@ -216,7 +216,7 @@ def _find_overlap(unit: UnitOfWork, record: ScheduleRecord) -> str:
 
 
 def _advance(unit: UnitOfWork, record: ScheduleRecord, due: DueTimes, **more: Any) -> ScheduleRecord:
-    """Store the last and next time of a schedule. Not audited, because no user made the change."""
+    """Store the last and next times of a schedule. Not audited, because no user made the change."""
     last_at = due.times[-1] if due.times else record.last_at
     after = replace(
         record, next_at=due.next_at, last_at=last_at, revision=record.revision + 1, updated_at=unit.now, **more

@@ -131,7 +131,7 @@ class Scopes:
 
         A project is deleted with its ended runs and functions, and a cluster with its kubeconfig.
         """
-        # The kubeconfig is deleted first, because it would count as part of the cluster's contents.
+        # The kubeconfig is deleted first, because otherwise it would count as part of the cluster's contents.
         kubeconfig = unit.tx.get(SecretRecord, scope=record.scope, name=KUBECONFIG)
         if kubeconfig is not None and record.kind == "cluster":
             unit.remove(kubeconfig, "kubeconfig", KUBECONFIG, record.scope)
@@ -194,9 +194,9 @@ class Scopes:
         if lost:
             first = lost[0]
             message = (
-                f"{first['kind']} {first['name']} uses compute resource {first['needs']}, which is not available there"
+                f"{first['kind']} {first['name']} uses compute resource {first['needs']}, which would be unavailable"
             )
-            raise Conflict(message, "change what uses it first, or move the compute resource to a parent scope", lost)
+            raise Conflict(message, "change the objects that use it first, or move it to a parent scope", lost)
 
 
 def _find_locations(unit: UnitOfWork) -> dict[str, tuple[str, str, str]]:
@@ -209,7 +209,7 @@ def _find_locations(unit: UnitOfWork) -> dict[str, tuple[str, str, str]]:
         cluster = find_cluster(organization.clusters.values(), organization.tree.path(scope))
         record = organization.scopes.get(cluster.scope)
         namespace = names.namespace(scope.partition("/")[2], cluster.namespace)
-        # Without a connection, nothing has been created on the cluster, so the object can still move.
+        # Without a connection, nothing has been created on the cluster, so the object can still be moved.
         location = (record.id, namespace) if record is not None and _may_have_executed(unit, cluster) else ("", "")
         locations[record_id] = (*location, name)
     return locations
@@ -230,7 +230,7 @@ def _check_locations(before: Mapping[str, tuple[str, str, str]], after: Mapping[
     if moved:
         _, namespace, name = moved[0]
         message = f"{name} is in namespace {namespace} of its cluster and cannot be moved"
-        raise Conflict(message, "wait until runs have ended; copy the data of volumes and delete them first")
+        raise Conflict(message, "wait until all runs have ended; copy the data from volumes, then delete them")
 
 
 def _fields_of(definition: Scope) -> JSON:

@@ -54,7 +54,7 @@ class Secrets:
             if record is None:
                 unit.check_absent(f"secret {name}")
                 stamps = unit.creation_fields()
-                # Encryption is bound to the ID: useless in another record, but still valid if the project is renamed.
+                # The ciphertext is bound to the ID: it is useless in another record, but survives a project rename.
                 sealed = self.keyring.seal(value.encode(), stamps["id"])
                 record = SecretRecord(**stamps, scope=scope, name=name, sealed=sealed.content, key_id=sealed.key_id)
                 return _view_of(unit.add(record, "secret", name, scope)), True

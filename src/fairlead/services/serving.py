@@ -1,7 +1,7 @@
 """Access to runs that serve HTTP: programs use a token, browsers a session cookie on the run's own host.
 
-A browser signs in with a one-time code: encrypted claims with the run, the user and an expiry time. When a code is
-redeemed, its digest is stored for longer than the code is valid, so that no server accepts it again, even after a
+A browser signs in with a one-time code: encrypted claims that contain the run, the user and an expiry time. When a code
+is redeemed, its digest is stored for longer than the code is valid, so that no server accepts it again, even after a
 restart. The session cookie also contains encrypted claims, and is not stored. It expires after twelve hours, or with
 the token or session that opened the run. Permissions are checked on each request.
 """
@@ -29,7 +29,7 @@ from fairlead.services.calls import Call, digest_of
 from fairlead.services.executions import Executions, find_run
 from fairlead.services.unit_of_work import IDEMPOTENCY_KEY_LIFETIME, UnitOfWork, UnitOfWorkFactory
 
-CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts, so that one is not valid as the other
+CODE_PURPOSE, SESSION_PURPOSE = "run-code", "run-session"  # encryption contexts: neither is valid as the other
 # A code is part of a URL, which may end up in logs, but a redirect takes only seconds.
 CODE_LIFETIME, SESSION_LIFETIME = timedelta(seconds=60), timedelta(hours=12)
 USE_RECORDED_EVERY = timedelta(minutes=1)  # limits writes; idle timeouts are at least five minutes
@@ -44,7 +44,7 @@ SET_HOST = "set served_host to a domain with a wildcard DNS record for this serv
 
 
 def _must_record_use(run: RunRecord, now: datetime) -> bool:
-    """Whether the last recorded use is too long ago, or in the future because a clock was ahead."""
+    """Whether the last recorded use was too long ago, or is in the future because a clock was ahead."""
     return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < USE_RECORDED_EVERY
 
 
@@ -117,7 +117,7 @@ class SessionCookie:
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims in one-time codes and session cookies. Groups are included only if no stored token has them."""
+    """Claims in one-time codes and session cookies. Groups are included only if no stored token contains them."""
 
     run_id: str
     user: str
@@ -162,7 +162,7 @@ class Serving:
         # The cookie will contain the same claims. Failing here is better than sending a cookie that the browser drops.
         if len(code) > MAX_COOKIE_LENGTH:
             message = f"{unit.principal.user} is in {len(unit.principal.groups)} groups, more than a cookie can hold"
-            raise Conflict(message, "open it from the web UI, or with a token from this server")
+            raise Conflict(message, "open the run from the web UI, or with a token from this server")
         return OpenedUrl(f"{origin}/.fairlead/sign-in?code={code}", claims.until)
 
     def redeem_code(self, call: Call, run_id: str, code: str) -> SessionCookie:

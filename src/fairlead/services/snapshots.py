@@ -17,7 +17,7 @@ from fairlead.services.unit_of_work import UnitOfWork
 
 MAX_SUGGESTED = 100  # assets loaded to suggest similar names or to find one that fits
 MAX_CACHED = 500  # contexts; beyond this, the cache is emptied
-MAX_SUCCESSORS = 20  # stops at chains of archived assets that are circular or too long
+MAX_SUCCESSORS = 20  # limit for chains of archived assets, which can be circular
 NO_NAME = ""
 
 
@@ -36,7 +36,7 @@ class PlanningContext:
 
 
 class Snapshots:
-    """Cache of planning contexts, by project and by the GPU-sharing clusters visible to the caller."""
+    """Cache of planning contexts, keyed by project and by the GPU-sharing clusters that the caller can see."""
 
     def __init__(self, code: Code) -> None:
         self._code = code

@@ -23,7 +23,7 @@ from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots, load_profiles
 from fairlead.services.unit_of_work import UnitOfWork
 
-MAX_CLUSTERS = 5  # for each, the request is planned again and evaluated on all nodes
+MAX_CLUSTERS = 5  # for each one, the request is planned again and evaluated on all nodes
 
 
 class Suggestions:
@@ -90,7 +90,7 @@ class Suggestions:
         return replace(fit, verdict=LATER, reasons=(WAITING_FOR_TURN,)) if waiting else fit
 
     def _find_other_projects(self, unit: UnitOfWork, scope: str, request: RunRequest) -> Iterator[OtherProject]:
-        """Yield a project from each other cluster in which the caller may run workloads."""
+        """Yield one project from each other cluster where the caller may run workloads."""
         tree = unit.organization.tree
         others = [cluster for cluster in unit.organization.clusters if cluster != tree.cluster_of(scope)]
         projects = ([f"project/{name}" for name in tree.projects_in(cluster)] for cluster in others)

@@ -142,7 +142,7 @@ class UnitOfWork:
             raise RevisionMissing("it already exists, and replacing it requires If-Match", hint)
         # An object that was recreated under the same name may have the same revision as the deleted one.
         if self.call.revision_of is not None and not record.id.endswith(self.call.revision_of):
-            raise Changed("it was deleted and created again since you read it", "read it again, then change it")
+            raise Changed("it has been deleted and recreated since you read it", "read it again, then change it")
         if self.call.revision is not None and self.call.revision != record.revision:
             message = f"it is now at revision {record.revision}, but you read revision {self.call.revision}"
             raise Changed(message, "read it again, then change it")
@@ -156,7 +156,7 @@ class UnitOfWork:
         """Check If-Match. Raises `Conflict` if the object is managed by files, unless `force` is set."""
         self.check_revision(record, required=required)
         if record.managed_by is not None and not force:
-            hint = "change the file and apply it, or override it until then with force=true (CLI: --force)"
+            hint = "change the file and apply it, or override it until the next apply with force=true (CLI: --force)"
             raise Conflict(f"the {noun} is managed by {record.managed_by}", hint)
 
     def find_response(self, kind: type[ResponseT]) -> ResponseT | None:
@@ -169,7 +169,7 @@ class UnitOfWork:
         if stored.digest != self.call.fingerprint:
             raise Conflict("this Idempotency-Key was used for another request", "use a new key for a new request")
         if stored.answer is None:
-            message = "this Idempotency-Key was already used, and the response with its secret cannot be shown again"
+            message = "this Idempotency-Key was already used, and the secret in the response cannot be shown again"
             raise Conflict(message, "use a new key, and delete the object that was created")
         return msgspec.convert(stored.answer, kind)
 
@@ -196,7 +196,7 @@ class UnitOfWorkFactory:
     def __init__(self, store: Store, clock: Clock, make_id: MakeId, identity: Authenticator | None = None) -> None:
         self._store, self._clock, self._make_id, self._identity = store, clock, make_id, identity
         self._organization: Organization | None = None
-        self._principals: dict[str, tuple[Principal, datetime]] = {}  # by token digest, with when the entry expires
+        self._principals: dict[str, tuple[Principal, datetime]] = {}  # by token digest, with the entry's expiry time
 
     @contextlib.contextmanager
     def reading(self, call: Call) -> Iterator[UnitOfWork]:
@@ -298,7 +298,7 @@ def _permissions_for(organization: Organization, principal: Principal, call: Cal
 def reject_reserved_user(principal: Principal) -> None:
     """Raise `Unauthenticated` if the identity provider reports a user name that is reserved for the server.
 
-    Otherwise a user who can choose their name there could sign in as the administrator who started the server.
+    Otherwise, users who can choose their own names could sign in as the administrator who started the server.
     """
     if principal.user.endswith(OWN_USERS):
         message = f"the user name {principal.user} is reserved for the server"
@@ -318,7 +318,7 @@ def to_audit_data(record: Any) -> JSON | None:
 
 
 def retry_on_conflict(call: Call, operation: Callable[[], ResponseT]) -> ResponseT:
-    """Retry an operation if the object is changed at the same time, unless the caller sent If-Match.
+    """Retry an operation if the object was changed concurrently, unless the caller sent If-Match.
 
     Without If-Match, the operation applies to any revision, so an update by the server must not make it fail.
     """
