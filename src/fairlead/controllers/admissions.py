@@ -58,11 +58,11 @@ class Admissions:
                 for run, name, pod_request in self._read_pod_requests(tx, local)
             }
         local_ids = {run.id for run in local}
-        # Runs on clusters without a quota come first: work queues start them while the local runs start one by one.
+        # Cluster runs without a quota come first: work queues start them while the local runs start one by one.
         for run in admission_pass.waiting:
             if run.id not in local_ids and not admission_pass.has_quota(run):
                 self._add_to_queue(executors[run.cluster or ""], run.id)
-        # Several local clusters can share this machine. One session per executor counts its free capacity only once.
+        # Several local clusters can share this machine. With one session per executor, its capacity is counted once.
         sessions = {
             executor: AdmissionSession(*executor.nodes())  # a local executor has one node: its machine
             for executor in set(executors.values())
@@ -106,8 +106,8 @@ class Admissions:
             self._add_to_queue(executor, run.id)
 
     def _read_pod_requests(self, tx: Transaction, runs: list[RunRecord]) -> Iterator[tuple[RunRecord, str, PodRequest]]:
-        """Runs with their names and their pod requests, which are parsed once per attempt."""
-        # Only runs that are still waiting are copied, which keeps the cache from growing.
+        """Yield runs with their names and pod requests, which are parsed once per attempt."""
+        # Only entries for runs that are still waiting are copied, so the cache does not keep growing.
         cached, self._pod_requests = self._pod_requests, {}
         for run in runs:
             execution = execution_of(run.id, run.attempt)
@@ -115,7 +115,7 @@ class Admissions:
                 self._pod_requests[execution] = cached[execution]
             elif (plan := tx.get(PlanRecord, id=run.id)) is not None:
                 # A plan that cannot be parsed must not block the other runs. Loading it is not part of the
-                # step: if the database is lost, the pass fails once instead of logging a failure for each run.
+                # step: if the database is down, the pass fails once instead of logging a failure for each run.
                 step = partial(self._read_pod_request, run, execution, plan)
                 log_failures(f"reading the pod request of run {run.id}", step)
             if execution in self._pod_requests:

@@ -13,21 +13,21 @@ TRUSTED_AFTER = timedelta(days=1)
 
 
 def boot_seconds() -> float:
-    """Seconds since boot, including time asleep. Setting the clock does not affect them."""
+    """Return the seconds since boot, including time asleep. Setting the clock does not affect them."""
     # On Linux, CLOCK_MONOTONIC stops during suspend: after waking up, the correct time would look like a jump ahead.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class StableClock:
-    """A clock that follows forward jumps of the system clock only after a day, and backward jumps at once.
+    """A clock that follows forward jumps of the system clock only after a day, and backward jumps immediately.
 
-    Without it, a system clock that is a year ahead for a moment would delete everything older than a month.
+    Without it, retention would delete everything if the system clock were a year ahead for a moment.
     """
 
     def __init__(self, clock: Clock, read_counter: Callable[[], float] = boot_seconds) -> None:
         self._clock, self._read_counter = clock, read_counter
         self._time, self._counter = clock(), read_counter()
-        self._ahead_since: float | None = None  # counter value when the clock was first found ahead
+        self._ahead_since: float | None = None  # counter value when the clock was first found to be ahead
 
     def __call__(self) -> datetime:
         now, counted = self._clock(), self._read_counter()

@@ -49,7 +49,7 @@ class WatchedFolder:
                 log.error("folder rejected", folder=str(self.folder), problem=problem)
 
     async def watch(self) -> None:
-        """Apply the folder after each change, and retry as long as applying it fails."""
+        """Apply the folder after each change, and retry until it succeeds."""
         while True:
             # Read before the watch begins, so that we notice if the folder is replaced in the meantime.
             identity = self._identity()
@@ -62,7 +62,7 @@ class WatchedFolder:
                 rust_timeout=RETRY_MILLISECONDS,
                 yield_on_timeout=True,
             )
-            with contextlib.suppress(OSError):  # the folder was removed and may come back
+            with contextlib.suppress(OSError):  # the folder was removed and may reappear
                 async for changed in changes:
                     if changed or self.status.problem is not None:
                         await anyio.to_thread.run_sync(self.apply)
@@ -81,7 +81,7 @@ class WatchedFolder:
         return status.st_dev, status.st_ino
 
     def describe(self) -> dict[str, Any]:
-        """Path, time and problem of the last apply, as part of the settings."""
+        """Return the folder's path, when it was last applied, and any problem, for the settings."""
         return {"path": str(self.folder), "applied_at": self.status.at, "problem": self.status.problem}
 
     def _apply_documents(self) -> str | None:
@@ -89,7 +89,7 @@ class WatchedFolder:
             library = load_library([(self.folder, "ComputeResource")])
             if not library.documents and not library.violations:
                 # A folder that is not mounted also looks empty. That must not delete everything.
-                return "the folder has no documents: nothing was changed"
+                return "the folder contains no documents, so nothing was changed"
             self._apply(library)
         except RequestRejected as error:
             return "\n".join(line for violation in error.violations for line in format_finding(violation))

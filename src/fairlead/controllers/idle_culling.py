@@ -1,4 +1,4 @@
-"""Idle culling: stops runs that have not been used for their idle timeout."""
+"""Idle culling: stops runs that have been idle for longer than their timeout."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -43,7 +43,7 @@ class IdleCuller:
         self, run: RunRecord, executor: Executor, since: datetime, now: datetime, stopped: list[str]
     ) -> None:
         usage = (run.idle_seconds or 0, run.last_used_at, since)
-        # Usage samples are read from files or the database, so they are loaded only for runs whose URL is not used.
+        # Usage samples are read from files or the database, so they are loaded only for runs whose URL is unused.
         if not idle_culling.is_unused(*usage, now):
             return
         if idle_culling.is_idle(*usage, executor.read_usage(execution_of(run.id, run.attempt)), now):

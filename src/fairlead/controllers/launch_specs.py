@@ -45,7 +45,7 @@ def load_launch_spec(tx: Transaction, keyring: Keyring, run: RunRecord) -> Launc
 
 
 def load_secret_values(store: Store, keyring: Keyring, execution: str) -> list[str]:
-    """The current values of an attempt's secrets, so that its log can mask them. Deleted secrets are left out."""
+    """Return the current values of an attempt's secrets, for masking its log. Deleted secrets are left out."""
     run_id = run_id_of(execution)
     with store.reading() as tx:
         run, plan = tx.get(RunRecord, id=run_id), tx.get(PlanRecord, id=run_id)
@@ -74,7 +74,7 @@ def _decrypt_secrets(
 
 
 def _secret_names(manifests: tuple[dict[str, Any], ...]) -> list[str]:
-    """Names of the secrets in Secret manifests: taken from an annotation, or else from the keys."""
+    """Return the names of the secrets in Secret manifests, from the annotation or, without one, from the keys."""
     names: dict[str, None] = {}
     for manifest in manifests:
         if manifest["kind"] == "Secret":
@@ -89,6 +89,6 @@ def _find_volumes(
     for volume in manifests[0]["spec"]["template"]["spec"].get("volumes", ()):
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
         record = None if claim is None else tx.get(VolumeRecord, scope=run.scope, name=claim)
-        # The other claims are created just for this run, and its manifests describe them.
+        # All other claims are created just for this run and are described by its manifests.
         if record is not None:
             yield claim, record

@@ -32,7 +32,7 @@ class AdmissionPass:
         return bool(self._path(run))
 
     def find_shortages(self, run: RunRecord) -> list[QuotaShortage]:
-        """The resources missing from a run's quotas; empty if the run may be admitted."""
+        """Return the shortages in a run's quotas; empty if the run may be admitted."""
         path = self._path(run)
         return self.queue.find_shortages(quotas.amounts_of(run), path) if path else []
 
@@ -55,10 +55,10 @@ class AdmissionPass:
             self._admitted.update(self._path(run))
 
     def count_unplaced(self, run: RunRecord) -> bool:
-        """Note a run that is within its quotas but fits on no node. Returns whether its new reason must be saved.
+        """Record a run that is within its quotas but fits on no node. Returns whether its new reason must be saved.
 
-        Runs behind it keep waiting for their quota. Changing their reason and later changing it back would
-        rewrite all of them whenever a run ends.
+        Runs behind it keep the quota as their reason. Otherwise, all of their records would be rewritten twice
+        whenever a run ends.
         """
         path = self._path(run)
         is_behind = run.reason == QUOTA and not self._blocked.isdisjoint(path)
@@ -91,7 +91,7 @@ def load_admission_pass(
     limit: int,
     freed_scopes: Collection[str] | None,
 ) -> AdmissionPass:
-    """Read up to `limit` waiting runs of some clusters, oldest first, except those whose retry is not due yet.
+    """Read up to `limit` waiting runs of the given clusters, oldest first, except those whose retry is not due yet.
 
     Runs waiting for a quota are read separately, so that they cannot crowd out the others: only those that share a
     quota with `freed_scopes`, or all of them if that is None.
@@ -119,10 +119,10 @@ def load_admission_pass(
 
 
 def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> bool:
-    """Whether a run fits within its quotas. Call it in an exclusive transaction, or the usage may change."""
+    """Whether a run fits within its quotas. Call it in an exclusive transaction; otherwise, the usage may change."""
     path = quota_limits.limiting_scopes(run.scope)
     if not path:
         return True
-    # The first scope of the path contains the others, so its runs are enough to compute every usage.
+    # The first scope of the path contains the others, so its runs are enough to compute the usage in all of them.
     allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(path[0])))
     return not quotas.find_shortages(quotas.amounts_of(run), [allowances[scope] for scope in path])

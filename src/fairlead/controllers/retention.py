@@ -64,7 +64,7 @@ class Retention:
     def _delete_runs(self, now: datetime) -> None:
         due = (Condition("active", "=", False), Condition("finished_at", "<", now - self.keep_runs))
         with self.store.recording() as tx:
-            # Foreign keys also delete the runs' plans, events, attempts, outcomes and files.
+            # Cascading foreign keys also delete the runs' plans, events, attempts, outcomes and files.
             count = tx.remove_all(RunRecord, *due)
         if count:
             log.info("runs deleted", count=count)
@@ -95,8 +95,8 @@ class Retention:
     def _sweep_volume(self, executor: Executor, volume_id: str) -> None:
         """Remove a shared volume that a user deleted.
 
-        A missing record does not prove the deletion, because the database may be an older backup. The audit log must
-        contain it.
+        A missing record does not prove this, because the database may have been restored from an older backup. The
+        audit log must also contain the deletion.
         """
         deleted = (Condition("object_id", "=", volume_id), Condition("action", "=", "volume.delete"))
         with self.store.reading() as tx:
@@ -111,7 +111,7 @@ class Retention:
             is_previous = run is not None and attempt_of(execution) < run.attempt
             previous = tx.get(AttemptRecord, id=execution) if is_previous else None
         if run is None:
-            # Only ended runs can be deleted. If this one is still running, the database may be an older backup.
+            # Only ended runs can be deleted. If this one is still running, the database may be from an older backup.
             delete_if_ended(executor, execution)
             return
         finished_at = run.finished_at if previous is None else previous.finished_at
@@ -123,10 +123,10 @@ class Retention:
 
 
 def delete_attempts(executor: Executor, run_id: str) -> None:
-    """Delete all data of the ended attempts of a deleted run. Raises `Unavailable` if one has not ended yet."""
+    """Delete all data of a deleted run's ended attempts. Raises `Unavailable` if one has not ended yet."""
     executions = {run_id, *(execution for execution in executor.list_runs() if run_id_of(execution) == run_id)}
     # On a cluster, an ended attempt can look active while its objects are being removed: its outcome is deleted with
-    # the run. The caller retries then, because no event would follow.
+    # the run. In that case, the caller retries, because no event would follow.
     deleted = [delete_if_ended(executor, execution) for execution in sorted(executions)]
     if not all(deleted):
         raise Unavailable(f"an attempt of the deleted run {run_id} has not ended yet")

@@ -1,4 +1,4 @@
-"""Writes run states: changes with their events, outcomes and attempts, and claims within quotas."""
+"""Saves changes to runs, with their events, outcomes and attempts, and claims runs within their quotas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -51,7 +51,7 @@ class RunStateWriter:
     organization: OrganizationCache = field(default_factory=lambda: OrganizationCache(-1, {}, QuotaLimits()))
 
     def load_organization(self, tx: Transaction) -> OrganizationCache:
-        """Clusters and quotas, read again only after the organization has changed."""
+        """Return the clusters and quotas, which are read again only after the organization has changed."""
         organization, generation = self.organization, tx.generation.organization
         if organization.generation != generation:
             clusters = {cluster.scope: cluster for _, cluster in load_clusters(tx)}
@@ -151,13 +151,13 @@ class RunStateWriter:
         )
 
     def _reset_for_retry(self, run: RunRecord, failure: AttemptFailure) -> dict[str, Any]:
-        """Fields of a run that is queued again: it belongs to no server and has not started."""
+        """Return the changed fields of a run that is queued again: it belongs to no server and has not started."""
         retry_at = self.clock() + timedelta(seconds=failure.retry.pause_seconds)
         retry = {"attempt": run.attempt + 1, "mem_bytes": failure.retry.mem_bytes, "retry_at": retry_at}
         return {**retry, "server_id": None, "started_at": None}
 
     def _may_claim(self, tx: Transaction, run: RunRecord, *, exclusive: bool) -> bool:
-        # A quota may have been added since this transaction was opened without exclusive access. The next pass uses it.
+        # A quota may have been added since this transaction was opened without exclusive access. The next pass sees it.
         quota_limits = self.load_organization(tx).quota_limits
         return not quota_limits.limiting_scopes(run.scope) or (exclusive and fits_quotas(tx, quota_limits, run))
 

@@ -27,9 +27,9 @@ from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, 
 
 log = structlog.get_logger()
 
-RESYNC_SECONDS = 5.0  # a resync finds changes that sent no event: by other servers, to quotas, or missed ones
+RESYNC_SECONDS = 5.0  # a resync finds changes by other servers, changes to quotas, and changes whose event was missed
 RESYNC_INTERVAL = timedelta(seconds=RESYNC_SECONDS)
-WATCHED_RESYNCS = 6  # runs on clusters send events, so they are reconciled only in every sixth resync
+WATCHED_RESYNCS = 6  # clusters send events about their runs, so these need only every sixth resync
 LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long loses its runs to other servers
 # Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
 # must be cheap even when the queue is long.
@@ -85,7 +85,7 @@ class RunController:
             self._wakeup.notify()
 
     def quota_freed(self, scope: str) -> None:
-        """Soon admit runs that are waiting for a quota in a scope. Does nothing if no quota applies there."""
+        """Trigger admission of runs waiting for a quota in a scope. Does nothing if no quota applies there."""
         if self.state_writer.organization.quota_limits.limiting_scopes(scope):
             with self._wakeup:
                 self._freed_scopes.add(scope)
@@ -216,14 +216,14 @@ class RunController:
         if decision.failure is not None:
             self._watched.pop(run_id, None)  # it is queued again and admitted like any other queued run
         self.state_writer.save(run, decision, observation)
-        # This must come after the save: if this server is killed first, the next one must observe the same end.
+        # This must come after the save: if this server is killed first, the next one must observe the same outcome.
         if decision.state in FINAL or decision.failure is not None:
             self._clean_up(executor, run_id, execution)
 
     def _clean_up_pending(self, executor: Executor, run: RunRecord) -> None:
         """Remove the objects of ended attempts, and those of an ended run whenever an event about it arrives.
 
-        Objects can appear after a run has ended, if the response to their creation was lost or the watch was late.
+        Objects can appear after a run has ended if the response to their creation was lost or the watch was late.
         """
         executions = self._cleanups.get(run.id, set()).copy()
         if not run.active and run.server_id == self.identity.id:
@@ -281,7 +281,7 @@ class RunController:
                 if (executor := self._executor_of(tx, run)) is not None and executor.has_scheduler
             }
         include_watched = self._resyncs % WATCHED_RESYNCS == 1
-        # A stop may have been requested on another server, and a delayed start must be retried: neither sends an event.
+        # A stop may have been requested on another server, and a delayed start must be retried: no event follows.
         due = [run for run in runs if run.state == State.STOPPING or run.reason == DELAYED]
         return [run.id for run in runs if include_watched or run.id not in watched or run in due]
 
@@ -295,7 +295,7 @@ class RunController:
             self.state_writer.save(run, decision, None, retry_at=now)
 
     def _take_over(self, now: datetime) -> list[str]:
-        """Take over cluster runs whose servers have sent no heartbeat for the length of a lease."""
+        """Take over cluster runs whose servers have sent no heartbeat for longer than the lease."""
         with self.store.reading() as tx:
             expired = [
                 server.id
@@ -335,7 +335,7 @@ class RunController:
         return run.server_id is None and run.state == State.QUEUED and not paused
 
     def _send_heartbeat(self, now: datetime) -> None:
-        """Record that this server is alive, and its URL, so that other servers can refer to it for local runs."""
+        """Record that this server is alive, and its URL, so that other servers can refer clients to it."""
         with self.store.recording() as tx:
             record = tx.get(ServerRecord, id=self.identity.id)
             stamps = {"updated_by": AUTHOR, "updated_at": now, "seen_at": now}

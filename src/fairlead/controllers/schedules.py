@@ -10,7 +10,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
 
-EVERY_SECONDS = 1.0  # the most that a scheduled run can be delayed
+EVERY_SECONDS = 1.0  # the longest possible delay of a scheduled run
 
 
 class Scheduler:
