@@ -49,7 +49,7 @@ from fairlead.services.config_files import FOLDER, ApplyOptions
 from fairlead.services.first_run import FirstRun
 from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
-WEB_UI = Path(__file__).with_name("_ui")  # built from ui/ when the wheel is built; missing in a checkout without it
+WEB_UI = Path(__file__).with_name("_ui")  # built by `make ui` or with the wheel; may be missing in a checkout
 # Calls that the server itself makes: `trusted` grants all permissions, and `via` appears in the audit log.
 FOLDER_SYNC = Call(principal=Principal("fairlead", via="folder"), trusted=True)
 KEY_ROTATION = Call(principal=Principal("fairlead", via="keys"), trusted=True)
@@ -123,17 +123,17 @@ def build_server(settings: Settings, url: str) -> ServerInstance:
     if settings.folder is not None:
         # At startup, a missing folder is a mistake in the settings. If it is unmounted later, the watch waits for it.
         if not settings.folder.is_dir():
-            raise FairleadError(f"folder {settings.folder} does not exist", "create it, or set folder to another one")
+            raise FairleadError(f"folder {settings.folder} does not exist", "create it, or set folder to another path")
         # The folder is the complete configuration: an object is deleted when its document is.
         options = ApplyOptions(manager=FOLDER, prune=True)
         folder = WatchedFolder(
             settings.folder, lambda library: services.config_files.apply(FOLDER_SYNC, library, options), now
         )
     first_run.initialize([*settings.admins, f"user:{settings.local_user}"])
-    # This must come after `initialize`, because the first start creates the platform ID.
+    # This must come after `initialize`, which creates the platform ID on the first start.
     hosting.check_platform(settings.data, _read_platform_id(store))
     token, sign_in_code = _load_token(settings, first_run)
-    executors.refresh()  # otherwise the first request would find the runs on clusters unknown
+    executors.refresh()  # otherwise no cluster would be connected yet at the first request
     app = create_application(
         services,
         check_ready=lambda: _check_ready(store),
@@ -164,7 +164,7 @@ def up(settings: Settings) -> int:
         _print_greeting(settings, server, url)
         configuration = uvicorn.Config(
             server.app,
-            ws="wsproto",  # the library that the proxy for served runs also uses
+            ws="wsproto",  # the proxy for served runs uses the same library
             ws_max_size=MAX_MESSAGE_BYTES,
             log_config=None,  # `logs.configure` has already configured logging
             access_log=False,  # the middleware writes the access log, without one-time codes in URLs
@@ -174,7 +174,7 @@ def up(settings: Settings) -> int:
         # Uvicorn raises the signal again after it shuts down; without a handler, the cleanup below would not run.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         serving = uvicorn.Server(configuration)
-        # Streams check this and end themselves. Otherwise they would delay the shutdown.
+        # Streams check this and end, because otherwise they would delay the shutdown.
         server.app.state.is_shutting_down = lambda: serving.should_exit
         if settings.idle_seconds is not None:
             background.shut_down_when_idle(
@@ -201,10 +201,10 @@ def rotate_keys(settings: Settings) -> int:
     """Encrypt every secret with a new key, or with the first key of FAIRLEAD_SECRET_KEYS."""
     with _open_store(settings) as store:
         if settings.secret_keys is None:
-            # Older keys stay in the file, because a running server and database backups have values that need them.
+            # Older keys stay in the file, because a running server and database backups still need them.
             keyrings.rotate_key_file(settings.key_file)
         count = build_services(store, _open_keyring(settings))[0].secrets.reseal(KEY_ROTATION)
-    old_keys = "older keys stay until `fairlead keys forget`"
+    old_keys = "older keys are kept until you run `fairlead keys forget`"
     if settings.secret_keys is not None:
         old_keys = "you can remove older keys from FAIRLEAD_SECRET_KEYS"
     print(f"{count} secret{'' if count == 1 else 's'} encrypted with the new key; {old_keys}")
@@ -246,7 +246,7 @@ def main() -> int:
         problems += describe_validation_errors(error)
     except ValueError as error:  # the file is not valid TOML or UTF-8
         problems.append(f"cannot read fairlead.toml: {error}")
-    # Report all problems at once, so that an administrator does not need one attempt per mistake.
+    # Report all problems at once, so that an administrator can fix them all before the next start.
     if problems:
         print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
         return 2
@@ -262,7 +262,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _open_store(settings: Settings) -> Iterator[DatabaseStore]:
-    """Open the database of an existing server. An empty database is an error: the user must mean a different one."""
+    """Open the database of an existing server. Rejects an empty database: the user probably meant another one."""
     if settings.database is None and not (settings.data / "fairlead.db").exists():
         raise FairleadError(f"no database found in {settings.data}", "set --data or --database")
     with contextlib.closing(DatabaseStore(settings.database_url)) as store:
@@ -299,9 +299,9 @@ def _sign_in_options(settings: Settings) -> SignInOptions:
 def _load_token(settings: Settings, first_run: FirstRun) -> tuple[str, str]:
     """Return this machine's token, stored in a file that only its owner can read, and a one-time sign-in code."""
     file = settings.data / "token"
-    # A corrupt file does not match any token, so a new one replaces it.
+    # The content of a corrupt file matches no token, so a new token replaces it.
     stored = file.read_bytes().decode("utf-8", "replace").strip() if file.exists() else None
-    # The token's name, so that a lost token for the same machine and folder is revoked.
+    # Used as the token's name, so that a lost token for the same machine and folder is revoked.
     machine = f"{socket.gethostname()}:{settings.data.resolve()}"
     token, sign_in_code = first_run.issue_local_token(settings.local_user, machine, stored)
     if token != stored:
@@ -318,7 +318,7 @@ def _read_platform_id(store: Store) -> str:
 
 def _check_ready(store: Store) -> None:
     with store.reading() as tx:
-        _ = tx.generation  # a small query, which fails if the database is not reachable
+        _ = tx.generation  # a small query that fails if the database is unreachable
 
 
 def _open_executor(settings: Settings) -> LocalExecutor | None:

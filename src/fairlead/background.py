@@ -24,14 +24,14 @@ FIRST_RETRY_SECONDS = 1.0
 async def run_background_tasks(
     folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
 ) -> AsyncIterator[None]:
-    """Run all background tasks while the server runs. Runs continue after it has stopped."""
+    """Run all background tasks until the server stops. Runs continue after that."""
     # The controller runs in a thread, because it blocks on the database and on executors.
     controller_thread = threading.Thread(target=controller.run_forever, name="runs", daemon=True)
     controller_thread.start()
     try:
         async with anyio.create_task_group() as tasks:
             if folder is not None:
-                # Apply the folder before the first request, which should already see its configuration.
+                # Apply the folder now, so that its configuration is in effect at the first request.
                 await anyio.to_thread.run_sync(folder.apply)
                 tasks.start_soon(folder.watch)
             tasks.start_soon(_apply_retention, retention)
@@ -60,7 +60,7 @@ def shut_down_when_idle(
 
 
 async def _apply_retention(retention: Retention) -> None:
-    """Delete expired data periodically; retry with backoff after a failure, such as a cluster not connected yet."""
+    """Delete expired data periodically. Retry with backoff after a failure, such as a disconnected cluster."""
     retry_seconds = FIRST_RETRY_SECONDS
     while True:
         succeeded = await anyio.to_thread.run_sync(retention.sweep)
@@ -75,7 +75,7 @@ async def _submit_schedules(scheduler: Scheduler) -> None:
 
 
 def _count_active(store: Store) -> int:
-    """Count active runs and schedules that have a next time."""
+    """Count active runs, and schedules that have a next occurrence."""
     with store.reading() as tx:
         # A server must be running when a schedule is next due.
         scheduled = tx.count(ScheduleRecord, Condition("next_at", "!=", None))

@@ -47,7 +47,7 @@ def now() -> datetime:
 
 def make_id() -> str:
     """Return a unique ID. IDs sort by creation time."""
-    # Sorting by time keeps inserts at the end of indexes and gives the queue order. Python has uuid7 only from 3.14 on.
+    # Sorting by time keeps inserts at the end of indexes and gives the queue order. Python's own uuid7 needs 3.14.
     return uuid_utils.uuid7().hex
 
 

@@ -6,19 +6,19 @@ FairleadError
 │  └─ inspecting.NoSuchName               the file does not define the function to call
 ├─ RequestRejected                        the request breaks rules; carries every violation
 ├─ Unauthenticated                        the caller is not authenticated
-├─ Forbidden                              the caller may see the object but lacks the permission for this
+├─ Forbidden                              the caller may see the object but lacks permission for this operation
 ├─ NotFound                               no such object, or the caller may not see it
 ├─ Conflict                               the object is in use, its name is taken, or its state has changed
 │  ├─ Changed                             the object is not at the revision in If-Match
 │  └─ RevisionMissing                     replacing an object requires If-Match
-├─ Unavailable                            not now: try again after `retry_after_seconds`
+├─ Unavailable                            the request cannot be served now; retry after `retry_after_seconds`
 ├─ StartFailed                            the executor can never start the run; retrying is pointless
 ├─ RunFailed                              the run whose result was requested did not complete
 ├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
 ├─ adapters.kubernetes.clients.ApiError   the Kubernetes API server rejected the request
 └─ server.problem_details.Problem         an HTTP error from the server itself, with its own status and code
 
-An error with a module in front of its name is defined in that module, next to the code that raises it.
+An error whose name includes a module is defined in that module, next to the code that raises it.
 
 `code` is part of the API and never changes; the message may. A mistake in a user's request is not an exception but a
 violation: plans and loaders return all violations they find as values.
@@ -39,7 +39,7 @@ class FairleadError(Exception):
         super().__init__(message)
         self.hint = hint
         if hint:
-            self.add_note(f"-> {hint}")  # tracebacks show notes, so that notebook users see the hint
+            self.add_note(f"-> {hint}")  # tracebacks show notes, so notebook users see the hint
 
     @property
     def terminal_text(self) -> str:
@@ -48,7 +48,7 @@ class FairleadError(Exception):
 
 
 class Unreadable(FairleadError):
-    """A text cannot be parsed."""
+    """The text cannot be parsed."""
 
     code = "unreadable"
 
@@ -78,7 +78,7 @@ class Unauthenticated(FairleadError):
 
 
 class Forbidden(FairleadError):
-    """The caller may see the object but lacks the permission for this operation."""
+    """The caller may see the object but lacks permission for this operation."""
 
     code = "forbidden"
 

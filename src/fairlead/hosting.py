@@ -19,7 +19,7 @@ PAUSE_SECONDS = 0.05
 def lock_data_folder(folder: Path) -> Iterator[None]:
     """Lock the data folder: two servers would apply the watched folder twice and overwrite each other's address."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # The kernel releases the lock when the process ends, even if it is killed. A file with a process ID would remain.
+    # The kernel releases the lock when the process ends, even if it is killed. A PID file would remain.
     with (folder / "server.lock").open("w") as lock:
         for attempt in range(ATTEMPTS):
             try:
@@ -76,7 +76,7 @@ def write_private(file: Path, text: str) -> None:
     """Atomically write a file that only its owner can read."""
     # The temporary file is in the same folder, because renaming is atomic only within a file system.
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    # Created with these permissions, because others could read the file between open() and chmod().
+    # Created with these permissions, because otherwise other users could read the file before chmod().
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as writer:
         writer.write(text)
     temporary.replace(file)

@@ -9,7 +9,7 @@ from fairlead.model.parsing import suggest_names
 
 DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 INNER_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-# Modules with these names can define any attribute, so no name is known to be missing.
+# A module that defines one of these names can have any attribute, so no name is certain to be missing.
 DYNAMIC_NAMES = {"*", "__getattr__"}
 
 
@@ -22,18 +22,18 @@ def check_code(content: bytes, file: str, name: str) -> None:
     defined = set(_list_names(_parse(content, file)))
     if name and name not in defined and not defined & DYNAMIC_NAMES:
         known = [each for each in defined if not each.startswith("_")]
-        hint = suggest_names(name, known, "it has {known}") if known else f"define {name} at the top level of the file"
+        hint = suggest_names(name, known, "the file defines {known}") if known else f"define {name} at the top level"
         raise NoSuchName(f"no function {name!r} in {file}", hint)
 
 
 def _parse(content: bytes, file: str) -> ast.Module:
     try:
-        with warnings.catch_warnings(action="ignore"):  # for example about invalid escapes: the run will show them
+        with warnings.catch_warnings(action="ignore"):  # such as those about invalid escapes, which the run shows
             return ast.parse(content, file)
     except SyntaxError as error:
         where = f"{file}, line {error.lineno}" if error.lineno else file
         line = (error.text or "").strip()
-        hint = f"fix: {line[:100]}" if line.isprintable() and line else "fix the file"
+        hint = f"fix this line: {line[:100]}" if line.isprintable() and line else "fix the file"
         raise Unreadable(f"{where}: {error.msg}", hint) from error
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested too deeply
         message = f"cannot parse {file} as Python: {str(error) or 'nested too deeply'}"
@@ -41,8 +41,8 @@ def _parse(content: bytes, file: str) -> ast.Module:
 
 
 def _list_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a module defines, including in `if` and `try`, but not in functions and classes."""
-    nodes: list[ast.AST] = [tree]  # not recursive: a chain of a thousand `elif` is a thousand levels deep
+    """Yield the names that a module defines, including those in `if` and `try`, but not in functions and classes."""
+    nodes: list[ast.AST] = [tree]  # not recursive: a chain of a thousand `elif` branches is a thousand levels deep
     while nodes:
         node = nodes.pop()
         if isinstance(node, DEFINITIONS):

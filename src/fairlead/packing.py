@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fairlead.errors import Unreadable
 
-MAX_SOURCE_BYTES = 10 * 1024 * 1024  # for code, not data, because it is stored in the database and sent to every pod
+MAX_SOURCE_BYTES = 10 * 1024 * 1024  # code is stored in the database and sent to every pod; data belongs on volumes
 # Caches and metadata that tools create. Editors also create lock files, such as .#train.py.
 SKIPPED = frozenset(
     {"__pycache__", ".git", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store"}
@@ -80,7 +80,7 @@ def pack(entries: Iterable[ArchiveEntry]) -> bytes:
 
 
 def _list_files(path: Path, shown: Path) -> Iterator[Path]:
-    """Yield the file, or the files in a folder. Rejects other types, such as named pipes, which may never end."""
+    """Yield the file, or the files in a folder. Rejects other types, such as named pipes, which can block forever."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         yield from _walk(path, os.path.realpath(path), ())
@@ -98,7 +98,7 @@ def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
     for entry in entries:
         path = folder / entry.name
         if entry.is_symlink():
-            # With a link that points outside, large data or private files could be packed by accident.
+            # A link that points outside could cause large or private files to be packed by accident.
             _check_link(path, root, parents)
         if entry.is_dir():
             yield from _walk(path, root, parents)

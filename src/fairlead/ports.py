@@ -93,7 +93,10 @@ class Store(Protocol):
 
 
 class Executor(Protocol):
-    """Executes runs. Every method is idempotent: the server may crash at any point and call it again."""
+    """Executes runs.
+
+    Every method is idempotent, because the server may crash at any point and repeat the call after a restart.
+    """
 
     @property
     def has_scheduler(self) -> bool:
@@ -109,13 +112,13 @@ class Executor(Protocol):
         """Return the current state of the run; None if it does not exist. Raises `Unavailable` if it is unknown."""
 
     def clean_up(self, run_id: str) -> None:
-        """Remove the volumes and work files of a run that has ended. Its log, usage and output stay.
+        """Remove the volumes and work files of a run that has ended. Its log, usage and output are kept.
 
         Raises `Unavailable` if it cannot finish yet; call it again later.
         """
 
     def delete_run(self, run_id: str) -> None:
-        """Remove all data of the run."""
+        """Remove all of the run's data."""
 
     def list_volumes(self) -> list[str]:
         """Return the IDs of the shared volumes that exist."""
@@ -144,11 +147,11 @@ class Executor(Protocol):
     def find_endpoint(self, run_id: str) -> Endpoint:
         """Return the address of a served run, which may not be ready yet.
 
-        Raises `Unavailable` if nothing listens yet, `NotFound` if the run does not exist or serves nothing.
+        Raises `Unavailable` if nothing is listening yet, `NotFound` if the run does not exist or serves nothing.
         """
 
     def check(self, projects: Sequence[str]) -> list[Check]:
-        """Check everything that these projects' runs need here, and give a hint for each problem."""
+        """Check everything that these projects' runs need on the cluster, and give a hint for each problem."""
 
 
 class Executors(Protocol):
@@ -167,7 +170,7 @@ class Executors(Protocol):
         """Connect to new and changed clusters, and close the executors of deleted ones."""
 
 
-OWN_USERS = "@localhost"  # suffix of local users; the server rejects it in names from an issuer
+OWN_USERS = "@localhost"  # suffix of local user names; the server rejects it in names from an issuer
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,7 @@ class Principal:
     user: str
     groups: tuple[str, ...] = ()
     via: str = ""  # how the user was authenticated, for the audit log
-    # When the token expires. It is not compared, so that all tokens of a user share a cached set of permissions.
+    # When the token expires. Not compared, so that all of a user's tokens share one cached set of permissions.
     until: datetime | None = field(default=None, compare=False)
 
 
@@ -190,7 +193,7 @@ class Authenticator(Protocol):
 
 @dataclass(frozen=True)
 class LoginAttempt:
-    """Values for one OpenID Connect sign-in, known only to the browser that began it."""
+    """Values for one OpenID Connect sign-in, known only to the browser that started it."""
 
     state: str = field(repr=False)  # returned with the redirect
     nonce: str = field(repr=False)  # returned in the ID token

@@ -16,7 +16,7 @@ from fairlead.model.queries import Condition
 from fairlead.model.records import FilePartRecord, RunFileRecord
 from fairlead.ports import Store, Transaction
 
-PART_BYTES = 1024 * 1024  # a part is always completely in memory; smaller parts would need more rows
+PART_BYTES = 1024 * 1024  # each part is read into memory as a whole; smaller parts would need more rows
 OUTPUT = "output/"  # path prefix of files in the output folder
 
 
@@ -49,7 +49,7 @@ def load_range(tx: Transaction, execution: str, path: str, start: int, max_bytes
 
 
 def open_file(store: Store, execution: str, path: str) -> BinaryIO:
-    """Open a file that is read part by part. Raises `NotFound` if it does not exist."""
+    """Open a file for reading part by part. Raises `NotFound` if it does not exist."""
     with store.reading() as tx:
         record = tx.get(RunFileRecord, id=_id_of(execution, path))
     if record is None:

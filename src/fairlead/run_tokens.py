@@ -1,7 +1,7 @@
 """Tokens that runs use to download their code and upload their results. They are not stored.
 
-A token is the encrypted ID of an attempt and is valid until that attempt has ended. Its prefix contains a dot, which no
-other token has, and begins like all tokens of this server, so that it is never sent to an issuer.
+A token is the encrypted ID of an attempt and is valid until that attempt has ended. Its prefix begins like that of all
+other tokens from this server, so that it is never sent to an issuer. Only run tokens have a dot in their prefix.
 """
 
 import base64
@@ -43,5 +43,5 @@ def parse_sealed(text: str) -> Sealed:
     """Decode an encrypted value. Raises ValueError if it is invalid."""
     key_id, _, content = text.partition(".")
     padding = b"=" * (-len(content) % 4)
-    # `validate` rejects other characters, which b64decode would skip: many different texts would be the same token.
+    # `validate` rejects other characters. If b64decode skipped them, many different strings would be the same token.
     return Sealed(base64.b64decode(content.encode("ascii") + padding, altchars=b"-_", validate=True), key_id)

@@ -23,7 +23,7 @@ from fairlead.model.parsing import collect_mistakes, short_repr, suggest_names
 from fairlead.model.quantities import Quantity
 from fairlead.ports import OWN_USERS
 
-# Variables that the CLI, the SDK and runs read.
+# Environment variables that the CLI, the SDK and runs read.
 OTHER_VARIABLES = (
     *("FAIRLEAD_URL", "FAIRLEAD_TOKEN", "FAIRLEAD_PROJECT", "FAIRLEAD_RUN", "FAIRLEAD_EXAMPLES"),
     *("FAIRLEAD_HOME", "FAIRLEAD_OUTPUT"),
@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     )
 
     host: str = Field("127.0.0.1", description="the address to listen on")
-    port: int = Field(8470, ge=0, le=65535, description="the port to listen on; 0 for any free one")
+    port: int = Field(8470, ge=0, le=65535, description="the port to listen on; 0 for any free port")
     public_url: str | None = Field(None, description="the URL at which clients reach the server")
     served_host: str | None = Field(
         None,
@@ -64,24 +64,24 @@ class Settings(BaseSettings):
     )
     auth: Literal["local", "tokens", "oidc"] = Field(
         "local",
-        description="who can sign in: local users only, token owners, or also users of an OpenID Connect issuer",
+        description="who can sign in: only local users, anyone with a token, or also users of an OpenID Connect issuer",
     )
     # Without NoDecode, pydantic-settings would expect JSON in the variable.
     admins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="platform administrators: user:<name> or group:<name>, separated by commas"
     )
     oidc_issuer: str | None = Field(None, description="the URL of the OpenID Connect issuer")
-    oidc_audience: str | None = Field(None, description="the required audience of its tokens")
+    oidc_audience: str | None = Field(None, description="the audience that the issuer's tokens must have")
     # `sub` is the only claim that OpenID Connect guarantees is never reassigned to a different user.
-    oidc_user_claim: str = Field("sub", description="the claim with the user name")
-    oidc_groups_claim: str = Field("groups", description="the claim with the user's groups")
-    oidc_client_id: str | None = Field(None, description="the client ID with which browsers sign in through the issuer")
+    oidc_user_claim: str = Field("sub", description="the claim that contains the user name")
+    oidc_groups_claim: str = Field("groups", description="the claim that contains the user's groups")
+    oidc_client_id: str | None = Field(None, description="the client ID for browser sign-in through the issuer")
     oidc_client_secret: SecretStr | None = Field(None, description="the client secret, if the client has one")
     secret_keys: str | None = Field(
-        None, description="the keys that encrypt secrets, in base64, separated by commas; the first encrypts new values"
+        None, description="base64 keys for encrypting secrets, separated by commas; the first key encrypts new values"
     )
-    secret_key_file: Path | None = Field(None, description="the file with the keys that encrypt secrets, one per line")
-    folder: Path | None = Field(None, description="a folder of config files, applied at start and whenever it changes")
+    secret_key_file: Path | None = Field(None, description="a file with the keys for encrypting secrets, one per line")
+    folder: Path | None = Field(None, description="a folder of config files, applied at startup and on every change")
     execute: bool = Field(True, description="whether this server executes runs on its own machine")
     capacity: Annotated[dict[str, Quantity], NoDecode] = Field(
         default_factory=dict,
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     )
     python: Path = Field(
         default_factory=lambda: Path(sys.executable),
-        description="the interpreter for Python functions; by default the server's",
+        description="the interpreter for Python functions; by default the server's own",
     )
     keep_runs_days: float = Field(90, gt=0, description="days after which a run that has ended is deleted")
     keep_logs_days: float = Field(30, gt=0, description="days after which a run's log and files are deleted")
@@ -100,11 +100,9 @@ class Settings(BaseSettings):
     idle_seconds: float | None = Field(
         None,
         gt=0,
-        description="shut down after this time without runs and requests; by default never",
+        description="seconds without runs or requests after which the server shuts down; by default never",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="the minimum level of log lines"
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the minimum log level")
 
     @field_validator("admins", mode="before")
     @classmethod
@@ -115,8 +113,8 @@ class Settings(BaseSettings):
     @classmethod
     def _read_served_host(cls, value: str | None) -> str | None:
         name = None if value is None else value.lower().removesuffix(".")
-        if name is not None and not is_host(f"{'0' * 32}.{name}"):  # checked with a label as long as a run's
-            raise ValueError(f"invalid host name {short_repr(value)}: write it without scheme, port and wildcard")
+        if name is not None and not is_host(f"{'0' * 32}.{name}"):  # checked with a label as long as a run ID
+            raise ValueError(f"invalid host name {short_repr(value)}: write it without a scheme, port or wildcard")
         return name
 
     @field_validator("capacity", mode="before")
@@ -126,7 +124,7 @@ class Settings(BaseSettings):
             parts = [part.partition("=") for part in value.split(",") if part.strip()]
             value = {name.strip(): amount.strip() for name, _, amount in parts}
         if not isinstance(value, dict):
-            raise ValueError("write amounts by name, such as cpu=8,mem=32Gi")
+            raise ValueError("write amounts as name=amount, such as cpu=8,mem=32Gi")
         return {name: _parse_amount(name, amount) for name, amount in value.items()}
 
     @classmethod
@@ -173,7 +171,7 @@ def _parse_amount(name: str, amount: object) -> Quantity:
 
 
 def find_problems(settings: Settings) -> list[str]:
-    """Return the reasons that a server cannot start with these settings."""
+    """Return the reasons why a server cannot start with these settings."""
     problems = []
     # With local authentication, the sign-in link is for the person who started the server on this machine.
     if not settings.is_local and settings.auth == "local":
@@ -194,7 +192,7 @@ def find_problems(settings: Settings) -> list[str]:
     if settings.oidc_client_id and not (settings.is_local or settings.public_url):
         problems.append(
             f"oidc_client_id is set and host is {settings.host}, but public_url is not set: set public_url to the "
-            "server URL for browsers, to which the issuer redirects them"
+            "server URL that browsers use, so that the issuer can redirect them there"
         )
     problems += [
         f"invalid entry {name!r} in admins: write user:<name> or group:<name>"

@@ -56,9 +56,9 @@ def test_other_names_are_rejected(tmp_path: Path, name: str) -> None:
     ("code", "handler", "hint"),
     [
         ("def train(): ...\n", "trian", "did you mean train?"),
-        ("def one(): ...\n", "train", "it has one"),
-        ("", "train", "define train at the top level of the file"),
-        ("def _private(): ...\n", "train", "define train at the top level of the file"),
+        ("def one(): ...\n", "train", "the file defines one"),
+        ("", "train", "define train at the top level"),
+        ("def _private(): ...\n", "train", "define train at the top level"),
     ],
 )
 def test_the_hint_contains_the_nearest_names(tmp_path: Path, code: str, handler: str, hint: str) -> None:
@@ -79,7 +79,7 @@ def test_syntax_errors_are_reported_with_their_line(tmp_path: Path, handler: str
     write(tmp_path, {"a.py": "x = 1\ndef main(:\n    pass\n"})
     with pytest.raises(Unreadable, match=r"a\.py, line 2: invalid syntax") as caught:
         check_handler(tmp_path / "a.py", handler)
-    assert caught.value.hint == "fix: def main(:"
+    assert caught.value.hint == "fix this line: def main(:"
 
 
 @pytest.mark.parametrize(
