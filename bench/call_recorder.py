@@ -1,4 +1,4 @@
-"""Runs a module and records the calls between functions of Fairlead in the file `calls` next to this file.
+"""Runs a module and records the calls between Fairlead's functions in the file `calls` next to this file.
 
 `bench.run_path` copies this file to a temporary folder, because a supervisor gets neither variables nor arguments that
 could name the file. Usage: python call_recorder.py MODULE ARGUMENT...
@@ -21,7 +21,7 @@ _file = os.open(HERE / "calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def record(frame: FrameType, event: str, _: Any) -> None:
-    """A profile function: write each pair of caller and called function once, and at once: forks end without notice."""
+    """Profile function: write each pair of caller and callee once, immediately, because forks end without notice."""
     if event != "call" or not _is_ours(frame):
         return
     caller = frame.f_back

@@ -1,9 +1,9 @@
-"""Compares runs on a real control plane with a bare client that creates the same objects, on one machine in one run.
+"""Compares runs on a real control plane with a bare client that creates the same objects on the same machine.
 
 Nodes are only objects, so no time is spent on processes: the time from a submitted run to a released Job is measured.
 Also measured: the number of API requests per run, from the audit log; the memory growth of the server; and, on a
-separate cluster, the fit check compared with the scheduler's filters. See the options with
-`python -m bench.clusters --help`.
+separate cluster, the fit check compared with the scheduler's filters. The command
+`python -m bench.clusters --help` lists the options.
 """
 
 import argparse
@@ -72,10 +72,10 @@ class Watcher:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Measure runs on a real control plane.")
-    parser.add_argument("--runs", type=int, default=300, help="runs in each round of the comparison with a bare client")
+    parser.add_argument("--runs", type=int, default=300, help="runs per round of the comparison with a bare client")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--live", type=int, default=1000, help="active runs for measuring the memory of the server")
-    parser.add_argument("--nodes", type=int, default=1000, help="nodes of the cluster for measuring fit checks")
+    parser.add_argument("--live", type=int, default=1000, help="active runs for measuring the server's memory")
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes for measuring fit checks")
     options = parser.parse_args()
     with running_platform() as (plane, platform, kubelet):
         api = KubernetesClient(Connection(plane.url, ca=plane.authority.read_text("utf-8"), token=plane.token))
@@ -106,7 +106,7 @@ def running_platform() -> Iterator[tuple[ControlPlane, Platform, FakeKubelet]]:
 
 
 def measure_latency(platform: Platform, watcher: Watcher, request: dict[str, Any], count: int = 60) -> None:
-    """Measure the time from submitting a run to its Job, one run after the other."""
+    """Measure the time from submitting a run to the creation of its Job, one run at a time."""
     durations = []
     with platform.server.client() as client:
         for _ in range(count):
@@ -157,7 +157,7 @@ def measure_memory(platform: Platform, watcher: Watcher, request: dict[str, Any]
 
 
 def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet, count: int = 20) -> None:
-    """Count the API requests of runs over their lifetime, and while they are running."""
+    """Count the API requests per run over its lifetime, and while it is running."""
     kubelet.add_node("busy", capacity=LARGE_CAPACITY, labels={"bench": "calls"})
     request = {"function": {"name": "calls", "kind": "container", "image": "example.test/sleep"}}
     request |= {"node_selector": {"bench": "calls"}}
@@ -213,7 +213,7 @@ def _manifests_of(platform: Platform, request: dict[str, Any]) -> list[dict[str,
 
 
 def _create(api: KubernetesClient, manifests: Sequence[dict[str, Any]], prefix: str, index: int) -> str:
-    """Create the objects of a run as a bare client: a suspended Job, its other objects, and its release."""
+    """Create a run's objects with a bare client: a suspended Job and its other objects. Then release the Job."""
     name = f"{prefix}-{index}"
     main, *others = manifests
     old_name = main["metadata"]["name"]
@@ -231,7 +231,7 @@ def _create(api: KubernetesClient, manifests: Sequence[dict[str, Any]], prefix: 
 
 
 def _time_all(count: int, watcher: Watcher, make: Callable[[int], str], connections: int = CONNECTIONS) -> float:
-    """Return the runs per second, until the last Job is released."""
+    """Return the number of runs per second until the last Job is released."""
     started = time.perf_counter()
     with ThreadPoolExecutor(connections) as pool:
         names = list(pool.map(make, range(count)))

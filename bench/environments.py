@@ -1,4 +1,4 @@
-"""Python environments of peers, outside the repository, installed once from PyPI and reused."""
+"""Python environments of the peers: installed once from PyPI, outside the repository, and reused."""
 
 import subprocess
 import sys

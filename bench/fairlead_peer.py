@@ -32,7 +32,7 @@ class Fairlead:
         self.settings = clean_environment(Path(sys.executable).parent)
 
     def start(self) -> float:
-        """Start a server with an empty folder; return the seconds until it listed its runs."""
+        """Start a server with an empty folder; return the seconds until it lists its runs."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.port = free_port()
@@ -49,20 +49,20 @@ class Fairlead:
         self.server = None
 
     def pids(self) -> list[int]:
-        """Return the pids of the server, and of supervisors and processes of runs."""
+        """Return the PIDs of the server, the supervisors and the runs' processes."""
         return [] if self.server is None else self.server.pids()
 
     def submit_and_wait(self, mode: str, count: int) -> list[float]:
-        """Run one after the other; return the seconds of each run."""
+        """Execute runs one after another; return the seconds that each took."""
         assert mode == SHIPPED, mode
         return list(self._drive("wait", count, seconds=(count + 1) * RUN_SECONDS))
 
     def submit_many(self, count: int, limit_seconds: float) -> BatchResult:
-        """Submit runs at once and wait for all."""
+        """Submit all runs at once and wait for them."""
         return BatchResult(**self._drive("many", count, limit_seconds, seconds=limit_seconds + TIMEOUT_SECONDS))
 
     def list_50(self, count: int) -> list[float]:
-        """Return the seconds of each request for a page of runs."""
+        """Return the seconds that each request for a page of runs took."""
         return self._page.time(count)
 
     @property

@@ -1,8 +1,8 @@
-"""Measures how long it takes to decide whether a run fits, compared with plain loops over the nodes. CPU time.
+"""Measures the CPU time needed to decide whether a run fits, compared with plain loops over the nodes.
 
 Nodes are warm: their free amounts are known, as in a server that watches a cluster. The loops sum up the pods on each
-node, as a first version would, or get cached sums. Each figure is from the least disturbed round, in which all cases
-take turns; the ratios compare within the run.
+node, as a first version would, or use cached sums. In each round, all cases take turns, and each figure is from the
+least disturbed round. Ratios compare figures from the same run.
 """
 
 import argparse
@@ -30,7 +30,7 @@ PODS_EACH = 30
 ROUNDS = 12
 CASE_SECONDS = 0.05
 GOAL_SIZE, GOAL_SECONDS, GOAL_UPDATE_SECONDS = 5000, 0.010, 0.0001
-GOAL_GROWTH = 2.0  # growth of the time per node from 1,000 nodes, which fit in CPU caches, to 20,000; quadratic is 20
+GOAL_GROWTH = 2.0  # growth of the time per node from 1,000 nodes, which fit in CPU caches, to 20,000; 20 is quadratic
 
 GPU, MEMORY, GIBIBYTE = "nvidia.com/gpu", "memory", 2**30 * NANOS
 ZONE, HOST, PRODUCT = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "nvidia.com/gpu.product"
@@ -127,7 +127,7 @@ def fits_with_loops(pod_request: PodRequest, node: Node, free: Amounts) -> bool:
 
 
 def matches_with_loops(pod_request: PodRequest, node: Node) -> bool:
-    """Whether a node has the labels, and only tolerated taints."""
+    """Whether a node has the required labels and only tolerated taints."""
     tolerated = {toleration["key"] for toleration in pod_request.tolerations}
     if any(taint.key not in tolerated for taint in node.taints):
         return False
@@ -146,7 +146,7 @@ def matches_expression(expression: Any, node: Node) -> bool:
 
 
 def find_anti_affine(pod_request: PodRequest, nodes: Sequence[Node]) -> set[str]:
-    """Return the nodes with a pod that the pod has anti-affinity to."""
+    """Return the nodes with a pod to which the requested pod has anti-affinity."""
     selectors = [term["labelSelector"]["matchLabels"].items() for term in pod_request.pod_anti_affinity]
     return {
         node.name
@@ -157,7 +157,7 @@ def find_anti_affine(pod_request: PodRequest, nodes: Sequence[Node]) -> set[str]
 
 
 def is_repelled(pod_request: PodRequest, node: Node) -> bool:
-    """Whether a pod on a node has anti-affinity to this pod."""
+    """Whether a pod on a node has anti-affinity to the requested pod."""
     return any(
         term["labelSelector"]["matchLabels"].items() <= pod_request.labels.items()
         for pod in node.pods
@@ -183,7 +183,7 @@ def evaluate_uncached(pod_request: PodRequest, table: NodeTable) -> None:
 
 
 def measure_fits(size: int) -> dict[str, float]:
-    """Measure each request; return the seconds of Fairlead."""
+    """Measure each request and return Fairlead's times in seconds."""
     table = NodeTable(make_cluster(size))
     print(f"\n{size:,} nodes with {PODS_EACH} pods each")
     print(f"  {'':46}{'milliseconds':>13}{'plain loops':>20}{'with cached sums':>20}")
@@ -208,7 +208,7 @@ def check_same_result(pod_request: PodRequest, table: NodeTable) -> None:
 
 
 def measure(*cases: Callable[[], object]) -> Iterator[float]:
-    """Return the seconds of each case."""
+    """Return the time of each case in seconds."""
     rounds: list[list[float]] = [[] for _ in cases]
     for _ in range(ROUNDS):
         for case, spent in zip(cases, rounds, strict=True):
@@ -235,7 +235,7 @@ def print_growth(measured: dict[int, dict[str, float]]) -> None:
 
 
 def measure_update(size: int) -> None:
-    """Measure an added and a removed pod: the view of the cluster is updated and read."""
+    """Measure updating and reading the view of the cluster after a pod is added or removed."""
     view, nodes = ClusterView(lambda _run: None), make_cluster(size)
     for number, node in enumerate(nodes):
         view.on_node_change(None, ObservedNode(node.name, number, replace(node, pods=()), True, None))

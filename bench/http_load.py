@@ -32,7 +32,7 @@ class _Connection:
     peer: socket.socket
     sent: float = 0.0
     parts: list[bytes] = field(default_factory=list)
-    missing: int | None = None  # missing bytes of the response, after its head was read
+    missing: int | None = None  # remaining bytes of the response; None until its head has been read
 
     def send(self, request: bytes) -> None:
         self.parts, self.missing, self.sent = [], None, time.perf_counter()
@@ -59,7 +59,7 @@ def write_request(method: str, path: str, token: str, body: bytes = b"") -> byte
 
 
 def send_load(port: int, make_request: MakeRequest, *, connections: int, seconds: float) -> Burst:
-    """Send requests on some connections for some time. Raises AssertionError for an error status."""
+    """Send requests over several connections for a given time. Raises AssertionError for an error status."""
     latencies: list[float] = []
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Measures a page of 50 runs out of few and out of many: over HTTP, with SQLite, on one server.
+"""Measures loading a page of 50 runs from a short and a long list, over HTTP, from one server with SQLite.
 
-Runs are inserted directly while the server is running. Figures are medians of 50 requests on one connection.
+Runs are inserted into the database while the server is running. Figures are medians of 50 requests on one connection.
 """
 
 import contextlib

@@ -42,21 +42,21 @@ class CaseResult:
 
     @property
     def database_milliseconds(self) -> float:
-        """Milliseconds per response in a database outside the server's process."""
+        """CPU milliseconds per response in a database outside the server's process."""
         return min(load_round.database_cpu / load_round.count for load_round in self.rounds) * 1000
 
     @property
     def alone_seconds(self) -> float:
-        """Median seconds of a response with a single connection."""
+        """Median response time in seconds, with a single connection."""
         return min(statistics.median(load_round.alone.latencies) for load_round in self.rounds)
 
     @property
     def median_seconds(self) -> float:
-        """Median seconds of a response with all connections."""
+        """Median response time in seconds, with all connections."""
         return min(statistics.median(load_round.together.latencies) for load_round in self.rounds)
 
     @property
     def slow_seconds(self) -> float:
-        """The 99th percentile of seconds with all connections, over all rounds."""
+        """The 99th percentile of response times in seconds, with all connections, over all rounds."""
         latencies = sorted(itertools.chain.from_iterable(load_round.together.latencies for load_round in self.rounds))
         return latencies[len(latencies) * 99 // 100]

@@ -1,9 +1,9 @@
 """Measures the web UI: transferred bytes, time until tables are usable, and scrolling.
 
 A real browser and a real server run on this machine. Sizes are of compressed responses. Times are medians of several
-loads with an empty cache, and of a second load each with a warm cache; a table is usable when a row can be clicked. A
-frame is drawn between two steps of scrolling through all loaded rows; at 60 frames per second it takes 17 ms. Ratios
-compare within a run.
+loads with an empty cache, each followed by a load with a warm cache; a table is usable when a row can be clicked. Each
+step of scrolling through all loaded rows draws one frame, which takes 17 ms at 60 frames per second. Ratios compare
+figures from the same run.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Measurements that are the same for every peer: start, memory, running functions, listing runs."""
+"""Measurements that are the same for every peer: start, memory, running functions and listing runs."""
 
 import http.client
 import json
@@ -35,7 +35,7 @@ class BatchResult:
     failed: int
     seconds: float
     rejected: int = 0  # submissions that the server rejected and that were sent again
-    left: int = 0  # runs that could not be stopped after the limit
+    left: int = 0  # runs that could not be stopped after the time limit
 
 
 class Peer(Protocol):
@@ -43,29 +43,29 @@ class Peer(Protocol):
 
     @property
     def name(self) -> str:
-        """The name and the version."""
+        """The name and version."""
 
     @property
     def modes(self) -> Sequence[str]:
-        """The modes of running a function that are measured; the first is `SHIPPED`."""
+        """The measured modes of running a function; the first is `SHIPPED`."""
 
     def start(self) -> float:
-        """Start with an empty folder and wait until functions can run. Return the seconds until it listed its runs."""
+        """Start with an empty folder and wait until functions can run. Return the seconds until it lists its runs."""
 
     def stop(self) -> None:
         """Stop all processes."""
 
     def pids(self) -> list[int]:
-        """Return the pids of all processes, without those of clients."""
+        """Return the PIDs of all processes except those of clients."""
 
     def submit_and_wait(self, mode: str, count: int) -> list[float]:
-        """Run one after the other; return the seconds from each call of the client until it sees the run done."""
+        """Execute runs one after another; return the seconds from each client call until it sees the run end."""
 
     def submit_many(self, count: int, limit_seconds: float) -> BatchResult:
-        """Submit runs at once and wait for them up to the limit; then stop the rest."""
+        """Submit all runs at once and wait for them until the time limit; then stop the rest."""
 
     def list_50(self, count: int) -> list[float]:
-        """Return the seconds of each request for a page of 50 runs."""
+        """Return the seconds that each request for a page of 50 runs took."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class PageRequest:
             connection.close()
 
     def time(self, count: int) -> list[float]:
-        """Return the seconds of each request on one connection, after one that opens it."""
+        """Return the seconds that each request on one connection took, after a request that opens it."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=TIMEOUT_SECONDS)
         self.send(connection)
         durations = []
@@ -134,7 +134,7 @@ class PageRequest:
 
 
 def measure(peer: Peer, options: Options, results: PeerResults) -> None:
-    """Measure a peer, and stop it afterwards in any case."""
+    """Measure a peer, and always stop it afterward."""
     try:
         _measure_starts(peer, options, results)
         _measure_idle(peer, options, results)
@@ -179,7 +179,7 @@ def _measure_many(peer: Peer, options: Options, results: PeerResults) -> None:
     results.figures.append(Figure(4, f"{label}, peak memory with runs, MiB", peak.of_all / MIB))
     if batch.finished < options.many:
         counts = f"{batch.finished} done and {batch.failed} failed of {options.many} after {batch.seconds:.0f} s"
-        results.notes.append(f"{peer.name}: {counts}; the rate is for the {batch.finished}")
+        results.notes.append(f"{peer.name}: {counts}; the rate is for these {batch.finished}")
     if batch.rejected:
         results.notes.append(
             f"{peer.name}: rejected {batch.rejected} of {options.many} submissions, which were sent again"

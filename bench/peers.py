@@ -5,15 +5,15 @@ run, on loopback, each with an empty folder and without telemetry. Compare numbe
 machine. The function does nothing (`1 + 1`), so the overhead of each peer is measured.
 
 cold start   from starting the server to its first page of runs over HTTP; the fastest of several starts. Other
-             processes needed to run functions are started afterwards
-memory idle  of all processes, a few seconds after the start; shared memory counts once (PSS, or RSS if not readable)
-run          from the call of the peer's own client until it knows that the run is done, one run after the other, after
-             a warm-up run. Clients poll every 50 ms
+             processes needed to run functions are started afterward
+memory idle  of all processes, a few seconds after the start; shared memory counts once (PSS, or RSS without access)
+run          from the call of the peer's own client until the client knows that the run is done, one run after
+             another, after a warm-up run. Clients poll every 50 ms
 at once      from the first submission to the end of the last run, with eight clients, or until the limit. Memory is
              sampled: of the processes that existed before, and of all
 list         a page of 50 of all runs so far, over one connection. Ray has no pages: it lists all of them
 
-Ratios are peer : Fairlead, if Fairlead is measured too.
+Ratios are peer : Fairlead, if Fairlead is also measured.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from bench.peer_measurements import Figure, Options, Peer, PeerResults, measure
 from bench.prefect_peer import Prefect
 from bench.ray_peer import Ray
 
-# By the name on the command line, in the order of the columns. Each is called with its environment and a folder.
+# Keyed by the name on the command line, in column order. Each is called with its environment and a folder.
 PEERS: Mapping[str, Callable[[Path, Path], Peer]] = {"fairlead": Fairlead, "prefect": Prefect, "ray": Ray}
 OURS = "Fairlead"
 
@@ -80,14 +80,14 @@ def _figure(results: PeerResults, label: str) -> Figure | None:
 
 def _parse() -> tuple[argparse.Namespace, Options]:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description="Compare peers.")
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="peers to measure; default all")
-    parser.add_argument("--environments", type=Path, default=environments.FOLDER, help="folder of installed peers")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="peers to measure; default: all")
+    parser.add_argument("--environments", type=Path, default=environments.FOLDER, help="folder for installed peers")
     defaults = Options()
     for name, help_text in {
         "starts": "number of starts of each peer",
-        "samples": "number of runs one after the other, and of pages",
-        "many": "number of runs at once",
-        "limit_seconds": "time limit for those",
+        "samples": "number of sequential runs, and of page requests",
+        "many": "number of runs submitted at once",
+        "limit_seconds": "time limit for runs submitted at once",
     }.items():
         value = getattr(defaults, name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value, help=help_text)

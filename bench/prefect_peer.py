@@ -12,7 +12,7 @@ from bench.peer_measurements import SHIPPED, BatchResult, PageRequest
 from bench.processes import HOST, ROOT, ManagedProcess, clean_environment, drive, free_port
 
 VERSION = "3.8.8"
-# It does not start with a newer fastapi, which rejects the way it declares parameters.
+# Prefect does not start with newer FastAPI versions, which reject the way it declares parameters.
 REQUIREMENTS = (f"prefect=={VERSION}", "fastapi>=0.139,<0.145")
 FLOW = ROOT / "bench" / "drivers" / "prefect_flow.py"
 WITHIN, EAGER = "within the client", "polling every second"
@@ -40,7 +40,7 @@ class Prefect:
         self.python = environments.provide(self.environment, REQUIREMENTS)
 
     def start(self) -> float:
-        """Start the server, then the runner; return the seconds until the server listed its runs."""
+        """Start the server, then the runner; return the seconds until the server lists its runs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         home, self.port = Path(tempfile.mkdtemp(prefix="home-", dir=self.folder)), free_port()
         self.settings = clean_environment(
@@ -67,25 +67,25 @@ class Prefect:
         self.server = None
 
     def pids(self) -> list[int]:
-        """Return the pids of the server, the runner and the runs."""
+        """Return the PIDs of the server, the runner and the runs."""
         return [pid for process in (self.server, self.runner) if process is not None for pid in process.pids()]
 
     def submit_and_wait(self, mode: str, count: int) -> list[float]:
-        """Run one after the other; return the seconds of each run."""
+        """Execute runs one after another; return the seconds that each took."""
         if mode != WITHIN:
             self._serve(mode)
         command = "within" if mode == WITHIN else "deployed"
         return list(self._drive(command, count, seconds=(count + 1) * RUN_SECONDS))
 
     def submit_many(self, count: int, limit_seconds: float) -> BatchResult:
-        """Submit runs at once to the runner that polls most often, and wait for all."""
+        """Submit all runs at once to the runner that polls most often, and wait for them."""
         self._serve(EAGER)
         batch = BatchResult(**self._drive("many", count, limit_seconds, seconds=limit_seconds + TIMEOUT_SECONDS))
         self._stop_runner()
         return batch
 
     def list_50(self, count: int) -> list[float]:
-        """Return the seconds of each request for a page of 50 runs."""
+        """Return the seconds that each request for a page of 50 runs took."""
         return self._page.time(count)
 
     @property

@@ -55,11 +55,11 @@ class ManagedProcess:
             self.process = None
 
     def pids(self) -> list[int]:
-        """Return the pids of the program and its descendants."""
+        """Return the PIDs of the program and its descendants."""
         return [] if self.process is None else descendants(self.process.pid)
 
     def wait_for(self, is_ready: Callable[[], bool], seconds: float) -> None:
-        """Wait until a condition is true. Raises with the end of the log after a timeout."""
+        """Wait until a condition is true. After a timeout, raises an error with the end of the log."""
         until = time.monotonic() + seconds
         while not is_ready():
             ended = self.process is None or self.process.poll() is not None
@@ -79,7 +79,7 @@ class PeakMemory:
     """Samples the peak memory while its context is active."""
 
     pids: Callable[[], Iterable[int]]
-    serving: set[int]  # processes that existed before
+    serving: set[int]  # processes that existed before sampling began
     of_all: int = 0
     of_serving: int = 0
     _done: threading.Event = field(default_factory=threading.Event)
@@ -128,7 +128,7 @@ def free_port() -> int:
 
 
 def clean_environment(programs: Path, **extra: str) -> dict[str, str]:
-    """Return the environment without variables for peers, Python and proxies, and with a folder first in PATH."""
+    """Return the environment without variables for peers, Python and proxies, with a folder prepended to PATH."""
     inherited = {name: value for name, value in os.environ.items() if not _EXCLUDED.fullmatch(name)}
     path = f"{programs}{os.pathsep}{inherited.get('PATH', os.defpath)}"
     return {**inherited, "PATH": path, "DO_NOT_TRACK": "1", **extra}

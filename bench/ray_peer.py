@@ -34,15 +34,15 @@ class Ray:
     def __post_init__(self) -> None:
         """Install Ray if needed."""
         self.python = environments.provide(self.environment, REQUIREMENTS)
-        # Without the second variable it listens on every address of the machine, regardless of its options. Its name is
-        # from the systems on which loopback is the default.
+        # Without the second variable, Ray listens on every address of the machine, regardless of its options. The
+        # variable is named after the systems on which loopback is the default.
         variables = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
         self.settings = clean_environment(self.python.parent, **variables)
 
     def start(self) -> float:
-        """Start the head node; return the seconds until it listed its jobs."""
+        """Start the head node; return the seconds until it lists its jobs."""
         self.port = free_port()
-        # Not in `folder`: the paths of its sockets have at most 107 characters.
+        # Not in `folder`: the paths of its sockets may have at most 107 characters.
         self.sessions = Path(tempfile.mkdtemp(prefix="flb-ray-"))
         ports = {name: free_port() for name in ("port", "dashboard-agent-listen-port", "ray-client-server-port")}
         hosts = {"node-ip-address": HOST, "dashboard-host": HOST, "dashboard-port": self.port}
@@ -62,20 +62,20 @@ class Ray:
         self.head = self.sessions = None
 
     def pids(self) -> list[int]:
-        """Return the pids of the head node and the jobs."""
+        """Return the PIDs of the head node and the jobs."""
         return [] if self.head is None else self.head.pids()
 
     def submit_and_wait(self, mode: str, count: int) -> list[float]:
-        """Run one after the other; return the seconds of each job."""
+        """Execute jobs one after another; return the seconds that each took."""
         assert mode == SHIPPED, mode
         return list(self._drive("wait", count, seconds=(count + 1) * RUN_SECONDS))
 
     def submit_many(self, count: int, limit_seconds: float) -> BatchResult:
-        """Submit jobs at once and wait for all."""
+        """Submit all jobs at once and wait for them."""
         return BatchResult(**self._drive("many", count, limit_seconds, seconds=2 * limit_seconds + TIMEOUT_SECONDS))
 
     def list_50(self, count: int) -> list[float]:
-        """Return the seconds of each request for the list of jobs, which is always complete."""
+        """Return the seconds that each request for the complete list of jobs took."""
         return self._page.time(count)
 
     @property

@@ -1,8 +1,8 @@
-"""Starts a program and, when it is stopped itself, stops all descendants of the program, daemons included.
+"""Starts a program. When the reaper is stopped, it stops all descendants of the program, including daemons.
 
 python reaper.py PROGRAM ARGUMENT...
 
-Some servers leave their process group and their session, so they cannot be found through them. A reaper is a child
+Some servers leave their process group and session, so they cannot be found through these. A reaper is a child
 subreaper: Linux makes it the parent of orphaned descendants. It stops when its own parent ends.
 """
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the pids of all descendants of a process."""
+    """Return the PIDs of all descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -1,9 +1,9 @@
 """Counts the modules on the path of one run on this machine, and the calls between them, with `sys.setprofile`.
 
 The path begins with `function.run()` in the client and ends with its result. It leads through the client, the server
-and the supervisor of the run. The process of the run is not counted: it executes only the bootstrap program and the
+and the run's supervisor. The run's own process is not counted: it executes only the bootstrap program and the
 function. A call is a pair of functions in two modules. Runs are repeated, and only calls that occur in each of them are
-counted, which excludes periodic work of the server. `--list` prints all calls.
+counted, which excludes the server's periodic work. `--list` prints all calls.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from bench.processes import HOST, clean_environment, free_port
 RUNS = 5
 TIMEOUT_SECONDS = 60.0
 RECORDER = Path(__file__).with_name("call_recorder.py")
-SETTLE_SECONDS = 1.0  # after a run, for its clean-up
+SETTLE_SECONDS = 1.0  # after a run, for its cleanup
 CODE = "def train():\n    return 42\n"
 Call = tuple[str, str]
 

@@ -1,6 +1,6 @@
 """Compares fit checks with the filters of a real kube-scheduler, for the same nodes and pods.
 
-The scheduler's time is from its own metrics of the filter phase: wall-clock time with 16 workers on all cores. Ours is
+The scheduler's time is from its own metrics for the filter phase: wall-clock time with 16 workers on all cores. Ours is
 CPU time of one core, including the verdict, the counts and the reasons for the nearest nodes. If a pod fits, the
 scheduler stops after enough feasible nodes; we check all of them.
 """
@@ -33,7 +33,7 @@ FILTER = re.compile(
 
 
 def measure_filters(size: int) -> None:
-    """Fill a cluster, let pods be scheduled there, and compare."""
+    """Fill a cluster, have pods scheduled there, and compare the times."""
     with running(with_metrics=True) as plane, plane.client() as admin:
         fill(plane, size)
         table = read_nodes(admin)
@@ -106,7 +106,7 @@ def read_nodes(admin: Client) -> NodeTable:
 
 
 def watch_filters(plane: ControlPlane, admin: Client, spec: Object, *, fits: bool) -> float:
-    """Return the seconds of the scheduler's filter phase, over pods that are created and deleted one by one."""
+    """Return the mean seconds of the scheduler's filter phase for pods that are created and deleted one by one."""
     before = read_filters(plane)
     for number in range(ROUNDS):
         created = admin.create(make_pod(f"new-{number}", spec))

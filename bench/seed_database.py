@@ -30,7 +30,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def fill(sizes: Mapping[str, int]) -> None:
-    """Insert compute resources into each database, which a server has initialized before."""
+    """Insert compute resources into each database, which a server must have initialized."""
     with contextlib.ExitStack() as stack:
         stores = {url: stack.enter_context(contextlib.closing(DatabaseStore(url))) for url in sizes}
         engines = {url: store.engine for url, store in stores.items()}

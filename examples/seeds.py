@@ -1,4 +1,4 @@
-"""Runs every example of requesting resources in DigitalHub's documentation, as written there, and checks the result.
+"""Runs every resource request from DigitalHub's documentation, as written there, and checks the results.
 
 Read it like a notebook: `FAIRLEAD_CAPACITY=cpu=16,mem=64Gi,disk=100Gi,gpu=1 python examples/seeds.py`. The capacity can
 be more than this machine has, so that 32Gi and a GPU can be requested. Each run returns what it found in its
@@ -22,7 +22,7 @@ submitted: list[tuple[fl.Run, dict[str, Any]]] = []
 
 @project.function
 def func(input1: object = None) -> dict[str, Any]:
-    """Return the arguments, volumes, environment and ids of this run."""
+    """Return the arguments, volumes, environment and IDs of this run."""
     volumes = {}
     for path in ("/app/files", "/data", "/local-data"):
         if os.path.ismount(path):
@@ -157,7 +157,7 @@ expect(run, uid=1000)
 run = func.run(action="job", run_as_group=1000)
 expect(run, gid=1000)
 
-# %% The YAML of the same documentation, as Python.
+# %% The YAML examples from the same documentation, in Python.
 run = func.run(resources={"cpu": {"requests": 8}, "mem": {"requests": "32Gi"}, "gpu": {"limits": "1"}})
 expect(run, gpus=1, settings={"resources.cpu.requests": "8", "resources.mem.requests": "32Gi"})
 
@@ -211,7 +211,7 @@ except fl.RequestRejected as rejected:
 assert missing == ["node_selector.selectorKey"], missing
 
 
-# %% Every run completes and found what it requested.
+# %% Every run completes and finds what it requested.
 def check(run: fl.Run, expected: Mapping[str, Any]) -> None:
     """Compare what a run found with what it requested."""
     found = run.wait(60, progress=False).result

@@ -1,4 +1,4 @@
-"""The trivial function as a Prefect flow; as a program, serves it. Runs in Prefect's environment."""
+"""The trivial function as a Prefect flow, served when executed as a program. Runs in Prefect's environment."""
 
 from prefect import flow  # type: ignore[import-not-found]
 

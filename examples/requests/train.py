@@ -1,4 +1,4 @@
-"""A training in pure Python: fits y = a * x + b by gradient descent."""
+"""A training run in pure Python: fits y = a * x + b by gradient descent."""
 
 
 def main(epochs: int = 100, rate: float = 0.1) -> dict[str, float]:
