@@ -62,7 +62,7 @@ def test_a_result_that_cannot_be_uploaded_fails_the_run(tmp_path: Path, returned
     reason = f", but {unreachable}, so the limit is 4000 bytes; {hint}"
     if returned.startswith("b"):
         reason = f" and was not uploaded: {unreachable}: {hint}"
-    assert error["message"] == f"the function's result has {size} bytes{reason}"
+    assert error["message"] == f"the function's result is {size} bytes long{reason}"
     assert error["message"] in err
     assert "result" not in message_of(tmp_path)
 
@@ -194,9 +194,9 @@ def test_lost_files_are_reported_and_the_run_completes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "lost", "reason"),
     [
-        ({"MAX_FILE_BYTES": 20}, 1, "b has 30 bytes, but the limit is 20 per file and 268,435,456 per run"),
-        ({"MAX_OUTPUT_BYTES": 25}, 1, "b has 30 bytes, but the limit is 67,108,864 per file and 25 per run"),
-        ({"MAX_OUTPUT_BYTES": 15}, 2, "b has 30 bytes, but the limit is 67,108,864 per file and 15 per run"),
+        ({"MAX_FILE_BYTES": 20}, 1, "b is 30 bytes long, but the limit is 20 per file and 268,435,456 per run"),
+        ({"MAX_OUTPUT_BYTES": 25}, 1, "b is 30 bytes long, but the limit is 67,108,864 per file and 25 per run"),
+        ({"MAX_OUTPUT_BYTES": 15}, 2, "b is 30 bytes long, but the limit is 67,108,864 per file and 15 per run"),
         ({"MAX_OUTPUT_FILES": 1}, 2, "a run can have at most 1 output files: pack them into one, or use a volume"),
     ],
 )

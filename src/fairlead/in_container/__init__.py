@@ -1,1 +1,1 @@
-"""Programs copied into run containers. Standard library only, for Python 3.8 and later; never imported here."""
+"""Programs copied into run containers. Standard library only, for Python 3.8 and later; never imported by Fairlead."""

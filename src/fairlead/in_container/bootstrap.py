@@ -2,8 +2,8 @@
 
 Standard library only, for Python 3.8 and later: it runs in images that do not have Fairlead installed.
 Next to it are call.json (what to call) and code.tar.gz (the code). It writes result.json (the result, or the name of an
-output file that contains it) or error.json to its home. In a pod, sidecar.py is also next to it: it downloads code that
-is too large for a ConfigMap, and uploads results. For served functions, function_server.py is next to it.
+output file that contains it) or error.json to its home. In a pod, sidecar.py is also next to it and downloads code
+that is too large for a ConfigMap, and uploads results. For served functions, function_server.py is next to it.
 Imports are inside functions: at the top, they would add 60 ms to every start.
 """
 
@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HOME = os.environ.get("FAIRLEAD_HOME") or "/fairlead"
 OUTPUT = os.path.abspath(os.environ.get("FAIRLEAD_OUTPUT") or os.path.join(HOME, "output"))
 SOCKET = os.environ.get("FAIRLEAD_SOCKET")  # a private socket, because other users of the machine can reach its ports
-# Excludes the folder with the function's code, whose files may be named like standard modules.
+# Excludes the folder with the function's code, whose files may have the names of standard modules.
 ORIGINAL_PATH = list(sys.path)
 LOADED: dict[str, Any] = {}  # modules of the standard library
 # Even with JSON escapes, result.json and error.json stay below the 512 KiB that the server reads.
@@ -51,7 +51,7 @@ def main() -> None:
             write_error("SystemExit", str(exit_request.code), "")
         raise
     except KeyboardInterrupt:
-        # Python then ends itself with SIGINT, so the exit code is 130, as for any interrupted program.
+        # Python then kills itself with SIGINT, so the exit code is 130, as for any interrupted program.
         raise
     except BaseException as error:
         report_error(error)
@@ -120,8 +120,8 @@ def unpack(archive: str, digest: str, folder: str) -> None:
         import tarfile
 
         with tarfile.open(archive) as tar:
-            # Early patch releases of Python have no filters. Paths that leave the folder add no risk there: the code
-            # in the archive can write to the same paths.
+            # Older patch releases of Python have no filters. Paths outside the folder add no risk there: the code in
+            # the archive can write to the same paths.
             if hasattr(tarfile, "data_filter"):
                 tar.extractall(folder, filter="data")
             else:
@@ -232,14 +232,14 @@ def load_module(source: str) -> Any:
     loader = SourceFileLoader(name, path)
     module: Any = type(sys)(name)
     module.__file__, module.__loader__, module.__spec__ = path, loader, ModuleSpec(name, loader, origin=path)
-    # pickle and the multiprocessing child processes find the function under this name.
+    # pickle and the child processes of multiprocessing find the function under this name.
     sys.modules[name] = module
     loader.exec_module(module)
     return module
 
 
 def unpickle(source: str) -> Any:
-    """Load a pickled function. Its bytecode needs the Python version in a file next to it."""
+    """Load a pickled function. Its bytecode needs the Python version that a file next to it specifies."""
     current = "{}.{}".format(*sys.version_info)
     with open(os.path.join(os.path.dirname(source), ".python-version"), encoding="ascii") as file:
         python = file.read().strip()
@@ -327,7 +327,7 @@ def find_non_json(value: Any, path: str, parents: tuple[int, ...]) -> str:
 
 
 def name_type(value: Any) -> str:
-    """Return the type of a value with its article."""
+    """Return the type of a value with an indefinite article."""
     name = type(value).__name__
     return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
 
@@ -383,7 +383,7 @@ def write_error(kind: str, message: str, trace: str) -> None:
 
 
 def serve(call: dict[str, Any]) -> None:
-    """Serve the handler over HTTP: each POST of a JSON object calls it. Calls init() once before that."""
+    """Serve the handler over HTTP: each POST of a JSON object calls it. Calls init() once before the server starts."""
     function_server = import_standard("function_server")
     del sys.modules["function_server"]
     for name in ("asyncio", "inspect", "traceback"):  # import now: import_standard() is not thread-safe

@@ -83,7 +83,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     server: FunctionServer
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
-    wbufsize = -1  # send head and body together: if sent separately, TCP delays the body by 40 ms
+    wbufsize = -1  # send the headers and the body together: if sent separately, TCP delays the body by 40 ms
     started = 0.0
     command = path = ""  # for requests that cannot be parsed
 
@@ -129,7 +129,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = reject_method  # noqa: N815
 
     def read_body(self) -> bytes:
-        """Read the body, with Content-Length or in chunks."""
+        """Read the body, which has a Content-Length or is chunked."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             return self.read_chunks()
         length = (self.headers.get("Content-Length") or "0").strip()
@@ -200,7 +200,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         return "fairlead"
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:  # noqa: ARG002
-        """Log rejected and failed requests, to stdout: the last line of stderr is the reason why a process exited."""
+        """Log rejected and failed requests to stdout: the last line of stderr is shown as the reason for an exit."""
         if int(code) >= 400:
             duration = f" in {time.monotonic() - self.started:.3f} s" if self.started else ""
             sys.stdout.write(f"{self.command} {self.path!a} {int(code)}{duration}\n")
@@ -224,11 +224,11 @@ def serve(respond: Callable[[dict[str, Any]], tuple[int, bytes]], port: int, pat
 
 
 def bind_path(listener: socket.socket, path: str) -> None:
-    """Listen on a path of any length, through its open folder: a Unix socket path has at most 107 bytes."""
+    """Listen on a path of any length, through its open folder: a Unix socket path is limited to 107 bytes."""
     folder, name = os.path.split(path)
     if os.path.lexists(path):  # left over from a process that has ended
         os.remove(path)
-    # If chmod() came after bind(), other users could connect before it.
+    # With chmod() after bind(), other users could connect in between.
     fd, mask = os.open(folder, os.O_RDONLY), os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{fd}/{name}")
@@ -244,5 +244,5 @@ def read_inputs(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not valid JSON: {error}") from None
     if not isinstance(inputs, dict):
-        raise BadRequest(400, f"the body is a JSON {type(inputs).__name__}: send an object with the inputs by name")
+        raise BadRequest(400, f"the body is a JSON {type(inputs).__name__}: send an object with one key per input")
     return inputs

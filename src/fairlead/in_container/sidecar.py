@@ -54,7 +54,7 @@ class Sidecar:
         self.run = os.environ.get("FAIRLEAD_RUN", "")
         self.message_file = os.environ.get("FAIRLEAD_TERMINATION") or TERMINATION_LOG
         self.connection: Any = None
-        self.failure = ""  # why all requests fail from now on
+        self.failure = ""  # why all further requests fail
 
     def request(self, method: str, path: str, body: BinaryIO | None = None) -> bytes:
         """Send a request, with retries, and return the response. Raises `TransferError`."""
@@ -181,7 +181,7 @@ class Sidecar:
                     )
                 if size > MAX_FILE_BYTES or total + size > MAX_OUTPUT_BYTES:
                     limits = f"the limit is {MAX_FILE_BYTES:,} per file and {MAX_OUTPUT_BYTES:,} per run"
-                    raise TransferError(f"{path} has {size:,} bytes, but {limits}: write it to a volume")
+                    raise TransferError(f"{path} is {size:,} bytes long, but {limits}: write it to a volume")
                 with open(os.path.join(self.output, path), "rb") as file:
                     self.upload(f"output/{path}", file)
                 count, total = count + 1, total + size
@@ -198,7 +198,7 @@ class Sidecar:
         """Add the result to the termination message, or upload it if it is too large. Raises `TransferError`."""
         if result is None:
             return {}
-        size_text = f"the function's result has {result['size'] if 'size' in result else len(encode(result))} bytes"
+        size_text = f"the function's result is {result['size'] if 'size' in result else len(encode(result))} bytes long"
         file = str(result.get("path"))
         if result.get("kind") == "file" and file in lost:
             raise TransferError(f"{size_text} and was not uploaded: {lost[file]}")
@@ -214,12 +214,12 @@ class Sidecar:
 
     @property
     def size_limit(self) -> str:
-        """The size limit for results without a server, and a hint."""
+        """The size limit for results if pods cannot reach the server, and a hint."""
         return f"{UNREACHABLE}, so the limit is {MAX_MESSAGE_BYTES} bytes; {HINT}"
 
     def upload_error(self, error: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
         """Add the error to the termination message, shortened if it is too large; the whole error is uploaded."""
-        # The function could have written the file itself, with values of any type.
+        # The function may have written the file itself, with values of any type.
         fields = {name: str(error.get(name, "")) for name in ("type", "message", "traceback")}
         over = len(encode({**message, "error": fields})) - MAX_MESSAGE_BYTES
         if over <= 0:
@@ -230,7 +230,7 @@ class Sidecar:
                 self.upload("error.json", io.BytesIO(encode(fields)))
                 uploaded = {"handed": "error.json"}
         except TransferError as failure:
-            sys.stderr.write(f"the whole error was not uploaded: {failure}\n")
+            sys.stderr.write(f"the full error was not uploaded: {failure}\n")
         for name in ("traceback", "message", "type"):  # keep the end of the traceback, and the beginning of the message
             over = len(encode({**message, **uploaded, "error": fields})) - MAX_MESSAGE_BYTES
             if over > 0:
@@ -270,7 +270,7 @@ class Sidecar:
 
 
 def start(call: dict[str, Any], archive: str, home: str, output: str) -> tuple[str, str]:
-    """Fork: the child returns the path of the code archive and an error, the parent supervises the child.
+    """Fork: the child returns the path of the code archive and an error, and the parent supervises the child.
 
     A served function has no sidecar process: it has no results, and reports its failure itself.
     """
