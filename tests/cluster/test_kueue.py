@@ -143,7 +143,9 @@ def test_waiting_run_with_higher_priority_starts_first(team: Team) -> None:
 
 def test_run_larger_than_the_quota_gives_a_reason(team: Team, kueue: Kueue) -> None:
     run = team.submit(16)
-    message = f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota grows"
+    message = (
+        f"needs 16 GPUs, but the quota of ClusterQueue {team.pool} is 8: it cannot start unless the quota is increased"
+    )
     status = wait_for(lambda: team.platform.get_run(run), lambda now: message in now["message"])
     assert (status["state"], status["reason"]) == ("pending", "Queued")
     (workload,) = kueue.workloads(team.namespace)
@@ -174,12 +176,12 @@ def test_stopped_queue_starts_no_runs_until_it_is_resumed(team: Team, kueue: Kue
     team.platform.until(first, "running")
     kueue.change_queue(team.pool, stopPolicy="Hold")
     second = team.submit()
-    message = f"ClusterQueue {team.pool} is stopped; no run starts there until it is resumed"
+    message = f"ClusterQueue {team.pool} is stopped; no runs start there until it is resumed"
     wait_for(lambda: team.platform.get_run(second), lambda now: message in now["message"])
     checks = team.platform.api("POST", f"/clusters/{CLUSTER}/check")
     queue_checks = [check for check in checks if check["name"] == "queueing" and team.pool in check["message"]]
     assert [(check["state"], check["message"]) for check in queue_checks] == [
-        ("warning", f"ClusterQueue {team.pool} is stopped: runs there wait")
+        ("warning", f"ClusterQueue {team.pool} is stopped: runs there must wait")
     ]
     assert team.platform.get_run(first)["state"] == "running"
     kueue.change_queue(team.pool, stopPolicy="None")

@@ -12,7 +12,7 @@ from tests.cluster.kubelets import FakeKubelet
 from tests.cluster.platforms import Platform
 
 OUTAGE_SECONDS = 8.0
-UNREACHABLE = "the watch of cluster/main failed: the cluster is unreachable: "
+UNREACHABLE = "a watch on cluster/main failed: the cluster is unreachable: "
 FIELDS = ("state", "reason", "message", "revision")
 
 

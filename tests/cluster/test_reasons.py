@@ -149,7 +149,7 @@ def test_manifest_rejected_by_an_admission_policy_fails_immediately(platform: Pl
     admin.delete(f"{policies}ybindings/wanted")
     admin.delete(f"{policies}ies/wanted")
     assert status["reason"] == "StartFailed"
-    assert status["message"].startswith("the cluster rejected it: ")
+    assert status["message"].startswith("the cluster rejected the run: ")
     assert status["message"].endswith("no unwanted runs here")
 
 
@@ -277,7 +277,7 @@ def test_run_on_an_unreachable_node_stays_running(platform: Platform, kubelet: F
         platform.until(run, "running")
         kubelet.lose_node("quiet")
         status = platform.until(run, "NodeLost")
-        assert (status["state"], status["message"].startswith("its node quiet is not ready since ")) == (
+        assert (status["state"], status["message"].startswith("its node quiet is not ready (since ")) == (
             "running",
             True,
         )
@@ -304,7 +304,7 @@ def test_run_on_a_rebooted_node_fails(platform: Platform, kubelet: FakeKubelet) 
         kubelet.lose_node("rebooted")
         kubelet.restore_node("rebooted")
         status = platform.until(run, "failed")
-        message = "its node rebooted restarted while it was running"
+        message = "its node rebooted restarted while the pod was running"
         assert (status["reason"], status["message"]) == ("NodeLost", message)
 
 
@@ -318,7 +318,7 @@ def test_suspended_job_continues_when_resumed(platform: Platform, admin: Client)
     path = f"/apis/batch/v1/namespaces/{platform.namespace}/jobs/{name}"
     admin.patch(path, {"spec": {"suspend": True}})
     status = platform.until(run, "Suspended")
-    message = f"Job {name} was suspended; the run continues when it is resumed"
+    message = f"Job {name} was suspended; the run will continue when it is resumed"
     assert (status["state"], status["message"]) == ("pending", message)
     admin.patch(path, {"spec": {"suspend": False}})
     platform.until(run, "running")

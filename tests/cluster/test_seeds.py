@@ -267,7 +267,7 @@ def test_existing_objects_are_used_only_with_the_project_label(
 def test_missing_config_map_is_reported(platform: Platform) -> None:
     volume = {"volume_type": "config_map", "name": "data", "mount_path": "/data", "spec": {"name": "nowhere"}}
     status = platform.until(platform.run(volumes=[volume]), "failed")
-    message = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it, and submit the run again"
+    message = f"ConfigMap nowhere does not exist in namespace {platform.namespace}: create it and submit the run again"
     assert (status["reason"], status["message"]) == ("StartFailed", message)
 
 

@@ -202,7 +202,7 @@ AMD = [make_node("a", amd_gpu="4")]
     [
         ([make_node("a")], {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
         ([], {}, "warning", "none of 0 nodes"),
-        ([make_node("a")], {"autoscaled": True}, "ok", "the autoscaler may add some"),
+        ([make_node("a")], {"autoscaled": True}, "ok", "the autoscaler may add nodes that do"),
         (AMD, {}, "warning", "none of 1 nodes has nvidia.com/gpu"),
         (AMD, {"gpu_resource": "amd.com/gpu"}, "ok", "4 amd.com/gpu on 1 of 1 nodes"),
         ([make_node("a", **{"nvidia_mig-1g.5gb": "7"})], {}, "ok", "slices: nvidia.com/mig-1g.5gb"),
@@ -223,7 +223,7 @@ def test_nodes_without_gpu_product_label_are_reported() -> None:
     check = run_check(ScriptedApi({**COMPLETE, NODES: nodes}), "gpu types")
     assert check.message.startswith("1 of 2 nodes with GPUs have no label nvidia.com/gpu.product")
     check = run_check(ScriptedApi(COMPLETE), "gpu types", gpu_types={"big": ["H100"], "small": ["A100"]})
-    assert check.message == "no node has a product of big in gpu_types; available products: A100"
+    assert check.message == "no node has a product listed for big in gpu_types; available products: A100"
 
 
 def test_hami_requires_registered_nodes() -> None:
@@ -263,11 +263,11 @@ def test_kueue_and_its_queues_must_exist() -> None:
     cluster_queue["status"]["conditions"] = [condition("Active", "False", message="no flavor large")]
     assert run_check(api, "queueing", **kueue).message == "ClusterQueue shared is inactive: no flavor large"
     cluster_queue["spec"]["stopPolicy"] = "Hold"
-    assert run_check(api, "queueing", **kueue).message == "ClusterQueue shared is stopped: runs there wait"
+    assert run_check(api, "queueing", **kueue).message == "ClusterQueue shared is stopped: runs there must wait"
     del cluster_queue["spec"]["stopPolicy"], cluster_queue["status"]["conditions"]
     api.responses[local_queue]["spec"]["stopPolicy"] = "Hold"
     check = run_check(api, "queueing", **kueue)
-    assert (check.state, check.message) == ("warning", "LocalQueue team is stopped in forest: runs there wait")
+    assert (check.state, check.message) == ("warning", "LocalQueue team is stopped in forest: runs there must wait")
 
 
 def test_missing_metrics_server_is_reported() -> None:

@@ -131,7 +131,7 @@ class WatchedQueues:
             make_workload(requested="16"),
             make_local_queue(),
             make_cluster_queue(),
-            "needs 16 GPUs, but the quota of ClusterQueue shared is 8: it cannot start unless the quota grows",
+            "needs 16 GPUs, but the quota of ClusterQueue shared is 8: it cannot start unless the quota is increased",
         ),
         (
             make_workload(requested="16"),

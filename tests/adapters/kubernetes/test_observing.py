@@ -94,7 +94,7 @@ def test_unreleased_run_has_no_observation() -> None:
         (
             make_main(suspend=True),
             [],
-            (Phase.PENDING, "Suspended", "Job train-1 was suspended; the run continues when it is resumed"),
+            (Phase.PENDING, "Suspended", "Job train-1 was suspended; the run will continue when it is resumed"),
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_lost_node_leaves_the_run_in_running_phase() -> None:
     observation = observe(make_main(), make_pod(**RUNNING), describe_node_loss=lambda pod: f"{pod.node} is not ready")
     assert observation is not None
     assert (observation.phase, observation.reason) == (Phase.RUNNING, "NodeLost")
-    message = "its node box is not ready; its state is unknown until the node is back or removed"
+    message = "its node box is not ready; the pod's state is unknown until the node comes back or is removed"
     assert observation.message == message
 
 

@@ -105,7 +105,7 @@ def test_invalid_termination_message_gives_no_result(message: str) -> None:
         ),
         (
             {"terminated": terminated(137, "ContainerStatusUnknown", "The container could not be located")},
-            ("NodeLost", "its node box restarted while it was running", 137),
+            ("NodeLost", "its node box restarted while the pod was running", 137),
         ),
         (
             {"terminated": terminated(137), "status_fields": {"reason": "Evicted", "message": LOW}},

@@ -57,7 +57,7 @@ def make_ready_pod(name: str = "a") -> JSON:
             (
                 Phase.DEGRADED,
                 "CrashLoopBackOff",
-                "exited with code 3: no model; it has exited once and restarts",
+                "exited with code 3: no model; it has exited once and will restart",
             ),
         ),
         (
@@ -65,7 +65,7 @@ def make_ready_pod(name: str = "a") -> JSON:
             (
                 Phase.DEGRADED,
                 "CrashLoopBackOff",
-                "exited with code 3: no model; it has exited 3 times and restarts after a pause",
+                "exited with code 3: no model; it has exited 3 times and will restart after a pause",
             ),
         ),
         (
@@ -73,7 +73,7 @@ def make_ready_pod(name: str = "a") -> JSON:
             (
                 Phase.DEGRADED,
                 "OOMKilled",
-                "exceeded the memory of its node; it has exited 3 times and restarts after a pause",
+                "exceeded the memory of its node; it has exited 3 times and will restart after a pause",
             ),
         ),
         (
@@ -105,7 +105,7 @@ def test_served_run_has_the_readiness_of_its_pod(pod: JSON, expected: tuple[Phas
             [make_pod("c", NO_MORE, waiting={"reason": "CrashLoopBackOff"}, last=terminated(3))],
             (
                 "CrashLoopBackOff",
-                "2 of 3 replicas are ready; exited with code 3; it has exited 3 times and restarts after a pause",
+                "2 of 3 replicas are ready; exited with code 3; it has exited 3 times and will restart after a pause",
             ),
         ),
         ([make_ready_pod("c")], ("Ready", "all 3 replicas are ready")),

@@ -226,7 +226,7 @@ def test_namespace_is_created_with_labels_and_checked_once() -> None:
         (
             None,
             {"create_namespaces": False},
-            "namespace forest does not exist, and cluster/main does not create any: create it",
+            "namespace forest does not exist, and cluster/main does not create namespaces: create it",
         ),
     ],
 )
@@ -265,7 +265,7 @@ def test_existing_volume_source_needs_the_project_label(kind: str, volume: dict[
     api, launch = FakeApi(), make_launch_spec("r1", cluster=cluster(), volumes=[volume])
     name = next(iter(volume["spec"].values()))
     with pytest.raises(
-        StartFailed, match=f"{kind} {name} does not exist in namespace forest: create it, and submit the run again"
+        StartFailed, match=f"{kind} {name} does not exist in namespace forest: create it and submit the run again"
     ):
         start(api, launch)
     for labels in ({}, {PROJECT: "meadow"}):
@@ -294,7 +294,7 @@ def test_missing_claim_of_a_project_volume_is_created() -> None:
 def test_claim_of_a_deleted_volume_is_not_used_for_a_new_volume_of_the_same_name() -> None:
     api, launch = FakeApi(), make_launch_spec("r1", cluster=cluster(), volumes=[SHARED], shared={"sets": "v2"})
     api.add("PersistentVolumeClaim", "sets", **{PROJECT: "forest", "fairlead.dev/volume": "v1"})
-    with pytest.raises(StartFailed, match=r"is not the volume .* of forest"):
+    with pytest.raises(StartFailed, match=r"does not belong to volume .* of forest"):
         start(api, launch)
 
 
@@ -305,7 +305,7 @@ def test_claim_of_a_deleted_volume_is_not_used_for_a_new_volume_of_the_same_name
 def test_invalid_object_fails_the_start(status: int) -> None:
     api = FakeApi()
     api.errors["POST /apis/batch"] = ApiError(status, "Invalid", "spec.template: invalid")
-    with pytest.raises(StartFailed, match=r"the cluster rejected it: spec\.template: invalid"):
+    with pytest.raises(StartFailed, match=r"the cluster rejected the run: spec\.template: invalid"):
         start(api, make_launch_spec("r1", cluster=cluster()))
 
 
@@ -322,7 +322,7 @@ def test_large_code_requires_a_server_url() -> None:
     large = replace(make_launch_spec("r1", cluster=cluster()), code=b"x" * (1 << 20))
     with pytest.raises(
         StartFailed,
-        match=r"its code has 1048576 bytes, and at most [0-9]+ fit into a run's ConfigMap: remove data",
+        match=r"its code is 1048576 bytes long, but at most [0-9]+ bytes fit into a run's ConfigMap: remove data",
     ):
         start(FakeApi(), large)
     api = FakeApi()

@@ -38,7 +38,7 @@ def check_callbacks(
         return
     namespace = next((name for name in namespaces if _exists(api, name)), None)
     if namespace is None:
-        message = f"cannot check whether pods reach {cluster.server_url}: no project has a namespace yet"
+        message = f"cannot check whether pods can reach {cluster.server_url}: no project has a namespace yet"
         yield Check(NAME, "warning", message, "create a project on the cluster, submit a run, then check again")
         return
     try:

@@ -29,7 +29,7 @@ def check_storage(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
         )
     elif not defaults:
         message = (
-            "the cluster has no default storage class, so runs whose volumes do not name one cannot start; "
+            "the cluster has no default storage class, so runs whose volumes do not specify one cannot start; "
             f"available: {_list(classes)}"
         )
         annotation = f'{{"metadata":{{"annotations":{{"{DEFAULT_CLASS}":"true"}}}}}}'
@@ -59,10 +59,10 @@ def check_gpus(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
         mig = f"; MIG slices: {_list(slices)}" if slices else ""
         yield Check("gpus", "ok", f"{total} {cluster.gpu_resource} on {len(gpu_nodes)} of {len(nodes)} nodes{mig}")
     elif cluster.autoscaled:
-        yield Check("gpus", "ok", f"{none} now; the autoscaler may add some")
+        yield Check("gpus", "ok", f"{none} now; the autoscaler may add nodes that do")
     else:
         others = sorted(name for name in names if name.endswith("gpu"))  # other vendors, such as amd.com/gpu
-        fix = f"set gpu_resource to {others[0]}, which nodes have" if others else "install the GPU device plugin"
+        fix = f"set gpu_resource to {others[0]}, which some nodes have" if others else "install the GPU device plugin"
         yield Check("gpus", "warning", none, f"{fix}; ignore this if the cluster has no GPUs")
     yield from _check_types(cluster, gpu_nodes)
     if cluster.gpu_sharing == "hami":
@@ -71,7 +71,7 @@ def check_gpus(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
             yield Check("gpu sharing", "ok", f"HAMi runs on {count} of {len(nodes)} nodes")
         else:
             message = "gpu_sharing is hami, but no node is registered with HAMi"
-            yield Check("gpu sharing", "problem", message, "install HAMi, and label nodes that have GPUs: gpu=on")
+            yield Check("gpu sharing", "problem", message, "install HAMi, and label nodes that have GPUs with gpu=on")
 
 
 def check_queues(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[str], groups: Groups) -> Iterator[Check]:
@@ -86,9 +86,9 @@ def check_queues(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[s
 def check_usage(groups: Groups) -> Iterator[Check]:
     """Check the metrics API."""
     if "metrics.k8s.io" in groups:
-        yield Check("usage", "ok", "metrics.k8s.io is installed: resource usage of runs is shown")
+        yield Check("usage", "ok", "metrics.k8s.io is installed: the resource usage of runs is shown")
     else:
-        message = "metrics.k8s.io is not installed: resource usage of runs is not shown"
+        message = "metrics.k8s.io is not installed: the resource usage of runs is not shown"
         yield Check("usage", "warning", message, "install metrics-server")
 
 
@@ -115,13 +115,13 @@ def _check_types(cluster: Cluster, gpu_nodes: Sequence[JSON]) -> Iterator[Check]
     products = [node["metadata"].get("labels", {}).get(label) for node in gpu_nodes]
     if None in products:
         unlabeled = f"{products.count(None)} of {len(gpu_nodes)} nodes with GPUs have no label {label}"
-        message = f"{unlabeled}: runs that request a type cannot use them"
+        message = f"{unlabeled}: runs that request a GPU type cannot use them"
         yield Check("gpu types", "warning", message, "install GPU feature discovery, or set gpu_product_label")
     unmatched = [name for name, known in cluster.gpu_types.items() if not set(products) & set(known)]
     available = _list({product for product in products if product is not None}) or "none"
     if unmatched and gpu_nodes:
-        message = f"no node has a product of {_list(unmatched)} in gpu_types; available products: {available}"
-        yield Check("gpu types", "warning", message, "use the product names from the label")
+        message = f"no node has a product listed for {_list(unmatched)} in gpu_types; available products: {available}"
+        yield Check("gpu types", "warning", message, "use the product names from the node label")
 
 
 def _check_kai(api: KubernetesClient, cluster: Cluster, field: str, groups: Groups) -> Check:
@@ -129,7 +129,7 @@ def _check_kai(api: KubernetesClient, cluster: Cluster, field: str, groups: Grou
     if "scheduling.run.ai" not in groups:
         return Check(name, "problem", f"{field} is kai, but KAI is not installed", "install the KAI scheduler")
     if find_object(api, path_of("scheduling.run.ai/v2", "queues", name=cluster.kai_queue)) is None:
-        message = f"KAI has no queue {cluster.kai_queue}: runs wait"
+        message = f"KAI has no queue {cluster.kai_queue}: runs must wait"
         return Check(name, "problem", message, "create it, or set kai_queue to an existing queue")
     return Check(name, "ok", f"KAI is installed with the queue {cluster.kai_queue}")
 
@@ -143,12 +143,12 @@ def _check_kueue(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[s
         namespace: find_object(api, path_of(version, "localqueues", namespace, queue)) for namespace in namespaces
     }
     if missing := [namespace for namespace, raw in objects.items() if raw is None]:
-        message = f"LocalQueue {queue} does not exist in {_list(missing)}: runs there wait"
-        yield Check("queueing", "problem", message, "create it for a ClusterQueue, or set kueue_queue")
+        message = f"LocalQueue {queue} does not exist in {_list(missing)}: runs there must wait"
+        yield Check("queueing", "problem", message, "create it for a ClusterQueue, or set kueue_queue to another queue")
     local_queues = {namespace: read_local_queue(raw) for namespace, raw in objects.items() if raw is not None}
     # Queues are stopped on purpose, so this is only a warning.
     if stopped := [namespace for namespace, local in local_queues.items() if local.stopped]:
-        message = f"LocalQueue {queue} is stopped in {_list(stopped)}: runs there wait"
+        message = f"LocalQueue {queue} is stopped in {_list(stopped)}: runs there must wait"
         yield Check("queueing", "warning", message, "set its stopPolicy to None to resume it")
     has_problems = False
     for name in sorted({local.cluster_queue for local in local_queues.values()}):
@@ -164,10 +164,10 @@ def _check_cluster_queue(name: str, raw: JSON | None) -> Iterator[Check]:
     """Check that a ClusterQueue admits runs."""
     queue = None if raw is None else read_cluster_queue(raw)
     if queue is None:
-        message = f"ClusterQueue {name}, which the LocalQueues use, does not exist: runs there wait"
+        message = f"ClusterQueue {name}, which the LocalQueues use, does not exist: runs there must wait"
         yield Check("queueing", "problem", message, "create it, or point the LocalQueues to a different ClusterQueue")
     elif queue.stopped:
-        message = f"ClusterQueue {name} is stopped: runs there wait"
+        message = f"ClusterQueue {name} is stopped: runs there must wait"
         yield Check("queueing", "warning", message, "set its stopPolicy to None to resume it")
     elif queue.inactive_message:
         message = f"ClusterQueue {name} is inactive: {queue.inactive_message}"

@@ -68,7 +68,7 @@ class KubernetesClient:
         self._extensions: JSON = {} if name is None else {"sni_hostname": name}
 
     def get(self, path: str, **params: Any) -> JSON:
-        """Get an object. Raise `ApiError` with status 404 if it does not exist."""
+        """Get an object. Raises `ApiError` with status 404 if it does not exist."""
         return self._call("GET", path, params=params)
 
     def list(self, path: str, **params: Any) -> JSON:
@@ -99,12 +99,12 @@ class KubernetesClient:
         try:
             self._call("DELETE", path, content=msgspec.json.encode(body))
         except ApiError as error:
-            if error.status not in (404, 409):  # 409: the precondition failed, because a new object has the name
+            if error.status not in (404, 409):  # 409: the precondition failed, because a new object has the same name
                 raise
 
     @contextlib.contextmanager
     def watch(self, path: str, **params: Any) -> Iterator[Iterator[JSON]]:
-        """Watch a resource until the server closes the watch. Raise `ApiError` if the resource version is too old."""
+        """Watch a resource until the server closes the watch. Raises `ApiError` if the resource version is too old."""
         # Bookmarks keep the version recent while nothing changes, so that the next watch can resume from it.
         params = {"watch": "true", "allowWatchBookmarks": "true", **params}
         with self._stream(path, params, SILENT_SECONDS) as response:
@@ -113,7 +113,7 @@ class KubernetesClient:
     @contextlib.contextmanager
     def read(self, path: str, **params: Any) -> Iterator[Iterator[bytes]]:
         """Stream text, such as a log, line by line."""
-        # A followed log may be silent for a while, but so is a dead connection. After a timeout the caller reconnects.
+        # A silent connection may be a quiet log or a dead connection. After a timeout, the caller reconnects.
         with self._stream(path, params, SILENT_SECONDS if params.get("follow") else READ_SECONDS) as response:
             yield _split(response)
 
@@ -179,12 +179,12 @@ class _Bearer(httpx2.Auth):
 
 
 def connect_from_within() -> Connection:
-    """The connection to the cluster that this server runs in. Raise `Unavailable` if it is not a pod."""
+    """The connection to the cluster that this server runs in. Raises `Unavailable` if the server is not in a pod."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     token = SERVICE_ACCOUNT / "token"
     if host is None or not token.exists():
-        message = "the connection is in_cluster, but this server does not run in a cluster"
-        raise Unavailable(message, "run the server in the cluster, or connect it with a kubeconfig")
+        message = "the connection is in_cluster, but this server is not running in a cluster"
+        raise Unavailable(message, "run the server in the cluster, or connect the cluster with a kubeconfig")
     shown = f"[{host}]" if ":" in host else host
     return Connection(
         f"https://{shown}:{port}", ca=(SERVICE_ACCOUNT / "ca.crt").read_text("utf-8"), token_file=str(token)

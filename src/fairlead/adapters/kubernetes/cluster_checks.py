@@ -14,7 +14,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.observations import JSON, Check
 from fairlead.model.scopes import Cluster
 
-MIN_VERSION = (1, 27)  # the first with strict field validation and mutable pod templates of suspended Jobs
+MIN_VERSION = (1, 27)  # the first version with strict field validation and mutable pod templates in suspended Jobs
 CONCURRENT_REVIEWS = 8  # a check needs about fifty, and more with many namespaces
 MAX_NAMESPACES = 20  # only the first ones are checked
 MAX_LISTED = 12
@@ -30,7 +30,7 @@ def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[st
         version = api.get("/version")
         groups = {group["name"]: group["preferredVersion"]["version"] for group in api.get("/apis")["groups"]}
     except Unavailable as error:
-        hint = "check the address in its kubeconfig, and that this machine can reach it"
+        hint = "check the address in the kubeconfig, and that this machine can reach it"
         return [Check("connection", "problem", str(error), hint)]
     except ApiError as error:
         if error.status not in (401, 403):
@@ -56,7 +56,7 @@ def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[st
 
 
 def _not_kubernetes(detail: str) -> Check:
-    return Check("connection", "problem", f"the address does not respond like Kubernetes: {detail}", CHECK_ADDRESS)
+    return Check("connection", "problem", f"the address is not a Kubernetes API server: {detail}", CHECK_ADDRESS)
 
 
 def _run_part(name: str, part: Callable[[], Iterator[Check]]) -> list[Check]:
@@ -79,7 +79,7 @@ def _check_version(version: JSON) -> Check:
     git_version, oldest = str(version.get("gitVersion", "")), ".".join(map(str, MIN_VERSION))
     match = re.match(r"v?([0-9]+)\.([0-9]+)", git_version)
     if match is not None and (int(match[1]), int(match[2])) < MIN_VERSION:
-        message = f"Kubernetes {git_version} is too old: runs need {oldest}"
+        message = f"Kubernetes {git_version} is too old: runs need {oldest} or newer"
         return Check("connection", "problem", message, f"upgrade the cluster to {oldest} or newer")
     return Check("connection", "ok", f"connected to Kubernetes {git_version}")
 
@@ -103,7 +103,7 @@ def _check_permissions(api: KubernetesClient, cluster: Cluster, namespaces: Name
         yield Check("permissions", "problem", message, f"fairlead clusters rbac {cluster.name} | kubectl apply -f -")
     else:
         scope = "in all namespaces" if cluster.create_namespaces else f"in {_count(len(namespaces), 'namespace')}"
-        message = f"all {len(required)} required permissions are granted, those for projects {scope}"
+        message = f"all {len(required)} required permissions are granted; project permissions apply {scope}"
         yield Check("permissions", "ok", message)
 
 
@@ -135,18 +135,18 @@ def _check_namespaces(
         namespace, raw = namespaces[project], objects[project]
         label = f"{PROJECT_LABEL}={names.label_value(project)}"
         if raw is not None and raw["metadata"].get("labels", {}).get(PROJECT_LABEL) != names.label_value(project):
-            message = f"namespace {namespace} exists but is not labeled for project {project}: its runs wait"
+            message = f"namespace {namespace} exists but is not labeled for project {project}, whose runs must wait"
             hint = f"kubectl label namespace {namespace} {label}, or choose another namespace rule"
             yield Check("namespaces", "problem", message, hint)
         elif raw is None and not cluster.create_namespaces:
-            message = f"namespace {namespace} of project {project} does not exist: its runs wait"
+            message = f"namespace {namespace} of project {project} does not exist: its runs must wait"
             hint = f"kubectl create namespace {namespace} && kubectl label namespace {namespace} {label}"
             yield Check("namespaces", "problem", message, hint)
     message = f"{len(namespaces) - len(missing)} of {_count(projects, 'project')} have a namespace"
     if len(namespaces) < projects:
         message += f"; {projects - len(namespaces)} were not checked"
     if cluster.create_namespaces:
-        message += "; others are created when needed"
+        message += "; missing namespaces are created when needed"
     yield Check("namespaces", "ok", message)
 
 

@@ -8,7 +8,7 @@ from fairlead.model.scopes import Cluster
 
 
 def find_endpoint(api: KubernetesClient, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
-    """The endpoint of a run. Raise `NotFound` if it serves nothing, `Unavailable` if no pod is ready."""
+    """The endpoint of a run. Raises `NotFound` if the run is not served, `Unavailable` if no pod is ready."""
     main = None if view is None else view.main
     if view is None or main is None or main.deleting or main.port is None:
         raise NotFound(f"run {run_id} does not serve requests or no longer exists")

@@ -39,14 +39,14 @@ from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
 
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
-REMOVED = "its Job or Deployment was removed, and its pods are still running"
+REMOVED = "its Job or Deployment was deleted, but its pods are still running"
 MAX_EXPLAINED = 1000
 FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0  # seconds between attempts to start a run
 
 
 @dataclass(frozen=True)
 class ExecutorConfig:
-    """Storage, clock and retention of an executor. `objects`: how long objects stay after their run has ended."""
+    """An executor's storage, clock and retention settings. `objects`: how long objects are kept after a run ends."""
 
     store: Store
     folder: Path  # for partial logs and usage samples until they are in the store
@@ -96,7 +96,7 @@ class KubernetesExecutor:
         self.queues = KueueQueues(api, view.notify_owner, view.main_of) if cluster.queueing == "kueue" else None
         self._reflectors += [*self.context.reflectors, *(self.queues.reflectors if self.queues is not None else ())]
         self._closed = False
-        self._stopping: set[str] = set()  # stopped here; if they have no objects, they are stopped and not lost
+        self._stopping: set[str] = set()  # stopped by this server; without objects, they count as stopped, not lost
         self._deleted: set[str] = set()  # deleted runs whose objects still exist
         self._secrets: dict[str, tuple[str, ...]] = {}
         self._delayed: dict[str, tuple[float, float, str]] = {}  # by run ID: time of the next attempt, pause, error
@@ -110,7 +110,7 @@ class KubernetesExecutor:
         return all(reflector.ready.is_set() for reflector in self._required)
 
     def close(self) -> None:
-        """Stop all watches. Runs continue."""
+        """Stop all watches. The runs keep running."""
         # Each connection is closed by the thread that reads from it. If another thread closed the socket, its
         # descriptor could already belong to a different connection by the next read.
         self._closed = True
@@ -158,7 +158,7 @@ class KubernetesExecutor:
                 self._remove(view.main, "Foreground")
 
     def observe(self, run_id: str) -> Observation | None:
-        """The state of a run, or None if it has no objects. Raise `Unavailable` if the cluster is not synced."""
+        """The state of a run, or None if it has no objects. Raises `Unavailable` if the cluster is not synced."""
         self._require_synced()
         if (known := self.outcomes.get(run_id)) is not None:
             return known
@@ -183,7 +183,7 @@ class KubernetesExecutor:
     def clean_up(self, run_id: str) -> None:
         """Save the log and usage of an ended run, and delete its objects after their retention period.
 
-        Raises `Unavailable` while the log is still being read: call it again.
+        Raises `Unavailable` while the log is still being read; call it again later.
         """
         view, observation = self._find_run(run_id), self.observe(run_id)
         if observation is not None and observation.phase not in ENDED:
@@ -234,7 +234,7 @@ class KubernetesExecutor:
         return self.view.nodes(self.context.current())
 
     def read_log(self, run_id: str, cursor: int, max_bytes: int) -> LogPage:
-        """The log starting at a cursor. Raise `NotFound` if it has been deleted."""
+        """The log starting at a cursor. Raises `NotFound` if it has been deleted."""
         view, observation = self._find_run(run_id), self.observe(run_id)
         pods = [] if view is None else list(view.pods.values())
         if observation is None and view is None:  # without pods, the log cannot grow
@@ -256,11 +256,11 @@ class KubernetesExecutor:
         return [OutputFile(file.path.removeprefix(OUTPUT), file.size, file.modified_at) for file in files]
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
-        """Open an output file. Raise `NotFound` if it does not exist."""
+        """Open an output file. Raises `NotFound` if it does not exist."""
         return open_file(self.config.store, run_id, f"{OUTPUT}{path}")
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """The endpoint of a served run. Raise `Unavailable` if no pod is ready, `NotFound` if it serves nothing."""
+        """A served run's endpoint. Raises `Unavailable` if no pod is ready, `NotFound` if the run is not served."""
         self._require_synced()
         return find_endpoint(self.api, self.cluster, run_id, self.view.find_run(run_id))
 
@@ -300,11 +300,11 @@ class KubernetesExecutor:
             used, now = find_peaks(self.sampler.load(run_id)), self.config.clock()
             observation = Observation(Phase.FAILED, "Stopped", stopped=True, usage=used, finished_at=now)
             return self.outcomes.record(run_id, observation)
-        self._require_watches(self._mains.values())  # while a watch is down, the object may exist without our knowledge
+        self._require_watches(self._mains.values())  # while a watch is down, the object may exist unnoticed
         return None
 
     def _explain(self, pod: ObservedPod) -> str:
-        """Why a pod fits no node. Recomputed only when the scheduler's message changes."""
+        """Why a pod does not fit on any node. Recomputed only when the scheduler's message changes."""
         message = pod.conditions["PodScheduled"].message
         known = self._explained.get(pod.uid)
         if known is None or known[0] != message:
@@ -320,7 +320,7 @@ class KubernetesExecutor:
         """Raise `Unavailable` if a watch is down."""
         for reflector in reflectors:
             if reflector.error:
-                raise Unavailable(f"the watch of cluster/{self.cluster.name} failed: {reflector.error}")
+                raise Unavailable(f"a watch on cluster/{self.cluster.name} failed: {reflector.error}")
 
     def _describe_node_loss(self, pod: ObservedPod) -> str:
         """Why a pod's node is lost; empty if it is not. The text does not change while the cause stays the same."""
@@ -329,7 +329,7 @@ class KubernetesExecutor:
             return f"{pod.node} was removed"
         if node.ready:
             return ""
-        since = f" since {node.ready_since:%H:%M:%S} UTC" if node.ready_since else ""
+        since = f" (since {node.ready_since:%H:%M:%S} UTC)" if node.ready_since else ""
         return f"{pod.node} is not ready{since}"
 
     def _require_retry_time(self, run_id: str) -> None:
@@ -401,6 +401,6 @@ class KubernetesExecutor:
 def open_executor(
     config: ExecutorConfig, notify: Notify, cluster: Cluster, scope_id: str, connection: Connection | None
 ) -> KubernetesExecutor:
-    """Open a cluster's executor, with its own folder."""
+    """Open an executor for a cluster, with its own folder."""
     own = replace(config, folder=config.folder / scope_id, platform=scope_id)
     return KubernetesExecutor(KubernetesClient(connection or connect_from_within()), cluster, own, notify)

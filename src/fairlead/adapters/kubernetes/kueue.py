@@ -1,4 +1,4 @@
-"""Kueue's queues, watched on the cluster: their order, their quota and what uses it."""
+"""Kueue's queues, watched on the cluster: their order, their quota and its usage."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE = (
     *("QuotaReserved", "Admitted", "Evicted", "Preempted", "Finished", "Active"),
 )
 CONDITIONS = {RESERVED, ADMITTED, EVICTED, PREEMPTED, FINISHED, ACTIVE}
-REQUEUED_LAST = ("PodsReadyTimeout", "AdmissionCheck")  # after such an eviction, the time in the queue starts again
+REQUEUED_LAST = ("PodsReadyTimeout", "AdmissionCheck")  # after such an eviction, the time in the queue starts over
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 ResourceFlavor = tuple[str, str]  # names of a resource and of one of its flavors
@@ -28,7 +28,7 @@ ResourceFlavor = tuple[str, str]  # names of a resource and of one of its flavor
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Kueue's Workload of a Job: its requests and its quota usage."""
+    """Kueue's Workload for a Job: its requests and its quota usage."""
 
     uid: str
     version: int
@@ -103,7 +103,7 @@ class QueueState(NamedTuple):
 
 
 class KueueQueues:
-    """All Kueue queues on a cluster. Without permission to watch one of them, queue positions are less detailed."""
+    """All Kueue queues on a cluster. If some of them cannot be watched, queue positions are less detailed."""
 
     def __init__(
         self, api: KubernetesClient, notify: Callable[[str], None], find_main: Callable[[str], MainObject | None]
@@ -142,7 +142,7 @@ class KueueQueues:
         return QueueState(workload, local_queue, cluster_queue, synced, not_installed)
 
     def queue_position(self, main: MainObject) -> QueuePosition:
-        """The current queue position of a Job, with the workloads ahead and those that use the quota."""
+        """The current queue position of a Job, with the workloads ahead of it and those that use the quota."""
         state = self.find(main)
         error = next((reflector.error for reflector in self.reflectors if reflector.error), "")
         if state.local_queue is None:
@@ -188,7 +188,7 @@ class KueueQueues:
         self._notify(known.job)
 
     def _on_queue_change(self, by_key: dict[Any, Any], before: Any, after: Any) -> None:
-        """Handle a new, changed or deleted queue, and notify the Jobs that may wait in it."""
+        """Handle a new, changed or deleted queue, and notify the Jobs that may be waiting in it."""
         known: Any = after or before
         with self._lock:
             if after is not None:
@@ -204,7 +204,7 @@ class KueueQueues:
             self._notify(job)
 
     def _list_pending(self, cluster_queue: str) -> list[Workload]:
-        """Workloads that wait for the quota of a ClusterQueue, in queue order."""
+        """Workloads that are waiting for the quota of a ClusterQueue, in queue order."""
         with self._lock:
             keys = {key for key, local in self._local_queues.items() if local.cluster_queue == cluster_queue}
             workloads = [each for each in self._workloads.values() if (each.namespace, each.queue) in keys]
@@ -227,7 +227,7 @@ class KueueQueues:
 
 
 def find_path(api: KubernetesClient, plural: str) -> str:
-    """The path of a Kueue resource in the preferred API version. Raise `ApiError` if Kueue is not installed."""
+    """The path of a Kueue resource in the preferred API version. Raises `ApiError` if Kueue is not installed."""
     try:
         group = api.get(f"/apis/{GROUP}")
     except ApiError as error:

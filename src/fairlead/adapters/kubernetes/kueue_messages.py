@@ -18,7 +18,7 @@ from fairlead.adapters.kubernetes.objects import MainObject
 from fairlead.core.fitting.formatting import describe_amount, name_resource
 
 QUEUED = "Queued"
-STOPPED = "no run starts there until it is resumed"
+STOPPED = "no runs start there until it is resumed"
 # The keys are Kueue's eviction reasons.
 EVICTIONS = {
     "PodsReadyTimeout": "its pods were not ready in time",
@@ -67,7 +67,7 @@ def _describe_wait(main: MainObject, state: QueueState) -> Iterator[str]:
         yield f"waiting in queue {queue}: its {name} does not exist"
         return
     if workload is not None and not workload.active:
-        yield f"waiting in queue {queue}: Workload {workload.name} was deactivated; it continues when activated again"
+        yield f"waiting in queue {queue}: Workload {workload.name} was deactivated; it will continue when reactivated"
     if local_queue.stopped:
         yield f"waiting in queue {queue}, which is stopped: {STOPPED}"
     if cluster_queue.stopped:
@@ -95,4 +95,4 @@ def _describe_too_large(workload: Workload, cluster_queue: ClusterQueue) -> Iter
         elif requested > max(quotas, default=requested) and not cluster_queue.cohort:
             needs = f"needs {describe_amount(resource, requested)} {name_resource(resource, requested)}"
             quota = f"the quota of ClusterQueue {cluster_queue.key} is {describe_amount(resource, max(quotas))}"
-            yield f"{needs}, but {quota}: it cannot start unless the quota grows or it requests less"
+            yield f"{needs}, but {quota}: it cannot start unless the quota is increased or it requests less"

@@ -1,6 +1,6 @@
 """Local buffer files for run logs, which record how far each pod's log has been read.
 
-Each record is one line of one pod. A platform line precedes the lines of a different pod.
+Each record is one line of one pod. A platform line marks each change to a different pod.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ POD = re.compile(rb"pod (\S+):\n")
 TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
 ALL = 1 << 62
 
-ReadPosition = tuple[int, int]  # the second of the last line, and the number of lines read in that second
+ReadPosition = tuple[int, int]  # time of the last line in whole seconds, and the number of lines read with that time
 
 
 class LogBuffer:
@@ -57,7 +57,7 @@ class LogBuffer:
             if pod != self._pod and (self._many or self._pod):
                 self._write("platform", f"pod {pod}:\n".encode(), nanoseconds)
             elif not self._pod:
-                # A log from a single pod has no platform line with the pod's name, so the name is in a separate file.
+                # A log from a single pod has no platform line with the pod's name, so a separate file stores it.
                 first_pod_file(self.file).write_text(pod, "utf-8")
             self._pod = pod
             self._write("stdout", masked, nanoseconds)

@@ -39,7 +39,7 @@ SecretsOf = Callable[[str], Iterable[str]]
 
 @dataclass
 class _PodLog:
-    """Reading state of a pod's log. `complete`: it was read to its end after the pod ended."""
+    """How far a pod's log has been read. `complete`: it was read to its end after the pod ended."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # only one thread at a time reads the log
     complete: bool = False
@@ -61,7 +61,7 @@ class Logs:
         self.on_end: Callable[[str], None] = lambda _run_id: None
 
     def read(self, run_id: str, pods: Sequence[ObservedPod], cursor: int, max_bytes: int, *, over: bool) -> LogPage:
-        """A log starting at a cursor. Raise `NotFound` if it has been deleted."""
+        """A log starting at a cursor. Raises `NotFound` if it has been deleted."""
         if self.is_saved(run_id):
             self._ensure_copy(run_id)
         else:
@@ -97,7 +97,7 @@ class Logs:
                 started.wait(max(until - time.monotonic(), 0))
 
     def has_local_log(self, run_id: str) -> bool:
-        """Whether this machine has a part of the log."""
+        """Whether this machine has any part of the log."""
         return self._file(run_id).exists()
 
     def list_local_logs(self) -> list[str]:
@@ -105,7 +105,7 @@ class Logs:
         return [file.stem for file in self.folder.glob(f"*{SUFFIX}")]
 
     def save(self, run_id: str, pods: Sequence[ObservedPod]) -> bool:
-        """Save a log to the store; False if a part is still being read."""
+        """Save a log to the store; False if it is still being read."""
         if self.is_saved(run_id):
             self._trim(run_id)
             return True
@@ -126,7 +126,7 @@ class Logs:
             try:
                 with self.store.recording() as tx:
                     save_file(tx, run_id, LOG, cast(BinaryIO, compressed), self.clock())
-            except Conflict:  # the run was deleted while its log was read, which created the local file again
+            except Conflict:  # the run was deleted while its log was being read, which created the local file again
                 self.forget(run_id)
                 return True
         self._saved.add(run_id)
@@ -192,7 +192,7 @@ class Logs:
             started.set()
             with self._lock:
                 self._followed.pop(pod.uid, None)
-            self.on_end(pod.run_id)  # last: `save` refuses while the pod is followed
+            self.on_end(pod.run_id)  # last, because `save` returns False while the pod is followed
 
     def _try_to_follow(self, pod: ObservedPod, pods: Sequence[ObservedPod], started: threading.Event) -> bool:
         """Follow the log of a pod until it ends; False if the stream broke. The next call resumes from there."""
@@ -246,7 +246,7 @@ class Logs:
             return self._buffers[pod.run_id]
 
     def _trim(self, run_id: str) -> None:
-        """Delete the local copy of a saved log after a while. The next reader copies it again."""
+        """Delete the local copy of a saved log after a while. The next read copies it again."""
         file = self._file(run_id)
         with contextlib.suppress(FileNotFoundError):
             if time.time() - file.stat().st_mtime > COPY_SECONDS:

@@ -1,4 +1,4 @@
-"""The few fields of Kubernetes objects that the executor stores. A cluster may have many objects."""
+"""The fields of Kubernetes objects that the executor stores: only a few, because clusters may have many objects."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -60,13 +60,13 @@ class MainObject:
     wanted: int
     conditions: Mapping[str, ObjectCondition]
     deadline: int | None = None  # seconds
-    queue: str = ""  # LocalQueue of Kueue, if Kueue admits it
+    queue: str = ""  # name of the Kueue LocalQueue, if Kueue admits the Job
     port: int | None = None  # the port on which its pods listen
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """A run's pod, or any other pod, which matters only because it uses resources of its node."""
+    """A run's pod or any other pod. Other pods matter only because they use resources of their node."""
 
     uid: str
     version: int
@@ -134,7 +134,7 @@ def read_main(platform: str, raw: JSON) -> MainObject | None:
     run_id = _run_of(meta, platform)
     if not run_id:
         return None
-    # List items have no `kind`. Jobs have a selector, too.
+    # List items have no `kind`. Jobs also have a selector.
     serves = "selector" in spec and "completions" not in spec
     return MainObject(
         **_identify(meta),

@@ -38,11 +38,11 @@ DISRUPTIONS = {
     KUBELET_TERMINATION: ("Evicted", "terminated by its node, waiting for another node"),
 }
 START_ERRORS = ("StartError", "ContainerCannotRun")
-STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the container, as after a reboot
+STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the container, for example after a reboot
 BLOCKING_EVENTS = ("FailedCreate", "FailedMount", "FailedAttachVolume")
 PROVISIONING_FAILED, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
 PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # hides the original error
-# The scheduler also appends why preemption would not help, often by repeating the same reasons.
+# The scheduler also appends why preemption would not help, often repeating the same reasons.
 PREEMPTION = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
 # Removed from messages, because it contains a new pod name on each attempt.
 CREATION_ERROR = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')
@@ -151,7 +151,7 @@ def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) 
         # The kubelet on a lost node cannot report anything, so its pods seem to be running.
         if not (lost := context.describe_node_loss(pod)):
             return None
-        message = f"its node {lost}; its state is unknown until the node is back or removed"
+        message = f"its node {lost}; the pod's state is unknown until the node comes back or is removed"
         return PodProblem(Phase.RUNNING, "NodeLost", message)
     reason, detail = pod.waiting
     scheduled = pod.conditions.get("PodScheduled")
@@ -167,7 +167,7 @@ def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) 
     if reason == "CrashLoopBackOff":
         end = "" if pod.ended is None else f"{_explain_end(pod, pod.ended)[1]}; "
         # `restarts` does not include the latest exit until the container restarts.
-        message = f"{end}it has exited {describe_times(pod.restarts + 1)} and restarts after a pause"
+        message = f"{end}it has exited {describe_times(pod.restarts + 1)} and will restart after a pause"
         return PodProblem(Phase.DEGRADED, crash_reason(pod), message)
     if reason in IMAGE_ERRORS:
         return PodProblem(
@@ -183,7 +183,7 @@ def _find_problem(pod: ObservedPod, view: RunView, context: ObservationContext) 
 
 def _observe_suspended(main: MainObject, queues: KueueQueues | None) -> Observation:
     if not main.queue:
-        message = f"{main.kind} {main.name} was suspended; the run continues when it is resumed"
+        message = f"{main.kind} {main.name} was suspended; the run will continue when it is resumed"
         return Observation(Phase.PENDING, "Suspended", message)
     if queues is None:
         return Observation(Phase.PENDING, "Queued", f"waiting in queue {main.queue} of the cluster")
@@ -233,7 +233,7 @@ def _observe_success(_main: MainObject, pods: Sequence[ObservedPod]) -> Observat
 def _observe_failure(main: MainObject, pods: Sequence[ObservedPod]) -> Observation:
     failed = main.conditions["Failed"]
     ended = [pod for pod in pods if pod.phase == "Failed"]
-    # The first failure is the cause: Kubernetes then ends the other pods.
+    # The first failure is the cause: Kubernetes then terminates the other pods.
     pod = min(ended, key=lambda pod: (pod.ended and pod.ended.finished_at) or EARLIEST, default=None)
     if pod is None:
         message = f"its pod was removed: {failed.message}"
@@ -254,7 +254,7 @@ def _observe_failure(main: MainObject, pods: Sequence[ObservedPod]) -> Observati
 
 def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[str, str]:
     """The reason and message of a failed pod."""
-    # The kubelet sets these reasons on the pod. Its container was only killed, or no longer has a status.
+    # The kubelet sets these reasons on the pod. The container's status, if there is one, shows only that it was killed.
     if pod.reason in ("Evicted", "DeadlineExceeded") or ended is None:
         return pod.reason or "Failed", pod.message.strip() or "failed for an unknown reason"
     if ended.reason == "OOMKilled":
@@ -263,7 +263,7 @@ def _explain_end(pod: ObservedPod, ended: ContainerTermination | None) -> tuple[
     if ended.reason in START_ERRORS:
         return "StartFailed", f"its container could not be started: {ended.message or ended.reason}"
     if ended.reason == STATUS_UNKNOWN:
-        return "NodeLost", f"its node {pod.node} restarted while it was running"
+        return "NodeLost", f"its node {pod.node} restarted while the pod was running"
     error = read_termination_message([pod]).get("error")
     if isinstance(error, dict) and error.get("message"):
         return "ExitCode", f"{error.get('type', 'error')}: {error['message']}"

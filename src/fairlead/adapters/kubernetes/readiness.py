@@ -47,7 +47,7 @@ def find_readiness_problem(main: MainObject, pod: ObservedPod, ended: str) -> Po
     if pod.ended is not None:
         running = pod.running_since is not None
         times = describe_times(pod.restarts if running else pod.restarts + 1)
-        restart = f"was restarted: {not_yet}" if running else "restarts"
+        restart = f"was restarted: {not_yet}" if running else "will restart"
         return PodProblem(Phase.DEGRADED, crash_reason(pod), f"{ended}; it has exited {times} and {restart}")
     ready = pod.conditions.get("Ready")
     # The condition has not changed since the container started, so the pod has never been ready.

@@ -35,7 +35,7 @@ class WatchedObject(Protocol):
     @property
     def version(self) -> int:
         """The resource version; a later state has a larger one."""
-        # Kubernetes documents it as opaque, but API servers use the etcd revision, which only grows.
+        # Kubernetes documents it as opaque, but API servers use the etcd revision, which only increases.
 
 
 Watched = TypeVar("Watched", bound=WatchedObject)
@@ -43,7 +43,7 @@ ChangeHandler = Callable[[Watched | None, Watched | None], None]
 
 
 class Reflector(Generic[Watched]):
-    """Lists a resource, then watches it. After an interruption it resumes, or lists again if the version expired."""
+    """Lists a resource, then watches it. After an interruption it resumes, or lists again if the version is too old."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Reflector(Generic[Watched]):
             resumes = bool(self._version)
             self._follow()
             # No backoff is needed if the watch was open longer than the last pause, however it ended, or if the version
-            # to resume from has expired, as after an outage: the server is up, and only a new list is missing.
+            # to resume from has expired, as after an outage: the server is up, and only a new list is needed.
             lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
             responsive = lasted > pause or (resumes and not self._version)
             pause = MIN_PAUSE if responsive else min(pause * 2, MAX_PAUSE)
@@ -112,7 +112,7 @@ class Reflector(Generic[Watched]):
         if self._find_path is not None:
             self.path = self._find_path()
         listed = self.api.list(self.path, **self.params)
-        self._set_error("")  # before the callbacks run, because they may assume that missing objects are deleted
+        self._set_error("")  # before the callbacks run, because they may assume that missing objects have been deleted
         uids = {raw["metadata"]["uid"] for raw in listed["items"]}
         for raw in listed["items"]:
             self._update(raw)

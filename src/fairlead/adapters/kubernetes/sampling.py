@@ -19,7 +19,7 @@ from fairlead.ports import Clock
 
 log = structlog.get_logger()
 
-SECONDS = 15.0  # how often metrics-server measures with its standard manifests
+SECONDS = 15.0  # how often metrics-server collects metrics with its standard manifests
 SECONDS_WITHOUT = 600.0  # how often to check whether the metrics API has been installed
 MAX_SAMPLES = 2000  # more than eight hours without thinning
 PATH = path_of("metrics.k8s.io/v1beta1", "pods")
@@ -97,7 +97,7 @@ class PodMetricsSampler:
 
 
 def _read_sample(line: str) -> JSON | None:
-    """Parse a sample; None if it was written incompletely."""
+    """Parse a sample; None if the line is incomplete."""
     try:
         sample = json.loads(line)
     except ValueError:

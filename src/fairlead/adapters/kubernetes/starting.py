@@ -1,7 +1,7 @@
-"""Creates the objects of a run in such an order that a crash at any point leaves no orphans.
+"""Creates the objects of a run in an order that leaves no orphans, even if the server crashes at any point.
 
 The Job or Deployment is created first, suspended. It owns the other objects, so that deleting it deletes them. Then it
-is released. Objects have fixed names and are only created if missing, so starting again is idempotent.
+is released. Objects have fixed names and are only created if missing, so starting a run is idempotent.
 """
 
 import base64
@@ -34,7 +34,7 @@ PLURALS = {
 }
 ABANDONED = timedelta(days=7)  # after this time, no server is expected to save a run's log
 ARCHIVE = "code.tar.gz"
-# Retrying such a request cannot succeed. 403 can also come from an exceeded ResourceQuota or a webhook: it is retried.
+# Retrying cannot succeed after these. 403 is retried, because an exceeded ResourceQuota or a webhook can also cause it.
 PERMANENT = (400, 405, 413, 415, 422)
 
 
@@ -80,7 +80,7 @@ class Starter:
             if error.status != 409 or error.reason != "AlreadyExists":
                 raise
         if manifest["kind"] in ("Secret", "Service"):
-            return manifest  # its unique name shows that it is ours; Fairlead may not read Secrets
+            return manifest  # its unique name shows that it is ours; Fairlead is not allowed to read Secrets
         existing = self.api.get(f"{path}/{meta['name']}")
         owners = [reference["uid"] for reference in existing["metadata"].get("ownerReferences", ())]
         if existing["metadata"].get("labels", {}).get(RUN_LABEL) != meta["labels"][RUN_LABEL]:
@@ -95,7 +95,7 @@ class Starter:
 
     def _release(self, main: JSON, manifest: JSON) -> JSON:
         meta = main["metadata"]
-        # If the patch has a UID, the API server rejects it if the object was deleted and created again.
+        # Because of the UID, the API server rejects the patch if the object was deleted and created again.
         patch: JSON = {"metadata": {"annotations": {RELEASED: "true"}, "uid": meta["uid"]}}
         queue = meta.get("annotations", {}).get(QUEUE)
         # With this label, Kueue decides when the Job starts. It is added only now, because Kueue could otherwise
@@ -116,7 +116,7 @@ class Starter:
         label = {PROJECT_LABEL: label_value(project)}
         try:
             existing = self.api.get(f"{path}/{namespace}")
-            # A namespace with the same name may belong to someone else. An administrator confirms it with the label.
+            # A namespace with the same name may belong to someone else. The label confirms that it is the project's.
             if existing["metadata"].get("labels", {}).get(PROJECT_LABEL) != label[PROJECT_LABEL]:
                 command = f"kubectl label namespace {namespace} {PROJECT_LABEL}={label[PROJECT_LABEL]}"
                 message = f"namespace {namespace} exists but is not labeled for project {project}"
@@ -125,7 +125,9 @@ class Starter:
             if error.status != 404:
                 raise
             if not self.cluster.create_namespaces:
-                message = f"namespace {namespace} does not exist, and cluster/{self.cluster.name} does not create any"
+                message = (
+                    f"namespace {namespace} does not exist, and cluster/{self.cluster.name} does not create namespaces"
+                )
                 raise Unavailable(
                     f"{message}: create it with the label {PROJECT_LABEL}={label[PROJECT_LABEL]}"
                 ) from None
@@ -155,7 +157,7 @@ class Starter:
                 raise
             if kind != "PersistentVolumeClaim" or name not in launch.volumes:
                 raise StartFailed(
-                    f"{kind} {name} does not exist in namespace {namespace}: create it, and submit the run again"
+                    f"{kind} {name} does not exist in namespace {namespace}: create it and submit the run again"
                 ) from None
             claim = _render_shared(launch, name, namespace, {PROJECT_LABEL: label, PLATFORM_LABEL: self.platform})
             self._create_once(path_of("v1", PLURALS[kind], namespace), claim)
@@ -163,7 +165,9 @@ class Starter:
         labels, volume = existing["metadata"].get("labels", {}), launch.volumes.get(name)
         # The claim of a deleted volume with the same name may still exist, with its data.
         if volume is not None and labels.get(VOLUME_LABEL, volume.id) != volume.id:
-            raise StartFailed(f"{kind} {name} in namespace {namespace} is not the volume {name} of {launch.project}")
+            raise StartFailed(
+                f"{kind} {name} in namespace {namespace} does not belong to volume {name} of {launch.project}"
+            )
         if labels.get(PROJECT_LABEL) != label:
             command = f"kubectl --namespace {namespace} label {kind.lower()} {name} {PROJECT_LABEL}={label}"
             raise StartFailed(
@@ -180,7 +184,7 @@ class Starter:
     def _translate_error(self, error: ApiError, namespace: str) -> FairleadError:
         """`StartFailed` if the start can never succeed, `Unavailable` if an administrator can fix the cause."""
         if error.status in PERMANENT:
-            return StartFailed(f"the cluster rejected it: {error}")
+            return StartFailed(f"the cluster rejected the run: {error}")
         self._namespaces.discard(namespace)  # it may have been deleted or relabeled
         hint = f": run `fairlead clusters check {self.cluster.name}`" if error.status in (401, 403) else ""
         return Unavailable(f"the cluster rejected the request: {error}{hint}")
@@ -214,7 +218,7 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
         if len(launch.code) <= room:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
         if not _calls_back(launch):  # if it does, the pod downloads the code from the server
-            message = f"its code has {len(launch.code)} bytes, and at most {room} fit into a run's ConfigMap"
+            message = f"its code is {len(launch.code)} bytes long, but at most {room} bytes fit into a run's ConfigMap"
             raise StartFailed(
                 f"{message}: remove data from the code, or ask an administrator to set the cluster's server_url"
             )
@@ -227,7 +231,7 @@ def _calls_back(launch: LaunchSpec) -> bool:
 
 
 def _render_shared(launch: LaunchSpec, name: str, namespace: str, labels: JSON) -> JSON:
-    """The claim of a shared volume, which outlives its runs.
+    """The claim of a shared volume, which outlives the runs that use it.
 
     It is ReadWriteOnce, because every storage class supports that. For other modes, an administrator creates and labels
     the claim.

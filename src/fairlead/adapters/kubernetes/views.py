@@ -16,7 +16,7 @@ DISRUPTED = "DisruptionTarget"
 
 @dataclass
 class RunView:
-    """The objects of one run. `disrupted`: why its last pod was disrupted, until a new pod runs."""
+    """The objects of one run. `disrupted`: why its last pod was disrupted, until a new pod is running."""
 
     main: MainObject | None = None
     pods: dict[str, ObservedPod] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class RunView:
 
 
 class ClusterView:
-    """The objects of a cluster. Reflectors update it. Notifications are sent after a change is visible."""
+    """The objects of a cluster, updated by reflectors. Notifications are sent after a change is visible."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.notify = notify
@@ -72,7 +72,7 @@ class ClusterView:
         return sorted(warnings, key=lambda warning: warning.version, reverse=True)
 
     def node(self, name: str) -> ObservedNode | None:
-        """A node by its name, or None."""
+        """The node with this name, or None."""
         return self._nodes.get(name)
 
     def nodes(self, context: SchedulingContext | None = None) -> NodeTable:
@@ -109,15 +109,15 @@ class ClusterView:
         self.notify(known.run_id)
 
     def update_main(self, before: MainObject | None, after: MainObject | None) -> None:
-        """Store a new, changed or deleted Job or Deployment without a notification."""
+        """Record a new, changed or deleted Job or Deployment without sending a notification."""
         known = after or before
         assert known is not None
         with self._lock:
             run = self._runs.setdefault(known.run_id, RunView())
-            if run.main is None or run.main.uid == known.uid:  # users can label other objects with the run's label
+            if run.main is None or run.main.uid == known.uid:  # users can give other objects the run's label
                 run.main = after
             for pod in run.pods.values():
-                self._stale.add(pod.node)  # its name and project come from the main object
+                self._stale.add(pod.node)  # the pod's name and project come from the main object
             self._update_owner(known.run_id, known.uid, exists=after is not None)
 
     def on_pod_change(self, before: ObservedPod | None, after: ObservedPod | None) -> None:
@@ -164,7 +164,7 @@ class ClusterView:
                 del self._nodes[name]
             lost = after is None or not after.ready
             run_ids = {pod.run_id for pod in self._pods_by_node.get(name, {}).values() if pod.run_id}
-        # Other changes to a node, for example to its labels, do not affect the pods that are already there.
+        # Other changes to a node, for example to its labels, do not affect the pods that are already on it.
         if lost != (before is None or not before.ready):
             for run_id in run_ids:
                 self.notify(run_id)
