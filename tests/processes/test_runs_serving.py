@@ -94,7 +94,7 @@ def test_exited_served_function_is_degraded_until_it_restarts(platform: Platform
     assert states[-1] == ("running", "Ready")
     assert ("degraded", "CrashLoopBackOff") in states
     assert "failed" not in {state for state, _ in states}
-    assert "restarted after it exited once\n" in run.logs()
+    assert "restarted after exiting once\n" in run.logs()
     run.stop()
     assert wait_for_end(run)["state"] == "stopped"
 

@@ -115,14 +115,14 @@ def test_exited_process_is_degraded_with_exit_code_and_restart_count() -> None:
     run.address = None
     run.end(message="exited with code 3: no weights")
     assert (run.reported, run.state.address) == (("degraded", "CrashLoopBackOff"), None)
-    message = "exited with code 3: no weights; it has exited once and restarts in 1 s"
+    message = "exited with code 3: no weights; it has exited once and will restart in 1 s"
     assert run.state.message == message
     assert not run.probe(0.5), "an exited process is not probed"
     run.restart()
     assert run.reported == ("degraded", "CrashLoopBackOff")
     assert run.state.message.startswith("exited with code 3: no weights; it has exited once and was restarted")
     run.end(message="exited with code 4")
-    assert run.state.message == "exited with code 4; it has exited twice and restarts in 2 s"
+    assert run.state.message == "exited with code 4; it has exited twice and will restart in 2 s"
     run.restart()
     run.address = "serve.sock"
     assert run.probe()

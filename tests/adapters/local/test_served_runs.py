@@ -147,8 +147,8 @@ def test_exited_process_is_restarted_and_the_cause_is_logged(bench: LocalBench) 
     log = read_all(bench.executor, "r1")["platform"].decode().splitlines()
     assert log == [
         "started",
-        "exited with code 3; it has exited once and restarts in 1 s",
-        "restarted after it exited once",
+        "exited with code 3; it has exited once and will restart in 1 s",
+        "restarted after exiting once",
     ]
 
 

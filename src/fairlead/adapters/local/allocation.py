@@ -20,7 +20,7 @@ TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
 
 
 def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, active: Collection[Spec]) -> Allocation:
-    """Allocate free resources. A run with a CPU limit gets the least used cores. Raises `Unavailable`."""
+    """Allocate free resources. A run with a CPU limit gets the least-used cores. Raises `Unavailable`."""
     pod = launch.manifests[0]["spec"]["template"]["spec"]
     limit = pod["containers"][0].get("resources", {}).get("limits", {}).get("cpu")
     cores = len(machine.cpus) if limit is None else -(-Quantity.parse(limit).nanos // NANOS)
@@ -71,7 +71,7 @@ def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]
 
 
 def _choose_uid(run_id: str, active: Collection[Spec]) -> int:
-    """Choose a free user ID from a large range, so that a run rarely gets another run's ID and leftover files."""
+    """Choose a free user ID from a large range, so that a run rarely gets an earlier run's ID and leftover files."""
     used = {spec.identity.outer_uid for spec in active}
     first = zlib.crc32(run_id.encode()) % UIDS
     return next(uid for n in range(UIDS) if (uid := FIRST_UID + (first + n) % UIDS) not in used)

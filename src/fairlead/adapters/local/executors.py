@@ -42,7 +42,7 @@ class LocalExecutor:
         for folder in (self.runs, self.volumes):
             allocation.make_traversable(folder)
         if self.is_root and machine.isolation_error is not None:
-            allocation.make_traversable(data)  # run users must reach the homes of their runs; files stay private
+            allocation.make_traversable(data)  # a run's user must be able to reach the run's home; files stay private
         self._runs_fd = os.open(self.runs, os.O_PATH | os.O_DIRECTORY)
         self._lock = threading.Lock()
         self._supervisors: dict[str, subprocess.Popen[bytes]] = {}  # children of this process, which it must reap
@@ -57,12 +57,12 @@ class LocalExecutor:
         self._watcher.notify = notify
 
     def close(self) -> None:
-        """Stop watching runs. The runs continue."""
+        """Stop watching runs. The runs keep running."""
         self._watcher.close()
         os.close(self._runs_fd)
 
     def start(self, launch: LaunchSpec) -> None:
-        """Start the run. Idempotent. `observe` reports failures to start."""
+        """Start the run. Idempotent. If the start fails, `observe` reports it."""
         folder = self._folder(launch.run_id)
         # One start at a time, so that no two runs are allocated the same cores, GPUs, port or user ID.
         with self._lock:
@@ -114,7 +114,7 @@ class LocalExecutor:
         return observe_ended(outcome)
 
     def clean_up(self, run_id: str) -> None:
-        """Remove the work files of a run that has ended. The log, usage and output stay."""
+        """Remove the work files of a run that has ended. The log, usage and output are kept."""
         self._folder(run_id).clean_up()
 
     def delete_run(self, run_id: str) -> None:
@@ -135,7 +135,7 @@ class LocalExecutor:
         return sorted(folder.name for folder in self.runs.iterdir())
 
     def nodes(self) -> NodeTable:
-        """Return this machine as a node, with what is allocated to active runs."""
+        """Return this machine as a node, with the resources allocated to active runs."""
         with self._lock:
             active = list(self._active.values())
         holdings = tuple(ScheduledPod(run_id_of(spec.run_id), spec.name, spec.amounts, spec.project) for spec in active)
@@ -161,15 +161,15 @@ class LocalExecutor:
             raise NotFound(f"run {run_id} has no output file {path!r}", "list the run's output files") from None
 
     def find_endpoint(self, run_id: str) -> Endpoint:
-        """Return the address of a served run. The run cannot replace the socket in this path with a symbolic link."""
+        """Return the address of a served run. The run cannot replace the socket at this path with a symbolic link."""
         folder = self._folder(run_id)
         spec = self._active.get(run_id)
         if spec is None or not spec.serves or folder.has_ended:
-            raise NotFound(f"run {run_id} does not exist or serves nothing")
+            raise NotFound(f"run {run_id} does not exist or does not serve requests")
         address = (folder.state or {}).get("address")
         if address is None:
             raise Unavailable(f"run {run_id} is not accepting connections yet")
-        if address == SOCKET:  # relative to the open folder: a Unix socket path has at most 107 bytes
+        if address == SOCKET:  # relative to the open folder: a Unix socket path is limited to 107 bytes
             return Endpoint("http://localhost", f"/proc/self/fd/{self._runs_fd}/{run_id}/{SOCKET}")
         return Endpoint(f"http://{address}")
 
@@ -229,7 +229,7 @@ class LocalExecutor:
         if supervisor is not None and supervisor.poll() is None:
             return Observation(Phase.STARTING)
         if folder.is_supervised:
-            # Check again once the supervisor has had time to write its state.
+            # Check again when the supervisor has had time to write its state.
             threading.Timer(RECHECK_SECONDS, self._watcher.notify, [run_id]).start()
             return Observation(Phase.STARTING)
         if folder.state is not None:  # written since `observe` read it

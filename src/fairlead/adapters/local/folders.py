@@ -107,7 +107,7 @@ class RunFolder:
 
 
 def observe_active(state: JSON) -> Observation:
-    """Convert the supervisor's state of an active run to an observation."""
+    """Convert an active run's state, as written by its supervisor, to an observation."""
     phase = PHASES[state["phase"]]
     started_at = None if phase is Phase.STARTING else _to_datetime(state["started_at"])
     return Observation(phase, state.get("reason", ""), state.get("message", ""), started_at=started_at)

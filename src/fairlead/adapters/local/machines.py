@@ -16,7 +16,7 @@ from fairlead.model.quantities import NANOS, Quantity
 
 GPU = "nvidia.com/gpu"
 NAMES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage", "gpu": GPU, "runs": "pods"}
-# Runs that request nothing are limited only by this number. Each has three processes.
+# Runs that request no resources are limited only by this number. Each run has three processes.
 RUNS_PER_CORE, MIN_RUNS = 8, 16
 
 
@@ -100,7 +100,7 @@ def find_memory() -> int:
             limit = Path(file).read_text("ascii").strip()
         except OSError:
             continue
-        if limit.isdigit():  # if no limit is set, v2 has "max" and v1 a number larger than any memory
+        if limit.isdigit():  # if no limit is set, v2 has "max", and v1 has a number larger than any real memory
             return min(total, int(limit))
     return total
 

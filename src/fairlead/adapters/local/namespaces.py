@@ -17,7 +17,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 LOCKED_FLAGS = {os.ST_NOSUID: MS_NOSUID, os.ST_NODEV: MS_NODEV, os.ST_NOEXEC: MS_NOEXEC}
 MNT_DETACH = 2
-PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63  # the highest number a capability can have; kernels know fewer
+PR_CAPBSET_DROP, CAP_LAST_CAP = 24, 63  # the highest number a capability can have; kernels have fewer
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 SHARED = 0o2770  # same as the volume itself: setgid, so that new files belong to the project's group
 PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 38, 1, 36
@@ -33,7 +33,7 @@ def prctl(option: int, value: int) -> None:
 def drop_capabilities() -> None:
     """Drop all capabilities from the bounding set, so that no program this process executes can get them."""
     for capability in range(CAP_LAST_CAP + 1):
-        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for capabilities that the kernel does not know
+        _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for capabilities that the kernel does not have
 
 
 def unshare(flags: int) -> None:

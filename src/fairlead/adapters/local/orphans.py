@@ -13,7 +13,7 @@ PAUSE_SECONDS = 0.01
 
 
 def kill_processes_of(execution: str) -> None:
-    """Kill every process of a run and wait until they have exited. They are found by the run ID in their environment.
+    """Kill all processes of a run and wait until they have exited. They are found by the run ID in their environment.
 
     All attempts of a run share that ID, but only one attempt is active at a time.
     """

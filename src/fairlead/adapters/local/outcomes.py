@@ -24,7 +24,7 @@ class ProcessExit:
     """How the process of a run ended."""
 
     status: int | None = None  # from os.wait()
-    reason: str | None = None  # why the supervisor stopped it; None if it exited by itself
+    reason: str | None = None  # why the supervisor stopped it; None if it exited on its own
     message: str = ""
     start_error: str = ""  # why it could not be started
 

@@ -72,5 +72,5 @@ def _check_name(name: str) -> str:
 
 
 def _is_utf8(name: str) -> bool:
-    """Whether a file name is valid UTF-8; file names can be any bytes, which Python reads as surrogates."""
+    """Whether a file name is valid UTF-8. File names can contain any bytes; Python reads invalid ones as surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)

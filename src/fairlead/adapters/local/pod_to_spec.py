@@ -131,7 +131,7 @@ def is_served(launch: LaunchSpec) -> bool:
 
 
 def read_call(launch: LaunchSpec) -> Json:
-    """Return the call of a Python function: what its bootstrap executes."""
+    """Return the call that the bootstrap of a Python function executes."""
     program = next(item for item in launch.manifests if item["kind"] == "ConfigMap")
     call: Json = json.loads(program["data"]["call.json"])
     return call
@@ -216,8 +216,8 @@ def _find_source(launch: LaunchSpec, volume: Json, allocation: Allocation) -> Pa
     if name == "fairlead-code":
         return allocation.folder / "code"
     if "configMap" in volume:
-        message = f"config map {volume['configMap']['name']} not found: local execution has no config maps"
-        raise StartFailed(message, "use a secret or a shared volume, or a Kubernetes cluster")
+        message = f"config map {volume['configMap']['name']} not found: local execution does not support config maps"
+        raise StartFailed(message, "use a secret, a shared volume or a Kubernetes cluster")
     own_claims = {item["metadata"]["name"] for item in launch.manifests if item["kind"] == "PersistentVolumeClaim"}
     if claim is not None and claim not in own_claims:
         if claim not in launch.volumes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairlead.adapters.local import namespaces, procfs
 from fairlead.adapters.local.specs import Spec, UserMapping
 
-NICENESS = 5  # so that the server responds even while runs use all cores
+NICENESS = 5  # so that the server stays responsive while runs use all cores
 MAP_IDS = b"?"
 RESTART = b"again"
 KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes in its PID namespace
@@ -110,7 +110,7 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
 
 
 def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
-    """Start the run and wait until it exits, as init; repeat on request."""
+    """As init, start the run and wait until it exits; repeat on request."""
     signal.set_wakeup_fd(-1)  # the pipe belongs to the supervisor
     os.umask(0o022)
     # Without a PID namespace, the run's orphans become children of this process, so that it can kill them.
@@ -172,7 +172,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     identity = spec.identity
     if identity.outer_uid is not None and identity.outer_gid is not None:
         inside = spec.isolated
-        # The user comes last, because after that, this process can no longer change its groups.
+        # Set the user last, because this process can no longer change its groups after that.
         os.setgroups(identity.groups if inside else identity.outer_groups)
         gid, uid = (identity.gid, identity.uid) if inside else (identity.outer_gid, identity.outer_uid)
         os.setresgid(gid, gid, gid)

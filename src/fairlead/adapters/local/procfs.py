@@ -36,7 +36,7 @@ def list_tree(proc: str, root_pid: int) -> list[Process]:
 
 
 def measure_memory(proc: str, processes: list[Process], limit: int | None = None) -> int:
-    """Return the memory of all processes. Shared memory is counted once only above `limit`, because that is slow."""
+    """Return the memory of all processes. Above `limit`, shared memory is counted only once, which is slower."""
     # The sum counts shared pages once per process, so it is an upper bound, which is good enough below the limit.
     resident = sum(process.resident for process in processes)
     if len(processes) < 2 or limit is None or resident <= limit:
@@ -72,7 +72,7 @@ def measure_disk(folder: str, max_entries: int = 200_000) -> int:
 
 
 def count_oom_kills() -> int:
-    """Return how many processes this machine has killed because it was out of memory."""
+    """Return how many processes this machine's kernel has killed because memory ran out."""
     try:
         for line in Path("/proc/vmstat").read_text("ascii").splitlines():
             if line.startswith("oom_kill "):
@@ -89,7 +89,7 @@ def _read(proc: str, name: str) -> Process | None:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    # The first two fields of proc(5) were cut off: parent (4), user and system time (14, 15), resident pages (24).
+    # The first two fields were cut off. Numbers in proc(5): parent 4, user and system time 14, 15, resident pages 24.
     return Process(
         int(name), int(fields[1]), (int(fields[11]) + int(fields[12])) / CLOCK_TICKS, int(fields[21]) * PAGE_SIZE
     )

@@ -90,7 +90,7 @@ class ProcessSampler:
             self._save(sample)
 
     def _save(self, sample: Sample) -> None:
-        if len(self.samples) > MAX_SAMPLES:  # keep every second sample
+        if len(self.samples) > MAX_SAMPLES:  # keep every other sample
             self.samples = self.samples[::2]
             self.interval *= 2
             self.file.write_text("".join(json.dumps(each) + "\n" for each in self.samples), "utf-8")

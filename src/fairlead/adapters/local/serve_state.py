@@ -1,4 +1,4 @@
-"""Tracks whether a served run is ready, how often it has exited, and when it is restarted.
+"""Tracks whether a served run is ready, how often it has exited, and when it will be restarted.
 
 Standard library only. Times are from a monotonic clock.
 """
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from fairlead.adapters.exits import describe_times
 
 FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
-BACKOFF_RESET_SECONDS = 60.0  # after being ready for this long, a run starts again with the shortest backoff
+BACKOFF_RESET_SECONDS = 60.0  # after being ready for this long, a run restarts with the shortest backoff again
 PROBE_SECONDS = 5.0  # how often a ready run is probed
 FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # the longer a run takes to become ready, the less often it is probed
 FAILURE_THRESHOLD = 2  # a single probe can fail because the run is busy and its backlog is full
-ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited by itself
+ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited on its own
 
 
 class ServeState:
@@ -62,7 +62,7 @@ class ServeState:
         self.restart_at, self.address, self._ready_since = now + self._backoff, None, None
         self.phase, self.reason = "degraded", reason if reason in ENFORCED_REASONS else "CrashLoopBackOff"
         self._exit_message = f"{message}; it has exited {describe_times(self.exits)}"
-        self.message = f"{self._exit_message} and restarts in {self._backoff:g} s"
+        self.message = f"{self._exit_message} and will restart in {self._backoff:g} s"
         self._backoff = min(2 * self._backoff, MAX_BACKOFF)
 
     def is_restart_due(self, now: float) -> bool:

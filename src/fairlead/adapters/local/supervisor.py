@@ -27,7 +27,7 @@ from fairlead.adapters.masking import Masker
 
 CHUNK = 1 << 16
 POLL_SECONDS = 0.1  # how often memory is measured; a process can allocate up to half a gigabyte in that time
-DRAIN_SECONDS = 5.0  # without a PID namespace, a process that left the run may still have its output open
+DRAIN_SECONDS = 5.0  # without a PID namespace, a process that survives the run may keep the run's output open
 LOCK_ATTEMPTS = 10
 DISK_FULL = "the disk was full during the run"
 MIN_FREE_BYTES = 1 << 20  # a disk with less than this counts as full, although a small file may still fit
@@ -57,15 +57,15 @@ class Supervisor:
 
     def run(self) -> None:
         """Start the run and supervise it until it has ended."""
-        # Signals only wake up the loop, which then stops the run: a handler could interrupt any line. The pipe does not
-        # block, because many signals could fill it before it is read.
+        # Signals only wake up the loop, which then stops the run: a handler could interrupt any line. The pipe is
+        # non-blocking, because many signals could fill it before it is read.
         wake, woken = os.pipe()
         os.set_blocking(woken, False)
         signal.set_wakeup_fd(woken)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         self.selector.register(wake, selectors.EVENT_READ, None)
-        # This comes before the start: once the file exists, no supervisor starts the run again, even after a crash.
+        # Write the state first: once the file exists, no supervisor starts the run again, even after a crash.
         self._write_state("starting")
         self.process = processes.start(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = ProcessSampler(self.folder, self.spec, self.process)
@@ -137,7 +137,7 @@ class Supervisor:
     def _on_started(self) -> None:
         if (serve_state := self.serve_state) is not None:
             exits = serve_state.exits
-            self._log_event(f"restarted after it exited {describe_times(exits)}" if exits else "started")
+            self._log_event(f"restarted after exiting {describe_times(exits)}" if exits else "started")
         if not self.started:
             self.started, self.started_at, self.running_since = True, time.time(), time.monotonic()
             if self.serve_state is None:

@@ -13,7 +13,7 @@ FIRST_PORT, PORTS = 20_000, 10_000
 
 
 def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Spec]) -> int:
-    """Return the requested port, or a free one. Raises `Unavailable` if it is taken."""
+    """Return the requested port, or a free one if none is requested. Raises `Unavailable` if it is taken."""
     taken = {spec.port: spec for spec in active if spec.port is not None}
     if requested is not None:
         if requested not in taken and is_free(requested):
@@ -27,11 +27,11 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
         port = FIRST_PORT + (first + number) % PORTS
         if port not in taken and is_free(port):
             return port
-    raise Unavailable(f"all ports on this machine from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are in use")
+    raise Unavailable(f"all ports from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} on this machine are in use")
 
 
 def is_free(port: int) -> bool:
-    """Whether no program listens on a port, on any address."""
+    """Whether no program is listening on a port, on any address."""
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
     try:
