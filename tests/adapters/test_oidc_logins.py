@@ -99,7 +99,7 @@ def test_bearer_audience_and_client_id_are_distinguished() -> None:
     """A bearer token cannot sign a browser in, and an ID token is not a bearer token."""
     issuer = Issuer()
     issuer.login_endpoints.claims = {"aud": "fairlead"}
-    assert "has the audience 'fairlead'; this server is 'fairlead: web'" in rejection_of(issuer)
+    assert "has the audience 'fairlead'; this server expects 'fairlead: web'" in rejection_of(issuer)
     with pytest.raises(Unauthenticated, match="has the audience 'fairlead: web'"):
         issuer.identity().authenticate(make_token(make_claims(aud=CLIENT)))
 
@@ -140,7 +140,7 @@ def test_client_secret_is_sent_in_the_header_by_default() -> None:
         ({"iss": "https://evil.example.org"}, "issued by 'https://evil.example.org'"),
         ({"exp": SECONDS - 60}, "expired at"),
         ({"nbf": SECONDS + 600}, "is not valid before"),
-        ({"sub": ""}, "is not a user name"),
+        ({"sub": ""}, "is not a valid user name"),
         ({"groups": {"vision": 1}}, "is not a list of groups"),
     ],
 )
@@ -166,7 +166,7 @@ def _unsigned(claims: dict[str, Any]) -> str:
     [
         (lambda claims: make_token(make_claims(**claims), OTHER_RSA), "the token's signature is not from"),
         (lambda claims: make_token(make_claims(**claims), kid="no-such-key"), "which https://login"),
-        (lambda claims: make_token(make_claims(**claims), typ="logout+jwt"), "does not identify a caller"),
+        (lambda claims: make_token(make_claims(**claims), typ="logout+jwt"), "do not identify a caller"),
         (_unsigned, "allowed algorithms: RS256"),
     ],
 )

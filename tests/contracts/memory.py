@@ -243,7 +243,7 @@ class MemoryTransaction:
         owner, name = PARENTS.get(type(record), (None, "id"))
         if missing_scope or (owner is not None and getattr(record, name) not in self.tables[owner]):
             self.failed = True
-            raise Conflict(f"the scope of {label} was deleted", "read the tree again")
+            raise Conflict(f"the scope of {label} was deleted", "list the scopes again")
 
     def _references(self) -> Iterator[tuple[Any, str, str]]:
         """Every reference to a scope: the record, its field and the scope."""

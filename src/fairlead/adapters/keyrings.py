@@ -21,7 +21,7 @@ VERSION = 1  # the first byte of each encrypted value
 NONCE_BYTES = 12  # random, which is safe for about four billion values per key (NIST SP 800-38D)
 TAG_BYTES = 16
 KEY_BYTES = 32
-MAX_FILE_BYTES = 64 * 1024  # a path to some other file, such as a database, must not fill memory
+MAX_FILE_BYTES = 64 * 1024  # so that a path to another kind of file, such as a database, does not fill memory
 MAKE_KEY = "create a key with `openssl rand -base64 32`"
 
 
@@ -34,7 +34,7 @@ class SealingKey:
     @property
     def id(self) -> str:
         """The first 16 hexadecimal digits of the key's SHA-256."""
-        # This is safe to show and store: keys are random, so part of a key's hash does not help to guess it.
+        # This is safe to show and store: keys are random, so part of a key's hash does not make it easier to guess.
         return hashlib.sha256(self.secret).hexdigest()[:16]
 
 
@@ -47,7 +47,7 @@ class _LoadedKeys:
 
 
 class AesKeyring:
-    """Encrypts with its first key, decrypts with any. Keys from a file are reread when the file changes."""
+    """Encrypts with its first key and decrypts with any of them. Keys from a file are reread when the file changes."""
 
     def __init__(self, keys: Sequence[SealingKey]) -> None:
         self._path: Path | None = None
@@ -57,7 +57,7 @@ class AesKeyring:
     def from_file(cls, path: Path) -> "AesKeyring":
         """Create a keyring with the keys in a file."""
         keyring = cls(load_key_file(path))
-        keyring._path = path  # its state is not known yet, so the first use reads it again
+        keyring._path = path  # the file's state is not known yet, so the first use reads the file again
         return keyring
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class AesKeyring:
         key = self._loaded.keys.get(sealed.key_id) or self._find_key(sealed.key_id)
         content, start = sealed.content, 1 + NONCE_BYTES
         if len(content) < start + TAG_BYTES or content[0] != VERSION:
-            message = f"a value encrypted with key {key.id} has a format that this version of Fairlead does not know"
+            message = f"a value encrypted with key {key.id} has a format that this version of Fairlead does not support"
             raise Unavailable(message, "use the version that encrypted it, or set the value again")
         try:
             return AESGCM(key.secret).decrypt(content[1:start], content[start:], _associated_data(key, purpose))
@@ -89,8 +89,8 @@ class AesKeyring:
             raise Unavailable(message, "restore it from a backup, or set the value again") from error
 
     def _current_key(self) -> SealingKey:
-        # A value encrypted with a key that another process has deleted would be lost. So the file is checked each time
-        # (about 2 us), and nothing is encrypted while it cannot be read.
+        # A value encrypted with a key that another process has deleted would be lost. This is why the file is checked
+        # each time (about 2 us), and nothing is encrypted while it cannot be read.
         loaded = self._loaded
         if self._path is not None and _file_state(self._path) != loaded.file_state:
             loaded = self._reload(self._path)
@@ -100,9 +100,7 @@ class AesKeyring:
         # Another process may have added the key since the file was read.
         loaded = self._loaded if self._path is None else self._reload(self._path)
         if key_id not in loaded.keys:
-            message = (
-                f"a value was encrypted with key {key_id}, which is missing; the keys are {', '.join(loaded.keys)}"
-            )
+            message = f"a value was encrypted with key {key_id}, which is missing; available: {', '.join(loaded.keys)}"
             raise Unavailable(message, "restore this key, or set the value again")
         return loaded.keys[key_id]
 
@@ -111,12 +109,12 @@ class AesKeyring:
         try:
             self._loaded = loaded = _LoadedKeys(_by_id(load_key_file(path)), state)
         except FairleadError as error:
-            raise Unavailable(f"cannot read the changed keys: {error}", error.hint) from error
+            raise Unavailable(f"the key file has changed and cannot be read: {error}", error.hint) from error
         return loaded
 
 
 def parse_keys(text: str) -> tuple[SealingKey, ...]:
-    """Parse keys in base64, separated by commas or lines, with # comments. Errors do not show keys."""
+    """Parse keys in base64, separated by commas or line breaks, with # comments. Errors do not show keys."""
     lines = (line.partition("#")[0] for line in text.splitlines())
     entries = [entry.strip() for line in lines for entry in line.split(",")]
     keys = [_parse_key(entry, number) for number, entry in enumerate(filter(None, entries), start=1)]
@@ -165,25 +163,25 @@ def forget_old_keys(path: Path) -> tuple[str, ...]:
 
 def _by_id(keys: Sequence[SealingKey]) -> dict[str, SealingKey]:
     if not keys or any(len(key.secret) != KEY_BYTES for key in keys):
-        raise Unreadable(f"a keyring needs keys of {KEY_BYTES} bytes", MAKE_KEY)
+        raise Unreadable(f"the keys in a keyring must be {KEY_BYTES} bytes long", MAKE_KEY)
     return {key.id: key for key in keys}
 
 
 def _associated_data(key: SealingKey, purpose: str) -> bytes:
-    """Return the data authenticated with a value. The ID has a fixed length, so different inputs never look alike."""
+    """Return the data authenticated with a value. The ID's length is fixed, so that the data is unambiguous."""
     return bytes([VERSION]) + key.id.encode() + purpose.encode()
 
 
 def _parse_key(entry: str, number: int) -> SealingKey:
     try:
-        # Accepts both alphabets of base64, with or without padding.
+        # Accept both base64 alphabets, with or without padding.
         padded = entry.rstrip("=").encode("ascii")
         secret = base64.b64decode(padded + b"=" * (-len(padded) % 4), altchars=b"-_", validate=True)
     except ValueError:
         # Not chained: the cause may contain the key.
-        raise Unreadable(f"key {number} is not base64", MAKE_KEY) from None
+        raise Unreadable(f"key {number} is not valid base64", MAKE_KEY) from None
     if len(secret) != KEY_BYTES:
-        raise Unreadable(f"key {number} has {len(secret)} bytes instead of {KEY_BYTES}", MAKE_KEY)
+        raise Unreadable(f"key {number} is {len(secret)} bytes long instead of {KEY_BYTES}", MAKE_KEY)
     return SealingKey(secret)
 
 
@@ -209,12 +207,12 @@ def _read(path: Path) -> str:
             raise FairleadError(message, f"run chmod 600 {path}")
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES or not content.isascii():
-        raise Unreadable(f"{path} is not a key file", "use a file with one key in base64 per line")
+        raise Unreadable(f"{path} is not a key file", "use a file with one base64 key per line")
     return content.decode("ascii")
 
 
 def _replace(path: Path, text: str) -> None:
-    target = path.resolve()  # keep a symbolic link
+    target = path.resolve()  # if the path is a symbolic link, keep the link
     with _translate_errors(f"change the key file {path}"), _temporary_file(target, text) as temporary:
         os.replace(temporary, target)
 
@@ -255,4 +253,4 @@ def _translate_errors(operation: str) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"cannot {operation}: {error.strerror or error}"
-        raise FairleadError(message, "check that it exists and that you own it") from error
+        raise FairleadError(message, "check that the file exists and that you own it") from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 HEADER = struct.Struct("<4sQBI")
-MAGIC = b"\xfa\x1e\x10\x6d"  # the first byte never occurs in UTF-8, so text in a log does not look like a record
+MAGIC = b"\xfa\x1e\x10\x6d"  # the first byte never occurs in UTF-8, so text in a log is never mistaken for a record
 STREAMS = ("stdout", "stderr", "platform")
 MAX_RECORD_BYTES = 1 << 20  # readers load whole records, so this limits their memory
 MAX_LOG_BYTES = 1 << 30
@@ -60,7 +60,7 @@ class LogWriter:
             self._lost, self.has_gaps = self._lost + len(data), True
 
     def _put(self, stream: str, data: bytes, nanoseconds: int) -> bool:
-        """Write a complete record; return False if the disk is full. A partial one would hide all records after it."""
+        """Write a complete record; return False if the disk is full. A partial record would hide all later ones."""
         record = HEADER.pack(MAGIC, nanoseconds, STREAMS.index(stream), len(data)) + data
         end = os.fstat(self._file.fileno()).st_size
         with contextlib.suppress(OSError):  # the run continues without this part of its log

@@ -8,7 +8,7 @@ from fairlead.model.observations import LogEntry, LogPage
 
 
 def read_page(file: Path, cursor: int, max_bytes: int, *, ended: bool) -> LogPage:
-    """Read a page starting at a cursor. `ended`: the run has ended, so nothing more is written."""
+    """Read a page starting at a cursor. `ended`: the run has ended, so nothing more will be written."""
     if ended and not file.exists():
         return LogPage([], cursor, complete=True)
     records = list(read_records(file, cursor, max_bytes))

@@ -24,7 +24,7 @@ class Masker:
         cut = len(data) - max(unfinished, _unfinished_character(data))
         spans = self._find(data)
         for start, end in spans:
-            # A secret is masked as a whole or buffered as a whole. If it never seems to end, it is masked in parts.
+            # A secret is masked as a whole or buffered as a whole. If it seems never to end, it is masked in parts.
             already_masked = self._masked > 0 and start == 0
             if start < cut < end and not already_masked and len(data) - start <= self._max_buffered:
                 cut = start
@@ -84,14 +84,14 @@ def _overlap(data: bytes, word: bytes) -> int:
 
 
 def _variants(secret: str) -> list[bytes]:
-    """Return a secret as a whole, and line by line if it has several lines, as logs may show it."""
+    """Return a secret in the forms that logs may show: as a whole, and line by line if it has several lines."""
     parts = {secret, secret.strip(), *secret.splitlines()}
     spelled = {word for part in parts if len(part) >= MIN_LENGTH for word in _quote(part)}
     return [word.encode("utf-8", "replace") for word in spelled]
 
 
 def _quote(part: str) -> Iterator[str]:
-    """Return a text unchanged, and as Python and JSON quote it in tracebacks and printed mappings."""
+    """Yield a string unchanged, and as Python and JSON quote it in tracebacks and printed dictionaries."""
     yield part
     yield from (
         shown[1:-1] for shown in (repr(part), ascii(part), json.dumps(part), json.dumps(part, ensure_ascii=False))

@@ -17,7 +17,7 @@ from fairlead.adapters.database.writer_lock import LONG_SECONDS, WriterLock
 from fairlead.errors import FairleadError
 
 POOL = 5
-HINT = "set database to postgresql://user:password@host/name, or leave it out for SQLite in the data folder"
+HINT = "set database to postgresql://user:password@host/name, or omit it to use SQLite in the data folder"
 # WAL: readers and the writer do not block each other. FULL: a commit is on disk when it is acknowledged, so that a
 # power failure loses no acknowledged change (NORMAL would only keep the database consistent).
 # Recursive triggers: the triggers on append-only tables also reject INSERT OR REPLACE.
@@ -31,21 +31,22 @@ PRAGMAS = (
 
 
 def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
-    """Return an engine for writing, which uses the lock on SQLite, and one for reading."""
+    """Return an engine for writing, which on SQLite uses the lock, and one for reading."""
     try:
         address = sa.make_url(url)
     except ArgumentError:
         raise FairleadError("the database URL is invalid", HINT) from None
     if address.get_backend_name() not in ("sqlite", "postgresql"):
-        raise FairleadError(f"the database is {address.get_backend_name()}, which is not supported", HINT)
+        raise FairleadError(f"{address.get_backend_name()} databases are not supported", HINT)
     if address.get_backend_name() == "sqlite":
         _make_file(address)
         # query_only: a write in a read transaction fails, as it does on PostgreSQL.
         return _open_sqlite(address, lock.begin), _open_sqlite(address, _begin_reading, "query_only=ON")
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
-    # The writer has the default READ COMMITTED: after waiting for a lock, the next statement must see what the previous
-    # holder committed. The reader shares its pool. REPEATABLE READ gives all statements in a transaction one snapshot.
+    # The writer uses the default, READ COMMITTED: after waiting for a lock, a statement must see what the previous
+    # holder committed. The reader shares the writer's pool. With REPEATABLE READ, all statements in a transaction see
+    # the same snapshot.
     writer = _create(address)
     reader = writer.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return writer, reader
@@ -71,7 +72,7 @@ def _open_sqlite(address: sa.URL, begin: Callable[[sqlite3.Connection], None], *
     @sa.event.listens_for(engine, "checkout")
     def check(_connection: Any, record: Any, _proxy: Any) -> None:
         # An open file stays usable after it is moved or replaced, for example by a restored backup: changes would be
-        # written to the old file and lost. DisconnectionError makes the pool connect again, to the current file.
+        # written to the old file and lost. DisconnectionError makes the pool reconnect to the current file.
         if _identify(file) != record.info["file"]:
             raise DisconnectionError("the database file was replaced or removed")
 
@@ -113,7 +114,7 @@ def _identify(file: Path | None) -> tuple[int, int] | None:
 
 
 def _set(connection: sqlite3.Connection, pragma: str) -> None:
-    """Set a pragma. SQLite ignores the busy timeout while another process writes the first pages of a WAL."""
+    """Set a pragma, with retries: SQLite ignores the busy timeout while another process writes a WAL's first pages."""
     deadline = time.monotonic() + LONG_SECONDS
     while True:
         try:

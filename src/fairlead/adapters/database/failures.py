@@ -1,4 +1,4 @@
-"""Translates database errors into our own. No other module knows the database library's errors."""
+"""Translates database errors into our own. No other module needs to know the database library's errors."""
 
 import contextlib
 import sqlite3
@@ -14,12 +14,12 @@ from fairlead.model.plans import Violation
 
 log = structlog.get_logger()
 
-# Temporary errors: SQLite's by name, PostgreSQL's by SQLSTATE class. A database file that was moved is CANTOPEN or
+# Temporary errors: SQLite's by name, PostgreSQL's by SQLSTATE class. A moved database file causes CANTOPEN or
 # READONLY. 08: lost connection, 40: deadlock, 53: out of resources, 55: locked, 57: shutdown, 58: I/O error.
 TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
 TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
 # Messages and hints for errors that users can act on.
-NO_RESPONSE = "the database does not respond", "try again in a moment"
+NO_RESPONSE = "the database is not responding", "try again in a moment"
 MESSAGES = {
     "SQLITE_BUSY": (LOCKED, "try again in a moment"),
     "SQLITE_FULL": ("the database disk is full", "free some space, then try again"),
@@ -36,7 +36,7 @@ def translate_errors(operation: str) -> Iterator[None]:
     except (OperationalError, PoolTimeout, sqlite3.OperationalError) as error:
         if not _is_temporary(error):
             raise
-        # The reason is only logged because it contains hosts, users and file names.
+        # The reason is logged but not shown, because it contains host, user and file names.
         log.warning("database failed", operation=operation, reason=_reason(error))
         problem, hint = MESSAGES.get(_code_of(error), NO_RESPONSE)
         raise Unavailable(f"cannot {operation}: {problem}", hint) from error
@@ -57,7 +57,7 @@ def translate_errors(operation: str) -> Iterator[None]:
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Whether a retry may succeed. The type of an error does not say, but its code does."""
+    """Whether a retry may succeed, which depends on the error's code, not on its type."""
     code = _code_of(error)
     return code.startswith(TEMPORARY if code.startswith("SQLITE") else TEMPORARY_STATES)
 

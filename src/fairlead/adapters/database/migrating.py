@@ -1,4 +1,4 @@
-"""Migrates the database to the schema of this version."""
+"""Migrates the database to this version's schema."""
 
 import contextlib
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ def migrate(engine: sa.Engine, revision: str = "head") -> None:
         try:
             command.upgrade(_configuration(connection), revision)
         except CommandError as error:
-            message = f"the database is at revision {before}, which this version does not know"
-            raise FairleadError(message, "start the version of Fairlead that created it, or a newer one") from error
+            message = f"the database is at revision {before}, which this version does not support"
+            raise FairleadError(message, "start the Fairlead version that created it, or a newer version") from error
 
 
 def current_revision(engine: sa.Engine) -> str | None:

@@ -1,4 +1,4 @@
-"""Builds SQL for conditions, searches and pages so that it uses the indexes."""
+"""Builds SQL for conditions, searches and pages that can use the indexes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -21,7 +21,7 @@ def select_records(kind: Any) -> sa.Select[Any]:
 
 
 def where_clauses(kind: type, conditions: Sequence[Condition], dialect: str, *, in_order: bool = False) -> list[Any]:
-    """Return the conditions as SQL. `in_order`: the list is read in its sort order, so only that index may be used."""
+    """Return the conditions as SQL. `in_order`: the list is read in its sort order, so only its index may be used."""
     return [clause for condition in conditions for clause in _clauses(kind, condition, dialect, in_order)]
 
 
@@ -41,7 +41,7 @@ def cursor_clauses(kind: type, query: Query) -> list[Any]:
     value = sa.literal(query.after[0], order.type)
     # Value and ID are compared as a tuple, so that rows with equal values are neither skipped nor repeated.
     row, cursor = sa.tuple_(order, key), sa.tuple_(value, sa.literal(query.after[1]))
-    # The second clause is redundant, but it is what SQLite looks up in an index on an expression.
+    # The second clause is redundant, but SQLite needs it to use an index on an expression.
     return [row < cursor, order <= value] if query.descending else [row > cursor, order >= value]
 
 
@@ -77,11 +77,11 @@ def _clauses(kind: type, condition: Condition, dialect: str, in_order: bool) -> 
         case "=" if value is None:
             yield column.is_(None)
         case "=" if value is False:
-            # Most rows are not archived. `IS NOT TRUE` cannot use the index on the column, which would return them all.
+            # Most rows are not archived. `IS NOT TRUE` avoids the index on the column, which would return most rows.
             yield column.is_not(True)
         case sign:
             known = COLUMNS.get(kind, {}).get(condition.column)
-            # The index ignores case, so it cannot answer which texts are smaller than a value.
+            # The index ignores case, so it cannot find strings that are smaller or larger than a value.
             kinds = ("text", "keyword", "number") if sign == "=" else ("number",)
             plain = derived is not None or value is None or known is None or known.kind not in kinds
             if plain or known is None or (in_order and dialect == "sqlite"):

@@ -49,14 +49,14 @@ def sort_expression(kind: type, name: str) -> Any:
 
 
 def _order(expression: Any, column: Column) -> Any:
-    # The replacement for NULL is a literal: an index on an expression is not found with a parameter.
+    # The replacement for NULL is a literal: an expression with a parameter would not match the index.
     if column.kind in ("text", "keyword"):
         # On both databases lower() changes only A to Z (on PostgreSQL because of the C collation), as `fold` does.
         return sa.func.lower(sa.func.coalesce(expression, sa.literal_column("''")))
     if column.kind == "number" and _may_be_null(expression):
         return sa.func.coalesce(expression, sa.literal_column(str(column.missing)))
     if column.kind == "time" and _may_be_null(expression):
-        # This replacement can be a parameter: columns with a time that may be NULL are not in _INDEXED.
+        # This replacement can be a parameter: _INDEXED contains no nullable time columns.
         return sa.func.coalesce(expression, sa.literal(column.missing, UtcDateTime))
     return expression
 
@@ -66,7 +66,7 @@ def _may_be_null(expression: Any) -> bool:
     return not isinstance(expression, sa.Column) or bool(expression.nullable)
 
 
-# Pages of long lists are read from an index in every sort order. Descriptions can be longer than an index entry. Runs
+# Long lists have an index for each sort order, except for descriptions, which can be longer than an index entry. Runs
 # are added constantly, and each index slows that down, so only their usual sort orders have one.
 _INDEXED: Mapping[type, tuple[str, ...]] = {
     records.ComputeResourceRecord: tuple(COLUMNS[records.ComputeResourceRecord]),
@@ -76,7 +76,7 @@ _INDEXED: Mapping[type, tuple[str, ...]] = {
 for _kind, _names in _INDEXED.items():
     for _name in _names:
         if _name not in DERIVED.get(_kind, {}) and _name != "description":
-            # Ends with the ID, the tie-breaker between pages. An index registers itself with the table of its columns.
+            # The ID breaks ties between equal values. A new index adds itself to the table that its columns belong to.
             sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", sort_expression(_kind, _name), TABLES[_kind].c.id)
 # For the derived `templates` column, which is counted for each compute resource on a page.
 sa.Index("ix_templates_compute_resource", templates.c.compute_resource)

@@ -40,7 +40,7 @@ class DatabaseStore:
 
     @property
     def engine(self) -> sa.Engine:
-        """The engine for writing, which migrations use."""
+        """The engine for writing, which migrations also use."""
         return self._writer
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class DatabaseTransaction:
         return self._load(kind, statement.limit(limit) if limit is not None else statement)
 
     def page(self, kind: type[RecordT], query: Query) -> Page[RecordT]:
-        """Return one page of a list. The caller makes its cursor."""
+        """Return one page of a list. The caller creates the cursor for the next page."""
         key = TABLES[kind].c.id
         conditions = self._clauses(kind, query.conditions)
         clauses = [*conditions, *queries.search_clauses(kind, query.search), *queries.cursor_clauses(kind, query)]
@@ -156,7 +156,7 @@ class DatabaseTransaction:
 
     def move_to_cluster(self, scopes: Sequence[str], cluster: str | None) -> None:
         """Set the cluster of compute resources and templates in these scopes, without a new revision."""
-        # The cluster follows from the scope and is not part of the content, so a move creates no revision.
+        # The cluster is determined by the scope and is not part of the content, so a move creates no revision.
         for kind in (ComputeResourceRecord, TemplateRecord):
             clauses = self._clauses(kind, [Condition("scope", "in", tuple(scopes))])
             self._connection.execute(sa.update(TABLES[kind]).where(*clauses).values(cluster=cluster))
@@ -177,7 +177,7 @@ class DatabaseTransaction:
             self.has_conflict = True
             name = getattr(record, "name", None) or record.id
             if "foreign key" in str(error.orig).lower():
-                raise Conflict(f"the scope of {name} was deleted", "read the tree again") from error
+                raise Conflict(f"the scope of {name} was deleted", "list the scopes again") from error
             raise Conflict(f"{name} already exists", "choose another name") from error
 
     def check_complete(self) -> None:
@@ -213,6 +213,6 @@ def _values(record: Any) -> dict[str, Any]:
 
 
 def _read_generation(connection: sa.Connection, *, lock: Literal["exclusive", "shared"] | None = None) -> Generation:
-    # Written as text: every transaction executes this first, and building the statement would take longer.
+    # Raw SQL: every transaction executes this first, and building the statement would take longer.
     suffix = "" if connection.dialect.name == "sqlite" else LOCKS[lock]
     return Generation(*connection.exec_driver_sql(f"SELECT organization, assets FROM generations{suffix}").one())

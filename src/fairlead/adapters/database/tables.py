@@ -34,9 +34,9 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-# Both databases compare texts by code point, so that cursors work the same on both.
+# Both databases compare text by code point, so that cursors work the same on both.
 Text = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
-# Stored as written: queries do not look inside, and users see their fields in their own order.
+# Stored as written: queries do not look inside, and users see the fields in the order in which they wrote them.
 Json = sa.JSON(none_as_null=True)
 
 
@@ -45,7 +45,7 @@ def _column(name: str, kind: Any, *more: Any, **options: Any) -> sa.Column[Any]:
 
 
 def _scope(name: str = "scope", *, nullable: bool = False) -> sa.Column[Any]:
-    """Return a column with a record's scope. Renaming a scope updates it; a scope in use cannot be deleted."""
+    """Return a column with a record's scope. Renaming a scope updates the column; a scope in use cannot be deleted."""
     # NO ACTION is checked at the end of the statement, so a scope can be deleted together with its children; RESTRICT
     # would reject that.
     reference = sa.ForeignKey("places.scope", onupdate="CASCADE", ondelete="NO ACTION")
@@ -84,7 +84,7 @@ def _asset(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
     )
 
 
-# The table keeps its first name: SQLite cannot rename the constraints that contain it.
+# The table keeps its original name: SQLite cannot rename the constraints that contain it.
 scopes = _record(
     "places",
     _column("kind", Text),
@@ -99,7 +99,7 @@ compute_resources = _asset(
     _column("workload_types", Json, nullable=True),
 )
 templates = _asset("templates", _column("compute_resource", Text, nullable=True))
-# Append-only: triggers reject updates and deletions. It has no foreign key, because revisions outlive their object.
+# Append-only: triggers reject updates and deletions. There is no foreign key, because revisions outlive their objects.
 revisions = sa.Table(
     "revisions",
     metadata,
@@ -247,7 +247,7 @@ schedules = _record(
     _column("last_problem", Text, nullable=True),
     sa.UniqueConstraint("scope", "name"),
 )
-# Plans are large, and lists of runs do not need them, so they are not columns of runs.
+# Plans are large, and lists of runs do not need them, so they have their own table.
 plans = sa.Table(
     "plans",
     metadata,
@@ -332,8 +332,8 @@ audit = sa.Table(
     _column("after", Json, nullable=True),
     sa.Index("ix_audit_at", "at", "id"),
 )
-# Responses to requests with an Idempotency-Key, and used one-time codes. `answer` is NULL for the latter, and
-# if the response contained a new token.
+# Responses to requests with an Idempotency-Key, and used one-time codes. `answer` is NULL for one-time codes and for
+# responses that contained a new token.
 answers = sa.Table(
     "answers",
     metadata,
@@ -344,7 +344,7 @@ answers = sa.Table(
     _column("created_at", UtcDateTime, index=True),
 )
 settings = _record("settings", _column("defaults", Json))
-# A single row. Its lock serializes configuration changes, see DatabaseStore.
+# A single row, whose lock serializes configuration changes (see DatabaseStore).
 generations = sa.Table(
     "generations",
     metadata,

@@ -7,17 +7,17 @@ import time
 from fairlead.errors import Unavailable
 
 LONG_SECONDS = 10.0  # how long a change waits for others before it fails with 503
-# How long a change waits while another program holds SQLite's lock. With a longer time, all of the server's threads
+# How long a change waits while another program holds SQLite's lock. With a longer wait, all of the server's threads
 # would end up waiting, and not even reads would be served.
 BRIEF_SECONDS = 0.1
 LOCKED = "another program has locked the database"
 
 
 class WriterLock:
-    """Lets one writer in at a time. After a writer times out, the next ones wait only briefly until one succeeds."""
+    """Allows one writer at a time. After a writer times out, the next ones wait only briefly until one succeeds."""
 
     # Threads wait for this lock and not for SQLite's, which is polled with increasing pauses: threads would wait
-    # longer than needed, and newer ones could overtake older ones again and again.
+    # longer than needed, and newer ones could repeatedly overtake older ones.
 
     def __init__(self) -> None:
         self._lock, self._timeout = threading.Lock(), LONG_SECONDS
@@ -35,7 +35,7 @@ class WriterLock:
         self._lock.release()
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Begin a write transaction. A read transaction that writes later would fail if another had written by then."""
+        """Begin as a writer: a transaction that reads first and writes later fails if another one writes in between."""
         # Migrations use the engine without entering this lock.
         left = LONG_SECONDS if self._until is None else max(self._until - time.monotonic(), BRIEF_SECONDS)
         connection.execute(f"PRAGMA busy_timeout={left * 1000:.0f}")

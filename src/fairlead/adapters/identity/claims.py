@@ -1,4 +1,4 @@
-"""Parses and checks the claims of a token. Its signature is verified elsewhere."""
+"""Parses and checks a token's claims. The signature is verified elsewhere."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from fairlead.model.tokens import MAX_NAME_LENGTH
 LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
 MAX_SHOWN = 5
-SIGN_IN = "sign in with the identity provider again, and use the new token"
+SIGN_IN = "sign in with the identity provider again and use the new token"
 ASK_ADMINISTRATOR = "ask the identity provider's administrator to change the tokens for this server"
 
 Claims = Mapping[str, Any]
@@ -45,7 +45,7 @@ def check_audience(claims: Claims, audience: str) -> None:
     audiences = value if isinstance(value, list) else [value]
     if audience not in audiences:
         shown = ", ".join(map(short_repr, audiences[:MAX_SHOWN])) + (", ..." if len(audiences) > MAX_SHOWN else "")
-        message = f"the token has the audience {shown or '[]'}; this server is {short_repr(audience)}"
+        message = f"the token has the audience {shown or '[]'}; this server expects {short_repr(audience)}"
         raise Unauthenticated(message, f"request a token with the audience {audience} from the identity provider")
 
 
@@ -71,11 +71,11 @@ def check_times(claims: Claims, now: datetime) -> None:
     """Check that a token is valid now."""
     expires = parse_end(claims)
     if now >= expires + LEEWAY:
-        raise Unauthenticated(f"the token expired at {_format(expires)}; it is {_format(now)}", SIGN_IN)
+        raise Unauthenticated(f"the token expired at {_format(expires)}; it is now {_format(now)}", SIGN_IN)
     for name, text in (("nbf", "is not valid before"), ("iat", "was issued at")):
         begins = _timestamp(claims, name)
         if begins is not None and now < begins - LEEWAY:
-            message = f"the token {text} {_format(begins)} ({name}); it is {_format(now)}"
+            message = f"the token {text} {_format(begins)} ({name}); it is now {_format(now)}"
             raise Unauthenticated(message, "check the clocks of this server and the identity provider")
 
 
@@ -83,11 +83,11 @@ def parse_user(claims: Claims, name: str) -> str:
     """Return the user that a token identifies."""
     value = claims.get(name)
     if not isinstance(value, str) or not _is_name(value):
-        message = f"the token's {name!r} claim is not a user name: {short_repr(value)}"
+        message = f"the token's {name!r} claim is not a valid user name: {short_repr(value)}"
         hint = f"it must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
         raise Unauthenticated(message, hint)
     # If anyone can sign up with any address, an unverified address would let them impersonate its owner.
-    # Issuers that verify all addresses may leave out the claim, and some send it as text.
+    # Issuers that verify all addresses may omit the claim, and some issuers send it as a string.
     if name == "email" and claims.get("email_verified") in (False, "false"):
         message = f"the identity provider has not verified the email address {short_repr(value)}"
         raise Unauthenticated(message, "verify the address with the identity provider, then sign in again")
@@ -95,7 +95,7 @@ def parse_user(claims: Claims, name: str) -> str:
 
 
 def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
-    """Return the user's groups. The claim can be a string or a list, or missing."""
+    """Return the user's groups. The claim can be a string, a list, or missing."""
     value = claims.get(name, [])
     groups = [value] if isinstance(value, str) else value
     if not isinstance(groups, list):
@@ -104,7 +104,7 @@ def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
     for group in groups:
         if not isinstance(group, str) or not _is_name(group):
             message = f"the token's {name!r} claim contains an invalid group name: {short_repr(group)}"
-            hint = f"names have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
+            hint = f"names must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
             raise Unauthenticated(message, hint)
     return tuple(dict.fromkeys(groups))
 
@@ -125,10 +125,10 @@ def _timestamp(claims: Claims, name: str) -> datetime | None:
     if name not in claims:
         return None
     value = claims[name]
-    # JSON such as 1e999 is parsed as infinity, and True is an int in Python.
+    # A JSON number such as 1e999 is parsed as infinity, and True is an int in Python.
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not 0 <= value < END_OF_TIME:
-        message = f"the token's {name!r} claim is not a time: {short_repr(value)}"
+        message = f"the token's {name!r} claim is not a valid time: {short_repr(value)}"
         raise Unauthenticated(message, ASK_ADMINISTRATOR)
     return datetime.fromtimestamp(value, UTC)
 

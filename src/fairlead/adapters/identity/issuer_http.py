@@ -15,7 +15,7 @@ HEADERS = {"Accept": "application/json", "User-Agent": "fairlead"}
 
 
 def is_safe_url(url: str, *, plain: bool) -> bool:
-    """Whether requests may be sent to a URL: HTTPS, or with `plain`, HTTP on this machine."""
+    """Whether requests may be sent to a URL: HTTPS or, with `plain`, HTTP on this machine."""
     try:
         parts = urlsplit(url)
         port = parts.port  # raises ValueError for an invalid port
@@ -37,7 +37,7 @@ def fetch(url: str) -> bytes:
 
 
 def send(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Post a form and return the status and body of the response. Raises `OSError` if none arrives."""
+    """Post a form and return the response's status and body. Raises `OSError` if there is no response."""
     return _request(url, urlencode(form).encode(), {**HEADERS, **headers})
 
 
@@ -72,7 +72,7 @@ def _opener_for(url: str) -> OpenerDirector:
 
 
 def _read(response: HTTPResponse, deadline: float) -> bytes:
-    """Read the whole response. The socket's timeout applies to each read, so the whole response has a deadline."""
+    """Read the whole response before the deadline. The socket's timeout limits only each single read."""
     content = bytearray()
     # read1 returns what has arrived. read would wait for a full chunk, past the deadline if the issuer sends slowly.
     while chunk := response.read1(CHUNK):
@@ -80,5 +80,5 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
         if len(content) > MAX_BYTES:
             raise OSError(f"the response is larger than {MAX_BYTES} bytes")
         if time.monotonic() > deadline:
-            raise OSError(f"the response takes longer than {TIMEOUT_SECONDS} seconds")
+            raise OSError(f"the response took longer than {TIMEOUT_SECONDS} seconds")
     return bytes(content)

@@ -23,8 +23,8 @@ DISCOVERY = "/.well-known/openid-configuration"
 CACHE_TIME = timedelta(hours=1)  # also how long a key that the issuer has withdrawn is still accepted
 PAUSE = timedelta(seconds=30)  # forged key IDs must not cause more frequent requests to the issuer
 PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would query the issuer
-# Callers wait for the thread that reads the keys. With an unknown key ID they wait less: forged IDs must not block
-# all of the server's threads while an issuer is slow.
+# Callers wait for the thread that reads the keys. With an unknown key ID, the wait is shorter: forged IDs must
+# not block all of the server's threads while an issuer is slow.
 WAIT_SECONDS = 10  # two documents, at most five seconds each
 WAIT_FOR_UNKNOWN_SECONDS = 1
 
@@ -51,7 +51,7 @@ class IssuerKeys:
     def __init__(self, issuer: str, clock: Clock, fetch: Fetch) -> None:
         self._plain = issuer.startswith("http:")
         if not is_safe_url(issuer, plain=True) or "?" in issuer or "#" in issuer:
-            hint = "write it as `issuer` in its openid-configuration: https://<host>/..., http only on localhost"
+            hint = "use the `issuer` from its openid-configuration: https://<host>/..., or http only on localhost"
             raise Unreadable(f"invalid issuer URL {short_repr(issuer)}", hint)
         self.issuer = issuer
         self._clock = clock
@@ -60,7 +60,7 @@ class IssuerKeys:
         self._reading = threading.Lock()
 
     def find(self, key_id: str | None) -> tuple[Key, ...]:
-        """Return the keys with this ID, or all keys if it is missing. Raises `Unavailable` if they cannot be read."""
+        """Return the keys with this ID, or all keys if it is None. Raises `Unavailable` if they cannot be read."""
         cached = self._cached
         fresh = _is_within(cached.read_at, self._clock(), CACHE_TIME)
         if fresh and (keys := _with_id(cached.keys, key_id)):
@@ -93,10 +93,10 @@ class IssuerKeys:
         pause = PAUSE if fresh else PAUSE_AFTER_FAILURE
         if not _is_within(cached.tried_at, now, pause):
             cached = self._cached = self._read(cached)
-        # The key may be a new one that could not be read, so the token is neither valid nor invalid.
+        # The key may be a new one that could not be read, so it is unknown whether the token is valid.
         if cached.failure:
             message = f"cannot read the keys of the issuer {self.issuer}: {cached.failure}"
-            hint = "try again; if it persists, check oidc_issuer and that this server can reach the issuer"
+            hint = "try again; if the problem persists, check oidc_issuer and that this server can reach the issuer"
             raise Unavailable(message, hint, retry_after_seconds=int(pause.total_seconds()))
         return _with_id(cached.keys, key_id)
 
@@ -141,7 +141,7 @@ def _with_id(keys: tuple[Key, ...], key_id: str | None) -> tuple[Key, ...]:
 
 
 def _parse_key(entry: Any) -> Key | None:
-    """Return a key that verifies signatures; None for other or invalid keys, which do not affect the rest."""
+    """Return a key for verifying signatures; None if the key is invalid or for another use."""
     if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", *CURVES):
         return None  # above all `oct`, a symmetric key, which is not secret once published
     if "d" in entry:

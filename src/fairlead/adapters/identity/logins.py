@@ -1,6 +1,6 @@
 """Signs users in with the OpenID Connect authorization code flow and PKCE, with or without a client secret.
 
-The browser returns only a code. The ID token that the issuer sends for that code identifies the user.
+The browser returns only a code. The ID token that the issuer returns for that code identifies the user.
 """
 
 import base64
@@ -19,10 +19,13 @@ from fairlead.ports import LoginAttempt, Principal
 Send = Callable[[str, Mapping[str, str], Mapping[str, str]], tuple[int, bytes]]
 
 SCOPES = ("openid", "profile", "email")
-GROUPS = "groups"  # a scope that some issuers do not know and reject
+GROUPS = "groups"  # a scope that some issuers do not support and reject
 BASIC, POST = "client_secret_basic", "client_secret_post"
-CHECK_ISSUER = "try again; if it persists, check oidc_issuer and that this server can reach the issuer"
-CHECK_CLIENT = "sign in again; if it persists, check oidc_client_id, oidc_client_secret and the client at the issuer"
+CHECK_ISSUER = "try again; if the problem persists, check oidc_issuer and that this server can reach the issuer"
+CHECK_CLIENT = (
+    "sign in again; if the problem persists, check oidc_client_id, oidc_client_secret "
+    "and the client's configuration at the issuer"
+)
 
 
 class OidcLogin:
@@ -60,7 +63,7 @@ class OidcLogin:
         return f"{url}{'&' if '?' in url else '?'}{urlencode(parameters)}"
 
     def finish(self, attempt: LoginAttempt, redirect_uri: str, code: str) -> Principal:
-        """Exchange the code for the user. Raises `Unauthenticated` if it is invalid, `Unavailable` if unverifiable."""
+        """Exchange a code for a user. Raises `Unauthenticated` if it is invalid, `Unavailable` if the issuer fails."""
         metadata = self._authenticator.keys.metadata()
         url = self._find_url(metadata, "token_endpoint", "tokens")
         form = {
@@ -95,7 +98,7 @@ class OidcLogin:
         token = response.get("id_token")
         # A signed token has three parts, an encrypted one five.
         if not isinstance(token, str) or token.count(".") != 2:
-            hint = "configure it to send signed, unencrypted ID tokens to this client"
+            hint = "configure the issuer to send signed, unencrypted ID tokens to this client"
             raise Unavailable(f"cannot get the user from {self.issuer}: it sent no signed ID token", hint)
         return token
 
@@ -106,7 +109,7 @@ class OidcLogin:
         # An issuer that lists no methods supports client_secret_basic, the default in OpenID Connect Discovery.
         if POST in methods and BASIC not in methods:
             return {"client_id": self._client_id, "client_secret": self._client_secret}, {}
-        # Both are quoted first, as RFC 6749 requires, because a colon in the ID would end it.
+        # RFC 6749 requires that both are URL-encoded first, because a colon in the ID would look like the separator.
         credentials = f"{quote_plus(self._client_id)}:{quote_plus(self._client_secret)}"
         return {}, {"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"}
 

@@ -1,4 +1,4 @@
-"""Authenticates users by tokens from an OpenID Connect issuer."""
+"""Authenticates users with tokens from an OpenID Connect issuer."""
 
 import base64
 from collections.abc import Callable
@@ -21,7 +21,7 @@ MAX_TOKEN_LENGTH = 16 * 1024
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384"),
-    *("EdDSA", "Ed25519"),  # Ed25519 is the name of EdDSA in RFC 9864
+    *("EdDSA", "Ed25519"),  # Ed25519 is RFC 9864's name for EdDSA
 )
 # The issuer also signs other types of tokens for this audience, such as logout tokens, which do not identify a caller.
 TYPES = ("jwt", "at+jwt")
@@ -44,7 +44,7 @@ class OidcAuthenticator:
     ) -> None:
         if not (audience and user_claim and groups_claim):
             hint = "set oidc_audience, oidc_user_claim and oidc_groups_claim"
-            raise Unreadable("the audience or the name of a claim is empty", hint)
+            raise Unreadable("the audience or a claim name is empty", hint)
         self.issuer = issuer
         self.audience = audience
         self.user_claim = user_claim
@@ -53,11 +53,11 @@ class OidcAuthenticator:
         self.keys = IssuerKeys(issuer, clock, fetch)
 
     def authenticate(self, bearer: str) -> Principal:
-        """Return the owner of a token. Raises `Unauthenticated` for an invalid token, `Unavailable` if unverifiable."""
+        """Return a token's owner. Raises `Unauthenticated` if it is invalid, `Unavailable` if it cannot be verified."""
         return self._read_principal(self._verify_token(bearer, self.audience))
 
     def authenticate_login(self, token: str, *, client: str, nonce: str) -> Principal:
-        """Return the user of an ID token. Its nonce must match the sign-in's. Raises what `authenticate` raises."""
+        """Return the user of an ID token with this sign-in's nonce. Raises the same errors as `authenticate`."""
         verified = self._verify_token(token, client)
         claims.check_login(verified, client, nonce)
         return self._read_principal(verified)
@@ -66,7 +66,7 @@ class OidcAuthenticator:
         """Verify a token's signature, issuer, audience and times, and return its claims."""
         header, unverified = _parse_token(token)
         algorithm, key_id = _check_header(header)
-        # Also check the issuer before the signature: tokens from other issuers get a clear error without fetching keys.
+        # Also check the issuer before the signature, to reject tokens from other issuers without fetching keys.
         claims.check_issuer(unverified, self.issuer)
         keys = self._choose_keys(key_id, algorithm)
         # From here on, only claims covered by the signature are used.
@@ -89,12 +89,13 @@ class OidcAuthenticator:
         key_text = "a key without an ID" if key_id is None else f"the key {short_repr(key_id)}"
         if not keys:
             message = f"the token is signed with {key_text}, which {self.issuer} does not have"
-            raise Unauthenticated(message, f"{claims.SIGN_IN}; new issuer keys are picked up after 30 seconds")
-        # The token names the algorithm, which an attacker can choose, so it must also match the key type.
+            raise Unauthenticated(message, f"{claims.SIGN_IN}; new issuer keys can take 30 seconds to be recognized")
+        # The token names the algorithm, which an attacker can choose, so the algorithm must also match the key type.
         suitable = [key for key in keys if _suits(key, algorithm)]
         if not suitable:
             message = (
-                f"the token is signed with {key_text} and {algorithm}, which does not match that key of {self.issuer}"
+                f"the token is signed with {key_text} and {algorithm}, "
+                f"but {self.issuer} has no such key for that algorithm"
             )
             raise Unauthenticated(message, claims.SIGN_IN)
         # OpenID Connect requires a key ID if the issuer has several keys.
@@ -116,7 +117,7 @@ class OidcAuthenticator:
 
 
 class _Registry(jws.JWSRegistry):
-    """The allowed algorithms. The size of the whole token limits the size of its parts."""
+    """The allowed algorithms. Only the size of the whole token limits the size of its parts."""
 
     max_header_length = max_payload_length = max_signature_length = MAX_TOKEN_LENGTH
 
@@ -160,9 +161,7 @@ def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
         message = f"the token is signed with {short_repr(algorithm)}; allowed algorithms: {', '.join(ALGORITHMS)}"
         raise Unauthenticated(message, "configure the identity provider to sign with RS256 or ES256")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
-        raise Unauthenticated(
-            f"the token has the type {short_repr(kind)}, which does not identify a caller", claims.SIGN_IN
-        )
+        raise Unauthenticated(f"tokens of type {short_repr(kind)} do not identify a caller", claims.SIGN_IN)
     # `crit` lists extensions that a verifier must support; we support none. `b64` changes what is signed (RFC 7797).
     if "crit" in header or "b64" in header:
         raise Unauthenticated("the token requires unknown extensions (crit)", claims.ASK_ADMINISTRATOR)

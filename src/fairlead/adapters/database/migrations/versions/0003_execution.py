@@ -1,4 +1,4 @@
-"""Add the execution of runs: their server, code, events and outcomes, and the servers."""
+"""Add the data for executing runs: their server, code, events and outcomes, and the servers."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def upgrade() -> None:
     for name, kind in ADDED.items():
         op.add_column("runs", sa.Column(name, kind, nullable=True))
     text = TEXT.compile(dialect=op.get_bind().dialect)
-    # Written as text, because SQLite can add a foreign key only with its column, but Alembic would use two statements.
+    # Raw SQL, because SQLite can add a foreign key only with its column, but Alembic would use two statements.
     op.execute(
         f"ALTER TABLE runs ADD COLUMN cluster {text} CONSTRAINT fk_runs_cluster "
         "REFERENCES places (scope) ON DELETE NO ACTION ON UPDATE CASCADE"
@@ -83,7 +83,7 @@ def upgrade() -> None:
     )
     for name, (table, columns) in INDEXES.items():
         op.create_index(name, table, columns)
-    # Servers create the `local` cluster on an empty platform. It is the server's machine.
+    # Servers create the `local` cluster on an empty platform. It represents the server's machine.
     op.execute("""UPDATE places SET details = '{"executor": "local"}' WHERE scope = 'cluster/local'""")
 
 

@@ -1,4 +1,4 @@
-"""Store the requested resources of each run, so that quotas are counted without reading plans."""
+"""Store the requested resources of each run, so that quota usage is computed without reading plans."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TEXT, JSON = sa.String(), sa.JSON()
 
 
 def upgrade() -> None:
-    """Add the columns, and compute them for active runs. Ended runs keep 0, because quotas do not count them."""
+    """Add the columns, and compute them for active runs. Ended runs keep 0, because they do not count toward quotas."""
     for name, kind in ADDED.items():
         op.add_column("runs", sa.Column(name, kind, nullable=False, server_default="0"))
     runs = sa.table("runs", sa.column("id", TEXT), sa.column("live", sa.Boolean()), *map(sa.column, ADDED))

@@ -11,7 +11,7 @@ TEXT = sa.String().with_variant(postgresql.VARCHAR(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Create tables for files and for their content, in parts. Both are deleted with the run."""
+    """Create tables for files and for the parts of their content. Both are deleted with the run."""
     op.create_table(
         "run_files",
         sa.Column("id", TEXT, primary_key=True),

@@ -1,4 +1,4 @@
-"""Store the functions of projects as they were last run, and index runs by the time of their last change."""
+"""Store each project's functions as they were last run, and index runs by the time of their last change."""
 
 import sqlalchemy as sa
 from alembic import op
