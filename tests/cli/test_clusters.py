@@ -28,7 +28,7 @@ def test_a_cluster_is_added_with_the_default_kubeconfig_and_checked(terminal: Te
     )
     assert (result.code, result.err) == (1, "")
     first, second, check, hint = result.out.splitlines()
-    assert first == f"using context main of {kubeconfig}: http://127.0.0.1:1"
+    assert first == f"using context main from {kubeconfig}: http://127.0.0.1:1"
     assert second == "added cluster one in platform"
     assert check.startswith("problem  connection  the cluster is unreachable")
     assert hint.strip().startswith("-> ")
@@ -44,7 +44,9 @@ def test_a_variable_or_an_option_selects_another_kubeconfig(
     write(terminal.folder, files)
     monkeypatch.setenv("KUBECONFIG", "gone.yaml:mine.yaml")
     for args in ((), ("--kubeconfig", "mine.yaml", "--context", "main")):
-        assert "using context main of mine.yaml: http://localhost:1\n" in terminal("clusters", "add", "two", *args).out
+        assert (
+            "using context main from mine.yaml: http://localhost:1\n" in terminal("clusters", "add", "two", *args).out
+        )
         terminal.succeed("clusters", "rm", "two")
 
 
@@ -142,7 +144,7 @@ def test_rbac_manifests_are_printed_without_a_server(tmp_path: Path, monkeypatch
 def test_rbac_manifests_are_those_of_the_cluster(terminal: Terminal, kubeconfig: Path) -> None:
     options = ("--no-create-namespaces", "--namespace", "x-{project}", "--queueing", "kueue")
     terminal("clusters", "add", "nine", *options)
-    assert "The cluster has no project yet" in terminal.succeed("clusters", "rbac", "nine")
+    assert "The cluster has no projects yet" in terminal.succeed("clusters", "rbac", "nine")
     terminal.succeed("departments", "create", "nines", "--parent", "cluster/nine")
     terminal.succeed("projects", "create", "ninth", "--parent", "department/nines")
     output = terminal.succeed("clusters", "rbac", "nine")

@@ -21,7 +21,7 @@ def resources_of(terminal: Terminal, name: str) -> object:
 
 def test_a_compute_resource_is_created_from_options(terminal: Terminal) -> None:
     options = ["--scope", "cluster/local", "--cpu", "8", "--mem", "32Gi", "--gpu", "1", "--description", "One GPU."]
-    assert terminal.succeed("compute", "create", "made", *options) == "created compute resource made at cluster/local\n"
+    assert terminal.succeed("compute", "create", "made", *options) == "created compute resource made in cluster/local\n"
     lines = terminal.succeed("compute", "ls", "--filter", "name==made").splitlines()
     assert [line.split()[:5] for line in lines] == [
         ["NAME", "SCOPE", "CPU", "MEM", "GPU"],

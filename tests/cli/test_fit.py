@@ -167,7 +167,7 @@ def test_without_a_request_all_compute_resources_are_checked(tmp_path: Path) -> 
         ("1xa100", "now"),
         ("cpu-small", "now"),
     ]
-    assert "set --gpu 1" in fit(tmp_path).err
+    assert "specify --gpu 1" in fit(tmp_path).err
 
 
 def test_pending_pods_of_the_file_are_scheduled_one_by_one(tmp_path: Path) -> None:
@@ -255,6 +255,6 @@ def test_a_server_uses_its_own_nodes(terminal: Terminal, tmp_path: Path) -> None
 
 
 def test_a_server_requires_a_request_and_a_valid_project(terminal: Terminal) -> None:
-    assert "set --gpu 1, --profile NAME" in terminal.fail("fit")
+    assert "specify --gpu 1, --profile NAME" in terminal.fail("fit")
     assert "did you mean default?" in terminal.fail("fit", "--cpu", "1", "--project", "defualt")
     assert "run_as_user" not in terminal.fail("fit", "--profile", "nothing-of-this-name")

@@ -80,7 +80,7 @@ def test_invalid_scopes_are_rejected(terminal: Terminal, scope: str) -> None:
 
 
 def test_a_secret_is_set_listed_and_deleted_and_never_shown(terminal: Terminal) -> None:
-    assert terminal.succeed("secrets", "set", "A", "--value", "planted") == "set secret A of project default\n"
+    assert terminal.succeed("secrets", "set", "A", "--value", "planted") == "set secret A in project default\n"
     assert terminal.read("secrets", "set", "A", "--value", "planted")["revision"] >= 1
     listed = terminal.succeed("secrets", "ls", "--search", "A")
     assert listed.split()[:4] == ["NAME", "REVISION", "BY", "AGE"]
@@ -103,7 +103,7 @@ def test_a_secret_is_read_from_stdin(
 
 def test_a_volume_is_created_listed_and_deleted(terminal: Terminal) -> None:
     options = ["--size", "10Gi", "--storage-class", "fast", "--description", "Raw data."]
-    assert terminal.succeed("volumes", "create", "data", *options) == "created volume data of project default\n"
+    assert terminal.succeed("volumes", "create", "data", *options) == "created volume data in project default\n"
     [line] = terminal.succeed("volumes", "ls", "--filter", "name==data").splitlines()[1:]
     assert line.split()[:5] == ["data", "10Gi", "fast", "Raw", "data."]
     assert "size: " in terminal.fail("volumes", "create", "bad", "--size", "much")

@@ -109,7 +109,7 @@ def test_tables_are_truncated_on_terminals_but_not_in_pipes(
 def test_a_secret_is_prompted_without_echo(terminal: Terminal, server: RunningServer, tmp_path: Path) -> None:
     output = _type([str(FAIRLEAD), "secrets", "set", "TYPED"], _environment_of(server, tmp_path), "planted\n")
     assert "value of TYPED: " in output
-    assert "set secret TYPED of project default" in output
+    assert "set secret TYPED in project default" in output
     assert "planted" not in output
     empty = _type([str(FAIRLEAD), "secrets", "set", "LEFT"], _environment_of(server, tmp_path), "\x04")
     assert "error: stdin contains no value" in empty

@@ -67,7 +67,7 @@ def test_a_preview_creates_no_run(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("envs: [{name: A}]\n", "envs is neither a mapping nor a list of name and value"),
+        ("envs: [{name: A}]\n", "envs is neither a mapping nor a list of name-value pairs"),
         ("volumes: {a: b}\n", "volumes is not a list"),
         ("resources: [1]\n", "resources is not a mapping"),
         ("function: x\n", "sets function"),

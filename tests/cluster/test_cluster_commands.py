@@ -97,7 +97,7 @@ def test_missing_permissions_are_found_and_can_be_granted(
 def test_roles_are_printed_for_the_namespaces_of_projects(terminal: Terminal, kubeconfig: Path) -> None:
     options = ("--no-create-namespaces", "--namespace", "ai-{project}")
     terminal("clusters", "add", "fourth", "--kubeconfig", str(kubeconfig), *options)
-    assert "The cluster has no project yet" in terminal.succeed("clusters", "rbac", "fourth")
+    assert "The cluster has no projects yet" in terminal.succeed("clusters", "rbac", "fourth")
     for name in ("arm", "leg"):
         terminal.succeed("projects", "create", name, "--parent", "cluster/fourth")
     roles = [

@@ -54,7 +54,7 @@ app.command("fairlead.cli.completion_script:completion", name="completion", help
 def run(words: Sequence[str] | None = None) -> int:
     """Run a command, by default from the process arguments, and print errors. Return the exit code."""
     try:
-        # The status is returned instead of passed to sys.exit(), because main() still has to flush stdout.
+        # The exit code is returned instead of being passed to sys.exit(), because main() still has to flush stdout.
         status: int = app(words, result_action="return_int_as_exit_code_else_zero")
     except Exception as error:
         # Imported late: the errors import the model, which would slow down --help.

@@ -71,7 +71,7 @@ class Asset(ObjectCommands):
         """Explain what a pod gets, and what may kill it."""
         record = connect().get(self.at(name))
         fields = {field: record[field] for field in WRITTEN if record.get(field) is not None}
-        # The server explains drafts, because forms need this before saving, so the stored object is sent as a draft.
+        # The server explains only drafts, which forms need before saving, so the stored object is sent as a draft.
         answer = connect().post(f"{self.path}/check", fields)
         if as_json:
             return print_item(answer, as_json)
@@ -88,7 +88,7 @@ class Asset(ObjectCommands):
 
     @property
     def changes(self) -> tuple[Callable[..., int], ...]:
-        """The commands besides ls and show, in the order of the help page."""
+        """The commands other than ls and show, in the order shown in the help."""
         common = self.copy, self.rename, self.archive, self.restore, self.rm
         return self.explain, *common, self.revisions, self.workloads
 

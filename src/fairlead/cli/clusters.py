@@ -29,13 +29,13 @@ CLUSTERS = ObjectCommands(
     {
         "NAME": "name",
         "PARENT": "parent",
-        # Details that are not set have their default value.
+        # Details that are not set have their default values.
         "EXECUTOR": lambda cluster: cluster["details"].get("executor", "kubernetes"),
         "GPU SHARING": lambda cluster: cluster["details"].get("gpu_sharing", "none"),
         "AGE": "created_at",
     },
 )
-# Options that may be repeated have a singular name.
+# Options that may be repeated have singular names.
 LISTS = {"storage_class": "storage_classes", "runtime_class": "runtime_classes"}
 # Printed as YAML comments, so that the output can be piped to kubectl.
 HOW_TO = """\
@@ -43,7 +43,7 @@ HOW_TO = """\
 #
 #   fairlead clusters rbac{name} | kubectl apply -f -
 #
-# Then create a token for the service account and a kubeconfig with it. The cluster may limit its lifetime:
+# Then create a token for the service account and a kubeconfig that uses it. The cluster may limit the token's lifetime:
 #
 #   kubectl config view --raw --flatten --minify > fairlead.kubeconfig
 #   kubectl --kubeconfig fairlead.kubeconfig config set-credentials fairlead \\
@@ -59,7 +59,7 @@ Context = Annotated[str | None, Parameter(help="The kubeconfig context. Default:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Cluster settings. Settings without an option keep their value."""
+    """Options for cluster settings. Settings whose options are omitted keep their values."""
 
     parent: Annotated[str | None, Parameter(help="The parent scope. Default: platform.")] = None
     namespace: Annotated[str | None, Parameter(help="The pattern for project namespaces, such as ai-{project}.")] = None
@@ -107,18 +107,18 @@ def add(
     """
     if in_cluster and (kubeconfig is not None or context is not None):
         raise Unreadable("--in-cluster cannot be combined with a kubeconfig", "remove --in-cluster or the kubeconfig")
-    # Loaded before the cluster is created, so that an unreadable kubeconfig changes nothing.
+    # Loaded before the cluster is created, so that nothing changes if the kubeconfig is unreadable.
     loaded = None if in_cluster else _load(kubeconfig, context, as_json)
     server = connect()
     connection = {"connection": "in_cluster"} if in_cluster else {}
-    # The kubeconfig follows in a separate request, because it is stored encrypted and not as part of the cluster.
+    # The kubeconfig is sent in a separate request, because it is stored encrypted, not as part of the cluster.
     created = server.post(CLUSTERS.path, {"name": name, **connection, **(options or ClusterOptions()).fields})
     sent = None
     if loaded is not None:
         try:
             sent = _send(server, name, loaded)
         except FairleadError:
-            # The first error explains more than an error from the cleanup.
+            # The original error is more helpful than one from the cleanup.
             with contextlib.suppress(FairleadError):
                 server.delete(CLUSTERS.at(name))  # so that the command can be repeated
             raise
@@ -129,7 +129,7 @@ def add(
 
 
 def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_json: Json = False) -> int:
-    """Change cluster settings. Other settings keep their value."""
+    """Change cluster settings. Omitted settings keep their values."""
     changes = (options or ClusterOptions()).fields
     if not changes:
         raise Unreadable("nothing to change", "set an option, such as --server-url https://...")
@@ -149,7 +149,7 @@ def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = 
 
 
 def check(name: str, /, *, as_json: Json = False) -> int:
-    """Check whether a cluster is ready for runs, with a hint for each problem. Creates a short-lived pod."""
+    """Check whether a cluster is ready for runs, and print a hint for each problem. Creates a short-lived pod."""
     return _check(connect(), name, as_json)
 
 
@@ -159,12 +159,12 @@ def rbac(
     *,
     namespace_of: Annotated[Sequence[str], Parameter(negative=(), show_default=False)] = (),
 ) -> int:
-    """Print the permissions that the server needs on a cluster, for kubectl apply -f -.
+    """Print the permissions that the server needs on a cluster, as input for kubectl apply -f -.
 
     Parameters
     ----------
     name
-        A registered cluster. Default: print the permissions for default settings, without a server.
+        A registered cluster. Default: print the permissions for the default settings, without contacting a server.
     namespace_of
         A project, to grant permissions only in its namespace. Default: all namespaces.
     """
@@ -176,7 +176,9 @@ def rbac(
         cluster = Cluster.model_validate({"name": place["name"], "parent": place["parent"], **place["details"]})
         projects = projects or _list_projects(server, cluster)
     if cluster.executor == "local":
-        raise Unreadable(f"cluster {name} executes runs locally and needs no permissions", "name a Kubernetes cluster")
+        raise Unreadable(
+            f"cluster {name} executes runs locally and needs no permissions", "specify a Kubernetes cluster"
+        )
     if namespace_of:
         # With permissions only in individual namespaces, the server cannot create new ones.
         cluster = cluster.model_copy(update={"create_namespaces": False})
@@ -184,7 +186,7 @@ def rbac(
     values = {"name": f" {name}" if name else "", "add": cluster.name}
     print(HOW_TO.format(account=kubernetes_rbac.ACCOUNT, system=kubernetes_rbac.SYSTEM, **values), end="")
     if not cluster.create_namespaces and not namespaces:
-        print("#\n# The cluster has no project yet. Use --namespace-of PROJECT to get the role for its namespace.")
+        print("#\n# The cluster has no projects yet. Use --namespace-of PROJECT to get the role for its namespace.")
     print("---\n" + yamls.format_documents(kubernetes_rbac.render_access(cluster, namespaces)), end="")
     return 0
 
@@ -203,7 +205,7 @@ def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> Loaded
     paths = kubeconfigs.find_paths(kubeconfig, os.environ.get("KUBECONFIG"), Path.home())
     loaded = kubeconfigs.load_kubeconfig(paths, context)
     if not as_json:
-        print(f"using context {loaded.context} of {', '.join(map(str, loaded.files))}: {loaded.connection.server}")
+        print(f"using context {loaded.context} from {', '.join(map(str, loaded.files))}: {loaded.connection.server}")
     return loaded
 
 

@@ -19,18 +19,19 @@ from fairlead.model.plans import Violation
 
 KIND = "ComputeResource"
 DEFAULT_PROJECT = "default"
-UNKNOWN = {"fits_now": None}  # the cluster does not offer it, or it is unclear which cluster to ask
+UNKNOWN = {"fits_now": None}  # not available on the cluster, or it is unclear which cluster to query
 # The field that an amount without a field name sets.
 AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
 
 @dataclass(frozen=True)
 class ComputeOptions:
-    """Compute resource settings. Settings without an option keep their value."""
+    """Options for compute resource settings. Settings whose options are omitted keep their values."""
 
-    scope: Annotated[str | None, Parameter(help="The scope that may use it, such as platform or project/forest.")] = (
-        None
-    )
+    scope: Annotated[
+        str | None,
+        Parameter(help="The scope where the compute resource can be used, such as platform or project/forest."),
+    ] = None
     description: Annotated[str | None, Parameter(help="A description.")] = None
     cpu: Annotated[str | None, Parameter(help="CPU request in cores, such as 8 or 500m.")] = None
     mem: Annotated[str | None, Parameter(help="Memory request, such as 32Gi.")] = None
@@ -58,15 +59,15 @@ def ls(
     *,
     list_options: WithListOptions = None,
     project: Annotated[
-        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Count on this project's cluster.")
+        str | None, Parameter(env_var="FAIRLEAD_PROJECT", help="Count the runs that fit on this project's cluster.")
     ] = None,
-    cluster: Annotated[str | None, Parameter(help="Count on this cluster.")] = None,
+    cluster: Annotated[str | None, Parameter(help="Count the runs that fit on this cluster.")] = None,
     as_json: Json = False,
 ) -> int:
     """List compute resources, and how many runs of each could start now."""
     list_options = list_options or ListOptions()
     records = list(islice(connect().list(COMPUTE.path, **list_options.parameters), list_options.limit))
-    # The number is counted per cluster and is not part of the record, so it takes a second request.
+    # The number of runs depends on the cluster and is not part of the record, so it takes a second request.
     fits = _count_fits(project, cluster)
     offers = [fits.get(item["name"], UNKNOWN) for item in records]
     # Programs get the number; people get text with a + if there may be more.
@@ -88,11 +89,11 @@ def create(name: str | None = None, /, *, options: WithOptions = None, as_json: 
     if options.amounts:
         fields["requirements"] = _with_amounts(options.amounts, fields.get("requirements", {}))
     answer = connect().post(COMPUTE.path, fields)
-    return print_done(f"created {COMPUTE.one} {answer['name']} at {answer['scope']}", answer, as_json)
+    return print_done(f"created {COMPUTE.one} {answer['name']} in {answer['scope']}", answer, as_json)
 
 
 def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_json: Json = False) -> int:
-    """Change a compute resource. Other settings keep their value."""
+    """Change a compute resource. Omitted settings keep their values."""
     options = options or ComputeOptions()
     fields, server, revision = options.fields, connect(), None
     if options.amounts:

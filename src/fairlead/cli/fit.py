@@ -60,12 +60,12 @@ def fit(
     files: Annotated[Files | None, Parameter(name="*")] = None,
     as_json: Annotated[Flag, Parameter(name="--json")] = False,
 ) -> int:
-    """Check whether a run fits now, later or never, with all reasons. Creates nothing.
+    """Check whether a run fits now, later or never, and show all reasons. Creates nothing.
 
     Parameters
     ----------
     request
-        A YAML file with a request, or a program as for `fairlead run`. Default: options only.
+        A YAML file with a request, or a program, as for `fairlead run`. Default: use only the options.
     action
         The action: job, serve or workspace. Default: the request's action, or job.
     add_nodes
@@ -149,7 +149,7 @@ def _ask_server(
 ) -> int:
     if request is None:
         raise Unreadable(
-            "the request is empty", "set --gpu 1, --profile NAME, a program, or a YAML file with a request"
+            "the request is empty", "specify --gpu 1, --profile NAME, a program, or a YAML file with a request"
         )
     PROJECTS.require(project)
     body = {
@@ -187,9 +187,9 @@ def _load_inventory(paths: Sequence[Path]) -> Inventory:
 
 
 def _know_gpus(config: LocalConfig, table: NodeTable) -> LocalConfig:
-    """Detect the GPU resource from the nodes if no document sets it and they have only one kind."""
+    """Detect the GPU resource from the nodes if no document sets it and the nodes have only one kind."""
     cluster = config.snapshot.cluster
-    # For example amd.com/gpu, while a cluster's default is nvidia.com/gpu.
+    # For example, amd.com/gpu instead of a cluster's default, nvidia.com/gpu.
     named = [name for name in table.capacity if name.endswith("/gpu")]
     if config.library.of("Cluster") or len(named) != 1:
         return config
@@ -222,7 +222,7 @@ def _print_offers(config: LocalConfig, what_if_cluster: WhatIfCluster, inventory
     offers = list(_report_offers(config, what_if_cluster))
     if not offers:
         waiting = f"; or --pending for the {len(inventory.waiting)} pending pods" if inventory.waiting else ""
-        hint = f"set --gpu 1, a program, a YAML file with a request, or --compute DIR{waiting}"
+        hint = f"specify --gpu 1, a program, a YAML file with a request, or --compute DIR{waiting}"
         raise Unreadable("the request is empty", hint)
     changes = asdict(WhatIfChanges.of(what_if_cluster))
     if not as_json:
@@ -232,7 +232,7 @@ def _print_offers(config: LocalConfig, what_if_cluster: WhatIfCluster, inventory
 
 
 def _report_offers(config: LocalConfig, what_if_cluster: WhatIfCluster) -> Iterator[dict[str, Any]]:
-    """Whether a run fits with each compute resource and no other requirements."""
+    """For each compute resource, whether a run that requests nothing else fits."""
     for name, offer in sorted(config.snapshot.compute_resources.items()):
         fields = {"function": UNNAMED, "action": _choose_action(offer), "profile": name}
         yield {"name": name, **asdict(_report(RunRequest.model_validate(fields), config, what_if_cluster))}

@@ -41,7 +41,7 @@ def print_fit_report(report: JSON, *, all_nodes: bool = False) -> int:
 
 
 def print_offers(changes: JSON, offers: Sequence[JSON]) -> int:
-    """Print whether a run fits with each compute resource, and how many such runs do."""
+    """Print whether a run fits with each compute resource, and how many such runs fit."""
     _print_changes(changes)
     rows = [([offer["name"], _show_verdict(offer), _show_room(offer)], _reasons_of(offer)) for offer in offers]
     _print_rows(["COMPUTE RESOURCE", "FITS", "ROOM FOR", "WHY NOT"], rows)
@@ -92,11 +92,11 @@ def _sum_up(report: JSON) -> str:
 
 
 def _choose_nearest(report: JSON) -> Sequence[JSON]:
-    """The most useful nodes: those that fit later, or else the first ones; none if the run fits now."""
+    """The most useful nodes: those where the run fits later, or else the first ones; none if the run fits now."""
     if report["verdict"] == NOW:
         return ()
     could = report["counts"].get(NOW, 0) + report["counts"].get("later", 0)
-    # Nodes that could run it come first. Others are shown only if all are unsuitable, as examples.
+    # Suitable nodes come first. If there are none, a few unsuitable ones are shown as examples.
     most = min(could or MAX_SHOWN, MAX_SHOWN)
     return list(report["nodes"][:most])
 

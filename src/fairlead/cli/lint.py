@@ -21,7 +21,7 @@ def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), sho
     Parameters
     ----------
     folder
-        A file or folder with compute resources. Its policies and clusters are applied.
+        A file or folder with compute resources. Policies and clusters in it also apply.
     explain
         For each compute resource, explain what a pod gets and what may kill it.
     """

@@ -17,7 +17,7 @@ from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation
 from fairlead.model.requests import RunRequest
 
-RUN_ID = "preview"  # always the same, so that the same files give the same manifests
+RUN_ID = "preview"  # constant, so that the same files always produce the same manifests
 
 Paths = Annotated[Sequence[Path], Parameter(negative=(), show_default=False)]
 
@@ -28,7 +28,7 @@ class Files:
 
     compute: Annotated[
         Paths,
-        Parameter(help="A file or folder with compute resources. Each folder may contain documents of all kinds."),
+        Parameter(help="A file or folder with compute resources. Folders may contain documents of any kind."),
     ] = ()
     templates: Annotated[Paths, Parameter(help="A file or folder with templates.")] = ()
     policy: Annotated[Paths, Parameter(help="A file or folder with policies.")] = ()

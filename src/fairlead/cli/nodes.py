@@ -29,7 +29,7 @@ def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
     shown = [{**node, "taints": _describe_taints(node), **_free(node, names)} for node in records]
     columns: dict[str, str | Callable[[Item], Any]] = {"NAME": "name"}
-    # Columns that are the same for all nodes are left out, because terminals are narrow.
+    # Columns with the same value for all nodes are left out, because terminals are narrow.
     if len({node["cluster"] for node in records}) > 1:
         columns["CLUSTER"] = "cluster"
     columns |= {word: name for word, name in (("GROUP", "group"), ("GPU TYPE", "gpu_type")) if _any(shown, name)}
@@ -63,7 +63,7 @@ def capacity(
 
 def show_fits(offer: Item) -> str | None:
     """How many more runs of a compute resource fit now; None if unknown."""
-    # +: the server stops counting at some point.
+    # +: the server stopped counting, so there may be more.
     return None if offer["fits_now"] is None else f"{offer['fits_now']}{'+' * offer['more']}"
 
 

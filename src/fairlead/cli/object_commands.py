@@ -36,7 +36,8 @@ class ListOptions:
 
     search: Annotated[str | None, Parameter(help="Search in all text columns.")] = None
     sort: Annotated[
-        str | None, Parameter(allow_leading_hyphen=True, help="Sort by a column; prefix - for descending order.")
+        str | None,
+        Parameter(allow_leading_hyphen=True, help="Sort by a column; prefix it with - for descending order."),
     ] = None
     filter: Annotated[
         Sequence[str],

@@ -55,7 +55,7 @@ def list_parts(effective: Row) -> Iterator[Row]:
     """Table rows for an effective policy."""
     for path, rule in effective["rules"].items():
         for bound, entries in rule.items():
-            # Options from several scopes apply together, so they are a list.
+            # Options from several scopes apply together, so the server returns a list.
             for entry in entries if isinstance(entries, list) else [entries]:
                 yield _row(f"rules.{path}.{bound}", entry)
     for group in ("switches", "limit_factor"):

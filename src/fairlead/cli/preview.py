@@ -38,7 +38,7 @@ def preview(
     request
         A YAML file with a request.
     compute
-        A file or folder with compute resources. Each folder may contain documents of all kinds.
+        A file or folder with compute resources. Folders may contain documents of any kind.
     templates
         A file or folder with templates.
     policy

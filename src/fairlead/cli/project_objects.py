@@ -77,7 +77,7 @@ def set_(
     """
     path = SECRETS.of(project).at(name)
     answer = connect().put(path, {"value": _ask(name) if value is None else value})
-    return print_done(f"set secret {name} of project {project or DEFAULT}", answer, as_json)
+    return print_done(f"set secret {name} in project {project or DEFAULT}", answer, as_json)
 
 
 def create(
@@ -103,7 +103,7 @@ def create(
     """
     fields = {"name": name, "size": size, "storage_class": storage_class, "description": description}
     answer = connect().post(VOLUMES.of(project).path, fields)
-    return print_done(f"created volume {name} of project {project or DEFAULT}", answer, as_json)
+    return print_done(f"created volume {name} in project {project or DEFAULT}", answer, as_json)
 
 
 def _ask(name: str) -> str:

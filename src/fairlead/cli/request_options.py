@@ -23,7 +23,7 @@ Amount = Annotated[str | None, Parameter(show_default=False)]
 Arguments = Annotated[str, Parameter(show_default=False, help="Arguments for the program, after `--`.")]
 
 
-# Values stay text: the request model parses them and reports all mistakes with their paths.
+# Values remain text: the request model parses them and reports all mistakes with their paths.
 @dataclass(frozen=True)
 class RequestOptions:
     """Request options. They override the file."""
@@ -33,7 +33,7 @@ class RequestOptions:
     cpu: Annotated[Amount, Parameter(help="CPU request in cores, such as 8, 0.5 or 500m.")] = None
     cpu_limit: Annotated[Amount, Parameter(help="CPU limit.")] = None
     mem: Annotated[Amount, Parameter(help="Memory request, such as 32Gi.")] = None
-    mem_limit: Annotated[Amount, Parameter(help="Memory limit. The run is killed above it.")] = None
+    mem_limit: Annotated[Amount, Parameter(help="Memory limit. A run that exceeds it is killed.")] = None
     gpu: Annotated[Amount, Parameter(help="Number of GPUs.")] = None
     disk: Annotated[Amount, Parameter(help="Ephemeral disk, such as 10Gi.")] = None
     volume: Annotated[
@@ -75,8 +75,10 @@ class RequestOptions:
         Amount, Parameter(help='Run on a schedule: a cron expression such as "0 6 * * *", or @daily.')
     ] = None
     timezone: Annotated[Amount, Parameter(help="The time zone of the schedule, such as Europe/Rome.")] = None
-    missed: Annotated[Amount, Parameter(help="Runs missed while the server was down: skip, once or all.")] = None
-    overlap: Annotated[Amount, Parameter(help="If the previous run is still active: allow or skip.")] = None
+    missed: Annotated[
+        Amount, Parameter(help="How to handle runs missed while the server was down: skip, once or all.")
+    ] = None
+    overlap: Annotated[Amount, Parameter(help="If the previous run is still active, allow or skip the new one.")] = None
     schedule_name: Annotated[Amount, Parameter(help="The name of the schedule. Default: the function name.")] = None
     name: Annotated[Amount, Parameter(help="The name of the function. Default: the file name.")] = None
     image: Annotated[Amount, Parameter(help="A container image to run instead of code.")] = None
@@ -184,7 +186,7 @@ def read_mapping(file: Path) -> dict[str, Any]:
     if isinstance(documents, Violation):
         raise RequestRejected([documents])
     if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise Unreadable(f"{file} must contain one mapping", "write fields of a request: resources, volumes, envs")
+        raise Unreadable(f"{file} must contain one mapping", "write request fields, such as resources and volumes")
     # null means the same as a missing field.
     return {name: value for name, value in documents[0].items() if value is not None}
 
@@ -223,12 +225,12 @@ def _envs_of(fields: dict[str, Any]) -> Mapping[str, Any]:
     if not isinstance(envs, list) or not all(
         isinstance(env, Mapping) and {"name", "value"} <= set(env) for env in envs
     ):
-        raise Unreadable("envs is neither a mapping nor a list of name and value", "write envs: {NAME: value}")
+        raise Unreadable("envs is neither a mapping nor a list of name-value pairs", "write envs: {NAME: value}")
     return {env["name"]: env["value"] for env in envs}
 
 
 def _parse_volume(text: str) -> dict[str, Any]:
-    # The short forms cover the usual types. All others are written as in a file.
+    # The short forms cover the common volume types. Others are written in YAML, as in a file.
     if text.lstrip().startswith("{"):
         documents = yamls.parse_documents(text.encode())
         if len(documents) != 1 or not isinstance(documents[0], dict):

@@ -99,7 +99,7 @@ def follow(run: Run, *, as_json: bool = False) -> int:
         run.wait(progress=False)
     # Ctrl-C only stops following the log: a run that takes hours should not end by accident.
     except KeyboardInterrupt:
-        print(f"\nrun {run.id} continues\n  -> fairlead runs logs --follow {run.id}", file=sys.stderr)
+        print(f"\nrun {run.id} is still running\n  -> fairlead runs logs --follow {run.id}", file=sys.stderr)
         print(f"  -> fairlead runs stop {run.id}", file=sys.stderr)
         return INTERRUPTED
     return _print_outcome(run, as_json=as_json)
@@ -128,7 +128,7 @@ def _print_outcome(run: Run, *, as_json: bool) -> int:
         if result is not None:
             text = f"{len(result)} bytes" if isinstance(result, bytes) else json.dumps(result)
             print(f"result: {text}", file=sys.stderr)
-    # A run that was stopped or never started has no exit code, or 0.
+    # A run that was stopped or never started has no exit code, or exit code 0.
     return 0 if state is State.COMPLETED else run.exit_code or 1
 
 
@@ -140,11 +140,11 @@ def _name_function(program: str | None, stored: str | None, options: RequestOpti
         ]
         if rejected:
             message = f"{' '.join(rejected)} cannot change the stored function {stored}"
-            raise Unreadable(message, "remove it, or use a program instead of --function")
+            raise Unreadable(message, f"remove {' '.join(rejected)}, or use a program instead of --function")
         return {"name": stored}
     if program is None:
         if action != "workspace":
-            hint = "name a file, or a stored function with --function"
+            hint = "specify a file, or a stored function with --function"
             raise Unreadable("no program or function given", hint)
         # With an image, the kind would otherwise be container, which has no JupyterLab.
         return {"name": options.name or "workspace", "kind": "python", **options.images}
@@ -164,7 +164,7 @@ def _read_request(file: Path, args: Sequence[str], options: RequestOptions) -> t
     mapping = read_mapping(file)
     given, fields = mapping.pop("function", None), options.to_fields(args, mapping)
     if given is None:
-        hint = f"add a function to the file, or name a program: fairlead run train.py -f {file}"
+        hint = f"add a function to the file, or specify a program: fairlead run train.py -f {file}"
         raise Unreadable(f"{file} has no function", hint)
     function = {"name": given} if isinstance(given, str) else given
     if isinstance(function, dict):

@@ -104,7 +104,7 @@ def show(run_id: str, /, *, as_json: Json = False) -> int:
 
 
 def _find_url(run: Item) -> dict[str, str]:
-    """The URL of a served run as a field; empty if it has ended or the user may not call it."""
+    """The URL of a served run as a field; empty if the run has ended or the user may not call it."""
     if run["action"] == "job" or not run["active"]:
         return {}
     try:

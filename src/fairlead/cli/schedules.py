@@ -48,7 +48,7 @@ def pause(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) ->
 
 
 def resume(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Resume a schedule at its next time. Times during the pause are skipped."""
+    """Resume a schedule from its next due time. Runs that were due during the pause are skipped."""
     answer = connect().post(SCHEDULES.of(project).at(name, "resume"), None)
     return print_done(f"resumed schedule {name}, {describe_times(answer)}", answer, as_json)
 
@@ -79,9 +79,9 @@ def change(
     timezone
         The time zone, such as Europe/Rome.
     missed
-        Runs missed while the server was down: skip, once or all.
+        How to handle runs missed while the server was down: skip, once or all.
     overlap
-        If the previous run is still active: allow or skip.
+        If the previous run is still active, allow or skip the new one.
     """
     fields = {"cron": cron, "timezone": timezone, "missed": missed, "overlap": overlap}
     body = {part: value for part, value in fields.items() if value is not None}
@@ -90,8 +90,8 @@ def change(
 
 
 def describe_times(data: Item) -> str:
-    """Format a schedule's next time."""
-    return f"next at {_show_moment(data['next_at'])}" if data["next_at"] else "paused"
+    """Describe when a schedule's next run is due."""
+    return f"next run at {_show_moment(data['next_at'])}" if data["next_at"] else "paused"
 
 
 def describe_created(schedule: Schedule) -> str:

@@ -50,7 +50,7 @@ def rotate(*, data: str | None = None, database: str | None = None) -> int:
 
 
 def forget(*, data: str | None = None, database: str | None = None) -> int:
-    """Delete old keys that no secret needs. Keep a copy while you may still restore old database backups.
+    """Delete old keys that no secret needs. Keep a copy of them as long as you may restore old database backups.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _become(command: str, **fields: object) -> int:
     # The packages are looked up without importing them, because importing the server would slow down the CLI.
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"error: the server is not installed: {', '.join(missing)} is missing", file=sys.stderr)
+        print(f"error: the server is not installed; missing packages: {', '.join(missing)}", file=sys.stderr)
         print("  -> pip install 'fairlead[server]'", file=sys.stderr)
         return 1
     # Replaces this process, so that signals from a terminal or systemd reach the server itself.

@@ -51,7 +51,7 @@ def format_cell(value: Any, now: datetime) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Format how long ago a time was in its largest unit, such as `3h`."""
+    """Format an age in its largest unit, such as `3h`."""
     step, unit = next((age for age in AGES if seconds >= age[0]), AGES[-1])
     # The server's clock may be ahead.
     return f"{max(int(seconds), 0) // step}{unit}"
