@@ -99,7 +99,7 @@ def test_files_that_are_not_python_are_rejected(tmp_path: Path, content: bytes) 
         ("torch.distributed:run", None),
         ("pipeline.steps:rum", "no function 'rum' in .*steps.py"),
         ("pipeline:run", "no function 'run' in .*__init__.py"),
-        ("run", "is a folder, but the handler 'run' names no module"),
+        ("run", "is a folder, but the handler 'run' does not name a module"),
         (None, "is a folder without __main__.py"),
     ],
 )

@@ -74,7 +74,7 @@ def list_files(path: Path, violations: list[Violation]) -> list[Path]:
         return [path]
     # Sorted, so that neither the order of messages nor the first of two duplicates depends on the file system.
     inside = (file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix.lower() in SUFFIXES)
-    # Skip hidden files inside the folder, which are backups and tool data. The folder itself may be hidden.
+    # Skip hidden files inside the folder, which are usually backups or tool data. The folder itself may be hidden.
     files = [file for file in inside if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not files:
         hint = "use a folder with *.yaml files"
@@ -142,7 +142,7 @@ def load_object(model: type[StrictModel], path: Path, violations: list[Violation
         return None
     if len(loaded) != 1:
         message = "is empty" if not loaded else f"has {len(loaded)} documents"
-        hint = "keep one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
+        hint = "keep only one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
         violations.append(Violation("", "yaml", message, hint, location=str(path)))
         return None
     # Anything other than a mapping is passed on, so that the model reports what was expected.

@@ -60,14 +60,14 @@ def read_inventory(objects: Sequence[JSON], location: str) -> Inventory:
     """Build the inventory from objects; duplicates count once. Raise `RequestRejected` with all errors."""
     if mistakes := check_objects(objects, location, RUN_AGAIN):
         raise RequestRejected(mistakes)
-    # Users pass nodes and pods in several files, which may overlap.
+    # Users may pass nodes and pods in several files, which may overlap.
     items = list({_identify(raw): raw for raw in objects}.values())
     try:
         table, waiting = read_cluster(items), read_pending_pods(items)
         table.context = read_scheduling_context(items)
     except UNREADABLE as error:
         raise RequestRejected(
-            # Read objects one by one only after a failure, to name the unreadable ones: valid files should not pay.
+            # Reading objects one by one names the unreadable ones. Only done after a failure, because it takes time.
             list(islice(_find_mistakes(items, location), MAX_LISTED)) or [_explain("", error, location)]
         ) from error
     if not len(table):
@@ -182,7 +182,7 @@ def _warn(items: Sequence[JSON], table: NodeTable, location: str) -> Iterator[Pl
         )
     # The user probably forgot -A. An unused cluster has pods only in kube-system.
     elif len(namespaces) == 1 and namespaces != {SYSTEM} and len(table) > 1:
-        message = f"has only pods in namespace {next(iter(namespaces))}: pods in other namespaces are not counted"
+        message = f"has pods only in namespace {next(iter(namespaces))}: pods in other namespaces are not counted"
         yield PlanWarning("", "one_namespace", message, f"include all namespaces: {COMMAND}", location=location)
     missing = {
         raw["spec"]["nodeName"] for raw in pods if is_placed(raw) and table.position_of(raw["spec"]["nodeName"]) is None

@@ -25,7 +25,7 @@ def _parse(amount: str) -> int:
 
 
 def _is_counted(name: str) -> bool:
-    """Whether the API server only accepts integers: for pods and extended resources."""
+    """Whether the API server accepts only integers, as for pods and extended resources."""
     return name == "pods" or ("/" in name and "kubernetes.io/" not in name)
 
 
@@ -52,7 +52,7 @@ def _check_whole(amounts: JSON) -> JSON:
 Text = Annotated[str, Field(pattern=PRINTABLE)]
 Plain = Annotated[str, Field(pattern=PLAIN)]
 Name = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=253)]  # a DNS name
-Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]  # 253 for the prefix, a slash, and 63
+Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]  # prefix (253), slash, name (63)
 Labels = dict[Plain, Annotated[str, Field(pattern=PLAIN, max_length=63)]]
 Amounts = Annotated[dict[Plain, Annotated[Any, PlainValidator(_check_amount)]], AfterValidator(_check_whole)]
 Port = Annotated[int, Field(ge=0, le=MAX_PORT)]
@@ -64,7 +64,7 @@ NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
 class KubeModel(BaseModel):
-    """Base class of the models: types are strict, and other fields are ignored."""
+    """Base class of the models: types are strict, and unknown fields are ignored."""
 
     # Strict, because fitting reads the original JSON and relies on its types. Validators are built on first use,
     # because most commands do not need them.

@@ -100,7 +100,7 @@ def _embed(fields: Mapping[str, Any], at: str, violations: list[Violation]) -> d
         if not isinstance(path, str) or not path:
             continue
         # kubectl uses the same precedence.
-        if name == "tokenFile":  # overrides an inline token, because it is rotated
+        if name == "tokenFile":  # overrides an inline token, because the file is rotated
             embedded[data] = _read(Path(path), f"{at}.{name}", violations).decode("utf-8", "replace").strip()
         elif not embedded.get(data):
             embedded[data] = base64.b64encode(_read(Path(path), f"{at}.{name}", violations)).decode()

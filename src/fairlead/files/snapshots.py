@@ -49,7 +49,7 @@ def build_snapshot(library: Library, project: str) -> tuple[Snapshot, tuple[Viol
 
 
 def check_scopes(library: Library) -> Iterator[Violation]:
-    """References to scopes without a document, if there are documents of that kind: the name may be misspelled."""
+    """Find references to undefined scopes of kinds that the documents define: the name may be misspelled."""
     for kind in SCOPE_KINDS:
         known = {each.scope for each in library.of(kind)}
         for document in library.documents if known else ():

@@ -33,7 +33,7 @@ def load_code(folder: Path, function: Function, action: Action = "job") -> tuple
         packed = packing.pack_path(source, folder)
     except Unreadable as error:
         return code, (_explain(error, source),)
-    # A workspace opens the files in JupyterLab and calls none of them.
+    # A workspace opens the files in JupyterLab and calls no handler.
     findings = () if action == "workspace" else _check_script(source, function)
     return replace(code, archive=packed.archive, digest=packed.digest), tuple(findings)
 

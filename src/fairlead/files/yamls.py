@@ -83,8 +83,8 @@ def _explain(error: yaml.YAMLError, text: str) -> Unreadable:
         return Unreadable(f"{line}: a key must be text", "use text as the key")
     if alias := re.search(r"undefined alias(?: '(.*?)')?", problem):
         message = f"{line}: the alias *{alias[1] or 'name'} has no anchor"
-        return Unreadable(message, "add an anchor & with this name to a value above it")
-    hint = f"check {line} and the lines before for an open quote or bracket, a stray comma or wrong indentation"
+        return Unreadable(message, "add an anchor (&) with this name to an earlier value")
+    hint = f"check {line} and the lines before it for an open quote or bracket, a stray comma or wrong indentation"
     return Unreadable(f"is not valid YAML: {line}: {problem}", hint)
 
 

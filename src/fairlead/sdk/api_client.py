@@ -112,7 +112,7 @@ class ApiClient:
                 answer = self._client.send(onward)
         if answer.is_success:
             return answer
-        # A run may also respond with problem details. Only the server's contain the URN.
+        # A run may also respond with problem details. Only those from the server contain the URN.
         if answer.headers.get("content-type") == PROBLEM and PROBLEM_TYPE in answer.text:
             raise _error_of(answer)  # the server responded, not the run
         raise FairleadError(

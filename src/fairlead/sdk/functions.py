@@ -66,7 +66,7 @@ class Function:
         calls: Callable[..., Any] | None = None,
     ) -> None:
         self._api, self.project, self._fields = api, project, dict(fields)
-        self._pack, self._sent = code, ""  # the digest that the server is known to have
+        self._pack, self._sent = code, ""  # the digest of code that the server is known to have
         self._callable = calls
         self.name: str = self._fields["name"]
 

@@ -46,7 +46,7 @@ def _find_file(path: Path, module: str, name: str) -> Path | None:
     if name:
         kind = "a folder" if path.is_dir() else "not a Python file"
         raise Unreadable(
-            f"{path} is {kind}, but the handler {name!r} names no module", f"include the module: module:{name}"
+            f"{path} is {kind}, but the handler {name!r} does not name a module", f"include the module: module:{name}"
         )
     if path.is_dir() and not (path / "__main__.py").is_file():
         hint = "set a handler such as train:main, or add __main__.py"

@@ -45,7 +45,7 @@ def pack_function(function: Callable[..., Any]) -> PackedCode:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Refuses Fairlead objects, because a project contains its user's token."""
+    """A pickler that rejects Fairlead objects, because a project contains its user's token."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _is_ours(obj):
@@ -77,13 +77,13 @@ def _is_ours(value: Any) -> bool:
 
 @cache
 def _load_reader() -> tuple[ArchiveEntry, ...]:
-    """The installed cloudpickle package. Few images contain it, and rarely in this version."""
+    """The installed cloudpickle package. Few images contain it, and even fewer in this version."""
     files = Path(cloudpickle.__file__).parent.glob("*.py")
     return tuple(ArchiveEntry(f"cloudpickle/{file.name}", file.read_bytes()) for file in files)
 
 
 def _list_own_modules() -> Iterator[ModuleType]:
-    """The local modules, which no image contains: those in the working folder or next to the script, not installed."""
+    """The local modules, which images lack: in the working folder or next to the script, but not installed packages."""
     script = vars(sys.modules["__main__"]).get("__file__")
     # In a notebook, __main__ has no file, so only the working folder counts.
     own = {os.path.realpath(os.getcwd()), *([os.path.dirname(os.path.realpath(script))] if script else [])}

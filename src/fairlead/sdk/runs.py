@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
 @dataclass(frozen=True)
 class LogLine:
-    """A chunk that a run wrote to stdout or stderr in one go, usually one line."""
+    """A chunk of output that a run wrote to stdout or stderr, usually one line."""
 
     at: datetime
     stream: str
@@ -328,7 +328,7 @@ class Why(Text):
         chosen = choose(self.suggestions, suggestion)
         if chosen.kind == "wait":
             raise Conflict(
-                f"this suggestion changes nothing: {chosen.message}", "the run starts when that run has ended"
+                f"this suggestion changes nothing: {chosen.message}", "wait: the run starts when that run has ended"
             )
         return self._run.change(chosen.change, chosen.project)
 

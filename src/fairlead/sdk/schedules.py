@@ -52,7 +52,7 @@ class Schedule:
 
     @property
     def last_run(self) -> Run | None:
-        """The run that was submitted at `last_at`; None if that failed (see `last_problem`)."""
+        """The run that was submitted at `last_at`; None if the submission failed (see `last_problem`)."""
         run_id = self.data["last_run_id"]
         return None if run_id is None else Run(self._api, self._api.get(path_of("runs", run_id)))
 
@@ -100,7 +100,7 @@ class Schedule:
         return path_of("projects", self.project, "schedules", self.name, *further)
 
     def __repr__(self) -> str:
-        when = "paused" if self.paused else f"next at {self.data['next_at']}"
+        when = "paused" if self.paused else f"next run at {self.data['next_at']}"
         return f"<schedule {self.name} of project {self.project}: {self.data['cron']}, {when}>"
 
 

@@ -94,7 +94,7 @@ def _show(value: Any) -> str:
 
 
 def _is_notebook() -> bool:
-    """Whether this is a notebook. Checks only if IPython is already imported, to keep startup fast."""
+    """Whether this process is a notebook kernel. Does not import IPython, to keep startup fast."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return running is not None and hasattr(running, "kernel")

@@ -39,8 +39,8 @@ def find_running(data: Path) -> tuple[str, str] | None:
         if not _is_held(data / "server.lock"):
             return None
         running = json.loads((data / "server.json").read_text("utf-8"))
-        # A new server takes the lock before it replaces the file, which may still be from a killed server.
-        os.kill(running["pid"], 0)  # fails if the file is from a killed server
+        # A new server acquires the lock before it replaces server.json, so the file may still be from a killed server.
+        os.kill(running["pid"], 0)  # fails in that case
         return running["url"], (data / "token").read_text("utf-8").strip()
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -50,7 +50,7 @@ def start_server(data: Path) -> tuple[str, str]:
     """Start a server for a data folder. Concurrent callers share one server."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        message = f"no server is running, and none can be started: {', '.join(missing)} is not installed"
+        message = f"no server is running, and none can be started; missing packages: {', '.join(missing)}"
         raise Unavailable(message, "pip install 'fairlead[server]', or set FAIRLEAD_URL and FAIRLEAD_TOKEN")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (data / "start.lock").open("w") as lock:
@@ -70,7 +70,7 @@ def _start(data: Path) -> tuple[str, str]:
             stderr=log,
             start_new_session=True,  # Ctrl-C in a terminal or notebook must not stop a server that other programs use
         )
-        began = log.tell()  # the log may contain earlier starts
+        began = log.tell()  # the log may contain output from earlier starts
     until = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < until:
         if (running := find_running(data)) is not None:
@@ -85,7 +85,7 @@ def _start(data: Path) -> tuple[str, str]:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a server holds a data folder's lock. If not, another program may own its port: send no token."""
+    """Whether a server holds a data folder's lock. If not, do not send a token: another program may own the port."""
     with lock.open() as opened:
         try:
             # The lock is shared, so that clients checking at the same time do not mistake each other for a server.
