@@ -86,7 +86,7 @@ def create_application(
     """Create the application that serves `services` over HTTP.
 
     `background` runs as long as the application does. `reads_are_local`: the database is on this machine, so quick
-    reads run on the event loop. `page` is the web UI folder. An event stream lasts `stream_seconds`. Each run that
+    reads run on the event loop. `page` is the web UI folder. Event streams end after `stream_seconds`. Each run that
     serves HTTP gets its own host under `served_host`.
     """
 

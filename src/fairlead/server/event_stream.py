@@ -73,7 +73,7 @@ class _SentEvents:
         if changes.reload:
             return [write_event("reload", {})]
         events = self.add_runs(changes.runs)
-        # Later polls do not return runs that this poll did not return, so they can be forgotten.
+        # Later polls do not return the runs that are missing here, unless they change again, so those can be forgotten.
         self._revisions = {run.id: self._revisions[run.id] for run in changes.runs}
         # Polls overlap by a few seconds, so several of them return the same deletion.
         deleted = [run_id for run_id in changes.deleted if run_id not in self._deleted]

@@ -14,13 +14,13 @@ from fairlead.model.plans import Violation
 from fairlead.services.pages import ListQuery
 
 MAX_VALUE_LENGTH = 1000
-# Each filter becomes a condition in an SQL statement, and databases limit how many a statement may have.
+# Each filter becomes a condition in an SQL statement, and databases limit how many conditions a statement may have.
 MAX_PARAMETERS = 50
 RESERVED = ("search", "sort", "cursor", "limit", "total")
 HELP = {
     "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
-    "keyword": "The value, or several separated by commas; `!value` to exclude it, `none` if not set",
-    "number": "The value, optionally preceded by `>`, `>=`, `<`, `<=` or `!`; `none` if not set",
+    "keyword": "The value, or several separated by commas; `!value` to exclude it, `none` for items without a value",
+    "number": "The value, optionally preceded by `>`, `>=`, `<`, `<=` or `!`; `none` for items without a value",
     "time": "A time, optionally preceded by `>`, `>=`, `<` or `<=`",
     "boolean": "`true`, `false` or `any`",
 }
@@ -62,7 +62,7 @@ class ListParams:
             ("search", "Text to search for in all text columns", text),
             (
                 "sort",
-                "Column to sort by; `-` before it for descending order",
+                "Column to sort by; prefix it with `-` for descending order",
                 {"enum": [*sorts, *(f"-{n}" for n in sorts)]},
             ),
             ("cursor", "`next_cursor` from the previous page", text),
@@ -107,10 +107,10 @@ def _find_violations(parse: Callable[..., Any], *args: Any) -> tuple[Violation, 
 def _check(parameters: list[tuple[str, str]], options: dict[str, str]) -> Iterator[Violation]:
     for name, value in parameters:
         if len(value) > MAX_VALUE_LENGTH:
-            message = f"has {len(value)} characters, at most {MAX_VALUE_LENGTH} are allowed"
+            message = f"has {len(value)} characters; at most {MAX_VALUE_LENGTH} are allowed"
             yield Violation(name, "too_long", message, "shorten it")
     if len(parameters) > MAX_PARAMETERS:
-        message = f"has {len(parameters)} parameters, at most {MAX_PARAMETERS} are allowed"
+        message = f"has {len(parameters)} parameters; at most {MAX_PARAMETERS} are allowed"
         yield Violation("", "too_long", message, "use fewer parameters")
         return
     # This takes quadratic time, so the number of parameters must be limited.

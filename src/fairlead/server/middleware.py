@@ -64,7 +64,7 @@ class Metrics:
             "fairlead_request_seconds", "Duration of requests", ["method", "route"], registry=self.registry
         )
         self.in_flight_gauge = Gauge("fairlead_requests_in_progress", "Requests in flight", registry=self.registry)
-        # Counted twice, because the gauge has no public method to read its value.
+        # Also counted here, because the gauge has no public method to read its value.
         self.in_flight = 0
         self.last_at = time.monotonic()
 
@@ -109,7 +109,7 @@ class BodyTooLarge(Exception):
 
 
 class Middleware:
-    """Wraps the application: limits, request ID, security headers, access log, and unexpected errors."""
+    """Wraps the application: limits, request IDs, security headers, access log, and responses to unexpected errors."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, make_id: MakeId) -> None:
         self.app, self.metrics, self.make_id = app, metrics, make_id
@@ -203,7 +203,7 @@ def _reject_early(scope: Scope) -> Response | None:
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         return render(400, "address", "the URL contains a NUL character", scope["request_id"], hint="remove it")
     length = headers.get(b"content-length", b"0")
-    # int() raises an error for thousands of digits.
+    # int() raises an error for numbers with thousands of digits.
     if length.isdigit() and (len(length) > 18 or int(length) > _body_limit(scope)):
         return _too_large(scope, _body_limit(scope))
     return None

@@ -17,7 +17,7 @@ from fairlead.server.schemas import COMPONENTS, REFERENCE, add_json_fields, refe
 
 # Route names or prefixes. These routes use POST but change an existing object, so they accept If-Match.
 CONDITIONAL = ("archive_", "restore_", "stop_")
-REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # safe to repeat, so they need no key
+REPEATABLE = ("check_", "validate_", "preview_", "stop_", "sign_in", "open_")  # repeatable without an idempotency key
 PUBLIC = ("list_sign_in_methods",)  # called before the client has a token
 UNCONDITIONAL = ("put_code", "upload_run_file")  # content that never changes, or has a single writer
 PARAMETERS = {
@@ -26,17 +26,20 @@ PARAMETERS = {
     "cluster": "Name of a cluster; by default all clusters that you can view",
     "kind": "Kind of scope",
     "run_id": "ID of the run",
-    "wait": "Seconds to wait for a revision other than the ETag in If-None-Match",
-    "cursor": "Cursor from the previous page, or 0 for the beginning; by default the beginning of the attempt",
+    "wait": "Seconds to wait for a revision other than the one in If-None-Match",
+    "cursor": (
+        "Cursor from the previous page, or 0 for the beginning of the first attempt; "
+        "by default the beginning of the selected attempt"
+    ),
     "attempt": "Attempt number, starting at 1; by default the last attempt that was started",
     "follow": "Stream new entries until the run ends",
-    "format": "Entries as JSON, or the raw bytes",
+    "format": "Return entries as JSON, or the raw bytes",
     "stream": "Return only this stream; by default both",
-    "path": "Path of the file as in the list of files; uploads of output files start with output/",
+    "path": "Path of the file, as in the list of files; for uploads of output files, it starts with output/",
     "digest": "`sha256:` followed by the digest of the archive",
     "role_id": "ID of the role",
     "token_id": "ID of the token",
-    "force": "Change an object that is managed by files, until the files are applied again",
+    "force": "Also change an object that is managed by files; applying the files again reverts the change",
     "old": "Number of the older revision",
     "new": "Number of the newer revision",
 }
@@ -45,14 +48,14 @@ HEADERS = {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "The ETag that you read; the request fails with 412 if the object has changed since",
+        "description": "The ETag that you read; the request fails with 412 if the object has changed since then",
         "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,9}(-[0-9a-z]{1,12})?")$'},
     },
     "idempotency_key": {
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
-        "description": "A unique value; a request with the same value is executed once and gets the same response",
+        "description": "A unique value; requests with the same value are executed only once and get the same response",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     },
 }

@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 MAX_ENTRIES = 10_000
 MAX_DIGITS = 1000  # int() takes quadratic time, and rejects more than 4300 digits with an unclear message
 SPOOL_BYTES = 1024 * 1024  # larger bodies are written to disk
-# UTF-8 cannot encode surrogates, so only escapes can contain them. Bodies without them skip the string check.
+# UTF-8 cannot encode surrogates, so they occur only as escapes. Bodies without such escapes skip the string check.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 

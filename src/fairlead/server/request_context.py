@@ -53,7 +53,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Services:
-    """The use cases of the server, by noun."""
+    """The server's use cases, by kind of object."""
 
     units: UnitOfWorkFactory
     scopes: Scopes

@@ -13,7 +13,7 @@ class Subscription(asyncio.Event):
         self._run_ids: set[str] = set()
 
     def notify(self, run_id: str) -> None:
-        """Add a changed run. Call it on the event loop."""
+        """Add a changed run. Must be called on the event loop."""
         self._run_ids.add(run_id)
         self.set()
 
@@ -32,7 +32,7 @@ class RunEvents:
 
     def publish(self, run_id: str) -> None:
         """Notify the subscribers to this run and the subscribers to all runs."""
-        # Most changes have no subscribers, and these do not interrupt the event loop.
+        # Most changes have no subscribers, so they need not interrupt the event loop.
         if not self._subscriptions.keys().isdisjoint((run_id, None)) and self._loop and not self._loop.is_closed():
             with contextlib.suppress(RuntimeError):  # the loop has just been closed, so there are no subscribers
                 self._loop.call_soon_threadsafe(self._notify, run_id)

@@ -49,13 +49,13 @@ COMPONENTS: Mapping[str, Schema] = {
     "UsedBy": _object(
         "An object that prevents a deletion: a run, a template, a policy or a scope.",
         {"kind": TEXT, "name": TEXT, "scope": TEXT},
-        state={**TEXT, "description": "State of a run"},
+        state={**TEXT, "description": "State, if the object is a run"},
     ),
     "Finding": _object(
         "A violation or a warning: its path, rule, message, hint and the source of the rule.",
         {"path": TEXT, "rule": TEXT, "message": TEXT, "hint": {"type": ["string", "null"]}, "source": _SOURCE},
         requested={**refer("EffectiveValue"), "description": "For a warning: the requested value that was overridden"},
-        location={**TEXT, "description": "The document that contains it"},
+        location={**TEXT, "description": "The document that contains the problem"},
     ),
     "Setting": _object(
         "A resolved value: its source, the values that it overrode or was combined with, and the reason.",

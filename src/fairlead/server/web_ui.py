@@ -33,7 +33,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-# The names of assets contain a digest of their content, so they never change.
+# Asset file names contain a digest of the content, so the content at a URL never changes.
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
 # Missing paths under these get a 404 response, not the page.
@@ -97,7 +97,7 @@ class WebUi:
         return file.respond(request)
 
     async def serve_fallback(self, request: Request) -> Response:
-        """A path without a route: a file, or the page for its client-side routes."""
+        """Respond to a path without a route: a file, or the page for its client-side routes."""
         path = request.scope["path"].removeprefix("/")
         first = path.partition("/")[0]
         # The first segment is empty in //host/path, which links on the page would resolve to another host.
@@ -110,7 +110,7 @@ class WebUi:
 
 
 def install(app: FastAPI, folder: Path | None) -> None:
-    """Serve a folder's web UI: at `/`, its assets, and at every other path without a route."""
+    """Serve a folder's web UI: the page at `/`, its assets, and a fallback for every other path without a route."""
     web_ui = WebUi(folder)
     router = APIRouter(include_in_schema=False)
     router.add_api_route("/", web_ui.serve_index, methods=["GET"])
@@ -131,7 +131,7 @@ def load_files(folder: Path) -> dict[str, StaticFile]:
 
 
 def accepts(header: str, *kinds: str) -> bool:
-    """Whether an Accept or Accept-Encoding header gives the first of `kinds` that it names a weight above 0."""
+    """Whether the first of `kinds` that an Accept or Accept-Encoding header lists has a weight above 0."""
     weights = dict(re.findall(r"([^\s,;]+)\s*(?:;[^,]*?\bq=([\d.]+))?[^,]*", header.lower()))
     listed = [kind for kind in kinds if kind in weights]
     return bool(listed) and not re.fullmatch(r"0(\.0*)?", weights[listed[0]])

@@ -17,7 +17,7 @@ class AccessRenewal:
         self.error: FairleadError | None = None
 
     def on_activity(self, tasks: TaskGroup) -> None:
-        """Call it whenever data is sent. Renews access if it is due, and cancels `tasks` if access was revoked."""
+        """Call this whenever data is sent. Renews access if it is due, and cancels `tasks` if access was revoked."""
         # A timer is not used, because an idle connection must not keep an unused workspace from being stopped.
         if time.monotonic() - self._renewed_at >= self._interval:
             # Set before the check ends, so that data sent during the check does not start a second one.

@@ -17,7 +17,7 @@ from fairlead.services.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
 SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"
-COOKIE = "fairlead_run_session"  # the fairlead_ prefix keeps it out of runs, see headers.py
+COOKIE = "fairlead_run_session"  # not forwarded to runs because of the fairlead_ prefix, see headers.py
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title} · Fairlead</title></head>
 <body><h1>{title}</h1><p>{text}</p><p><a href="{url}">Open the run in Fairlead</a></p></body></html>

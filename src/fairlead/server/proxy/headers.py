@@ -1,4 +1,4 @@
-"""Headers of proxied requests: Fairlead credentials stay out of runs, and responses cannot affect other hosts."""
+"""Headers of proxied requests: runs do not receive Fairlead credentials, and responses cannot affect other hosts."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -129,7 +129,7 @@ def _rewrite_location(value: bytes, target: Target, endpoint: Endpoint) -> bytes
     if parts.scheme not in ("", *PORTS):
         return value
     if not is_run:
-        # User information is removed, because parsers do not agree on its extent.
+        # User information is removed, because parsers disagree about where it ends.
         host = parts.netloc.rpartition("@")[2]
         if not PLAIN_HOST.fullmatch(host):
             raise UpstreamError(f"invalid host in its Location header: {text[:200]!r}")

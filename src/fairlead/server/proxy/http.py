@@ -1,4 +1,4 @@
-"""HTTP proxy: streams a request to a run and the response back, both at the same time."""
+"""HTTP proxy: streams a request to a run and the response back to the client, concurrently."""
 
 import math
 from collections.abc import Callable
@@ -156,7 +156,7 @@ class _HttpExchange:
     async def _send(self, event: h11.Event) -> None:
         self._set_timeout(self.proxy_config.response_timeout_seconds)
         await self.connection.send(event)
-        self._set_timeout(math.inf)  # the client may take its time to send the rest
+        self._set_timeout(math.inf)  # the client may take any amount of time to send the rest
 
     def _set_timeout(self, seconds: float) -> None:
         # This has no effect once the response has started, because a stream may be silent for any length of time.

@@ -94,7 +94,7 @@ async def connect(endpoint: Endpoint) -> Stream:
         return TlsStream(*await connection)
     if endpoint.socket is not None:
         return SocketStream(await _connect_socket(socket.AF_UNIX, endpoint.socket))
-    # A name can have several addresses, for example for IPv6 and IPv4. The error for the last one is raised.
+    # A name can have several addresses, for example for IPv6 and IPv4. If all fail, the last error is raised.
     addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for family, _, _, _, address in addresses[:-1]:
         with contextlib.suppress(OSError):

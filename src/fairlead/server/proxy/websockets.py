@@ -95,7 +95,7 @@ class _WebSocketSession:
 
     def __init__(self, connection: RunConnection, access: AccessRenewal, receive: Receive, send: Send) -> None:
         self.connection, self.access, self.receive, self.send = connection, access, receive, send
-        # The trailing data is any frames that arrived together with the response.
+        # The trailing data contains any frames that arrived together with the response.
         self.frames = Frames(ConnectionType.CLIENT, trailing_data=connection.http.trailing_data[0])
         self.fragments = bytearray()
         self.is_closed = False  # on the client side

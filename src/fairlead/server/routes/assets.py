@@ -36,7 +36,7 @@ class Successor(StrictModel):
 class Findings:
     """The violations and warnings of an object, and sentences that describe what each pod gets.
 
-    The paths of sentences are those of the requirements. Violations and warnings have them below `requirements`.
+    Paths in sentences are relative to `requirements`; paths in violations and warnings include it.
     """
 
     violations: list[dict[str, Any]]
@@ -73,7 +73,7 @@ def asset_routes(
 
     @router.get(f"{path}/{{name}}", name=f"show_{one}", **responses(kind))
     async def show(context: Context, name: str) -> Response:
-        """Show an object by name or id."""
+        """Show an object by name or ID."""
         return await context.respond(pick(context.services).get, name, quick=True)
 
     @router.patch(f"{path}/{{name}}", name=f"edit_{one}", **responses(kind, writing=True))
@@ -90,7 +90,7 @@ def asset_routes(
 
     @router.post(f"{path}/{{name}}/copy", name=f"copy_{one}", **responses(kind, status=201, writing=True))
     async def copy(context: Context, name: str, change: change_body) -> Response:
-        """Create a copy with another name and the fields that are sent."""
+        """Create a copy with a new name. The fields that are sent replace those of the original."""
         return await context.respond(pick(context.services).copy, name, change, status=201)
 
     @router.post(f"{path}/{{name}}/archive", name=f"archive_{one}", **responses(kind, writing=True))

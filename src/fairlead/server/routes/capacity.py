@@ -11,7 +11,7 @@ router = make_router("runs")
 
 @router.get("/capacity", name="show_capacity", **responses(list[Capacity]))
 async def show(context: Context, project: str | None = None, cluster: str | None = None) -> Response:
-    """Show total and free capacity of each cluster that you can view, and how many runs of each compute resource fit.
+    """Show the total and free capacity of each cluster that you can view, and how many runs fit per compute resource.
 
     With `project`, shows only its cluster and the compute resources that are available to it.
     """

@@ -33,7 +33,7 @@ _PUT = responses(KubeconfigView, writing=True, description="Replaced")
 
 @router.get(PATH, name="show_kubeconfig", **responses(KubeconfigView))
 async def show(context: Context, name: str) -> Response:
-    """Show the server and the user of the kubeconfig of a cluster. Its secrets are never shown."""
+    """Show the server and the user in a cluster's kubeconfig. Its secrets are never shown."""
     return await context.respond(context.services.connections.get, f"cluster/{name}")
 
 

@@ -28,10 +28,10 @@ router = make_router("runs")
 
 @router.get("/events", name="watch_events", **_STREAM)
 async def watch(context: Context, project: str | None = None) -> Response:
-    """Stream changes of runs as server-sent events: `run` with the changed run, `deleted` with the id of a deleted one.
+    """Stream changes to runs as server-sent events: `run` with the changed run, `deleted` with the ID of a deleted one.
 
-    The first event is `ready`: no change after it is missed. `reload` means that too much has changed: read the lists
-    again. The stream ends after five minutes; reconnect then.
+    The first event is `ready`: no changes after it are missed. `reload` means that too much has changed: read the lists
+    again. The stream ends after five minutes; then reconnect.
     """
     scope = None if project is None else f"project/{project}"
     # Errors must be found before the stream starts.

@@ -47,7 +47,7 @@ Archive = Annotated[bytes, Depends(RawBody("application/octet-stream", "applicat
 
 @dataclass(frozen=True)
 class LogView:
-    """Part of a log. Send `cursor` to read on, also into the next attempt, until the log is `complete`."""
+    """Part of a log. To read the rest, including later attempts, send `cursor` until the log is `complete`."""
 
     entries: list[dict[str, Any]]
     cursor: int
@@ -55,7 +55,7 @@ class LogView:
 
 
 def _binary_responses(schemas: dict[str, Any], model: Any = None) -> dict[str, Any]:
-    """Keyword arguments of a route with other responses than JSON, by media type, or with a model also JSON."""
+    """Keyword arguments of a route with non-JSON responses, by media type. With `model`, it can also return JSON."""
     options = responses(model, conflicts=True) | ({} if model is not None else {"response_class": StreamingResponse})
     options["responses"][200]["content"] = {kind: {"schema": schema} for kind, schema in schemas.items()}
     return options
@@ -74,9 +74,9 @@ async def read_logs(
     stream: Literal["stdout", "stderr"] | None = None,
     attempt: Attempt = None,
 ) -> Response:
-    """Read the log of a run from a cursor on. `follow=true` streams server-sent events until the run ends.
+    """Read the log of a run, starting at a cursor. `follow=true` streams server-sent events until the run ends.
 
-    The logs of all attempts follow one another, separated by a line of the platform. With `attempt`, only the log of
+    The logs of all attempts follow one another, separated by a line from the platform. With `attempt`, only the log of
     that attempt is returned.
     """
 
@@ -128,7 +128,7 @@ async def events(context: Context, run_id: str) -> Response:
 
 @router.get("/runs/{run_id}/why", name="explain_run_state", **responses(RunExplanation, conflicts=True))
 async def why(context: Context, run_id: str) -> Response:
-    """Explain the state of a run with current numbers."""
+    """Explain the state of a run, using current numbers."""
     return await context.respond(context.services.explanations.why, run_id)
 
 

@@ -29,7 +29,7 @@ class FitRequest(StrictModel):
     request: RunRequest
     add_nodes: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
     without: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
-    all_nodes: Flag = False  # list every node, not only the nearest ones
+    all_nodes: Flag = False  # list every node, not only the best candidates
 
 
 FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
@@ -37,7 +37,7 @@ FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 
 @router.post("/fit", name="check_fit", **responses(FitReport, writing=True))
 async def fit(context: Context, body: FitBody) -> Response:
-    """Check whether a request would start now, later or never, and why, also with other nodes than the current ones."""
+    """Check whether a request would start now, later or never, and why. Nodes can be added or left out."""
     return await context.respond(
         context.services.fit_checks.check,
         body.project,

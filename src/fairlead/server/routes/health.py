@@ -30,13 +30,13 @@ class Health:
 
 
 def make_routes(prefix: str, *, described: bool = True) -> APIRouter:
-    """Create the health routes below a prefix: they exist at the root and below the API path."""
+    """Create the health routes under a prefix: they exist at the root and under the API path."""
     router = make_router("health", prefix)
 
     @router.get("/healthz", name="show_health", include_in_schema=described)
     async def healthz() -> Health:
         """Liveness check."""
-        # The database is not checked: Kubernetes would restart the server, which does not repair a database.
+        # The database is not checked: Kubernetes would restart the server, which would not repair a database.
         return Health("alive", fairlead.__version__)
 
     @router.get("/readyz", name="show_readiness", include_in_schema=described, responses=_UNREADY)

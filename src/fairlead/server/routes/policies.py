@@ -36,7 +36,7 @@ async def list_policies(context: Context, params: PolicyListParams) -> Response:
 
 @router.get(PATH, name="show_policy", **responses(PolicyRecord))
 async def show_policy(context: Context, kind: ScopeKind, name: str) -> Response:
-    """Show the policy of a scope. That of the platform is at /policies/platform/platform."""
+    """Show the policy of a scope. The platform's policy is at /policies/platform/platform."""
     return await context.respond(context.services.policies.get, _scope(kind, name))
 
 
@@ -75,7 +75,7 @@ def _scope(kind: str, name: str) -> str:
 
 
 def _parse(content: dict[str, Any], scope: str) -> Policy:
-    """Parse the policy in a body. Its scope may be left out, because the URL has it."""
+    """Parse the policy in a body. Its scope may be left out, because the URL contains it."""
     if content.get("scope") not in (None, scope):
         message = f"{content['scope']!r} is not the scope in the URL, which is {scope}"
         raise RequestRejected([Violation("scope", "contradiction", message, "leave it out")])

@@ -52,14 +52,14 @@ async def show_function(context: Context, project: str, name: str) -> Response:
 
 @router.put("/projects/{project}/functions/{name}", name="put_function", **_put(FunctionRecord))
 async def put_function(context: Context, project: str, name: str, function: FunctionBody) -> Response:
-    """Save a function for runs to reference by name. `text` is source code, instead of a digest of uploaded code."""
+    """Save a function for runs to reference by name. `text` is source code, as an alternative to uploaded code."""
     record, is_new = await context.run_in_thread(context.services.functions.put, f"project/{project}", name, function)
     return make_response(msgspec.json.encode(record), record, 201 if is_new else 200, context.request)
 
 
 @router.delete("/projects/{project}/functions/{name}", name="delete_function", **responses(status=204, writing=True))
 async def delete_function(context: Context, project: str, name: str) -> Response:
-    """Delete a function. Its runs stay."""
+    """Delete a function. Its runs are kept."""
     return await context.respond(context.services.functions.delete, f"project/{project}", name)
 
 

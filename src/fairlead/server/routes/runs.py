@@ -103,7 +103,7 @@ async def stop(context: Context, run_id: str) -> Response:
 
 @router.post("/runs/{run_id}/change", name="change_run", **responses(RunRecord, status=201, writing=True))
 async def change(context: Context, run_id: str, body: RunChangeBody) -> Response:
-    """Replace a queued run by one with changed values, for example those of a suggestion."""
+    """Replace a queued run with one that has changed values, for example those from a suggestion."""
     return await context.respond(context.services.runs.change, run_id, dict(body.change), body.project, status=201)
 
 
@@ -115,13 +115,13 @@ async def delete(context: Context, run_id: str) -> Response:
 
 @router.get("/runs/{run_id}/explain", name="explain_run", **responses(PlanView))
 async def explain(context: Context, run_id: str) -> Response:
-    """Show the plan of a run: each setting, its source and what it overrode. Includes the fit while it is queued."""
+    """Show the plan of a run: each setting, its source and what it overrode. For a queued run, includes the fit."""
     return await context.respond(context.services.explanations.explain, run_id)
 
 
 @router.get("/runs/{run_id}/request", name="show_run_request", **responses(dict[str, Any]))
 async def request_of(context: Context, run_id: str) -> Response:
-    """Show the request of a run, in the form in which it can be submitted again."""
+    """Show the request of a run, in a form that can be submitted again."""
     return await context.respond(lambda call: context.services.runs.plan(call, run_id).request)
 
 

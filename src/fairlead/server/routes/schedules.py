@@ -57,20 +57,20 @@ async def create(context: Context, project: str, request: RunRequestBody) -> Res
 
 @router.get(SCHEDULE_PATH, name="show_schedule", **responses(ScheduleRecord))
 async def show(context: Context, project: str, name: str) -> Response:
-    """Show a schedule with its request and next time."""
+    """Show a schedule with its request and the time of its next run."""
     return await context.respond(context.services.schedules.get, f"project/{project}", name)
 
 
 @router.patch(SCHEDULE_PATH, name="change_schedule", **responses(ScheduleRecord, writing=True))
 async def change(context: Context, project: str, name: str, body: ScheduleChangeBody) -> Response:
-    """Change the times of a schedule. Its runs are submitted with your permissions from then on."""
+    """Change the timing of a schedule. From then on, its runs are submitted with your permissions."""
     change_fields = body.model_dump(exclude_unset=True)
     return await context.respond(context.services.schedules.change, f"project/{project}", name, change_fields)
 
 
 @router.delete(SCHEDULE_PATH, name="delete_schedule", **responses(status=204, writing=True))
 async def delete(context: Context, project: str, name: str) -> Response:
-    """Delete a schedule. Its runs stay."""
+    """Delete a schedule. Its runs are kept."""
     return await context.respond(context.services.schedules.delete, f"project/{project}", name)
 
 
@@ -82,7 +82,7 @@ async def pause(context: Context, project: str, name: str) -> Response:
 
 @router.post(f"{SCHEDULE_PATH}/resume", name="resume_schedule", **responses(ScheduleRecord, writing=True))
 async def resume(context: Context, project: str, name: str) -> Response:
-    """Resume a paused schedule with its next time."""
+    """Resume a paused schedule from its next due time."""
     return await context.respond(context.services.schedules.resume, f"project/{project}", name)
 
 

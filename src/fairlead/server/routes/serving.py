@@ -11,7 +11,7 @@ router = make_router("runs")
 
 @router.get("/runs/{run_id}/url", name="show_run_url", **responses(ServedUrl, conflicts=True))
 async def url(context: Context, run_id: str) -> Response:
-    """Show the URL of a run for programs, whether browsers can open it, and whether it is ready."""
+    """Show the URL at which programs can call a run, whether browsers can open it, and whether the run is ready."""
     return await context.respond(context.services.serving.describe_url, run_id, context.request.app.state.hosts)
 
 

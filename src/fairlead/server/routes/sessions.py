@@ -49,7 +49,7 @@ class SignIn(SensitiveModel):
 
 @dataclass(frozen=True)
 class OidcSignIn:
-    """An identity provider, and the URL where browsers start to sign in with it."""
+    """An identity provider, and the URL where browsers start signing in with it."""
 
     issuer: str
     url: str
@@ -57,7 +57,7 @@ class OidcSignIn:
 
 @dataclass(frozen=True)
 class SignInMethods:
-    """The available methods to sign in: a token, a link printed by the server, or an identity provider."""
+    """The available sign-in methods: a token, a link printed by the server, or an identity provider."""
 
     token: bool
     link: bool
@@ -152,7 +152,7 @@ router.add_api_route(CALLBACK, finish_login, include_in_schema=False, route_clas
 
 @router.get("/api/v1/sessions", name="list_sign_in_methods", **responses(SignInMethods))
 async def list_sign_in_methods(context: PublicContext) -> Response:
-    """List the available methods to sign in."""
+    """List the available sign-in methods."""
     logins = context.services.logins
     oidc = None if logins.issuer is None else OidcSignIn(logins.issuer, LOGIN_OIDC)
     methods = SignInMethods(token=True, link=logins.link, oidc=oidc, version=fairlead.__version__)
@@ -218,12 +218,12 @@ def _set_cookie(
 
 
 def _callback(request: Request) -> str:
-    """The redirect URI registered with the identity provider, whatever host the browser used."""
+    """The redirect URI registered with the identity provider, regardless of the host that the browser used."""
     return f"{request.app.state.url.rstrip('/')}{CALLBACK}"
 
 
 def _read_attempt(request: Request) -> tuple[LoginAttempt, str]:
-    """The state of the sign-in in the cookie of the browser, and the page to open afterwards."""
+    """The sign-in attempt from the browser's cookie, and the page to open afterwards."""
     match = LOGIN_VALUE.fullmatch(request.cookies.get(LOGIN_COOKIE, ""))
     if match is None:
         minutes = int(LOGIN_LIFETIME.total_seconds() // 60)
@@ -240,7 +240,7 @@ def _check_landing(text: str) -> str:
 
 
 def _is_local_path(text: str) -> bool:
-    """Whether a text is a path of this server. Browsers treat `//host` and `/\\host` as other sites, and ignore line
+    """Whether a text is a path on this server. Browsers treat `//host` and `/\\host` as other sites, and ignore line
     breaks and tabs."""
     path = re.split(r"[?#]", text or "/")[0]
     own = path.startswith("/") and "//" not in path and "\\" not in text and text.isprintable()
