@@ -1,4 +1,4 @@
-/** Selects the compute resource of a run. Options show the contents, description and free capacity. */
+/** Selects the compute resource of a run. Each option shows its contents, description and free capacity. */
 import { Group, Select, Stack, Text } from "@mantine/core";
 import { useOffers } from "../../../api/capacities";
 import type { Schemas } from "../../../api/client";

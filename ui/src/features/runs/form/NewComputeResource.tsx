@@ -46,7 +46,7 @@ export function NewComputeResource({ project, onClose, onCreated }: Props) {
     >
       <TextField
         label="Name"
-        description="Unique name that users select."
+        description="Must be unique. Users select it by this name."
         required
         data-autofocus
         value={draft.name}

@@ -43,7 +43,7 @@ export function Preview({ preview, findings, name, onApply }: Props) {
       </Card>
     );
   }
-  // The verdict already shows that no node can run it.
+  // The verdict already shows that the run does not fit on any node.
   const others = findings.filter(({ rule }) => !(plan && rule === NEVER_FITS));
   const isRejected = others.length < findings.length;
   return (

@@ -21,26 +21,26 @@ describe("round trips", () => {
     ["inputs", { inputs: { epochs: 4, note: "it's $HOME", deep: { a: [null, "1", 1] } } }],
     ["arguments as a list", { args: ["a b", "c"] }],
     ["arguments as text", { args: "'a b' c" }],
-    ["times in seconds", { deadline: 5400, idle_timeout: 90 }],
-    ["times as text", { deadline: "90m", idle_timeout: "1d12h" }],
+    ["durations in seconds", { deadline: 5400, idle_timeout: 90 }],
+    ["durations as text", { deadline: "90m", idle_timeout: "1d12h" }],
     ["retries and growth", { retries: 0, on_oom: { grow: 1.5, max: "8Gi" } }],
     ["a priority", { priority: 10 }],
     ["a schedule", { schedule: { cron: "0 3 * * *", timezone: "Europe/Rome", missed: "skip" } }],
     ["strict", { strict: true }],
     ["not strict, if it was set", { strict: false }],
     ["requirements", { profile: "small", resources: { mem: { requests: "64Mi" } }, envs: { A: 1 } }],
-    ["what no field shows", { unheard_of: [1], on_oom: { grow: 2, odd: 1 } }],
+    ["values that no field shows", { unheard_of: [1], on_oom: { grow: 2, odd: 1 } }],
   ])("keep %s", (_, request) => {
     expect(tryWritingRun(readRun(request))).toEqual({ request, errors: [] });
   });
 
-  it("do not keep the token of a plan, which belongs to one preview", () => {
+  it("do not keep the plan token, which belongs to one preview", () => {
     expect(tryWritingRun(readRun({ function: "train", plan_token: "abc" })).request).toEqual({
       function: "train",
     });
   });
 
-  it("keep what is next to a change", () => {
+  it("keep values that were not changed", () => {
     const request = { function: { name: "sh", command: ["ls"] }, args: ["a b"], deadline: 5400, odd: 1 };
     expect(writeWith({ deadline: "2h", priority: " 5 " }, request)).toEqual({
       ...request,
@@ -49,7 +49,7 @@ describe("round trips", () => {
     });
   });
 
-  it("remove what was emptied", () => {
+  it("remove values that were cleared", () => {
     const emptied = {
       deadline: " ",
       cron: "",
@@ -130,7 +130,7 @@ describe("tryWritingRun", () => {
     expect(writeWith({ action: "job" })).toEqual({});
   });
 
-  it("reports all errors at their fields, and writes nothing", () => {
+  it("reports each error at its field, and writes nothing", () => {
     const draft = { ...readRun({ function: "train" }), inputs: "- 1" };
     draft.requirements.affinity = "{";
     const { request, errors } = tryWritingRun(draft);

@@ -25,7 +25,7 @@ export interface RunDraft {
   growth: string;
   mostMemory: string;
   priority: string;
-  /** Empty to run once, now. */
+  /** Empty to run once immediately. */
   cron: string;
   timezone: string;
   strict: boolean;

@@ -44,7 +44,7 @@ describe("the project", () => {
     ["the first by name", "/new/run", undefined, "forest"],
     ["the last used one", "/new/run", "meadow", "meadow"],
     ["not the last used one if it was removed", "/new/run", "removed", "forest"],
-    ["the one in the address", "/new/run?project=meadow", "forest", "meadow"],
+    ["the one in the URL", "/new/run?project=meadow", "forest", "meadow"],
   ])("is %s", (_, address, last, project) => {
     const { initialValues, projects } = open(address, answer(), last);
     expect(projects).toEqual(["forest", "meadow"]);
@@ -52,7 +52,7 @@ describe("the project", () => {
     expect(initialValues?.note).toBeUndefined();
   });
 
-  it("is another one, with a note, if the address names one without permission to submit", () => {
+  it("is a different one, with a note, if the user cannot submit runs to the one in the URL", () => {
     const { initialValues } = open("/new/run?project=hidden");
     expect(initialValues?.project).toBe("forest");
     expect(initialValues?.note).toMatch(/hidden.*forest/);
@@ -74,7 +74,7 @@ describe("the request", () => {
 
   const earlier = { id: "r1", scope: "project/meadow", request: { function: "train", deadline: 60 } };
 
-  it("is the one of an earlier run, in its project", () => {
+  it("is that of an earlier run, in the same project", () => {
     expect(open("/new/run?from=r1", answer({ earlier }), "forest").initialValues).toEqual({
       project: "meadow",
       request: earlier.request,
@@ -82,7 +82,7 @@ describe("the request", () => {
     });
   });
 
-  it("has the memory of the address and the names in it", () => {
+  it("has the memory and the function from the URL", () => {
     expect(
       open("/new/run?from=r1&mem=2Gi&function=other", answer({ earlier })).initialValues?.request,
     ).toEqual({
@@ -92,7 +92,7 @@ describe("the request", () => {
     });
   });
 
-  it("names another compute resource if that of the earlier run sets the memory", () => {
+  it("uses another compute resource if that of the earlier run sets the memory", () => {
     const queries = answer({ earlier: { ...earlier, request: { function: "train", profile: "small" } } });
     const source = { layer: "compute_resource", name: "small" };
     queries.setQueryData([RUN, "r1", "explain"], { settings: [{ path: "resources.mem.requests", source }] });
@@ -117,7 +117,7 @@ describe("the request", () => {
     expect(initialValues?.note).toMatch(/small.*large/);
   });
 
-  it("waits for the earlier run, and for its plan if it is to have more memory", () => {
+  it("waits for the earlier run, and also for its plan if more memory is requested", () => {
     expect(open("/new/run?from=r1")).toMatchObject({ initialValues: null, error: null });
     const queries = answer({ earlier });
     queries.removeQueries({ queryKey: [RUN, "r1", "explain"] });

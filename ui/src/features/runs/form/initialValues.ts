@@ -47,7 +47,7 @@ export function useInitialValues() {
     from: run.data && { id: run.data.id, function: run.data.function },
   };
   if (requestedProject && requestedProject !== initialValues.project) {
-    const missing = `Project ${requestedProject} does not exist, or you cannot submit runs there. Selected ${initialValues.project}.`;
+    const missing = `Project ${requestedProject} does not exist, or you cannot submit runs there. Project ${initialValues.project} is selected instead.`;
     initialValues.note = [missing, initialValues.note].filter(Boolean).join(" ");
   }
   return { error: null, retry, projects, initialValues };

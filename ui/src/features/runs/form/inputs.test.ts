@@ -24,7 +24,7 @@ describe("inputs that are accepted", () => {
     expect(parseInputs(text)).toEqual({});
   });
 
-  it("keep a name that JavaScript objects have already", () => {
+  it("keep names that JavaScript objects already have", () => {
     expect(JSON.stringify(parseInputs("__proto__: {a: 1}\nconstructor: 2").value)).toBe(
       '{"__proto__":{"a":1},"constructor":2}',
     );

@@ -2,7 +2,7 @@
 import { parseDocument } from "yaml";
 import type { Tree } from "../../../forms/trees";
 
-// This also stops at a YAML alias that contains itself.
+// This limit also stops the conversion of a YAML alias that contains itself.
 const MAX_DEPTH = 50;
 
 export type Parsed = { value?: Tree; error?: string };

@@ -28,15 +28,15 @@ describe("requestMemory", () => {
       [candidate("large", { limits: "8Gi" }), candidate("medium", { limits: "2Gi" })],
       "medium",
     ],
-    ["one with an unlimited request", [candidate("open", { requests: "4Gi", limits: "unlimited" })], "open"],
-    ["one with a request alone", [candidate("plain", { requests: "4Gi" })], "plain"],
+    ["one with an unlimited limit", [candidate("open", { requests: "4Gi", limits: "unlimited" })], "open"],
+    ["one with only a request", [candidate("plain", { requests: "4Gi" })], "plain"],
     ["none that is too small", [candidate("tiny", { limits: "1Gi" })], undefined],
     [
       "none whose request is too small",
       [candidate("open", { requests: "1Gi", limits: "unlimited" })],
       undefined,
     ],
-    ["none with other GPUs", [candidate("gpu", { limits: "8Gi" }, { devices: 1 })], undefined],
+    ["none with different GPUs", [candidate("gpu", { limits: "8Gi" }, { devices: 1 })], undefined],
     ["none without memory", [candidate("none", undefined)], undefined],
   ])("chooses %s if a compute resource sets the memory", (_, candidates, name) => {
     const { request, note } = requestMemory(REQUEST, "2Gi", makePlan("compute_resource"), [
@@ -48,7 +48,7 @@ describe("requestMemory", () => {
     if (!name) expect(request.resources).toHaveProperty("mem.limits", "2Gi");
   });
 
-  it("chooses nothing for an amount that is not a number", () => {
+  it("keeps the compute resource if the amount is not a number", () => {
     const candidates = [candidate("small", { limits: "1Gi" }), candidate("large", { limits: "8Gi" })];
     expect(requestMemory(REQUEST, "lots", makePlan("compute_resource"), candidates).request.profile).toBe(
       "small",

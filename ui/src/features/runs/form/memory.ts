@@ -34,7 +34,7 @@ export function requestMemory(
     const note = `${owner} has too little memory. Selected ${other.name}, which has at least ${showByteQuantity(mem)}.`;
     return { request: merge(request, { profile: other.name }), note };
   }
-  const note = `${owner} sets the memory, and no similar compute resource has ${showByteQuantity(mem)}. Select another one or none.`;
+  const note = `${owner} sets the memory, and no similar compute resource has at least ${showByteQuantity(mem)}. Select a different one, or none.`;
   return { request: larger, note };
 }
 

@@ -64,7 +64,7 @@ it.each([
     ["project/forest", "department/vision", "cluster/local", "platform"],
   ],
   [[{ role: "member", scope: "project/forest" }], []],
-])("returns the scopes of a project that a user with %j can edit", (roles, scopes) => {
+])("returns the project and parent scopes that a user with %j can edit", (roles, scopes) => {
   const queries = answerLists({ "/api/v1/scopes": SCOPES });
   queries.setQueryData(["/api/v1/me"], { user: "ada", roles });
   expect(callHook(() => useScopesAbove("forest"), { queries })).toEqual(scopes);

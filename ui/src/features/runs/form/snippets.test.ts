@@ -128,7 +128,7 @@ describe("writeCommand", () => {
   });
 });
 
-it("writes YAML of the same request", () => {
+it("writes the same request as YAML", () => {
   expect(parse(textOf(writeYaml("forest", REQUEST)))).toEqual(REQUEST);
 });
 
@@ -140,7 +140,7 @@ describe("writeCurl", () => {
       { ...REQUEST, schedule: { cron: "0 3 * * *" } },
       "https://fairlead.test/api/v1/projects/a%2Bb/schedules",
     ],
-  ])("posts the request of the project %s", (project, request, address) => {
+  ])("posts the request to the project %s", (project, request, address) => {
     const text = textOf(writeCurl(project, request));
     const { words } = runInShell(text, "curl");
     expect(words).toContain(address);

@@ -10,14 +10,14 @@ export type Snippet = { text: string } | { unavailable: string };
 // Other names could contain the = that separates a name from its value in an option.
 const PLAIN_NAME = /^[A-Za-z_][\w.-]*$/;
 const FILE = "run.yaml";
-/** Fields of a function that the Python SDK accepts without its source code. */
+/** Function fields that the Python SDK accepts without source code. */
 const SDK_FIELDS = ["name", "kind", "image", "pull_policy", "pull_secrets", "command", "args", "port"];
 
 export function writePython(project: string, request: Request): Snippet {
   const { function: requested, action, ...options } = request as Tree;
   const definition = typeof requested === "string" ? { name: requested } : (requested as Tree);
   if (Object.keys(definition).some((key) => !SDK_FIELDS.includes(key))) {
-    return { unavailable: "The code of the earlier run is only on the server" };
+    return { unavailable: "The earlier run's code exists only on the server" };
   }
   const { name, ...fields } = definition;
   const functionArgs = [
@@ -103,7 +103,7 @@ function splitOptions(request: Tree): { options: string[]; rest: Tree } {
   };
 }
 
-/** Splits resources the same way. If any of a resource's values has no option, the whole resource goes to the file. */
+/** Splits resources into options and the rest. A resource goes to the file if any of its values has no option. */
 function splitResources(resources: Tree): { options: string[]; rest: Tree } {
   const { cpu, mem, gpu, disk, ...rest } = resources;
   const options: string[] = [];

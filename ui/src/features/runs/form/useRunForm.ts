@@ -32,7 +32,7 @@ export function useRunForm(initialValues: InitialValues) {
     project,
     request && (name ? request : { ...request, function: PLACEHOLDER }),
   );
-  // The preview shows the same violations for the current values.
+  // Omit violations that the preview already reports for the current values.
   const rejected = violationsOf(mutation.error).filter(
     ({ path, rule }) => !preview.violations.some((other) => other.path === path && other.rule === rule),
   );

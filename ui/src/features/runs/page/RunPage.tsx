@@ -1,4 +1,4 @@
-/** Page of a run. Each tab has its own URL. */
+/** Page for a run. Each tab has its own URL. */
 import { Alert, Anchor, Group, Text } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
 import { Link, useParams } from "wouter";

@@ -3,7 +3,7 @@ import { NativeSelect } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import type { Run } from "../../../api/runs";
 
-/** Returns the selected attempt, or undefined for the default (all attempts, or the last one). */
+/** Returns the selected attempt, or undefined for the tab's default (all attempts or the last one). */
 export function useAttempt(run: Run): number | undefined {
   const attempt = Number(useSearchParams()[0].get("attempt"));
   return Number.isInteger(attempt) && attempt >= 1 && attempt <= run.attempt ? attempt : undefined;

@@ -46,7 +46,7 @@ export function useEvents(id: string) {
 /** Attempts of a run, oldest first. */
 export function useAttempts(run: Run) {
   return useQuery({
-    // Attempts change only when the run's state does, so a new state is a new query.
+    // Attempts change only when the run's state does, so each state has its own query.
     queryKey: [RUN, run.id, "attempts", run.attempt, run.state],
     queryFn: () => unwrap(client.GET(`${RUN}/attempts`, { params: of(run.id) })),
     placeholderData: (before) => before,
@@ -67,7 +67,7 @@ export function useOpen() {
   return useChange((id: string) => unwrap(client.POST(`${RUN}/open`, { params: of(id) })));
 }
 
-/** The reason a run is waiting, with current numbers. */
+/** The reason a run is currently waiting. */
 export function useWhy(id: string) {
   return useQuery({
     queryKey: [RUN, id, "why"],

@@ -13,7 +13,7 @@ export function HowToStart({ isMember }: { isMember: boolean }) {
         </Anchor>
       </span>
       <span>
-        In Python, for a function with <Code>@project.function</Code>: <Code>train.run()</Code>
+        In Python, for a function decorated with <Code>@project.function</Code>: <Code>train.run()</Code>
       </span>
       <span>
         In a terminal: <Code>fairlead run train.py:main --project default</Code>

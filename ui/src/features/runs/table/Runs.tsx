@@ -41,7 +41,7 @@ export default function Runs() {
           </Button>
         )
       }
-      // The key closes the dialogs of the previously selected run.
+      // A new key closes the open dialog when a different run is selected.
       selection={selected && <Selection key={selected.id} run={selected} />}
     />
   );
@@ -51,7 +51,7 @@ function Selection({ run }: { run: Run }) {
   if (useMay()("member", run.scope)) return <RunActions run={run} />;
   return (
     <Text size="xs" c="dimmed">
-      Only members of {run.scope} can stop this run
+      Only members of {run.scope} can stop this run.
     </Text>
   );
 }

@@ -23,7 +23,7 @@ const END_DISTANCE = 12;
 
 export interface LogViewHandle {
   show: (index: number) => void;
-  /** Returns the first match after the top of the view, or the last match before it. */
+  /** Returns the first match after the top of the view, or, if `step` is -1, the last match before it. */
   firstHit: (step: 1 | -1) => number;
 }
 
@@ -83,7 +83,7 @@ export function LogView({
         ref={frame}
         className={classes.frame}
         role="log"
-        // Screen readers would announce every new line.
+        // Otherwise, screen readers would announce every new line.
         aria-live="off"
         aria-label="Log lines"
         tabIndex={0}

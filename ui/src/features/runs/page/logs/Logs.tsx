@@ -85,7 +85,7 @@ function ConnectionAlert({ log }: { log: LogStream }) {
   if (log.phase !== "reconnecting") return null;
   return (
     <Alert color="orange" role="status" icon={<IconPlugConnectedX size={18} />} p="xs">
-      Reconnecting. The log resumes where it stopped.
+      Reconnecting. The log will resume where it stopped.
     </Alert>
   );
 }
@@ -107,7 +107,7 @@ function Foot({ run, log, selection }: { run: Run; log: LogStream; selection: Se
       <span className="number">
         {shown}
         {lines.count.toLocaleString("en")} {lines.count === 1 ? "line" : "lines"}
-        {lines.dropped > 0 && `; download the log for the first ${lines.dropped.toLocaleString("en")}`}
+        {lines.dropped > 0 && `; download the log to see the first ${lines.dropped.toLocaleString("en")}`}
       </span>
     </div>
   );

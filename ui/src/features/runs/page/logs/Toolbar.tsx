@@ -17,7 +17,7 @@ export interface DisplayOptions {
 
 interface Props {
   run: Run;
-  /** The selected attempt. Undefined for all attempts. */
+  /** The selected attempt. If undefined, all attempts are shown. */
   attempt: number | undefined;
   filter: LogFilter;
   onFilter: (change: Partial<LogFilter>) => void;

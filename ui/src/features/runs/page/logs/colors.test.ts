@@ -18,9 +18,9 @@ describe("splitColors", () => {
       ],
     ],
     ["faint and underlined text", `${ESC}[2;4mx`, [{ text: "x", isFaint: true, isUnderlined: true }]],
-    ["one of 256 colors that is supported", `${ESC}[38;5;9mx`, [{ text: "x", color: 9 }]],
-    ["one of 256 colors with colons", `${ESC}[38:5:3mx`, [{ text: "x", color: 3 }]],
-    ["one of 256 colors that is not supported", `${ESC}[38;5;200;1mx`, [{ text: "x", isBold: true }]],
+    ["a supported color of the 256-color palette", `${ESC}[38;5;9mx`, [{ text: "x", color: 9 }]],
+    ["a color of the 256-color palette with colons", `${ESC}[38:5:3mx`, [{ text: "x", color: 3 }]],
+    ["an unsupported color of the 256-color palette", `${ESC}[38;5;200;1mx`, [{ text: "x", isBold: true }]],
     ["an RGB color", `${ESC}[38;2;1;2;3;4mx`, [{ text: "x", isUnderlined: true }]],
     ["a background", `${ESC}[48;5;1mx`, [{ text: "x" }]],
     [
@@ -28,7 +28,7 @@ describe("splitColors", () => {
       `${ESC}[2Ka${ESC}]0;title\u0007b${ESC}[1;1Hc`,
       [{ text: "a" }, { text: "b" }, { text: "c" }],
     ],
-    ["a sequence without its end", `a${ESC}[31`, [{ text: "a" }, { text: "[31" }]],
+    ["an incomplete sequence", `a${ESC}[31`, [{ text: "a" }, { text: "[31" }]],
     ["control characters", `a\u0000b\u0008${ESC}[1mc\u007f`, [{ text: "ab" }, { text: "c", isBold: true }]],
     ["tabs", "a\tb", [{ text: "a\tb" }]],
   ])("splits %s", (_, text, spans) => {
@@ -43,7 +43,7 @@ describe("splitColors", () => {
 
 describe("strip", () => {
   it.each([`${ESC}[31mred${ESC}[0m plain`, `a\u0000b${ESC}[1mc`, "plain", `${ESC}]8;;https://a${ESC}\\link`])(
-    "leaves the same text of %j as the spans have",
+    "leaves the same text of %j as its spans contain",
     (text) => {
       const spans = splitColors(text).map((span) => span.text);
       expect(strip(text)).toBe(spans.join(""));

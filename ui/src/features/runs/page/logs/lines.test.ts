@@ -26,14 +26,14 @@ describe("lines", () => {
     ["an empty text", [""], []],
     ["whole lines", ["a\nb\n"], ["a", "b"]],
     ["empty lines", ["\n\na\n"], ["", "", "a"]],
-    ["a line without its end", ["a\nb"], ["a", "b"]],
+    ["an incomplete line", ["a\nb"], ["a", "b"]],
     ["pieces of one line", ["a", "b", "c\nd"], ["abc", "d"]],
     ["lines with carriage returns at their ends", ["a\r\nb\r\n"], ["a", "b"]],
     ["a carriage return and a line feed in two pieces", ["a\r", "\nb\n"], ["a", "b"]],
     ["a progress bar", ["10%\r20%\r100%\n"], ["100%"]],
     ["a progress bar in pieces", ["10%\r", "20%", "\r100%", "\n"], ["100%"]],
-    ["a progress bar that is not finished", ["10%\r20%\r"], ["20%\r"]],
-  ])("are made of %s", (_, texts, lines) => {
+    ["an unfinished progress bar", ["10%\r20%\r"], ["20%\r"]],
+  ])("are assembled from %s", (_, texts, lines) => {
     expect(textsOf(write(new Lines(), ...texts))).toEqual(lines);
   });
 
@@ -60,7 +60,7 @@ describe("lines", () => {
 });
 
 describe("bytes", () => {
-  it("are joined to characters across entries", () => {
+  it("are joined into characters across entries", () => {
     const lines = new Lines();
     lines.add(makeBytes("größe\n", 0, 3));
     lines.add(makeBytes("größe\n", 3));
@@ -76,7 +76,7 @@ describe("bytes", () => {
 });
 
 describe("limits", () => {
-  it("cut a line that is too long, and count what is missing", () => {
+  it("cut a line that is too long, and count the characters cut off", () => {
     const lines = write(new Lines(), "x".repeat(256 * 1024), "more", "\nnext\n");
     expect(lines.items[0]).toMatchObject({ cut: 4 });
     expect(lines.items[0]!.text).toHaveLength(256 * 1024);

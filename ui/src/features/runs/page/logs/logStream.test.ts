@@ -62,7 +62,7 @@ it("follows until the log ends, and updates once per frame", async () => {
   expect(FakeEventSource.last.readyState).toBe(FakeEventSource.CLOSED);
 });
 
-describe("after the connection broke", () => {
+describe("after the connection breaks", () => {
   it("resumes at the cursor", async () => {
     stubFetch(() => jsonResponse({}));
     open();
@@ -88,7 +88,7 @@ describe("after the connection broke", () => {
     }
   });
 
-  it.each([403, 404, 409, 422])("gives up if the server answers with status %d", async (status) => {
+  it.each([403, 404, 409, 422])("gives up if the server responds with status %d", async (status) => {
     stubFetch(() => jsonResponse({ status, code: "no", detail: "No." }, status));
     open();
     FakeEventSource.last.send("error");
@@ -111,7 +111,7 @@ describe("in a hidden tab", () => {
     expect(FakeEventSource.opened).toHaveLength(2);
   });
 
-  it("ignores an answer that comes late", async () => {
+  it("ignores a late response", async () => {
     stubFetch(() => jsonResponse({}));
     open();
     FakeEventSource.last.send("error");
@@ -121,7 +121,7 @@ describe("in a hidden tab", () => {
     expect(FakeEventSource.opened).toHaveLength(1);
   });
 
-  it("does not read a log again that has ended", () => {
+  it("does not reread a log that has ended", () => {
     open();
     FakeEventSource.last.send("end");
     hide(true);

@@ -22,12 +22,12 @@ export class LogStream {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private frame: number | undefined;
   private pause = FIRST_PAUSE_MS;
-  /** The number of the current connection, to ignore late responses to earlier ones. */
+  /** The number of the current connection, used to ignore late responses to earlier connections. */
   private connection = 0;
 
   constructor(
     private readonly id: string,
-    /** The attempt to stream. Undefined for all attempts in sequence. */
+    /** The attempt to stream. If undefined, all attempts are streamed in sequence. */
     private readonly attempt: number | undefined,
     /** Called at most once per animation frame. */
     private readonly onChange: () => void,

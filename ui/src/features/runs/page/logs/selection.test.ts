@@ -103,7 +103,7 @@ describe("a selection", () => {
     expect(selection.matches(lines, { ...filter })).toBe(false);
   });
 
-  it("does not match lines after the oldest were dropped", () => {
+  it("does not match its lines after the oldest ones were dropped", () => {
     const filter: LogFilter = { stream: "stdout", search: "", isOnlyMatches: false };
     const lines = LOG();
     const selection = new Selection(lines, filter);

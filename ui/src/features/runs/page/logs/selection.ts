@@ -1,4 +1,4 @@
-/** Filters the lines of a log incrementally: every line is examined only once it is complete. */
+/** Filters the lines of a log incrementally: a line is not examined again once it is complete. */
 import { strip } from "./colors";
 import type { Line, Lines, Stream } from "./lines";
 

@@ -1,4 +1,4 @@
-/** The request, limit and peak usage of each of a run's resources. */
+/** The request, limit and peak usage for each resource of a run. */
 import { Table } from "@mantine/core";
 import { type Run, usePlanOf } from "../../../../api/runs";
 import { Card } from "../../../../shell/Page";

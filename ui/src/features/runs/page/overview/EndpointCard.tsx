@@ -16,7 +16,7 @@ export function EndpointCard({ run }: { run: Run }) {
   const open = () => {
     // Opens the tab during the click: browsers block popups that open later.
     const tab = window.open("about:blank", "_blank");
-    // The run's page must not control this one. The "noopener" option would also prevent that, but returns no tab.
+    // The run's page must not control this one. With the "noopener" option, window.open() would return no tab.
     if (tab) tab.opener = null;
     opening.mutate(run.id, {
       onSuccess: (link) => {

@@ -1,4 +1,4 @@
-/** How a run failed: reason, memory usage if it ran out of memory, traceback and last log lines. */
+/** Why a run failed: reason, memory usage if it ran out of memory, traceback and last log lines. */
 import { Anchor, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { Link } from "wouter";

@@ -1,4 +1,4 @@
-/** Why a run is waiting, with current numbers, and suggestions for starting it. */
+/** Why a run is currently waiting, with suggestions for starting it. */
 import { List, Stack, Text } from "@mantine/core";
 import { useMay } from "../../../../api/currentUser";
 import type { Suggestion } from "../../../../api/plans";
@@ -14,8 +14,8 @@ import { useNavigate } from "../../../../shell/useNavigate";
 import { useWhy } from "../requests";
 
 /**
- * Applies suggestions. Call it from a component that stays mounted: the run can leave the waiting states before the
- * response arrives.
+ * Applies suggestions. Call this hook in a component that stays mounted, because the run can leave the waiting states
+ * before the response arrives.
  */
 export function useSuggestions(run: Run) {
   const change = useApplySuggestion(run.id);

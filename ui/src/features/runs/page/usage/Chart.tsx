@@ -1,4 +1,4 @@
-/** A line chart over time, with lines for the request and limit. Arrow keys move between values. */
+/** A line chart of values over time, with lines for the request and limit. Arrow keys move between values. */
 import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef, useState } from "react";
 import { showDuration } from "../../../../format/durations";
 import type { Bounds, Measure } from "./bounds";
@@ -16,7 +16,7 @@ interface Props {
   label: string;
   measure: Measure;
   points: Point[];
-  /** The highest value, which can be between two samples. */
+  /** The highest value, which may have occurred between two samples. */
   peak: number;
   bounds: Bounds;
 }
@@ -159,13 +159,13 @@ interface BoundProps {
 
 function Bound({ kind, value, y, width, isBelow }: BoundProps) {
   if (value === null || value <= 0) return null;
-  // Labels that would not fit above the line are below it.
+  // Labels that would not fit above the line are placed below it.
   const offset = isBelow || y(value) < MARGIN.top + 12 ? 13 : -5;
   return (
     <g className={classes.bound} data-kind={kind}>
       <line x1={MARGIN.left} x2={width - MARGIN.right} y1={y(value)} y2={y(value)} />
       <text
-        // The peak's label is on the left, the request and limit labels are on the right.
+        // The peak's label is on the left; the request and limit labels are on the right.
         x={kind === "peak" ? MARGIN.left + 4 : width - MARGIN.right - 4}
         y={y(value) + offset}
         textAnchor={kind === "peak" ? "start" : "end"}

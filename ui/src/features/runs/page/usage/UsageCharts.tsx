@@ -12,7 +12,7 @@ import { type Bounds, boundsOf, type Measure } from "./bounds";
 import { Chart, type Point } from "./Chart";
 import { describePeak, isRelevant, MEASURES, showMeasure } from "./measures";
 
-/** Units in the titles of charts whose axis has none. */
+/** Units for the titles of charts whose axis shows no unit. */
 const UNITS: Partial<Record<Measure, string>> = { cpu: "cores", gpu: "devices" };
 
 export function UsageCharts({ run }: { run: Run }) {

@@ -1,4 +1,4 @@
-/** A run's request and limit per resource, summed over all pods like the usage. */
+/** A run's request and limit for each resource, summed over all pods, as is the usage. */
 import type { Setting } from "../../../../api/plans";
 import { numberOf } from "../../../../format/amounts";
 

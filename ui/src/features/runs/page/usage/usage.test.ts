@@ -40,7 +40,7 @@ describe("measures in words", () => {
     ["gpu", 2, "2 GPUs", "2"],
     ["mem", 64 * MIB, "64 MiB", "64 MiB"],
     ["gpu_mem", 0, "0 bytes", "0"],
-  ])("of %s %d are %j, and %j at the axis", (measure, amount, text, tick) => {
+  ])("show %s %d as %j, and as %j on the axis", (measure, amount, text, tick) => {
     expect(showMeasure(measure, amount)).toBe(text);
     expect(showTick(measure, amount)).toBe(tick);
   });
@@ -60,7 +60,7 @@ describe("measures in words", () => {
     [{ request: 824 * MIB, limit: null }, ["412 MiB", "824 MiB requested", "no limit"]],
     [NONE, ["412 MiB"]],
     [{ request: 0, limit: null }, ["412 MiB"]],
-  ])("of a peak with %j contain %j", (bounds, parts) => {
+  ])("describe a peak with %j using %j", (bounds, parts) => {
     const text = describePeak("mem", 412 * MIB, bounds);
     for (const part of parts) expect(text).toContain(part);
     if (parts.length === 1) expect(text).not.toContain("%");
