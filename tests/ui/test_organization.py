@@ -181,7 +181,7 @@ def test_a_viewer_sees_the_usage_of_quotas_and_no_buttons(browsing: Browsing, si
     page.get_by_role("treeitem", name="queued").click()
     expect(quotas).to_contain_text("In use here: 4 GPUs, 3 cores, 16 GiB of memory and 2 runs.")
     page.goto("/organization?scope=project/unseen")
-    expect(page.get_by_text("project/unseen does not exist, or you have no access.")).to_be_visible()
+    expect(page.get_by_text("project/unseen does not exist, or you don't have access to it.")).to_be_visible()
 
 
 def test_settings_of_kubernetes_are_hidden_for_the_local_executor(page: Page, site: Site) -> None:

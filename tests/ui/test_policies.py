@@ -133,7 +133,7 @@ def test_policy_is_read_only_for_viewers_and_if_managed_by_files(page: Page, sit
     site.api("POST", "/apply", {"documents": [document], "manager": "git"})
     reader = browsing.open(site, token=site.make_token("vera", viewer="department/filed"))
     reader.goto("/policies/department/filed")
-    expect(reader.get_by_text("Only editors of department/filed can change this.")).to_be_visible()
+    expect(reader.get_by_text("Only editors of department/filed can change this policy.")).to_be_visible()
     expect(reader.get_by_role("main").get_by_role("button", name="Save")).to_have_count(0)
     expect(effective(reader)).to_contain_text("Runs may not use root (ID 0), set here")
     page.goto("/policies/department/filed")

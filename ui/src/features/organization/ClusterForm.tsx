@@ -44,14 +44,14 @@ const TEXTS = {
   },
   server_url: {
     label: "Server URL",
-    description: "URL of this server for pods. Leave empty if unreachable.",
+    description: "Server URL for pods. Leave empty if pods can't reach it.",
   },
   kai_queue: { label: "KAI queue", description: "Queue for pods scheduled by KAI" },
   kueue_queue: { label: "Kueue queue", description: "Local queue in each project namespace" },
-  gpu_resource: { label: "GPU resource", description: "Extended resource of a whole GPU" },
+  gpu_resource: { label: "GPU resource", description: "Extended resource name for a whole GPU" },
   gpu_product_label: {
     label: "GPU product label",
-    description: "Node label with the GPU product",
+    description: "Node label that contains the GPU product",
   },
   python_image: { label: "Python image", description: "Default image for Python functions" },
 };
@@ -175,7 +175,7 @@ export function ClusterFields({ draft, onChange }: FieldsProps) {
       <Pairs
         title="GPU types"
         noun="GPU type"
-        description="Names for users, mapped to GPU products of node labels"
+        description="Names that users select, mapped to GPU products in node labels"
         columns={["Type, e.g. A100", "Products, comma-separated"]}
         rows={draft.gpu_types}
         onChange={(gpu_types) => change({ gpu_types })}

@@ -50,7 +50,7 @@ function View({ scopes, scope, onChoose }: Props) {
           <Card>
             <Text size="sm">
               {scopes.length > 0
-                ? `${scope} does not exist, or you have no access.`
+                ? `${scope} does not exist, or you don't have access to it.`
                 : "You have no roles yet. Ask an administrator for access."}
             </Text>
           </Card>

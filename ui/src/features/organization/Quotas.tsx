@@ -74,7 +74,7 @@ function describeRest(record: Scope, used: Schemas["ScopeUsage"], own: Quota | u
   const text = showUsed(used, rest);
   const where = record.kind === "project" ? "here" : "here and below";
   if (!own) return `No quota set. In use ${where}: ${text || "nothing"}.`;
-  const counted = `Includes scheduled runs ${where}.`;
+  const counted = `Usage includes scheduled runs ${where}.`;
   return text ? `${counted} In use without a quota: ${text}.` : counted;
 }
 

@@ -179,8 +179,8 @@ function RemoveDialog({ grant, record, onClose }: RemoveProps) {
         )
       }
     >
-      <b>{grant.subject}</b> loses the {grant.role} role in {titleOf(record)} and everything below, unless
-      another role grants it.
+      <b>{grant.subject}</b> will lose the permissions of the {grant.role} role in {titleOf(record)} and
+      everything below, unless another role grants them.
       {grant.subject === `user:${me.data?.user}` &&
         " This is your own role. You may lose access to this page."}
     </ConfirmDialog>

@@ -58,7 +58,7 @@ export function MoveDialog({ record, scopes, onClose, onDone }: Props) {
       onSubmit={() => editing.mutate({ change: { parent: parent ?? undefined } })}
     >
       <Text size="sm">
-        Everything below moves too. The policies, quotas and compute resources of the new parent apply.
+        Everything below it moves too. The new parent's policies, quotas and compute resources will apply.
       </Text>
       <ParentField>
         <SearchableTree
@@ -87,7 +87,9 @@ export function DeleteDialog({ record, onClose, onDone }: Props) {
       onConfirm={() => deleting.mutate()}
     >
       The {record.kind} <b>{record.name}</b> will be deleted permanently
-      {record.kind === "project" && ", with its ended runs"}. It must be empty.
+      {record.kind === "project"
+        ? ", along with its functions and ended runs. Its other contents must be removed first."
+        : ". It must be empty."}
     </ConfirmDialog>
   );
 }

@@ -30,7 +30,7 @@ describe("writeCluster", () => {
     expect(writeCluster(read(details))).toEqual({ ...DETAILS, server_url: null });
   });
 
-  it("resets the settings of Kubernetes for the local executor", () => {
+  it("resets the Kubernetes settings for the local executor", () => {
     expect(writeCluster({ ...read(DETAILS), executor: "local" })).toMatchObject({
       executor: "local",
       connection: "kubeconfig",
@@ -48,7 +48,7 @@ describe("writeCluster", () => {
     ["", null],
     ["  ", null],
     [" https://a.example ", "https://a.example"],
-  ])("sends the server address %j as %j", (server_url, sent) => {
+  ])("sends the server URL %j as %j", (server_url, sent) => {
     expect(writeCluster({ ...readCluster(), server_url }).server_url).toBe(sent);
   });
 

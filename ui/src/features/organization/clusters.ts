@@ -12,7 +12,7 @@ export interface ClusterDraft {
   gpu_resource: string;
   gpu_sharing: "none" | "kai" | "hami";
   gpu_product_label: string;
-  /** The type, and its products separated by commas. */
+  /** Each type, with its products separated by commas. */
   gpu_types: { key: string; value: string }[];
   queueing: "none" | "kueue" | "kai";
   kai_queue: string;
@@ -21,7 +21,7 @@ export interface ClusterDraft {
   python_image: string;
 }
 
-/** Defaults of settings that only Kubernetes clusters have. */
+/** Defaults for settings that only Kubernetes clusters have. */
 const KUBERNETES_DEFAULTS = {
   connection: "kubeconfig",
   namespace: "{project}",

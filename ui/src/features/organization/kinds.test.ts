@@ -9,7 +9,7 @@ it.each([
   ["cluster", ["department", "project"]],
   ["department", ["project"]],
   ["project", []],
-])("allows below a %s the kinds %j", (kind, kinds) => {
+])("allows these kinds below a %s: %j", (kind, kinds) => {
   expect(kindsBelow(kind).map((below) => below.kind)).toEqual(kinds);
 });
 
@@ -32,7 +32,7 @@ it.each([
   expect(splitSubject(subject)).toEqual(parts);
 });
 
-it("replaces a renamed scope, and the parent of its children", () => {
+it("replaces a renamed scope and updates the parent of its children", () => {
   const record = (id: string, scope: string, parent: string | null) => ({ id, scope, parent }) as Scope;
   const before = record("2", "department/old", "platform");
   const after = record("2", "department/new", "platform");

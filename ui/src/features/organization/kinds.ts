@@ -15,7 +15,7 @@ export const KINDS: { kind: Kind; title: string; about: string }[] = [
   { kind: "project", title: "Project", about: "Create a space for functions, secrets, volumes and runs." },
 ];
 
-/** The kinds that are allowed as children of a kind. */
+/** The kinds of scopes that can be children of the given kind. */
 export function kindsBelow(kind: string) {
   return KINDS.filter((below) => isAllowedBelow(below.kind, kind));
 }

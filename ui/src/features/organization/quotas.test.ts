@@ -42,7 +42,7 @@ describe("shareOf", () => {
     [9, 8, 1.125, "over"],
     [0, 0, 1, "full"],
     [1, 0, 2, "over"],
-  ])("of %j of %j is %d, which is %s", (used, quota, share, level) => {
+  ])("of %j with the quota %j is %d, which is %s", (used, quota, share, level) => {
     expect(shareOf(used, quota)).toEqual({ share, level });
   });
 });

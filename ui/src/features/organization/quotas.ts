@@ -16,7 +16,7 @@ export const RESOURCES: { key: Resource; title: string }[] = [
 const NEARLY_FULL = 0.8;
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 
-/** A used amount. Memory is shown in decimal or binary units, like the quota. */
+/** Formats a used amount. Memory is shown in decimal or binary units to match the quota. */
 export function showAmount(resource: Resource, amount: string | number, like?: string | number): string {
   if (resource !== "mem") return round(numberOf(amount));
   const isDecimal = like !== undefined && !/i$|^[0-9.]+$/.test(String(like));
@@ -26,7 +26,7 @@ export function showAmount(resource: Resource, amount: string | number, like?: s
   return `${round(bytes / step ** power)} ${labelOf(suffixes[power]!)}`;
 }
 
-/** A quota in its original unit. */
+/** Formats a quota in its original unit. */
 export function showQuota(resource: Resource, quota: string | number): string {
   if (resource !== "mem") return round(numberOf(quota));
   const { number, unit } = splitAmount(quota, "");
@@ -47,7 +47,7 @@ export function shareOf(used: string | number, quota: string | number): Share {
   return { share, level };
 }
 
-/** "6 GPUs, 26 cores and 4 runs", or nothing. */
+/** "6 GPUs, 26 cores and 4 runs", or an empty string if nothing is in use. */
 export function showUsed(used: Used, resources: Resource[]): string {
   const inUse = resources.filter((resource) => numberOf(used[resource]) > 0);
   const parts = inUse.map((resource) => nameOf(resource, showAmount(resource, used[resource])));

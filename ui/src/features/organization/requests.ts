@@ -78,7 +78,7 @@ function useTreeChange<Input>(
   });
 }
 
-/** The list after a scope was created, changed or deleted. Children of a renamed scope get the new parent. */
+/** The list of scopes after one was created, changed or deleted. Children of a renamed scope get the new parent. */
 export function replaceScope(scopes: Scope[], before: Scope | null, after: Scope | undefined): Scope[] {
   const others = scopes
     .filter((record) => record.id !== before?.id)

@@ -64,7 +64,7 @@ export function Quota({ draft, change }: Props) {
         <AmountInput
           key={name}
           label={label}
-          of={`the quota of ${label}`}
+          of={`the ${label} quota`}
           units={units}
           value={draft.quota[name]}
           onChange={(amount) => set({ [name]: amount })}

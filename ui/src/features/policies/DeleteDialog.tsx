@@ -24,8 +24,8 @@ export function DeleteDialog({ policy, force, onClose, onDeleted }: Props) {
         )
       }
     >
-      It will no longer apply to <b>{policy.scope}</b> and everything in it. Policies at higher scopes still
-      apply. Existing runs do not change.
+      This policy will no longer apply to <b>{policy.scope}</b> or anything in it. Policies of higher scopes
+      still apply. Existing runs do not change.
     </ConfirmDialog>
   );
 }

@@ -30,7 +30,7 @@ interface Props {
 
 export function Editor({ scope, original, effective }: Props) {
   const navigate = useNavigate();
-  // The version that the form edits: saving must fail if someone else has changed the policy since.
+  // The version that the form edits. Saving must fail if someone else has changed the policy since then.
   const [base, setBase] = useState(original);
   const [draft, setDraft] = useState(() => readPolicy(original?.content));
   const [isDeleting, setDeleting] = useState(false);
@@ -57,7 +57,7 @@ export function Editor({ scope, original, effective }: Props) {
           notify(`Saved policy for ${scope}`);
           setBase(record);
           void impact.refetch();
-          // Keep what was typed during the request.
+          // Keep anything that was typed during the request.
           setDraft((current) => (current === draft ? readPolicy(record.content) : current));
         },
       },
@@ -161,7 +161,7 @@ export function Editor({ scope, original, effective }: Props) {
   );
 }
 
-/** Impact of the latest draft. Sends one request at a time, because the server can take seconds. */
+/** Impact of the latest draft. Sends one request at a time, because each can take several seconds. */
 function useLatestImpact(scope: string, draft: string | null) {
   const [checkedContent, setCheckedContent] = useState(draft);
   const impact = useImpact(scope, checkedContent ? JSON.parse(checkedContent) : null);
@@ -171,7 +171,7 @@ function useLatestImpact(scope: string, draft: string | null) {
   return { checkedContent, impact };
 }
 
-/** The content to send, or the errors that prevent it. */
+/** The content to send, or the errors that prevent sending it. */
 function tryWrite(draft: PolicyDraft, original?: Tree): { content: Tree | null; mistakes: Finding[] } {
   const mistakes = findMistakes(draft);
   if (mistakes.length > 0) return { content: null, mistakes };

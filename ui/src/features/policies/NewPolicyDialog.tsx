@@ -1,4 +1,4 @@
-/** Asks for the scope of a new policy, or opens the policy that the scope already has. */
+/** Asks for the scope of a new policy. If the scope already has one, opens it. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -10,7 +10,7 @@ import { policyAddress } from "../../shell/addresses";
 import { Dialog } from "../../shell/Dialog";
 import { ProblemAlert } from "../../shell/Problem";
 
-/** From the top of the tree down. */
+/** Kinds of scopes, from the top of the tree down. */
 const KINDS = ["platform", "cluster", "department", "project"];
 
 export function NewPolicyDialog({ onClose }: { onClose: () => void }) {

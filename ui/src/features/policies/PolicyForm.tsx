@@ -24,14 +24,14 @@ export function PolicyForm({ draft, onChange, mayLimitGpuMemory }: Props) {
       </Card>
       <Card
         title="Limit factors"
-        about="Default limits as a multiple of the request. The nearest scope applies."
+        about="Default limits as a multiple of the request. The nearest scope's value applies."
       >
         <LimitFactors draft={draft} change={change} />
       </Card>
       <Card title="Quota" about="Total for all runs in this scope.">
         <Quota draft={draft} change={change} />
       </Card>
-      <Card title="Defaults" about="Used when nothing else sets a value. The nearest scope applies.">
+      <Card title="Defaults" about="Used when nothing else sets a value. The nearest scope's value applies.">
         <RequirementsFields
           path="defaults"
           profiles={{}}

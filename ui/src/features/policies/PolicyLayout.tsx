@@ -78,7 +78,7 @@ function About({ scope, policy }: { scope: string; policy: PolicyRecord | null }
           <Time at={policy.updated_at} />
         </>
       ) : (
-        " · no policy yet, all settings are inherited"
+        " · no policy yet; all settings are inherited"
       )}
     </>
   );

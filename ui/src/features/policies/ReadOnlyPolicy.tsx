@@ -11,7 +11,7 @@ interface Props {
   scope: string;
   policy: PolicyRecord | null;
   effective: EffectivePolicy;
-  /** Set if the user may edit the policy although files manage it. */
+  /** Set if the user may edit the policy even though it is managed by files. */
   onEditAnyway?: () => void;
 }
 
@@ -36,7 +36,7 @@ export function ReadOnlyPolicy({ scope, policy, effective, onEditAnyway }: Props
           </Alert>
         ) : (
           <Alert color="gray" icon={<IconLock size={18} />}>
-            Only editors of {scope} can change this.
+            Only editors of {scope} can change this policy.
           </Alert>
         )
       }

@@ -73,7 +73,7 @@ interface RuleProps {
 function Rule({ rule, change, onRemove, label, errorPath }: RuleProps) {
   const finding = useFinding();
   const known = findPath(rule.path.trim());
-  // Fields with a value stay visible even if they do not suit the setting: the server reports the error.
+  // Fields with a value stay visible even if they do not suit the setting, because the server reports the error.
   const hasBounds = !known || known.kind === "amount" || rule.min !== "" || rule.max !== "";
   const hasOptions = known?.kind !== "section" || rule.options.length > 0;
   const flagErrors = [finding(`${errorPath}.required`), finding(`${errorPath}.locked`)]
@@ -178,7 +178,7 @@ function Rule({ rule, change, onRemove, label, errorPath }: RuleProps) {
   );
 }
 
-/** Matches the path and the label. */
+/** Matches the search text against paths and labels. */
 const filterPaths: OptionsFilter = ({ options, search }) => {
   const query = search.trim().toLowerCase();
   const isMatch = (path: string) => `${path} ${labelOf(path)}`.toLowerCase().includes(query);

@@ -40,12 +40,12 @@ describe("round trips", () => {
     ["everything", FULL_POLICY],
     ["zeros", { quota: { gpu: 0, runs: 0 }, rules: { "resources.gpu": { min: 0, max: 0 } } }],
     ["numbers and flags among options", { rules: { run_as_user: { options: [0, 1000] } } }],
-    ["values without a field", { rules: { deadline: { max: "2h", odd: 1 } }, quota: { odd: 1 } }],
+    ["values without a form field", { rules: { deadline: { max: "2h", odd: 1 } }, quota: { odd: 1 } }],
   ])("keep %s", (_, content) => {
     expect(writePolicy(readPolicy(content), content)).toEqual(content);
   });
 
-  it("keep values next to a change", () => {
+  it("keep values that were not changed", () => {
     const written = writeWith((draft) => {
       draft.rules[0]!.max = "3";
       draft.rules.splice(2, 1);
@@ -86,7 +86,7 @@ describe("switches", () => {
     ["allow_root", "false", false],
     ["existing_volumes", "block", "block"],
     ["existing_volumes", "", undefined],
-  ] as const)("send %s as %j typed as %j", (name, chosen, value) => {
+  ] as const)("send %s with the choice %j as %j", (name, chosen, value) => {
     const written = writeWith((draft) => {
       draft.flags[name] = chosen;
     });
@@ -127,7 +127,7 @@ describe("rules", () => {
       { path: "envs", required: true, locked: true },
       { envs: { required: true, locked: true } },
     ],
-    ["a path alone, which the server reports", { path: "envs" }, { envs: {} }],
+    ["a path alone, for which the server reports an error", { path: "envs" }, { envs: {} }],
   ])("write %s", (_, rule, written) => {
     expect(writeWith((draft) => void draft.rules.push({ ...NEW_RULE, ...rule })).rules).toEqual(written);
   });
@@ -136,7 +136,7 @@ describe("rules", () => {
     expect(writeWith((draft) => void draft.rules.push({ ...NEW_RULE, path: " ", max: "2" }))).toEqual({});
   });
 
-  it("are identified by their path, or by their index without one", () => {
+  it("are identified by their path, or by their index if they have none", () => {
     expect(keyOf({ ...NEW_RULE, path: " envs " }, 3)).toBe("envs");
     expect(keyOf(NEW_RULE, 3)).toBe("#3");
   });
@@ -162,7 +162,7 @@ describe("findMistakes", () => {
     ["a rule without a path", [{ max: "2" }], ["rules.#0 required"]],
     ["different paths", [{ path: "envs" }, { path: "secrets" }], []],
     ["a path that is used twice", [{ path: "envs" }, { path: " envs " }], ["rules.envs duplicate"]],
-  ])("reports for %s", (_, rules, expected) => {
+  ])("checks %s", (_, rules, expected) => {
     const draft = { ...readPolicy(), rules: rules.map((rule) => ({ ...NEW_RULE, ...rule })) };
     expect(findMistakes(draft).map(({ path, rule }) => `${path} ${rule}`)).toEqual(expected);
   });

@@ -75,7 +75,7 @@ export function findMistakes(draft: PolicyDraft): Finding[] {
     if (!rule.path.trim()) {
       return isEmptyRule(rule)
         ? []
-        : [{ path, rule: "required", message: "the rule has no setting", hint: "choose one" }];
+        : [{ path, rule: "required", message: "the rule has no setting", hint: "choose a setting" }];
     }
     const isDuplicate = paths.indexOf(rule.path.trim()) !== index;
     return isDuplicate

@@ -13,7 +13,7 @@ describe("findPath", () => {
     ["volumes.data", "volumes.*"],
     ["volumes.data.spec.size", "volumes.*.spec.size"],
     ["volumes.data.read_only", "volumes.*.read_only"],
-  ])("finds %s as %s", (path, known) => {
+  ])("matches %s to %s", (path, known) => {
     expect(findPath(path)?.path).toBe(known);
   });
 
@@ -33,7 +33,7 @@ describe("labelOf", () => {
     ["volumes.data.spec.size", "Size of volume data"],
     ["volumes.*.spec.size", "Size of every volume"],
     ["resources.gpus", "resources.gpus"],
-  ])("calls %s %j", (path, label) => {
+  ])("labels %s as %j", (path, label) => {
     expect(labelOf(path)).toBe(label);
   });
 });
@@ -43,7 +43,7 @@ it.each([
   ["volumes.data.spec.size", true],
   ["resources.cpu", false],
   ["resources.gpus", false],
-])("knows whether %s is an amount of bytes: %j", (path, expected) => {
+])("reports whether %s is an amount of bytes: %j", (path, expected) => {
   expect(isByteAmount(path)).toBe(expected);
 });
 

@@ -1,6 +1,6 @@
 /** Paths that rules can refer to (src/fairlead/model/fields.py), with their labels. */
 
-/** Amounts have bounds, words have a list of allowed values, and sections can only be required or locked. */
+/** Amounts have bounds, texts have a list of allowed values, and sections can only be required or locked. */
 export type PathKind = "amount" | "text" | "section";
 
 export interface KnownPath {
@@ -132,7 +132,7 @@ export function labelOf(path: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
-/** The name at `*` of a known path, or undefined if the path does not match. Volume names have no dots. */
+/** The name in place of the `*` of a known path, or undefined if the path does not match. Volume names have no dots. */
 function nameIn(known: string, path: string): string | undefined {
   const [head, tail] = known.split("*");
   if (tail === undefined || !path.startsWith(head!) || !path.endsWith(tail)) return undefined;

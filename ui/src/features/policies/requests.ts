@@ -24,8 +24,8 @@ export async function loadPolicy(scope: string): Promise<PolicyRecord | null> {
 }
 
 /**
- * Existing objects that a draft would reject. The query key has no API path first, so that saving does not wait for this
- * query to be refetched, which can take seconds.
+ * Existing objects that a draft would reject. The query key does not start with the API path, so that saving does not
+ * wait for this query to be refetched, which can take several seconds.
  */
 export function useImpact(scope: string, content: Tree | null) {
   const path = "/api/v1/policies/{kind}/{name}/validate";

@@ -48,7 +48,7 @@ describe("rules", () => {
     ["deadline", { max: [withSource(93_600)] }, ["Deadline at most 1d2h (platform)"]],
     ["deadline", { max: [withSource(90)] }, ["Deadline at most 1m30s (platform)"]],
     ["deadline", { max: [withSource("2h")] }, ["Deadline at most 2h (platform)"]],
-  ])("at %s with %j", (path, rule, lines) => {
+  ])("at %s with %j are summarized", (path, rule, lines) => {
     expect(linesOf(summarizeEffective(makeEffective({ rules: { [path]: rule } })), "Rules")).toEqual(lines);
   });
 
@@ -76,7 +76,7 @@ describe("summarizeEffective", () => {
     expect(sections[1]!.lines).toHaveLength(SWITCHES.length);
   });
 
-  it("lists factors, quotas with their usage, and defaults of the nearest scope first", () => {
+  it("lists factors, quotas with their usage, and defaults with the nearest scope first", () => {
     const sections = summarizeEffective(
       makeEffective({
         limit_factor: { mem: withSource(1.5) },

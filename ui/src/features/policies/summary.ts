@@ -12,7 +12,7 @@ type EffectiveRule = Schemas["EffectiveRule"];
 type Quota = Partial<Schemas["EffectiveQuota"]>;
 
 export interface SummaryLine {
-  /** The setting that the text describes. Undefined if the text names it. */
+  /** The setting that the text describes. Undefined if the text already names it. */
   setting?: string;
   text: string;
   /** The scope that sets the value, or null for the built-in default. */
@@ -69,7 +69,7 @@ export function summarizeEffective(policy: EffectivePolicy): SummarySection[] {
     },
     {
       title: "Defaults",
-      note: policy.defaults.length > 1 ? "The nearest scope applies" : undefined,
+      note: policy.defaults.length > 1 ? "The nearest scope's value applies" : undefined,
       // The nearest scope comes first, because it overrides the others.
       lines: policy.defaults
         .toReversed()

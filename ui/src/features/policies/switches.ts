@@ -11,7 +11,7 @@ export interface Switch {
   about: string;
   /** Undefined if the value is a list of names. */
   choices?: Choice[];
-  /** An example entry of a list. */
+  /** An example entry, if the value is a list of names. */
   example?: string;
 }
 
@@ -58,13 +58,13 @@ export const SWITCHES: Switch[] = [
   {
     name: "gpu_memory_limits",
     title: "GPU memory limits",
-    about: "Whether a GPU memory limit may exceed its request.",
+    about: "Whether a GPU memory limit may exceed the request.",
     choices: YES_NO,
   },
   {
     name: "never_fits",
     title: "Runs too large for any node",
-    about: "Whether to reject them, or only to warn.",
+    about: "Whether to reject these runs or only warn about them.",
     choices: [
       { value: "refuse", label: "Reject" },
       { value: "warn", label: "Warn" },
@@ -79,7 +79,7 @@ export const SWITCHES: Switch[] = [
   {
     name: "registries",
     title: "Registries",
-    about: "Allowed prefixes of image names, up to a slash.",
+    about: "Allowed image name prefixes, matched up to a slash.",
     example: "e.g. registry.example.org/ai",
   },
 ];
