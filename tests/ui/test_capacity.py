@@ -181,7 +181,7 @@ def test_a_shared_url_restores_the_selection(browsing: Browsing, site: Site) -> 
     page.get_by_role("button", name="Close n-0009").click()
     expect(page.get_by_text("Select a node to see its workloads.")).to_be_visible()
     page.goto("/capacity?cluster=nowhere")
-    expect(page.get_by_text("Cluster nowhere does not exist, or you have no access.")).to_be_visible()
+    expect(page.get_by_text("Cluster nowhere does not exist, or you don't have access to it.")).to_be_visible()
 
 
 def test_a_map_of_two_thousand_nodes_works_with_the_keyboard(page: Page, site: Site) -> None:

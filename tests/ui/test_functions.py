@@ -69,7 +69,7 @@ def test_python_function_is_created_with_the_keyboard_and_runs(page: Page, site:
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{site.url}/functions/default/square")
     expect(page.get_by_role("heading", name="square")).to_be_visible()
-    text = page.get_by_role("region", name="Text of main.py")
+    text = page.get_by_role("region", name="Contents of main.py")
     assert text.inner_text().rstrip("\n") == SQUARE.rstrip("\n")
 
     page.get_by_role("link", name="Run", exact=True).click()
@@ -142,7 +142,7 @@ def test_existing_name_is_reported_and_not_replaced(page: Page, site: Site, brow
     dialog.get_by_role("textbox", name="Name", exact=True).fill("taken")
     dialog.get_by_role("textbox", name="Code").fill("print('mine')")
     save(dialog)
-    expect(dialog.get_by_role("alert")).to_contain_text("A function taken already exists in default.")
+    expect(dialog.get_by_role("alert")).to_contain_text("A function named taken already exists in default.")
     assert site.api("GET", "/projects/default/functions/taken") == before
     dialog.get_by_role("link", name="open it").click()
     expect(page.get_by_role("heading", name="taken")).to_be_visible()
@@ -181,7 +181,7 @@ def test_edit_keeps_values_without_a_field(page: Page, site: Site) -> None:
         "pull_secrets": ["HUB"],
     }
     page.get_by_role("link", name="edited", exact=True).click()
-    expect(page.get_by_role("region", name="Text of squares.py")).to_contain_text("x ** 3")
+    expect(page.get_by_role("region", name="Contents of squares.py")).to_contain_text("x ** 3")
 
 
 def test_code_with_several_files_is_shown_and_kept_on_edit(page: Page, site: Site) -> None:
@@ -191,9 +191,9 @@ def test_code_with_several_files_is_shown_and_kept_on_edit(page: Page, site: Sit
     page.goto("/functions/default/several")
     files = page.get_by_role("navigation", name="Files").get_by_role("button")
     expect(files).to_have_text(["model/net.py", "model/train.py", "w.pkl"])
-    expect(page.get_by_role("region", name="Text of model/train.py")).to_have_text("import net")
+    expect(page.get_by_role("region", name="Contents of model/train.py")).to_have_text("import net")
     files.nth(0).click()
-    expect(page.get_by_role("region", name="Text of model/net.py")).to_have_text("WIDTH = 64")
+    expect(page.get_by_role("region", name="Contents of model/net.py")).to_have_text("WIDTH = 64")
     files.nth(2).press("Enter")
     expect(page.get_by_text("No preview available.")).to_be_visible()
     with page.expect_download() as download:
@@ -270,7 +270,7 @@ def test_markup_in_code_is_shown_and_not_executed(page: Page, site: Site) -> Non
     markup = 'print("<img src=x onerror=window.broken=true>")  # <script>window.broken = true</script>\n'
     make_function(site, "markup", text=markup, source="shown.py")
     page.goto("/functions/default/markup")
-    expect(page.get_by_role("region", name="Text of shown.py")).to_have_text(markup.strip())
+    expect(page.get_by_role("region", name="Contents of shown.py")).to_have_text(markup.strip())
     assert page.evaluate("window.broken") is None
 
 
@@ -281,7 +281,7 @@ def test_viewer_sees_code_without_actions(browsing: Browsing, site: Site) -> Non
     expect(page.get_by_role("checkbox")).to_have_count(0)
     expect(page.get_by_role("button", name="New function")).to_have_count(0)
     page.get_by_role("link", name="looked-at", exact=True).click()
-    expect(page.get_by_role("region", name="Text of main.py")).to_contain_text("Square it")
+    expect(page.get_by_role("region", name="Contents of main.py")).to_contain_text("Square it")
     for action in ("Edit", "Delete"):
         expect(page.get_by_role("button", name=action)).to_have_count(0)
     expect(page.get_by_role("link", name="Run", exact=True)).to_have_count(0)

@@ -1,4 +1,4 @@
-/** The buttons for a compute resource or template that the user has permission to use. */
+/** Buttons for the actions that the user may perform on a compute resource or template. */
 import { Text } from "@mantine/core";
 import { IconArchive, IconArchiveOff, IconCopy, IconCursorText, IconPencil } from "@tabler/icons-react";
 import { useLocation } from "wouter";
@@ -30,14 +30,14 @@ export function Actions({ kind, item, onAction }: ActionProps) {
         <Text size="xs" c="dimmed">
           {item.managed_by
             ? `Managed by ${showManager(item.managed_by)}. Edit it there.`
-            : `Only editors of ${item.scope} can change it.`}
+            : `Only editors of ${item.scope} can change this ${kind.noun}.`}
         </Text>
       )}
     </>
   );
 }
 
-/** "files" is the default manager of `fairlead apply`. */
+/** `fairlead apply` sets the manager to "files" by default. */
 function showManager(manager: string): string {
   return manager === "files" ? "config files" : manager;
 }

@@ -28,7 +28,7 @@ export function ArchiveDialog({ kind, item, onClose }: Props) {
       }
     >
       <Stack gap="sm">
-        <Text size="sm">New runs can no longer use it. Its history is kept, and you can restore it.</Text>
+        <Text size="sm">New runs won't be able to use it. Its history is kept, and you can restore it.</Text>
         <Select
           label="Successor"
           description="Replacement used by anything that still references it"

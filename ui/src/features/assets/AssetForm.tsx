@@ -56,7 +56,7 @@ export function AssetForm({
   const policy = useEffectivePolicy(draft.scope);
   const summary = useLast(check.error ? undefined : check.data);
   const liveViolations = check.error ? violationsOf(check.error) : (check.data?.violations ?? []);
-  // The live check shows the same violations for the current values.
+  // Omit violations that the live check already reports for the current values.
   const saveViolations = violationsOf(error).filter(
     ({ path }) => !liveViolations.some((other) => other.path === path),
   );

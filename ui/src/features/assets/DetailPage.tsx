@@ -1,4 +1,4 @@
-/** Page of a compute resource or template: its specification, usage and revisions. */
+/** Page for a compute resource or template: its specification, usage and revisions. */
 import { Badge, Group, Tabs, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useParams } from "wouter";

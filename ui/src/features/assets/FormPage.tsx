@@ -31,7 +31,7 @@ export function FormPage({ kind, purpose, hasTypes = false }: Props) {
 
 function Editor({ kind, purpose, hasTypes, original }: Props & { hasTypes: boolean; original?: Asset }) {
   const navigate = useNavigate();
-  // The version that the form edits: saving must fail if someone else has changed the record since.
+  // The version that the form edits. Saving must fail if someone else has changed the record since then.
   const [base, setBase] = useState(original);
   const [draft, setDraft] = useState<AssetDraft>(() => makeDraft(purpose, original));
   const creating = useCreate(kind);

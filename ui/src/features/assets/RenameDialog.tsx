@@ -13,7 +13,7 @@ interface Props {
 /** Edits the name and description. References are updated to the new name; existing runs keep their settings. */
 export function RenameDialog({ kind, item, onClose }: Props) {
   const editing = useEdit(kind);
-  // The version when the dialog opened: the list behind it keeps refreshing.
+  // The version from when the dialog opened, because the list behind it keeps refreshing.
   const [asset] = useState(item);
   const [name, setName] = useState(item.name);
   const [description, setDescription] = useState(item.description);

@@ -56,7 +56,7 @@ it("writes a saved asset back unchanged", () => {
   });
 });
 
-it("starts empty, with the platform as scope", () => {
+it("starts empty, with the platform as the scope", () => {
   expect(writeAsset(readAsset(), { hasTypes: true })).toEqual({
     name: "",
     description: "",

@@ -33,12 +33,12 @@ export interface AssetBody {
 type Base = "/api/v1/compute-resources";
 type Body = Schemas["ComputeResource"];
 
-/** Path of an endpoint. Typed as a compute resource for both kinds: only the prefix differs. */
+/** Path of an endpoint. Both kinds use the compute resource types, because only the prefix differs. */
 function endpoint<Rest extends string>(kind: AssetKind, rest: Rest): `${Base}${Rest}` {
   return `${kind.apiPath}${rest}` as `${Base}${Rest}`;
 }
 
-/** Loads an asset by its name, or by its ID, which survives a rename. */
+/** Loads an asset by name or by ID. Renaming an asset does not change its ID. */
 export function loadAsset(kind: AssetKind, name: string): Promise<Asset> {
   return unwrap(client.GET(endpoint(kind, "/{name}"), { params: { path: { name } } }));
 }
@@ -84,8 +84,8 @@ export function useWorkloads(kind: AssetKind, id: string) {
 }
 
 /**
- * Validates a draft and summarizes what each pod gets. The query key has no API path, so that saving does not wait for
- * this query to be refetched.
+ * Validates a draft and summarizes what each pod gets. The query key does not start with the API path, so that saving
+ * does not wait for this query to be refetched.
  */
 export function useCheck(kind: AssetKind, body: AssetBody | null) {
   return useQuery({
@@ -133,7 +133,7 @@ export function useRestore(kind: AssetKind) {
   );
 }
 
-/** Addresses an asset by its ID and, with If-Match, only the revision that was loaded. */
+/** Identifies an asset by ID. With If-Match, the request succeeds only for the loaded revision. */
 function conditionalParams(asset: Asset) {
   return { path: { name: asset.id }, header: ifMatch(asset) };
 }

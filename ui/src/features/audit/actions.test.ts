@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
 import { ALL_ACTIONS, colorOf, KINDS, showKind } from "./actions";
 
-it("lists every action once, with its kind", () => {
+it("lists each action once, prefixed with its kind", () => {
   expect(new Set(ALL_ACTIONS).size).toBe(ALL_ACTIONS.length);
   expect(new Set(ALL_ACTIONS.map((action) => action.split(".")[0]))).toEqual(new Set(KINDS));
   expect(ALL_ACTIONS).toContain("compute_resource.archive");
 });
 
-it("has different colors for creation and deletion, and none for other actions", () => {
+it("uses different colors for creation and deletion, and none for other actions", () => {
   const [created, deleted, edited] = ["run.create", "run.delete", "policy.edit"].map(colorOf);
   expect(created).toBeDefined();
   expect(deleted).toBeDefined();

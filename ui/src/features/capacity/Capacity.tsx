@@ -54,7 +54,7 @@ function View({ capacities, own, choices }: Props) {
         />
       ) : (
         <Card>
-          <Text size="sm">Cluster {name} does not exist, or you have no access.</Text>
+          <Text size="sm">Cluster {name} does not exist, or you don't have access to it.</Text>
         </Card>
       )}
     </Stack>

@@ -1,4 +1,4 @@
-/** A heat map with a cell for each node, colored by usage. Arrow keys move between cells, Enter selects. */
+/** A heat map with a cell for each node, colored by usage. Arrow keys move between cells, and Enter selects a cell. */
 import { Text } from "@mantine/core";
 import { type MouseEvent, memo, type SyntheticEvent, useMemo, useState } from "react";
 import type { ClusterNode } from "../../api/capacities";
@@ -7,7 +7,7 @@ import { moveFocus } from "./keyboard";
 import classes from "./NodeMap.module.css";
 import { type By, describeNode, measure, shareOf, showCell, showOf, stepOf } from "./shares";
 
-/** Maps with more nodes have small cells without text. */
+/** Maps with more nodes than this have small cells without text. */
 const SMALL_CELLS_ABOVE = 300;
 
 interface Props {
@@ -52,7 +52,7 @@ export function NodeMap({ nodes, by, chosen, onChoose }: Props) {
           />
         ))}
       </div>
-      {/* Screen readers get the same text from the cell names. */}
+      {/* Screen readers get the same text from the cell labels. */}
       <Text size="sm" className="number" aria-hidden mih="1.4em">
         {described ? (
           describeNode(described, by)
@@ -137,7 +137,7 @@ const Cell = memo(function Cell({ node, by, isChosen, isCurrent }: CellProps) {
   );
 });
 
-/** Nodes by group and GPU type. Nodes without a group, and then nodes without the resource, come last. */
+/** Groups nodes by node group and GPU type. Nodes with neither come next, and nodes without the resource last. */
 function groupNodes(nodes: ClusterNode[], by: By): NodeGroup[] {
   const groups = new Map<string, ClusterNode[]>();
   for (const node of nodes) {
@@ -169,7 +169,7 @@ function describeGroup(nodes: ClusterNode[], by: By): string {
   return `${count}${left}${free > 0 && nodes.length > 1 ? describeLargest(nodes, by) : ""}`;
 }
 
-/** A pod runs on a single node. A group may have enough free in total, but too little on each node. */
+/** A pod must fit on a single node. A group may have enough free in total, but not enough on any one node. */
 function describeLargest(nodes: ClusterNode[], by: By): string {
   const available = nodes.filter((node) => !node.unavailable).map((node) => measure([node], by).free);
   const most = available.reduce((largest, free) => Math.max(largest, free), 0);

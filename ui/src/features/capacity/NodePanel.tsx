@@ -13,7 +13,7 @@ import { listResources, showAmount } from "./shares";
 
 interface Props {
   node: ClusterNode | undefined;
-  /** The selected node, which may no longer exist. */
+  /** The name of the selected node, which may no longer exist. */
   name: string | null;
   runs: Record<string, Run>;
   onClose?: () => void;

@@ -12,7 +12,7 @@ import { NodeMap } from "./NodeMap";
 import { NodePanel } from "./NodePanel";
 import { type By, measure, VIEWS } from "./shares";
 
-/** Clusters with fewer nodes have no search field. */
+/** Only clusters with more nodes than this have a search field. */
 const SEARCH_THRESHOLD = 30;
 /** The panel is scrolled into view if fewer pixels than this are visible. */
 const MIN_VISIBLE_PX = 160;
@@ -27,7 +27,7 @@ export function Nodes({ nodes, runs, choices }: Props) {
   const [search, setSearch] = useState("");
   const by = choices.by ?? defaultView(nodes);
   const shown = useMemo(() => nodes.filter((node) => node.name.includes(search.trim())), [nodes, search]);
-  // A single node is always selected.
+  // If the cluster has only one node, it is always selected.
   const name = choices.node ?? (nodes.length === 1 ? nodes[0]!.name : null);
   const panel = useScrollIntoView(choices.node);
   return (
@@ -86,7 +86,7 @@ export function Nodes({ nodes, runs, choices }: Props) {
   );
 }
 
-/** Scrolls the panel into view after a new selection. On a phone it is below the map. */
+/** Scrolls the panel into view after a new selection. On a phone, the panel is below the map. */
 function useScrollIntoView(chosen: string | null) {
   const panel = useRef<HTMLDivElement>(null);
   const before = useRef(chosen);

@@ -9,7 +9,7 @@ function makeHolder(id: string, gpus: number, mem_bytes = 0, cpu_millicores = 0)
 }
 
 describe("listAllocations", () => {
-  it("lists runs with their nodes, by GPUs, then memory, cores and id", () => {
+  it("lists runs with their nodes, sorted by GPUs, then memory, cores and ID", () => {
     const runs = [
       makeHolder("d", 0, 5, 1),
       makeHolder("c", 0, 5, 2),

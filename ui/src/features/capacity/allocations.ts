@@ -8,7 +8,7 @@ export interface Allocation {
   nodes: string[];
 }
 
-/** The runs on some nodes, sorted by GPUs, then by memory, largest first. */
+/** The runs on the given nodes, sorted by GPUs and then by memory, largest first. */
 export function listAllocations(nodes: ClusterNode[], runs: Record<string, Run>): Allocation[] {
   const nodesByRun = new Map<string, string[]>();
   for (const node of nodes) {

@@ -7,7 +7,7 @@ export interface Choices {
   project: string | null;
   node: string | null;
   by: By | null;
-  /** Sets some parameters. Null removes a parameter, and omitted ones stay unchanged. */
+  /** Updates the URL parameters. Null removes a parameter, and omitted parameters stay unchanged. */
   choose: (next: Partial<Record<"cluster" | "project" | "node" | "by", string | null>>) => void;
 }
 

@@ -1,4 +1,4 @@
-/** The runs that are scheduled to nodes. */
+/** Loads the runs that are scheduled on nodes. */
 import { useQuery } from "@tanstack/react-query";
 import { loadPage } from "../../api/lists";
 import type { Run } from "../../api/runs";
@@ -6,14 +6,14 @@ import type { Run } from "../../api/runs";
 const RUNS = "/api/v1/runs";
 const REFETCH_MS = 5_000;
 const PAGE_SIZE = 500;
-/** The table of runs shows all of them. */
+/** Limits how many runs the capacity page loads. The runs table shows all of them. */
 const MAX_PAGES = 4;
 export const MAX_RUNS = MAX_PAGES * PAGE_SIZE;
 
 /** The newest scheduled runs, by ID. */
 export function useScheduledRuns() {
   return useQuery({
-    // This query needs its own key, because queries with a list's key contain pages.
+    // This query needs its own key, because data cached under a list's key consists of pages.
     queryKey: [`${RUNS}/scheduled`],
     queryFn: loadScheduledRuns,
     refetchInterval: REFETCH_MS,

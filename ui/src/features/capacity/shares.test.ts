@@ -90,7 +90,7 @@ describe("texts", () => {
     [1, 1, "gpu", "1 of 1 GPU"],
     [0.5, 1, "cpu", "0.5 of 1 core"],
     [10 * GIB, 32 * GIB, "memory", "10 GiB of 32 GiB memory"],
-  ])("of %d of %d by %s are %j", (amount, total, by, text) => {
+  ])("show %d of %d by %s as %j", (amount, total, by, text) => {
     expect(showOf(amount, total, by)).toBe(text);
   });
 
@@ -100,11 +100,11 @@ describe("texts", () => {
     [100, 75, "cpu", "25%"],
     [1000, 999, "cpu", "<1%"],
     [100, 100, "memory", "0%"],
-  ])("of a cell with a total of %d and %d free by %s are %j", (total, free, by, text) => {
+  ])("show a cell with a total of %d and %d free by %s as %j", (total, free, by, text) => {
     expect(showCell({ total, free }, by)).toBe(text);
   });
 
-  it("of a node contain used and free amounts, and whether it is available", () => {
+  it("show a node's used and free amounts, and whether it is available", () => {
     expect(describeNode(NODE, "gpu")).toBe("n1: 1/6 in use, 5 of 6 GPUs free");
     expect(describeNode(makeNode({}), "gpu")).toMatch(/^n1: – no GPUs$/);
     expect(describeNode({ ...NODE, unavailable: true }, "cpu")).toMatch(/free, not ready$/);
@@ -118,7 +118,7 @@ describe("texts", () => {
     ["nvidia.com/gpu", "GPUs", "1", "1 GPU"],
     ["memory", "Memory", "12Gi", "12 GiB"],
     ["vendor.example/nic", "vendor.example/nic", "2", "2 vendor.example/nic"],
-  ])("of a free block of %s with the title %s and the amount %s are %j", (resource, title, amount, text) => {
+  ])("show a free block of %s with the title %s and the amount %s as %j", (resource, title, amount, text) => {
     expect(showBlock(resource, title, amount)).toBe(text);
   });
 
@@ -126,7 +126,7 @@ describe("texts", () => {
     ["memory", "1536Mi", "1.5 GiB"],
     ["ephemeral-storage", "10Gi", "10 GiB"],
     ["cpu", "1500m", "1.5"],
-  ])("of %s with the amount %s are %j", (resource, amount, text) => {
+  ])("show %s with the amount %s as %j", (resource, amount, text) => {
     expect(showAmount(resource, amount)).toBe(text);
   });
 });
@@ -140,7 +140,7 @@ describe("listResources", () => {
     [{ "nvidia.com/gpu": "1", "nvidia.com/mig-1g.5gb": "2" }, ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]],
     [{ "nvidia.com/gpu": "0", "ephemeral-storage": "1Gi" }, ["Disk"]],
     [{}, []],
-  ])("of %j lists %j", (capacity, titles) => {
+  ])("lists the resources in %j as %j", (capacity, titles) => {
     expect(titlesOf(capacity)).toEqual(titles);
   });
 });

@@ -11,7 +11,7 @@ export const VIEWS: { value: By; label: string }[] = [
   { value: "cpu", label: "CPU" },
 ];
 
-/** The upper bound of each color. The first color is for unused nodes. */
+/** The highest usage for each color. The first color is for unused nodes. */
 export const STEPS = [0, 0.25, 0.5, 0.75, 0.95, 1];
 export const STEP_NAMES = ["0%", "up to 25%", "up to 50%", "up to 75%", "up to 95%", "over 95%"];
 
@@ -25,7 +25,7 @@ export interface Usage {
   free: number;
 }
 
-/** The sum of the GPUs, memory or cores of some nodes. */
+/** The total and free GPUs, memory or cores of the given nodes. */
 export function measure(nodes: Pick<ClusterNode, "capacity" | "requested">[], by: By): Usage {
   const sum = (of: (node: Pick<ClusterNode, "capacity" | "requested">) => Amounts) =>
     nodes.reduce((amount, node) => amount + amountOf(of(node), by), 0);
@@ -34,7 +34,7 @@ export function measure(nodes: Pick<ClusterNode, "capacity" | "requested">[], by
   return { total, free: Math.max(total - sum((node) => node.requested), 0) };
 }
 
-/** The used share, 0 to 1. Null if the nodes do not have the resource. */
+/** The share in use, from 0 to 1. Null if the nodes do not have the resource. */
 export function shareOf({ total, free }: Usage): number | null {
   return total > 0 ? (total - free) / total : null;
 }

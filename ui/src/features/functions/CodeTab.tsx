@@ -112,7 +112,7 @@ function NoPreview({ path }: { path: string }) {
       <Text size="sm" c="dimmed">
         {/\.(pkl|pickle)$/.test(path)
           ? "This is a pickled Python function, for example from a notebook. Its source code is not stored."
-          : "The file is not text, or too large."}
+          : "The file is not text or is too large."}
       </Text>
     </Stack>
   );

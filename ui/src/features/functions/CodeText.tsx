@@ -10,7 +10,7 @@ export function CodeText({ path, text }: { path: string; text: string }) {
   }, [path, text]);
   return (
     // Focusable, so that it can be scrolled with the keyboard.
-    <section aria-label={`Text of ${path}`} tabIndex={0} className={classes.text}>
+    <section aria-label={`Contents of ${path}`} tabIndex={0} className={classes.text}>
       <pre>
         <code>
           {lines.map((line, number) => (

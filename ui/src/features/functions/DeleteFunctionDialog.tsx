@@ -18,7 +18,7 @@ export function DeleteFunctionDialog({ item, onClose, onDeleted }: Props) {
       onClose={onClose}
       onConfirm={() => deleting.mutate(item, withNotice(`Deleted function ${item.name}`, onDeleted))}
     >
-      It can no longer be run by name in {item.scope}. Existing runs keep their code.
+      It will no longer be available in {item.scope}. Existing runs keep their code.
     </ConfirmDialog>
   );
 }

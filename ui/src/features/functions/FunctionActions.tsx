@@ -22,7 +22,7 @@ export function FunctionActions({ item, onDeleted }: Props) {
   if (!useMay()("member", item.scope)) {
     return (
       <Text size="xs" c="dimmed">
-        Only members of {item.scope} can run it.
+        Only members of {item.scope} can run this function.
       </Text>
     );
   }

@@ -21,7 +21,7 @@ import { type Code, type FunctionRecord, useCode, useSaveFunction } from "./requ
 interface Props {
   /** The project of a new function. If missing, the form has a field for the project. */
   project?: string;
-  /** The function to edit. Without it, the dialog creates one. */
+  /** The function to edit. If missing, the dialog creates a function. */
   original?: FunctionRecord;
   onClose: () => void;
   onSaved: (name: string, project: string) => void;
@@ -33,7 +33,7 @@ export function FunctionDialog({ original, ...props }: Props) {
 }
 
 function EditDialog({ original, ...props }: Props & { original: FunctionRecord }) {
-  // The version when the dialog opened: the page behind it keeps refreshing.
+  // The version from when the dialog opened, because the page behind it keeps refreshing.
   const [snapshot] = useState(original);
   const code = useCode(snapshot);
   if (code.data !== undefined) return <FunctionForm {...props} original={snapshot} code={code.data} />;
@@ -59,7 +59,7 @@ function FunctionForm({
   onClose,
   onSaved,
 }: Props & { code?: Code | null }) {
-  // The version that the form edits: saving must fail if someone else has changed the function since.
+  // The version that the form edits. Saving must fail if someone else has changed the function since then.
   const [base, setBase] = useState(original);
   const [initialDraft, setInitialDraft] = useState(() => readDraft(original, code));
   const [draft, setDraft] = useState(initialDraft);
@@ -169,7 +169,7 @@ function ProjectSelect({ projects, value, onChange }: ProjectProps) {
   return (
     <Select
       label="Project"
-      description="Members of this project can run it"
+      description="Members of this project can run the function"
       data={projects}
       value={value || null}
       searchable

@@ -4,7 +4,7 @@ import { useFinding } from "../../forms/findings";
 import { TextArea, TextField } from "../../forms/TextField";
 import { DEFAULT_SOURCE, type FunctionDraft, type SourceType } from "./drafts";
 
-/** Paths of errors that belong to a field. */
+/** Paths of the errors that are shown at a field. */
 export const FIELDS: Record<SourceType, string[]> = {
   python: ["kind", "text", "source", "handler", "image"],
   command: ["kind", "command", "image"],
@@ -60,7 +60,7 @@ export function FunctionFields({ draft, onChange, isNew }: Props) {
           isCode
           label="Handler"
           description="Function to call. Leave empty to run the file."
-          // The text is below the input, so that both inputs in the row line up.
+          // The description is below the input, so that both inputs in the row line up.
           inputWrapperOrder={["label", "input", "description", "error"]}
           placeholder="main"
           path="handler"
@@ -149,7 +149,7 @@ function ContainerFields({ field }: { field: (key: Key) => FieldBinding }) {
         <TextField
           isCode
           label="Command"
-          description="Leave empty for the image default"
+          description="Leave empty for the image's default"
           path="command"
           {...field("command")}
         />
@@ -164,7 +164,7 @@ function ContainerFields({ field }: { field: (key: Key) => FieldBinding }) {
       <Group grow align="flex-start">
         <TextField
           label="Port"
-          description="For Inference and Workspace"
+          description="For Inference and Workspace runs"
           inputMode="numeric"
           path="port"
           {...field("port")}

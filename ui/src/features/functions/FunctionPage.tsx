@@ -1,4 +1,4 @@
-/** Page of a function: its code, its runs and its properties. */
+/** Page for a function: its code, its runs and its properties. */
 import { Badge, Group } from "@mantine/core";
 import { Time } from "../../format/Time";
 import { ScopeLink } from "../../scopes/ScopeLink";
@@ -57,7 +57,7 @@ export default function FunctionPage() {
       }
     >
       <TabLinks
-        label={`Parts of ${item.name}`}
+        label="Function sections"
         parts={parts}
         chosen={part ?? "code"}
         address={functionAddress(project, name)}

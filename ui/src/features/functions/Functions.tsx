@@ -49,7 +49,7 @@ export default function Functions() {
             </Button>
           )
         }
-        // The key closes dialogs when a different function is selected.
+        // A new key closes the open dialog when a different function is selected.
         selection={selected && <FunctionActions key={selected.id} item={selected} />}
       />
       {isNew && (

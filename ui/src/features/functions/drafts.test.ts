@@ -95,7 +95,7 @@ describe("round trips", () => {
     });
   });
 
-  it("drop values of another source type after a change of type", () => {
+  it("drop values of the previous source type after it changes", () => {
     const original = makeFunction("python", { command: ["a"], args: ["b"], port: 80, pull_policy: "Always" });
     const draft = { ...readDraft(original), sourceType: "python" as const, text: "x = 1" };
     expect(toJson(draft, original)).toEqual({ kind: "python", text: "x = 1" });
@@ -118,7 +118,7 @@ describe("a new function", () => {
     expect(writeFunction({ ...readDraft(), sourceType: "container", port: typed }).port).toBe(port);
   });
 
-  it("sends no fields that are blank", () => {
+  it("sends no blank fields", () => {
     const blank = { source: " ", handler: " ", image: " ", args: " ", command: " " };
     expect(toJson({ ...readDraft(), ...blank, text: "x" })).toEqual({ kind: "python", text: "x" });
     expect(toJson({ ...readDraft(), ...blank, sourceType: "container" })).toEqual({ kind: "container" });
@@ -143,7 +143,7 @@ describe("findMistakes", () => {
   it.each<[string, Partial<FunctionDraft>, string[]]>([
     ["Python without code", { text: " \n" }, ["text"]],
     ["Python whose code is a folder", { text: null }, []],
-    ["a command that is empty", { sourceType: "command", command: " " }, ["command"]],
+    ["an empty command", { sourceType: "command", command: " " }, ["command"]],
     ["a command", { sourceType: "command", command: "ls" }, []],
     ["a container, which the server checks", { sourceType: "container", text: "" }, []],
   ])("checks %s", (_, change, paths) => {

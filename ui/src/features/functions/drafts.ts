@@ -57,7 +57,7 @@ export function readDraft(record?: FunctionRecord, code?: Code | null): Function
   };
 }
 
-/** The request body. Values without a field are sent unchanged as long as the source type stays the same. */
+/** The request body. Values without a form field stay unchanged if the source type is the same. */
 export function writeFunction(draft: FunctionDraft, original?: FunctionRecord): Record<string, unknown> {
   const shared = { image: draft.image.trim() || undefined, pull_secrets: original?.content.pull_secrets };
   if (draft.sourceType === "container") {

@@ -46,7 +46,7 @@ describe("splitLines", () => {
     expect(linesOf(code)).toEqual(lines);
   });
 
-  it("marks each line of a string that spans several", () => {
+  it("marks each line of a multi-line string", () => {
     const [first, second] = splitLines(tokenize('"""one\ntwo"""\n'));
     expect([first, second]).toEqual([
       [{ text: '"""one', kind: "string" }],

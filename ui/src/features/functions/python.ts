@@ -26,7 +26,7 @@ export function tokenize(text: string): Token[] {
   return [...tokens, { text: text.slice(end) }];
 }
 
-/** Splits tokens into lines. A token that spans lines is split, and a final line break adds no line. */
+/** Splits tokens into lines. A token that spans lines is split, and a trailing line break does not add a line. */
 export function splitLines(tokens: Token[]): Token[][] {
   const lines: Token[][] = [[]];
   for (const { text, kind } of tokens) {
