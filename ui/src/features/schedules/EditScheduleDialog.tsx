@@ -17,7 +17,7 @@ const OVERLAP = [
 ];
 
 export function EditScheduleDialog({ item, onClose }: { item: Schedule; onClose: () => void }) {
-  // The version when the dialog opened: the table behind it keeps refreshing.
+  // The version from when the dialog opened, because the table behind it keeps refreshing.
   const [schedule] = useState(item);
   const editing = useEditSchedule();
   const [cron, setCron] = useState(schedule.cron);
@@ -49,7 +49,7 @@ export function EditScheduleDialog({ item, onClose }: { item: Schedule; onClose:
         />
         <TextField
           label="Time zone"
-          description="For example Europe/Rome"
+          description="IANA name, e.g. Europe/Rome"
           value={timezone}
           onChange={setTimezone}
           path="timezone"

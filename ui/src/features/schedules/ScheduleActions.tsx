@@ -20,7 +20,7 @@ export function ScheduleActions({ item }: { item: Schedule }) {
   if (!useMay()("member", item.scope)) {
     return (
       <Text size="xs" c="dimmed">
-        Only members of {item.scope} can change it.
+        Only members of {item.scope} can change this schedule.
       </Text>
     );
   }

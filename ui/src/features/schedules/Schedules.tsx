@@ -43,7 +43,7 @@ export default function Schedules() {
           </Button>
         )
       }
-      // The key closes dialogs when a different schedule is selected.
+      // A new key closes the open dialog when a different schedule is selected.
       selection={selected && <ScheduleActions key={selected.id} item={selected} />}
     />
   );

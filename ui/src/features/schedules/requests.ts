@@ -44,8 +44,8 @@ export function useDeleteSchedule() {
 }
 
 /**
- * Path and If-Match for a change. It must fail if a user has edited the schedule since it was loaded, but not if the
- * schedule only came due, which also changes its revision.
+ * Path and If-Match for a change. The change must fail if a user has edited the schedule since it was loaded, but not
+ * if the schedule has only come due, which also changes its revision.
  */
 async function conditionalParams(schedule: Schedule) {
   const path = pathOf(schedule);

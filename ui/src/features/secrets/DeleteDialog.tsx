@@ -10,7 +10,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Lists what still uses the secret. Deletion is not blocked, because a leaked secret may have to go at once. */
+/** Lists what still uses the secret. Deletion is not blocked, because a leak may require immediate deletion. */
 export function DeleteDialog({ project, secret, onClose }: Props) {
   const deleting = useDeleteSecret(project);
   return (
@@ -23,7 +23,7 @@ export function DeleteDialog({ project, secret, onClose }: Props) {
     >
       <Stack gap="sm">
         <Text size="sm">
-          New runs in {project} that use it will be rejected. Runs that have started keep its value.
+          New runs in {project} that use it will be rejected. Runs that have already started keep its value.
         </Text>
         <SecretUsers project={project} secret={secret.name} />
       </Stack>
@@ -33,8 +33,8 @@ export function DeleteDialog({ project, secret, onClose }: Props) {
 
 function SecretUsers({ project, secret }: { project: string; secret: string }) {
   const { users, isPending, error } = useSecretUsers(project, secret);
-  if (error) return <ProblemAlert error={error} title="Could not load what uses it" />;
-  if (isPending) return <Loader size="xs" aria-label="Loading what uses it" />;
+  if (error) return <ProblemAlert error={error} title="Could not check where the secret is used" />;
+  if (isPending) return <Loader size="xs" aria-label="Checking where the secret is used" />;
   if (users.length === 0) {
     return (
       <Text size="sm" c="dimmed">

@@ -45,7 +45,7 @@ export function SecretDialog({ project, secret, onClose }: Props) {
       {!secret && <NameField value={name} onChange={setName} exists={exists} />}
       <ValueField value={value} onChange={setValue} isFirst={secret !== undefined} />
       <Text size="sm" c="dimmed">
-        You can't view the value later, so keep a copy. Runs that have started keep the value they have.
+        You can't view the value later, so keep a copy. Runs that have already started are not affected.
       </Text>
     </FormDialog>
   );
@@ -62,7 +62,7 @@ function NameField({ value, onChange, exists }: NameProps) {
     <Stack gap={4}>
       <TextField
         label="Name"
-        description="Also the environment variable, e.g. HF_TOKEN"
+        description="Also the environment variable's name, e.g. HF_TOKEN"
         required
         data-autofocus
         spellCheck={false}

@@ -47,5 +47,7 @@ export default function Secrets() {
   }
   const first = projects.find((name) => name === lastProject) ?? projects[0];
   if (first) return <Redirect to={secretsAddress(first)} replace />;
-  return <Page title="Secrets" about="Secrets belong to projects, and you can't see any project yet." />;
+  return (
+    <Page title="Secrets" about="Secrets belong to projects, and you don't have access to any project yet." />
+  );
 }

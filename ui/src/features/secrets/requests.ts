@@ -11,7 +11,7 @@ export type Secret = Schemas["SecretView"];
 export const SECRETS = "/api/v1/projects/{project}/secrets";
 const SECRET = "/api/v1/projects/{project}/secrets/{name}";
 
-/** Creates or replaces a secret. With `original`, it fails if someone else has replaced the secret since then. */
+/** Creates or replaces a secret. With `original`, fails if someone else has replaced the secret in the meantime. */
 export function useSetSecret(project: string) {
   return useChange(({ name, value, original }: { name: string; value: string; original?: Secret }) =>
     unwrap(
@@ -37,7 +37,7 @@ export interface SecretUser {
   scope: string;
 }
 
-/** Everything visible that uses a secret: active runs, templates, compute resources and policy defaults. */
+/** Everything visible to the user that uses a secret: active runs, templates, compute resources and policy defaults. */
 export function useSecretUsers(project: string, secret: string) {
   const projectScope = `project/${project}`;
   const scopes = useScopes();

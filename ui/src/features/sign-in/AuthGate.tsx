@@ -1,4 +1,4 @@
-/** Shows the page to signed-in users, otherwise the sign-in form. When a session ends, the page keeps its input. */
+/** Shows the page to signed-in users, and the sign-in form to others. When a session ends, the page keeps its input. */
 import { Modal } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
@@ -23,7 +23,7 @@ export function AuthGate({ children }: { children: ReactNode }) {
     const before = me.data?.user;
     await signIn(token);
     const { data: now } = await me.refetch();
-    // A new user must not see the previous user's data and input.
+    // A different user must not see the previous user's data and input.
     if (before && now && now.user !== before) window.location.assign("/");
     else await queries.invalidateQueries();
   };

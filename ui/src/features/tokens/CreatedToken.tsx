@@ -17,14 +17,14 @@ export function CreatedToken({ token, onClose }: { token: Token; onClose: () => 
     } catch {
       // Browsers block the clipboard without TLS or permission. Focusing the field selects the text.
       field.current?.focus();
-      setStatus("The browser blocks copying. The text is selected. Press Ctrl+C.");
+      setStatus("The browser blocks copying. Press Ctrl+C to copy the selected text.");
     }
   };
   const CopyIcon = status === COPIED ? IconCheck : IconCopy;
   return (
     <Stack>
       <Text size="sm">
-        Copy it now. It will not be shown again. It grants access as {token.user}
+        Copy the token now. It will not be shown again. It grants access as {token.user}
         {token.expires_at ? ` until ${showTime(token.expires_at)}.` : " until it is revoked."}
       </Text>
       <Textarea

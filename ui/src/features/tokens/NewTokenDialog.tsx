@@ -42,7 +42,7 @@ export function NewTokenDialog({ mayChooseUser, onClose }: Props) {
         opened
         onClose={onClose}
         title={`Token ${created.name}`}
-        // An accidental click or key must not lose the token, which is shown only once.
+        // An accidental click or keypress must not discard the token, which is shown only once.
         closeOnClickOutside={false}
         closeOnEscape={false}
         transitionProps={{ duration: 0 }}
@@ -99,7 +99,7 @@ function Fields({ draft, change, mayChooseUser }: FieldsProps) {
         path="name"
       />
       <Select
-        label="Expires in"
+        label="Expiration"
         data={LIFETIMES}
         value={draft.lifetime}
         onChange={(lifetime) => change({ lifetime: lifetime ?? draft.lifetime })}
@@ -117,7 +117,7 @@ function Fields({ draft, change, mayChooseUser }: FieldsProps) {
       {mayChooseUser && (
         <TextField
           label="User"
-          description="User whose roles the token has"
+          description="The token has this user's roles"
           placeholder={me.data && `${me.data.user} (you)`}
           value={draft.user}
           onChange={(user) => change({ user })}

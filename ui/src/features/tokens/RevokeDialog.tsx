@@ -23,7 +23,7 @@ export function RevokeDialog({ token, onClose, onRevoked }: Props) {
     >
       <Stack gap="sm">
         <Text size="sm">
-          Requests with the token <b>{token.name}</b> of {token.user} will be rejected from now on.
+          Requests that use {token.user}'s token <b>{token.name}</b> will be rejected from now on.
         </Text>
         {warning && (
           <Alert color="orange" role="note">
@@ -41,10 +41,10 @@ function useWarning(token: Token): string | null {
   const isMine = token.user === me.data?.user;
   const sessions = useSessions(isMine ? token.user : undefined);
   if (token.purpose === "local") {
-    return "Commands on the server machine use this token. The next server start creates a new one.";
+    return "Commands on the server machine use this token. The server creates a new one the next time it starts.";
   }
   if (sessions.data?.some((session) => session.created_with === token.id)) {
-    return "All sessions opened with this token end too, possibly your current one.";
+    return "All sessions opened with this token will also end, possibly including your current one.";
   }
   if (!isMine || token.purpose !== "session") return null;
   const isOnly = sessions.data?.length === 1 && sessions.data[0]!.id === token.id;

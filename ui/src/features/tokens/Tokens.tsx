@@ -16,7 +16,7 @@ const TEXTS = {
   title: "Tokens",
   emptyState: {
     title: "No tokens yet",
-    hint: "Programs and terminals use tokens to act with your roles.",
+    hint: "Programs and command-line tools use tokens to act on your behalf.",
   },
   nouns: "tokens",
 };
