@@ -15,11 +15,15 @@ it.each([
   ["of two clusters", [offer(2), offer(3, { more: true })], { fits_now: 5, more: true }],
   ["with one unknown", [offer(null, { message: "not reachable" }), offer(3)], { fits_now: 3, message: "" }],
   [
-    "all unknown",
+    "that are all unknown",
     [offer(null, { message: "not reachable" }), offer(null)],
     { fits_now: null, message: "not reachable" },
   ],
-  ["all full", [offer(0, { message: "too few GPUs" }), offer(0)], { fits_now: 0, message: "too few GPUs" }],
+  [
+    "that are all zero",
+    [offer(0, { message: "too few GPUs" }), offer(0)],
+    { fits_now: 0, message: "too few GPUs" },
+  ],
 ])("adds up counts %s", (_, offers, total) => {
   expect(sum(...offers)).toMatchObject(total);
 });
@@ -31,7 +35,7 @@ it("keeps the count of each cluster", () => {
   ]);
 });
 
-it("computes the sum of a response once", () => {
+it("computes the totals of a response only once", () => {
   const capacities: Capacity[] = [];
   expect(sumUp(capacities)).toBe(sumUp(capacities));
 });

@@ -7,21 +7,21 @@ export type Pool = Schemas["Pool"];
 export type Offer = Schemas["ComputeResourceCapacity"];
 export type ClusterNode = Schemas["NodeView"];
 
-/** A compute resource across all visible clusters: the sum, and the count per cluster. */
+/** A compute resource's capacity across all visible clusters: the total, and the count per cluster. */
 export interface TotalOffer extends Offer {
   clusters: (Offer & { cluster: string })[];
 }
 
 const CAPACITY = "/api/v1/capacity";
 const NODES = "/api/v1/nodes";
-// The capacity page is watched live. Elsewhere the numbers are only a hint, so they are requested less often.
+// Users watch the capacity page live. Elsewhere, the numbers are only a hint and are requested less often.
 const OFFERS_EVERY_MS = 30_000;
 const WATCHED_EVERY_MS = 5_000;
-/** With more nodes than this, a response is several megabytes, so it is requested less often. */
+/** Above this number of nodes, responses are several megabytes in size, so they are requested less often. */
 const MANY_NODES = 1_000;
 const MANY_EVERY_MS = 15_000;
 
-/** All visible clusters, or a project's cluster with the compute resources available to the project. */
+/** Capacity of all visible clusters. With a project: only its cluster and the compute resources available to it. */
 export function useCapacity(project?: string) {
   return useQuery({
     ...capacityQuery(project),
@@ -30,7 +30,7 @@ export function useCapacity(project?: string) {
   });
 }
 
-/** How many more runs of each compute resource fit now, by name. With a project, only those available to it. */
+/** How many more runs fit now, keyed by compute resource. With a project: only resources available to it. */
 export function useOffers(project?: string) {
   return useQuery({ ...capacityQuery(project), refetchInterval: OFFERS_EVERY_MS, select: sumUp });
 }
@@ -52,7 +52,7 @@ function capacityQuery(project?: string) {
   };
 }
 
-/** Every table row needs the sums, so they are computed once per response. */
+/** Cached totals. Every table row needs them, so they are computed only once per response. */
 const sums = new WeakMap<Capacity[], Map<string, TotalOffer>>();
 
 export function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
@@ -69,7 +69,7 @@ export function sumUp(capacities: Capacity[]): Map<string, TotalOffer> {
   return totals;
 }
 
-/** If one cluster's count is unknown, the sum covers the others. */
+/** Adds a cluster's count to the total. Unknown counts are skipped. */
 function add(before: TotalOffer, offer: Offer, clusters: TotalOffer["clusters"]): TotalOffer {
   const known = [before.fits_now, offer.fits_now].filter((count) => count !== null);
   const fits_now = known.length > 0 ? known.reduce((sum, count) => sum + count, 0) : null;

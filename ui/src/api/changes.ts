@@ -10,22 +10,22 @@ interface Callbacks<Output> {
 }
 
 /**
- * A mutation that invalidates all queries whose key begins with an API path. `onSaved` runs before that, to remove
- * queries that would now fail.
+ * A mutation that invalidates all queries whose key begins with an API path. `onSaved` runs first and can
+ * remove queries that would now fail.
  */
 export function useChange<Input, Output>(
   mutationFn: (input: Input) => Promise<Output>,
   onSaved?: (output: Output, queries: QueryClient) => void,
 ) {
   const queries = useQueryClient();
-  // A double click arrives before React has disabled the button.
+  // The second click of a double click can arrive before React disables the button.
   const isPending = useRef(false);
   const { mutateAsync, ...change } = useMutation({
     mutationFn,
     onSuccess: (output) => {
       onSaved?.(output, queries);
       return Promise.all([
-        // Handled separately from other queries, because long lists refetch only their first page.
+        // Handled separately from other queries, because only the first page of a long list is refetched.
         refetchRunLists(queries),
         queries.invalidateQueries({
           predicate: ({ queryKey }) => String(queryKey[0]).startsWith("/api/v1/") && !isRunList(queryKey),
@@ -39,8 +39,8 @@ export function useChange<Input, Output>(
   const mutate = (input: Input, callbacks: Callbacks<Output> = {}) => {
     if (isPending.current) return;
     isPending.current = true;
-    // TanStack drops its own callbacks when the component unmounts, and the dialog unmounts with its table row as soon
-    // as the list is refetched.
+    // TanStack Query drops callbacks passed to its `mutate` when the component unmounts, and a dialog unmounts with its
+    // table row as soon as the list is refetched.
     void mutateAsync(input)
       .then(callbacks.onSuccess, () => callbacks.onError?.())
       .finally(() => {

@@ -58,7 +58,7 @@ describe("responses", () => {
   it.each([
     ["/api/v1/me", true],
     ["/api/v1/sessions", false],
-  ] as const)("with status 401 at %s end the session: %j", async (path, isExpired) => {
+  ] as const)("with status 401 from %s end the session: %j", async (path, isExpired) => {
     stubFetch(() => jsonResponse({ ...PROBLEM, status: 401 }, 401));
     await failureOf(path === "/api/v1/me" ? client.GET(path) : client.POST(path, { body: {} as never }));
     expect(expired.get()).toBe(isExpired);
@@ -71,7 +71,7 @@ describe("responses", () => {
   });
 });
 
-it("has no violations for errors that are not problems", () => {
+it("returns no violations for errors that are not problems", () => {
   expect(violationsOf(new Error("no"))).toEqual([]);
   expect(violationsOf(undefined)).toEqual([]);
 });

@@ -8,7 +8,7 @@ import { markExpired } from "./sessions";
 
 export type Schemas = components["schemas"];
 
-// Otherwise a request over a lost connection would wait for minutes.
+// Without a timeout, a request over a lost connection would hang for minutes.
 const TIMEOUT_MS = 20_000;
 
 export const client = createClient<paths>({
@@ -24,7 +24,7 @@ client.use({
     markConnected();
     forgetKey(request);
     if (response.ok) return;
-    // The sign-in form shows its own 401. Everywhere else a 401 means that the session has expired.
+    // The sign-in form handles a 401 itself. Everywhere else, a 401 means that the session has expired.
     if (response.status === 401 && schemaPath !== "/api/v1/sessions") markExpired();
     throw await readProblem(response);
   },
@@ -34,14 +34,14 @@ client.use({
   },
 });
 
-/** The body of a response. For failures, the client has already thrown an error. */
+/** Returns the response body. If the request failed, the client has already thrown an error. */
 export async function unwrap<T>(response: Promise<{ data?: T }>): Promise<T> {
   return (await response).data as T;
 }
 
-/** The header that makes a change fail if the record was changed after it was read. */
+/** The header that makes a request fail if the record has changed since it was read. */
 export function ifMatch(record: { revision: number; id?: string }): { "If-Match": string } {
-  // Matches the server's ETags: the end of the ID differs if the object was deleted and created again.
+  // Matches the server's ETags: the ID suffix differs if the object was deleted and re-created.
   const suffix = record.id ? `-${record.id.slice(-8)}` : "";
   return { "If-Match": `"${record.revision}${suffix}"` };
 }

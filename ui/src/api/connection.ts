@@ -1,4 +1,4 @@
-/** Whether the server responds. While it does not, its health check is polled. */
+/** Tracks whether the server is responding. While it is not, its health endpoint is polled. */
 import { createStore } from "./stores";
 
 const INTERVAL_MS = 1500;

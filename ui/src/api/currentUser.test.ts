@@ -27,11 +27,11 @@ describe("useMay", () => {
     ["viewer", "platform", "member", "project/forest", false],
     ["member", "project/alps", "member", "project/forest", false],
     ["member", "project/forest", "member", "department/vision", false],
-  ] as const)("for a %s of %s who acts as %s in %s is %5$j", (held, at, role, scope, expected) => {
+  ] as const)("for a %s of %s and the role %s in %s is %5$j", (held, at, role, scope, expected) => {
     expect(callHook(useMay, signIn([held, at]))(role, scope)).toBe(expected);
   });
 
-  it("is false before it is known who is signed in", () => {
+  it("is false until the current user is known", () => {
     expect(callHook(useMay)("member", "project/forest")).toBe(false);
   });
 });
@@ -41,11 +41,11 @@ it.each([
   ["editor", true],
   ["member", false],
   ["viewer", false],
-])("calls a %s an editor: %j", (role, expected) => {
+])("treats a %s as an editor: %j", (role, expected) => {
   expect(callHook(useIsEditor, signIn([role, "project/forest"]))).toBe(expected);
 });
 
-it("lists the projects of a member by name", () => {
+it("lists the projects of a member, sorted by name", () => {
   expect(callHook(useOwnProjects, signIn(["member", "platform"]))).toEqual(["alps", "forest"]);
   expect(callHook(useOwnProjects, signIn(["viewer", "platform"], ["member", "project/forest"]))).toEqual([
     "forest",

@@ -11,12 +11,15 @@ export function useMe() {
 
 type Role = "admin" | "editor" | "member" | "viewer";
 
-/** Whether the user is an editor or administrator of any scope. Forms check the scope itself. */
+/** Whether the user is an editor or administrator of any scope. Forms check the selected scope. */
 export function useIsEditor(): boolean {
   return useMe().data?.roles.some((grant) => grant.role === "admin" || grant.role === "editor") ?? false;
 }
 
-/** Returns a function that checks whether the user has a role in a scope or above it. The server enforces roles. */
+/**
+ * Returns a function that checks whether the user has a role in a scope or one of its ancestors. It only controls what
+ * the UI shows; the server enforces permissions.
+ */
 export function useMay(): (role: Exclude<Role, "viewer">, scope: string) => boolean {
   const me = useMe();
   const scopes = useScopes();

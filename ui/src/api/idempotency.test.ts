@@ -18,7 +18,7 @@ describe("addKey", () => {
     expect(await keyOf("a", "/api/v1/tokens")).not.toBe(key);
   });
 
-  it("gives other requests other keys", async () => {
+  it("gives different requests different keys", async () => {
     const keys = [await keyOf("a"), await keyOf("b"), await keyOf("a", "/api/v1/roles")];
     expect(new Set(keys).size).toBe(3);
   });
@@ -31,7 +31,7 @@ describe("addKey", () => {
     ["POST", "/api/v1/templates/check"],
     ["POST", "/api/v1/policies/platform/platform/validate"],
     ["POST", "/api/v1/sessions"],
-  ])("gives %s %s no key", async (method, path) => {
+  ])("adds no key to %s %s", async (method, path) => {
     expect(await keyOf("a", path, method)).toBeNull();
   });
 });

@@ -1,12 +1,12 @@
-/** Idempotency keys: a request that is repeated because its response was lost takes effect once. */
+/** Idempotency keys: a request that is repeated because its response was lost takes effect only once. */
 
-/** POST requests that change nothing. */
+/** POST requests that are safe to repeat without a key. */
 const READ_ONLY = /\/(check|validate|preview|sessions)$/;
 
-/** Keys of requests that have had no response, by fingerprint. */
+/** Keys of requests that have not received a response yet, by fingerprint. */
 const keys = new Map<string, string>();
 
-/** Adds an idempotency key. An identical request that has had no response yet gets the same key. */
+/** Adds an idempotency key. Reuses the key of an identical request that has not received a response yet. */
 export async function addKey(request: Request): Promise<void> {
   if (request.method !== "POST" || READ_ONLY.test(new URL(request.url).pathname)) return;
   const fingerprint = await computeFingerprint(request);
@@ -15,13 +15,13 @@ export async function addKey(request: Request): Promise<void> {
   request.headers.set("Idempotency-Key", key);
 }
 
-/** Called after a response: an identical request gets a new key from now on. */
+/** Discards the key after a response, so that the next identical request gets a new one. */
 export function forgetKey(request: Request): void {
   const key = request.headers.get("Idempotency-Key");
   for (const [fingerprint, known] of keys) if (known === key) keys.delete(fingerprint);
 }
 
-/** Identifies a request by URL and checksum, because its body may contain a secret. */
+/** Identifies a request by URL and checksum. Does not store the body, because it may contain a secret. */
 async function computeFingerprint(request: Request): Promise<string> {
   const body = await request.clone().arrayBuffer();
   // A weak checksum is enough: the server rejects a key that was used with a different body.

@@ -4,10 +4,10 @@ import { client, unwrap } from "./client";
 import type { paths } from "./schema";
 
 const PAGE_SIZE = "200";
-// The largest page that the server allows.
+// The largest page size that the server allows.
 const ALL_SIZE = "500";
 const REFETCH_MS = 30_000;
-/** Longer lists are not refetched, because that takes seconds. Their rows change only with server-sent events. */
+/** Longer lists are not refetched, because that takes seconds. Only server-sent events update their rows. */
 export const MAX_REFETCHED_PAGES = 5;
 
 export interface PageOf<Item> {
@@ -34,7 +34,7 @@ export async function loadPage<P extends ListPath>(
   parameters: PathParameters = {},
 ): Promise<PageOf<ItemOf<P>>> {
   const options = { params: { path: parameters }, querySerializer: () => query.toString() };
-  // biome-ignore lint/suspicious/noExplicitAny: the caller knows the parameters of its list
+  // biome-ignore lint/suspicious/noExplicitAny: the caller knows which parameters the path needs
   return unwrap(client.GET(path as any, options as any)) as Promise<PageOf<ItemOf<P>>>;
 }
 
@@ -57,7 +57,7 @@ export function useList<P extends ListPath>(
     queryFn: ({ pageParam }) => {
       const page = firstPage(query);
       if (pageParam) {
-        // Counting takes time, and the first page already has the count.
+        // Counting takes time, and the first page already includes the total.
         page.delete("total");
         page.set("cursor", pageParam);
       }
@@ -80,7 +80,7 @@ export function useList<P extends ListPath>(
     isStale: result.isPlaceholderData,
     hasMore: result.hasNextPage,
     loadMore: () => {
-      // Two fetches at the same time could overwrite each other's pages.
+      // Concurrent fetches could overwrite each other's pages.
       if (result.hasNextPage && !result.isFetching) void result.fetchNextPage();
     },
     retry: () => void result.refetch(),

@@ -1,4 +1,4 @@
-/** API request errors: problem details (RFC 9457), or a server that does not respond. */
+/** API request errors: problem details (RFC 9457), or no response from the server. */
 import type { Schemas } from "./client";
 
 export type Finding = Pick<Schemas["Finding"], "path" | "rule" | "message"> & Partial<Schemas["Finding"]>;
@@ -27,7 +27,7 @@ export async function readProblem(response: Response): Promise<Error> {
   });
 }
 
-/** Whether an error is a problem, optionally with this code. */
+/** Whether an error is a problem, optionally with a given code. */
 export function isProblem(error: unknown, code?: string): error is ProblemError {
   return error instanceof ProblemError && (code === undefined || error.problem.code === code);
 }

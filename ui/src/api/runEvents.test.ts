@@ -26,7 +26,7 @@ function statesIn(key: readonly unknown[]): string[] {
   return data.pages.flatMap((page) => page.items.map(({ id, state }) => `${id} ${state}`));
 }
 
-/** How often lists have been refetched so far, including pending refetches. */
+/** The number of list refetches so far, including pending ones. */
 function countRefetches(): number {
   vi.advanceTimersByTime(1000);
   return refetches.mock.calls.filter(([filters]: unknown[]) => (filters as { exact?: boolean }).exact).length;
@@ -89,7 +89,7 @@ describe("a run that changed", () => {
     expect(keys.map((queryKey) => predicate({ queryKey }))).toEqual([true, false, false, false]);
   });
 
-  it("leaves a list whose filter it no longer matches, which is then refetched", () => {
+  it("is removed from a list whose filter it no longer matches, and the list is refetched", () => {
     const active = ["/api/v1/runs", {}, "active=true&sort=-created_at"];
     show(active, [makeRun({ id: "a" }), makeRun({ id: "b" })]);
     FakeEventSource.last.send("run", makeRun({ id: "a", active: false, state: "completed", revision: 2 }));
@@ -118,7 +118,7 @@ describe("a new run", () => {
     expect(countRefetches()).toBe(0);
   });
 
-  it("changes nothing in a list whose loaded part ends above it", () => {
+  it("changes nothing in a list if it belongs below the loaded rows", () => {
     show(NEWEST_FIRST, [makeRun({ id: "a", created_at: OLD })], "more");
     FakeEventSource.last.send("run", makeRun({ id: "b", created_at: OLDER }));
     expect(countRefetches()).toBe(0);
@@ -134,7 +134,7 @@ describe("a new run", () => {
   });
 });
 
-it("removes a run that was deleted from all lists", () => {
+it("removes a deleted run from all lists", () => {
   show(NEWEST_FIRST, [makeRun({ id: "a" }), makeRun({ id: "b" })]);
   FakeEventSource.last.send("deleted", { id: "a" });
   expect(statesIn(NEWEST_FIRST)).toEqual(["b running"]);
@@ -149,14 +149,14 @@ describe("the connection", () => {
     expect(countRefetches()).toBe(1);
   });
 
-  it("is left to the browser while the browser reconnects", () => {
+  it("is not reopened while the browser is reconnecting", () => {
     FakeEventSource.last.readyState = FakeEventSource.CONNECTING;
     FakeEventSource.last.send("error");
     vi.advanceTimersByTime(60_000);
     expect(FakeEventSource.opened).toHaveLength(1);
   });
 
-  it("is retried with delays that grow to 20 seconds", () => {
+  it("is retried with delays of up to 20 seconds", () => {
     const pauses = [1500, 3000, 6000, 12_000, 20_000, 20_000];
     pauses.forEach((pause, at) => {
       FakeEventSource.last.readyState = FakeEventSource.CLOSED;
@@ -177,7 +177,7 @@ describe("the connection", () => {
     expect(expired.get()).toBe(true);
   });
 
-  it("closes and opens only once", () => {
+  it("opens only once until it is closed", () => {
     feed.open();
     expect(FakeEventSource.opened).toHaveLength(1);
     feed.close();

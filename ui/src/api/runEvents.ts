@@ -20,7 +20,7 @@ const MAX_RETRY_MS = 20_000;
 /** The minimum time between two list refetches. */
 const REFETCH_MS = 1000;
 
-/** Listens while the page is visible. Hidden tabs disconnect, because browsers open only six connections per server. */
+/** Listens while the tab is visible. Hidden tabs disconnect, because browsers allow only six connections per server. */
 export function useLiveRuns(): void {
   const queries = useQueryClient();
   const isExpired = expired.use();
@@ -71,7 +71,7 @@ export class Feed {
   private onReady(): void {
     markConnected();
     this.retryDelay = RETRY_MS;
-    // Events were missed while disconnected. On the first connection nothing is cached yet.
+    // Events may have been missed while disconnected. On the first connection, nothing is cached yet.
     if (this.wasOpen) {
       void this.queries.invalidateQueries({ queryKey: [RUN] });
       this.refetchLists();
@@ -94,7 +94,7 @@ export class Feed {
   private onRun(run: Run): void {
     const { queries } = this;
     const { data: before, fetchStatus } = queries.getQueryState<Run>([RUN, run.id]) ?? {};
-    // The response to a request may have been newer than this event.
+    // A response may already have returned a newer revision than this event.
     if (before && before.revision < run.revision) queries.setQueryData([RUN, run.id], run);
     // Refetch the run's other data, such as its plan, usage and result. Refetch the run itself only if a request
     // is in flight that may return an older revision.
@@ -120,7 +120,7 @@ export class Feed {
   }
 
   private onDeleted(id: string): void {
-    // The run's page refetches it and shows that it was not found.
+    // The run's page refetches the run and shows that it was not found.
     void this.queries.invalidateQueries({ queryKey: [RUN, id], exact: true });
     for (const { key } of findRunLists(this.queries)) replaceRun(this.queries, key, id, null);
     this.refetchLists();

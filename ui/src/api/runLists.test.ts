@@ -24,7 +24,7 @@ function pageOf(ids: string[], next_cursor: string | null = null) {
   return { items: ids.map((id) => makeRun({ id })), next_cursor, total: ids.length as number | null };
 }
 
-/** A query client that shows a list of runs with these pages. */
+/** A query client with an active list of runs whose cache contains the given pages. */
 function show(key: readonly unknown[], pages: ReturnType<typeof pageOf>[]): QueryClient {
   const queries = new QueryClient();
   queries.setQueryData(key, { pages, pageParams: pages.map(() => "") });
@@ -44,7 +44,7 @@ it.each([
   [[OF_PROJECT, { project: "forest" }, ""], true],
   [["/api/v1/runs/{run_id}", "r1"], false],
   [["/api/v1/functions", {}, ""], false],
-])("knows whether %j is the key of a list of runs", (key, expected) => {
+])("recognizes whether %j is the key of a list of runs", (key, expected) => {
   expect(isRunList(key)).toBe(expected);
 });
 
@@ -76,14 +76,14 @@ describe("excludes", () => {
     ["created_by==eve", true],
     ["state=running&state=failed", true],
     ["search=other&sort=-created_at&created_at=>2024", false],
-  ])("of the query %j is %j", (query, expected) => {
+  ])("for the query %j is %j", (query, expected) => {
     expect(excludes(keyOf(query), run)).toBe(expected);
   });
 
   it.each([
     ["forest", false],
     ["meadow", true],
-  ])("of the list of the project %s is %j", (project, expected) => {
+  ])("for the runs of project %s is %j", (project, expected) => {
     expect(excludes(keyOf("", project), run)).toBe(expected);
   });
 });
@@ -99,7 +99,7 @@ describe("dependsOnState", () => {
     ["state=!failed", true],
     ["active=true", true],
     ["reason=OOMKilled", true],
-  ])("of the query %j is %j", (query, expected) => {
+  ])("for the query %j is %j", (query, expected) => {
     expect(dependsOnState(keyOf(query))).toBe(expected);
   });
 });
@@ -110,11 +110,11 @@ describe("isBeyondLoaded", () => {
   ];
 
   it.each([
-    ["an older run of a list with more pages", "sort=-created_at", "2024-05-01", "more", true],
+    ["an older run if the list has more pages", "sort=-created_at", "2024-05-01", "more", true],
     ["a newer run", "sort=-created_at", "2024-05-03", "more", false],
-    ["an older run of a completely loaded list", "sort=-created_at", "2024-05-01", null, false],
-    ["an older run of a list in another order", "sort=created_at", "2024-05-01", "more", false],
-  ])("knows %s", (_, query, created_at, next_cursor, expected) => {
+    ["an older run if the list is completely loaded", "sort=-created_at", "2024-05-01", null, false],
+    ["an older run if the list has a different order", "sort=created_at", "2024-05-01", "more", false],
+  ])("is correct for %s", (_, query, created_at, next_cursor, expected) => {
     expect(isBeyondLoaded(keyOf(query), [{ ...pages[0]!, next_cursor }], makeRun({ created_at }))).toBe(
       expected,
     );
@@ -150,7 +150,7 @@ describe("replaceRun", () => {
     expect(idsIn(queries, key)).toEqual([["a", "b"], []]);
   });
 
-  it("leaves alone a list that was not loaded yet", () => {
+  it("does not change a list that is not loaded yet", () => {
     const queries = new QueryClient();
     replaceRun(queries, keyOf(""), "a", null);
     expect(queries.getQueryData(keyOf(""))).toBeUndefined();
@@ -158,7 +158,7 @@ describe("replaceRun", () => {
 });
 
 describe("refetchRunLists", () => {
-  it("refetches only the first page of a long list, and keeps the runs that it pushed down", async () => {
+  it("refetches only the first page of a long list, and keeps the runs that were pushed off it", async () => {
     const key = keyOf("sort=-created_at");
     const pages = Array.from({ length: MAX_REFETCHED_PAGES + 1 }, (_, at) =>
       pageOf([`a${at}`, `b${at}`], `cursor${at}`),

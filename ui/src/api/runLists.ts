@@ -12,7 +12,7 @@ import type { Run } from "./runs";
 
 type Pages = InfiniteData<PageOf<Run>>;
 
-/** Fields that change during a run. A list that is filtered or sorted by one of them changes with the run. */
+/** Fields that change during a run. Filtering or sorting by one of them makes a list depend on the run's state. */
 const MUTABLE_FIELDS = ["state", "reason", "active", "finished_at", "updated_at", "updated_by", "revision"];
 const BY_AGE = ["-created_at", "created_at", null];
 /** A filter that is a plain value without an operator. */
@@ -83,7 +83,7 @@ export function replaceRun(queries: QueryClient, key: QueryKey, id: string, run:
   );
 }
 
-/** Refetches lists of runs. Long lists refetch only their first page, because refetching all pages takes seconds. */
+/** Refetches lists of runs, but only the first page of long lists, because refetching all pages takes seconds. */
 export async function refetchRunLists(queries: QueryClient): Promise<void> {
   await Promise.all(
     findRunLists(queries).map(({ key, pages }) =>

@@ -30,7 +30,7 @@ export function useRequestOf(id: string | null) {
   });
 }
 
-/** The plan of a run. For a waiting run, its fit is current. */
+/** The plan of a run. If the run is waiting, the plan contains its current fit. */
 export function usePlanOf(id: string | null) {
   return useQuery({
     queryKey: [RUN, id, "explain"],
@@ -39,10 +39,10 @@ export function usePlanOf(id: string | null) {
   });
 }
 
-/** The plan of a draft. The server stores nothing. */
+/** The plan for a draft request. The server does not store the draft. */
 export function usePreview(project: string, request: Request | null) {
   return useQuery({
-    // The key has no API path, so that saving other data does not refetch this query.
+    // The key does not begin with an API path, so that saving other data does not refetch this query.
     queryKey: ["preview", project, JSON.stringify(request)],
     queryFn: () =>
       unwrap(
@@ -71,7 +71,7 @@ export function useSubmit() {
   );
 }
 
-/** Creates a schedule, which submits the request each time it is due. */
+/** Creates a schedule that submits the request each time it is due. */
 export function useSchedule() {
   return useChange(({ project, request }: { project: string; request: Request }) =>
     unwrap(
@@ -93,7 +93,7 @@ export function useDeleteRun() {
   );
 }
 
-/** Replaces a waiting run with one that applies the suggestion. */
+/** Applies a suggestion by replacing the waiting run with a changed one. */
 export function useApplySuggestion(id: string) {
   return useChange((suggestion: Suggestion) =>
     unwrap(

@@ -41,7 +41,7 @@ describe("matching", () => {
     ["VISION", ["platform", "cluster/local", "department/vision"]],
     ["nothing", []],
     ["", SCOPES.map(({ scope }) => scope)],
-  ])("of %j keeps the hits and the scopes above them", (search, scopes) => {
+  ])("keeps the matches for %j and their ancestors", (search, scopes) => {
     expect(matching(SCOPES, search).map(({ scope }) => scope)).toEqual(scopes);
   });
 });

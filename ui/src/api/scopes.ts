@@ -26,7 +26,7 @@ export function childrenOf(scopes: Scope[], scope: string): Scope[] {
     .sort((one, other) => one.kind.localeCompare(other.kind) || one.name.localeCompare(other.name));
 }
 
-/** The scopes whose names contain a text, and their ancestors. */
+/** The scopes whose names contain the search text, and their ancestors. */
 export function matching(scopes: Scope[], search: string): Scope[] {
   const text = search.trim().toLowerCase();
   const hits = scopes.filter((record) => record.name.toLowerCase().includes(text));
@@ -34,7 +34,7 @@ export function matching(scopes: Scope[], search: string): Scope[] {
   return scopes.filter((record) => visible.has(record.scope));
 }
 
-/** The cluster of a scope; null for scopes above all clusters. */
+/** The cluster that a scope belongs to; null for scopes above the clusters. */
 export function clusterOf(scopes: Scope[], scope: string): string | null {
   return [scope, ...ancestorsOf(scopes, scope)].find((above) => above.startsWith("cluster/")) ?? null;
 }

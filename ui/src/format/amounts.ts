@@ -3,7 +3,7 @@ const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const AMOUNT = /^([0-9.]+)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))$/;
 
-/** A Kubernetes quantity in cores or bytes. NaN if the text is not a quantity. */
+/** Converts a Kubernetes quantity to a number of cores or bytes. Returns NaN if the text is not a quantity. */
 export function numberOf(amount: string | number): number {
   const match = AMOUNT.exec(String(amount));
   if (!match) return Number.NaN;
@@ -22,7 +22,7 @@ export function showBytes(bytes: number): string {
   return `${round(bytes / 1024 ** power)} ${unit}`;
 }
 
-/** A number with up to three significant digits, or one decimal. */
+/** Formats a number with up to two decimals, or up to one if it is 10 or more. */
 export function round(number: number): string {
   return number.toLocaleString("en", { maximumFractionDigits: number < 10 ? 2 : 1 });
 }

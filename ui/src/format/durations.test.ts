@@ -36,7 +36,7 @@ describe("showSpan", () => {
     expect(showSpan("2024-05-01T12:00:00Z", end, now)).toBe("1 min");
   });
 
-  it("shows no negative duration if the server clock is ahead", () => {
+  it("does not show a negative duration if the server's clock is ahead", () => {
     expect(showSpan("2024-05-01T12:05:00Z", null, now)).toBe("under 0.1 s");
   });
 });

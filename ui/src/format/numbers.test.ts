@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { parseExactly } from "./numbers";
 
 it.each(["9007199254740993", "-9007199254740993", "123456789012345678901234567890"])(
-  "keeps every digit of %s when it is written again",
+  "keeps every digit of %s when it is serialized again",
   (number) => {
     expect(JSON.stringify(parseExactly(`{"value": [${number}]}`))).toBe(`{"value":[${number}]}`);
   },
@@ -18,6 +18,6 @@ it.each([
   expect(parseExactly(text)).toEqual(JSON.parse(text));
 });
 
-it("does not read text that is not JSON", () => {
+it("rejects text that is not JSON", () => {
   expect(() => parseExactly("{")).toThrow(SyntaxError);
 });

@@ -1,6 +1,6 @@
 /** Parses JSON without rounding large integers. */
 
-/** Source text access and raw JSON are missing in TypeScript and in older browsers. */
+/** TypeScript and older browsers do not support source text access and `JSON.rawJSON` yet. */
 type Reviver = (key: string, value: unknown, context?: { source?: string }) => unknown;
 const { parse, rawJSON } = JSON as unknown as {
   parse: (text: string, reviver: Reviver) => unknown;

@@ -10,7 +10,7 @@ const COLORS: Record<string, string> = {
 };
 
 export const ACTIONS = Object.keys(TYPES);
-/** In chronological order. */
+/** In the order of a run's lifecycle. */
 export const STATES = [
   "queued",
   "pending",

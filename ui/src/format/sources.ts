@@ -15,7 +15,7 @@ export function showSource(source: Source): string {
     case "compute_resource":
       return `compute resource ${source.name}`;
     case "enforced":
-      return "enforced by platform";
+      return "enforced by the platform";
   }
 }
 

@@ -35,6 +35,6 @@ export function showClock(moment: string, hasMilliseconds = false): string {
 export function showAge(moment: string, now: number = Date.now()): string {
   const seconds = (new Date(moment).getTime() - now) / 1000;
   const step = STEPS.find(([, size]) => Math.abs(seconds) >= size);
-  // Round, so that an expiry of 30 days still shows as 30 days a moment later.
+  // Round, so that an expiration in 30 days is still shown as 30 days a moment later.
   return step ? RELATIVE.format(Math.round(seconds / step[1]), step[0]) : "just now";
 }

@@ -1,9 +1,9 @@
-/** The current time, for durations that grow on the screen. */
+/** The current time, for durations that increase while they are displayed. */
 import { useEffect, useState } from "react";
 
 const INTERVAL_MS = 1000;
 
-/** The current time, updated every second while ticking. */
+/** The current time, updated every second if `isTicking` is true. */
 export function useNow(isTicking: boolean): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

@@ -15,7 +15,7 @@ export function listLeaves(value: unknown, path = ""): { path: string; value: un
   return Object.entries(tree).flatMap(([key, inner]) => listLeaves(inner, path ? `${path}.${key}` : key));
 }
 
-/** A mapping. A list of named items, such as envs, labels and volumes, becomes a mapping by name. */
+/** Returns null for a leaf. A list of named items, such as envs, labels or volumes, becomes a mapping by name. */
 function asTree(value: unknown): object | null {
   if (value === null || typeof value !== "object" || Object.keys(value).length === 0) return null;
   if (!Array.isArray(value)) return value;
