@@ -121,7 +121,7 @@ def test_second_save_shows_both_versions(page: Page, site: Site) -> None:
     runs.fill("8")
     site.api("DELETE", address)
     save(page)
-    expect(dialog.get_by_role("heading", name="Someone else deleted it")).to_be_visible()
+    expect(dialog.get_by_role("heading", name="Deleted by someone else")).to_be_visible()
     dialog.get_by_role("button", name="Create again").click()
     expect(page.get_by_text("revision 1, saved by")).to_be_visible()
     assert site.api("GET", address)["content"] == {"quota": {"runs": 8}}

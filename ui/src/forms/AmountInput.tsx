@@ -5,18 +5,18 @@ import { TextField } from "./TextField";
 
 interface Props {
   label: string;
-  /** Names the amount in its unit's label. Defaults to `label`. */
+  /** The name of the amount in the unit's accessible label. Defaults to `label`. */
   of?: string;
   units: Unit[];
   value: Amount;
   onChange: (value: Amount) => void;
   path?: string;
   error?: string;
-  /** Disables the unit, because another field sets it. */
+  /** Disables the unit selection, for units that another field sets. */
   isUnitFixed?: boolean;
 }
 
-/** One field with a number and its unit. */
+/** A field for a number and its unit. */
 export function AmountInput({ of, units, value, onChange, isUnitFixed, ...field }: Props) {
   return (
     <TextField

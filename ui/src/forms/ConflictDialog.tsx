@@ -1,4 +1,4 @@
-/** Shows an edit conflict: the differences between the two versions, and what to do about them. */
+/** Shows an edit conflict: the differences between the two versions, and the ways to resolve it. */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId } from "react";
@@ -41,7 +41,7 @@ export function ConflictDialog<Item extends Stored | null>({
     gcTime: 0,
     staleTime: 0,
   });
-  const title = theirs === null ? "Someone else deleted it" : "Someone else saved changes";
+  const title = theirs === null ? "Deleted by someone else" : "Someone else saved changes";
   return (
     <Dialog onClose={choices.onKeepEditing} size="xl" title={title}>
       <ProblemAlert error={error} />
@@ -50,9 +50,9 @@ export function ConflictDialog<Item extends Stored | null>({
         <Stack>
           <Text size="sm">
             {theirs?.updated_at &&
-              `${theirs.updated_by} saved revision ${theirs.revision} ${showAge(theirs.updated_at)}. `}
+              `Revision ${theirs.revision} was saved by ${theirs.updated_by} ${showAge(theirs.updated_at)}. `}
             {baseRevision === undefined
-              ? "It did not exist when you started."
+              ? "There was no saved version when you started."
               : `You started from revision ${baseRevision}.`}{" "}
             Differences:
           </Text>

@@ -1,4 +1,4 @@
-/** A form in a dialog. Violations appear at their fields, other errors below the fields. */
+/** A form in a dialog. Violations appear next to their fields, and other errors below all fields. */
 import { Button, Group, type ModalProps, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { type Finding, violationsOf } from "../api/problems";
@@ -8,14 +8,14 @@ import { Findings } from "./findings";
 
 interface Props {
   title: string;
-  /** The verb on the submit button, not "OK". */
+  /** The label of the submit button: a verb such as "Save", not "OK". */
   submitLabel: string;
   children: ReactNode;
-  /** Paths that have a field in the form. Violations at other paths are listed below. */
+  /** Paths that have a field in the form. Violations at other paths are listed below the fields. */
   fields: string[];
   onSubmit: () => void;
   onClose: () => void;
-  /** The mutation that the form submits. */
+  /** The mutation that submits the form. */
   change?: { isPending: boolean; error: unknown };
   /** Errors that are known before the form is submitted. */
   findings?: Finding[];

@@ -1,4 +1,4 @@
-/** Single-line and multi-line text inputs, with the errors and the resolved value of their path. */
+/** Single-line and multi-line text inputs that show the errors and the resolved value for their path. */
 import { Textarea, type TextareaProps, TextInput, type TextInputProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useFinding } from "./findings";
@@ -61,7 +61,7 @@ export function TextArea({
   );
 }
 
-/** Props that show the resolved value. The container never changes: replacing it would lose focus. */
+/** Props that show the resolved value. The container is always set: replacing it would make the input lose focus. */
 function useNoteProps(path: string | undefined) {
   const note = useResolved(path);
   return {

@@ -1,4 +1,4 @@
-/** Asks for confirmation before navigation or closing the tab discards unsaved changes. */
+/** Asks for confirmation before the user navigates away or closes the tab with unsaved changes. */
 import { useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { ConfirmDialog } from "../shell/ConfirmDialog";
@@ -25,7 +25,7 @@ export function UnsavedChangesGuard({ isDirty }: { isDirty: boolean }) {
       event.stopPropagation();
       setTarget(address);
     };
-    // Handles Back and Forward in browsers with the Navigation API.
+    // Handles Back and Forward in browsers that support the Navigation API.
     const confirmTraversal = (event: NavigateEvent) => {
       if (event.navigationType !== "traverse" || !event.cancelable) return;
       event.preventDefault();
@@ -59,7 +59,7 @@ function findAddress(event: MouseEvent): string | null {
   if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return null;
   const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
   const address = link?.getAttribute("href");
-  // For the identity provider and downloads, beforeunload asks for confirmation.
+  // For sign-in and download links, the beforeunload handler asks for confirmation.
   const isInApp = address?.startsWith("/") && !/^\/(login|api)\b/.test(address);
   return address && isInApp && !link?.getAttribute("target") ? address : null;
 }

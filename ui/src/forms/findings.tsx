@@ -24,7 +24,7 @@ export function FieldPath({ path, children }: { path: string; children: ReactNod
   );
 }
 
-/** Returns a function that finds the error message at a path or, unless `exact`, below it. */
+/** Returns a function that finds the error message at a path or, unless `how` is "exact", below it. */
 export function useFinding(): (path: string, how?: "exact") => string | undefined {
   const { findings, base } = useContext(FindingsContext);
   return (path, how) => {

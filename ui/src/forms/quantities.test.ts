@@ -13,7 +13,7 @@ describe("splitAmount", () => {
     expect(splitAmount(text, "Gi")).toEqual(amount);
   });
 
-  it.each([null, undefined, ""])("takes the default unit for %j", (text) => {
+  it.each([null, undefined, ""])("uses the default unit for %j", (text) => {
     expect(splitAmount(text, "Gi")).toEqual({ number: "", unit: "Gi" });
   });
 
@@ -31,7 +31,7 @@ describe("joinAmount", () => {
     [{ number: " 8 ", unit: "Gi" }, "8Gi"],
     [{ number: "", unit: "Gi" }, ""],
     [{ number: "  ", unit: "Gi" }, ""],
-  ])("joins %j to %j", (amount, text) => {
+  ])("joins %j into %j", (amount, text) => {
     expect(joinAmount(amount)).toBe(text);
   });
 });

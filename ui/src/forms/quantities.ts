@@ -44,7 +44,7 @@ export function joinAmount(amount: Amount): string {
   return number && number + amount.unit;
 }
 
-/** Formats a byte quantity for display: "64Gi" is "64 GiB". Returns other text unchanged. */
+/** Formats a byte quantity for display: "64Gi" becomes "64 GiB". Returns other text unchanged. */
 export function showByteQuantity(text: string | number): string {
   const { number, unit } = splitAmount(text, "");
   if (Number.isNaN(Number(number))) return String(text);

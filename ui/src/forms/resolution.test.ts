@@ -12,24 +12,19 @@ function makeSetting(layer: Source["layer"], value: unknown, overridden: Sourced
 
 describe("a note at a field", () => {
   it.each<[string, Setting]>([
-    ["a value of the request", makeSetting("user", "2Gi")],
-    ["a value that every run gets", makeSetting("enforced", true)],
+    ["a requested value", makeSetting("user", "2Gi")],
+    ["a value enforced for every run", makeSetting("enforced", true)],
     ["a limit that is not set", makeSetting("policy", null)],
   ])("is not shown for %s", (_, setting) => {
     expect(resolve(setting)).toBeUndefined();
   });
 
   it.each<[string, Setting, boolean, string[]]>([
-    ["a default of a policy", makeSetting("policy", "10Mi"), false, ["10Mi", "department/vision"]],
-    ["a value of a template", makeSetting("template", "10Mi"), false, ["10Mi from template small"]],
+    ["a policy default", makeSetting("policy", "10Mi"), false, ["10Mi", "department/vision"]],
+    ["a template value", makeSetting("template", "10Mi"), false, ["10Mi from template small"]],
+    ["a compute resource value", makeSetting("compute_resource", "96Mi"), true, ["Locked to 96Mi by small"]],
     [
-      "a value of a compute resource",
-      makeSetting("compute_resource", "96Mi"),
-      true,
-      ["Locked to 96Mi by small"],
-    ],
-    [
-      "a value of a compute resource that overrides the request",
+      "a compute resource value that overrides the request",
       makeSetting("compute_resource", "96Mi", [makeValue("policy", "1Gi"), makeValue("user", "2Gi")]),
       true,
       ["Locked to 96Mi by small (you entered 2Gi)"],

@@ -26,7 +26,7 @@ export function describeNote({ setting, isLocked, overridden }: FieldNote, name?
   const value = showSetting(setting);
   const label = name ? `${name}: ` : "";
   if (!isLocked) return `${label}${value} from ${showSource(source)}${reason ? ` (${reason})` : ""}`;
-  const owner = source.layer === "compute_resource" ? source.name : showSource(source);
+  const owner = source.layer === "compute_resource" ? source.name : "the platform";
   const input = overridden && showSetting({ ...setting, value: overridden.value });
   return `${label}${name ? "locked" : "Locked"} to ${value} by ${owner}${input ? ` (you entered ${input})` : ""}`;
 }

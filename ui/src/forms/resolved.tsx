@@ -1,4 +1,4 @@
-/** Shows next to form fields which value applies if it is not the requested one. */
+/** Shows, next to form fields, the values that apply instead of the requested ones. */
 import { Group } from "@mantine/core";
 import { IconCornerDownRight, IconLock } from "@tabler/icons-react";
 import { createContext, type ReactNode, useContext } from "react";
@@ -49,7 +49,7 @@ export function NoteLine({ note, name }: { note: FieldNote; name?: string }) {
   );
 }
 
-/** One note per item below a path. Volumes get one note each, not one per field. */
+/** One note per item below a path. Each volume gets one note, not one per field. */
 export function Notes({ path, prefix = "" }: { path: string; prefix?: string }) {
   const notes = useResolvedBelow(path);
   const nameOf = ({ setting }: FieldNote) => setting.path.slice(path.length + 1);

@@ -34,7 +34,7 @@ it.each([
   expect(text(value)).toBe(written);
 });
 
-it("leaves out empty values, but neither zero nor false", () => {
+it("omits empty values, but keeps zero and false", () => {
   expect(omitEmpty({ a: "", b: null, c: {}, d: [], e: 0, f: false, g: "x" })).toEqual({
     e: 0,
     f: false,
@@ -43,12 +43,12 @@ it("leaves out empty values, but neither zero nor false", () => {
 });
 
 describe("keepUntouched", () => {
-  it("keeps what was read, in its own notation, if the form has not changed", () => {
+  it("keeps values in the notation in which they were read if the form has not changed", () => {
     const read = { cpu: 1, unknown: { x: 1 } };
     expect(keepUntouched(read, { cpu: "1" }, { cpu: "1" })).toEqual(read);
   });
 
-  it("takes what the form changed and keeps what is next to it", () => {
+  it("applies changes made in the form and keeps the values next to them", () => {
     const read = { gpu: { devices: 1, memory: { limit: "50%" } }, cpu: "1" };
     const before = { gpu: { devices: "1", memory: "50%" }, cpu: "1" };
     const after = { gpu: { devices: "1", type: "A100", memory: "50%" }, cpu: "2" };
@@ -58,7 +58,7 @@ describe("keepUntouched", () => {
     });
   });
 
-  it("removes what the form removed, and adds what it added", () => {
+  it("removes values that the form removed, and adds new ones", () => {
     expect(keepUntouched({ a: 1, b: 2 }, { a: "1", b: "2" }, { b: "2", c: "3" })).toStrictEqual({
       b: 2,
       c: "3",
@@ -71,7 +71,7 @@ describe("keepUntouched", () => {
     });
   });
 
-  it("replaces a value of another notation that has changed", () => {
+  it("replaces a changed value that was read in a different notation", () => {
     const before = { cpu: { requests: "1" } };
     expect(keepUntouched({ cpu: "1" }, before, { cpu: { requests: "2" } })).toEqual({
       cpu: { requests: "2" },

@@ -33,7 +33,7 @@ export function Bounded({ title, path, units, value, onChange }: Props) {
           units={units}
           value={value.request}
           onChange={(request) =>
-            // An empty limit follows the request's unit.
+            // While the limit is empty, its unit follows the request's unit.
             onChange({
               ...value,
               request,

@@ -16,7 +16,7 @@ const FORMATS = [
   { value: "Gi", label: "GiB (memory size)" },
   { value: "mig", label: "Multi-instance GPU (MIG)" },
 ];
-/** Units next to the amounts, which the memory format determines. */
+/** The units shown next to the amounts. The memory format determines which one applies. */
 const UNITS = FORMATS.map(({ value, label }) => ({ value, label: label.split(" ")[0]! }));
 const PARTS = [
   { value: "whole", label: "Whole device" },
@@ -26,7 +26,7 @@ const PARTS = [
 interface Props {
   value: GpuDraft;
   onChange: (value: GpuDraft) => void;
-  /** Whether the scope's policies allow a limit above the request. */
+  /** Whether the scope's policies allow a GPU memory limit above the request. */
   mayLimitMemory: boolean;
 }
 
@@ -41,7 +41,7 @@ export function Gpu({ value, onChange, mayLimitMemory }: Props) {
         <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="md">
           <TextField
             label="GPU devices per pod"
-            description="Number of GPUs. Set 1 to request part of a GPU."
+            description="Number of GPUs. Set to 1 to request part of a GPU."
             placeholder="not set"
             inputMode="numeric"
             value={value.devices}

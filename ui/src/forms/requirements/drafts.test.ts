@@ -18,7 +18,7 @@ describe("round trips", () => {
     ["requests and limits", { resources: { mem: { requests: "16G", limits: "20G" } } }],
     ["a limit alone", { resources: { mem: { limits: "20G" } } }],
     ["no limit", { resources: { cpu: { requests: "2", limits: "unlimited" } } }],
-    ["the short notation of the server", { resources: { cpu: 2, mem: "64Gi", gpu: 1, disk: "10Mi" } }],
+    ["the server's short notation", { resources: { cpu: 2, mem: "64Gi", gpu: 1, disk: "10Mi" } }],
     ["amounts with an exponent", { resources: { mem: { requests: "1e9" } } }],
     ["whole GPUs", { resources: { gpu: { devices: 2, type: "A100" } } }],
     ["no GPU", { resources: { gpu: { devices: 0 } } }],
@@ -31,7 +31,7 @@ describe("round trips", () => {
     ["a MIG profile", { resources: { gpu: { devices: 1, mig: "1g.5gb" } } }],
     ["shared memory", { resources: { shm: true } }],
     ["no shared memory", { resources: { shm: false } }],
-    ["shared memory of a size", { resources: { shm: "64Mi" } }],
+    ["shared memory with a size", { resources: { shm: "64Mi" } }],
     ["extended resources", { resources: { extended: { "vendor.example/nic": 2 } } }],
     ["node labels", { node_selector: { pool: "gpu" } }],
     ["tolerations", { tolerations: [{ key: "gpu", operator: "Exists", tolerationSeconds: 60 }] }],
@@ -43,7 +43,7 @@ describe("round trips", () => {
     ["classes and ids", { runtime_class: "kata", priority_class: "high", run_as_user: 0, fs_group: 1000 }],
     ["a compute resource", { profile: "small" }],
     [
-      "what no field shows",
+      "values without a form field",
       { unheard_of: { a: [1] }, resources: { odd: 1, cpu: { requests: "1", burst: 2 } } },
     ],
   ])("keep %s", (_, requirements) => {
@@ -51,7 +51,7 @@ describe("round trips", () => {
     expect(writeDraft(readDraft(requirements, "policy"))).toEqual(requirements);
   });
 
-  it("keep what is next to a change", () => {
+  it("keep the values next to a change", () => {
     const read = { resources: { cpu: { requests: "1", burst: 2 }, gpu: 1, odd: 1 }, envs: { A: 1 } };
     const written = writeWith((draft) => {
       draft.cpu.request.number = "2";
@@ -66,7 +66,7 @@ describe("round trips", () => {
     });
   });
 
-  it("remove what was emptied", () => {
+  it("remove values that were cleared", () => {
     const read = { profile: "small", secrets: ["A"], envs: { A: 1 }, resources: { cpu: { requests: "1" } } };
     const written = writeWith((draft) => {
       draft.profile = "";
@@ -79,7 +79,7 @@ describe("round trips", () => {
 });
 
 it.each(["profile", "runtime_class", "priority_class", "run_as_user", "run_as_group", "fs_group"] as const)(
-  "writes %s as it was typed, without spaces around it",
+  "writes %s as typed, without surrounding spaces",
   (field) => {
     const typed = field === "profile" ? "small" : " 1000 ";
     expect(writeWith((draft) => void Object.assign(draft, { [field]: typed }))).toEqual({
@@ -137,7 +137,7 @@ describe("a GPU", () => {
     ["share", { devices: 1, memory: "50%" }],
     ["share", { devices: 1, memory: { limit: "50%" } }],
     ["mig", { devices: 1, mig: "1g.5gb" }],
-  ])("has the part %s in %j", (part, gpu) => {
+  ])("is read as the part %s from %j", (part, gpu) => {
     expect(readDraft({ resources: { gpu } }).gpu.part).toBe(part);
   });
 
@@ -145,14 +145,14 @@ describe("a GPU", () => {
     ["0", undefined],
     ["2", undefined],
     ["1", "50%"],
-  ])("of %s devices has the memory %j if a share was typed", (devices, memory) => {
+  ])("with %s devices has the memory %j if a share was entered", (devices, memory) => {
     const written = writeWith(({ gpu }) => {
       Object.assign(gpu, { devices, part: "share", request: { number: "50", unit: "%" } });
     });
     expect(written.resources.gpu.memory).toBe(memory);
   });
 
-  it("is sent with a blank if a share or a MIG profile is missing, so that the server reports it", () => {
+  it("is sent with a space for a missing share or MIG profile, so that the server reports it", () => {
     const gpuWith = (part: "share" | "mig") =>
       writeWith(({ gpu }) => void Object.assign(gpu, { devices: "1", part })).resources.gpu;
     expect(gpuWith("share")).toEqual({ devices: "1", memory: " " });
@@ -192,7 +192,7 @@ describe("shared memory", () => {
     expect(requirements.resources?.shm).toBe(written);
   });
 
-  it("is sent with a blank if its size is missing, so that the server reports it", () => {
+  it("is sent as a space if its size is missing, so that the server reports it", () => {
     expect(writeWith((draft) => void Object.assign(draft, { shm: "size" })).resources.shm).toBe(" ");
   });
 });

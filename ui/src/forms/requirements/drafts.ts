@@ -15,7 +15,7 @@ import {
   writeVolume,
 } from "./rows";
 
-/** "untouched" means unlimited if there is a request, and no value otherwise. */
+/** "untouched" means "unlimited" if there is a request. Otherwise, no limit is sent. */
 export type LimitMode = "untouched" | "unlimited" | "limit" | "policy";
 
 export interface BoundedDraft {
@@ -162,14 +162,14 @@ function writeBounded(draft: BoundedDraft): Tree | undefined {
     case "policy":
       return requests ? { requests } : undefined;
     case "limit":
-      // Sends even an empty limit, so that the server reports it.
+      // Sends the limit even if it is empty, so that the server reports it.
       return { ...omitEmpty({ requests }), limits: joinAmount(draft.limit) };
   }
 }
 
 function readGpu(gpu: Tree | undefined): GpuDraft {
   const memory = typeof gpu?.memory === "object" ? gpu.memory : { request: gpu?.memory };
-  // A limit without a request is also the request.
+  // A limit without a request also sets the request.
   const request = splitAmount(memory.request ?? memory.limit, "%");
   return {
     devices: text(gpu?.devices),
@@ -184,7 +184,7 @@ function readGpu(gpu: Tree | undefined): GpuDraft {
 
 function writeGpu(draft: GpuDraft): Tree | undefined {
   const devices = draft.devices.trim();
-  // Fraction fields are shown for one device only. Empty ones are sent, so that the server reports them.
+  // Fraction fields are shown only for one device. Empty fields are sent as a space, so that the server reports them.
   const isOne = devices === "1";
   const request = joinAmount(draft.request) || " ";
   const share = draft.hasLimit ? { request, limit: joinAmount(draft.limit) } : request;
@@ -200,6 +200,6 @@ function readSharedMemory(shm: unknown): RequirementsDraft["shm"] {
 
 function writeSharedMemory(draft: RequirementsDraft): boolean | string | undefined {
   if (draft.shm === "") return undefined;
-  // Empty values are omitted, so a space makes the server report the missing size.
+  // An empty value would be omitted, so a space is sent to make the server report the missing size.
   return draft.shm === "size" ? joinAmount(draft.shmSize) || " " : draft.shm === "true";
 }

@@ -31,7 +31,7 @@ describe("pairs", () => {
     ]);
   });
 
-  it("are none if nothing is set", () => {
+  it("are empty if nothing is set", () => {
     expect(readPairs(undefined)).toEqual([]);
   });
 
@@ -66,7 +66,7 @@ describe("tolerations", () => {
     { operator: "Exists" },
     { key: "gpu", operator: "Exists", effect: "NoSchedule" },
     { key: "gpu", operator: "Equal", value: "a", effect: "NoExecute", tolerationSeconds: "60" },
-  ])("are the same after a round trip: %j", (toleration) => {
+  ])("are unchanged by a round trip: %j", (toleration) => {
     expect(writeToleration(readToleration(toleration))).toEqual(toleration);
   });
 
@@ -99,11 +99,11 @@ describe("volumes", () => {
       read_only: true,
       spec: { size: "10Gi", storage_class: "fast" },
     },
-  ])("are the same after a round trip: %j", (volume) => {
+  ])("are unchanged by a round trip: %j", (volume) => {
     expect(writeVolume(readVolume(volume))).toEqual(volume);
   });
 
-  it("are written without fields that are empty", () => {
+  it("are written without empty fields", () => {
     const draft = readVolume({ volume_type: "empty_dir", spec: { size: null, medium: "Memory" } });
     expect(draft.spec).toEqual({ size: "", medium: "Memory" });
     expect(writeVolume(draft)).toEqual({ volume_type: "empty_dir", spec: { medium: "Memory" } });

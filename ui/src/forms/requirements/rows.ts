@@ -1,4 +1,4 @@
-/** Drafts of requirement list fields: pairs, tolerations and volumes. */
+/** Drafts of the list fields in requirements: pairs, tolerations and volumes. */
 import { omitEmpty, type Tree, text } from "../trees";
 
 export interface Pair {
