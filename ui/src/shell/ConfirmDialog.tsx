@@ -7,11 +7,11 @@ import { ProblemAlert } from "./Problem";
 interface Props {
   title: string;
   children: ReactNode;
-  /** The verb on the submit button, not "OK". */
+  /** The label of the submit button: a verb such as "Delete", not "OK". */
   submitLabel: string;
   onConfirm: () => void;
   onClose: () => void;
-  /** The mutation behind the button, if any. */
+  /** The mutation that the button starts, if any. */
   change?: { isPending: boolean; error: unknown };
   isHarmless?: boolean;
 }

@@ -1,4 +1,4 @@
-/** Copies text. Shows a notice if the browser blocks copying, for example without TLS. */
+/** Copies text. Shows a notice if the browser blocks copying, for example on a page without TLS. */
 import { Button } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 import { useEffect, useState } from "react";

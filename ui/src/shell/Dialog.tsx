@@ -3,7 +3,7 @@ import { Modal, type ModalProps } from "@mantine/core";
 import { useRestoreFocus } from "./focus";
 
 interface Props extends Omit<ModalProps, "opened"> {
-  /** Prevents closing until the request has finished. */
+  /** Prevents closing while a request is in progress. */
   isBusy?: boolean;
 }
 

@@ -16,7 +16,7 @@ export class ErrorBoundary extends Component<Props, { error: Error | null }> {
   override render() {
     const { error } = this.state;
     if (!error) return this.props.children;
-    // A chunk cannot be loaded if the server has a newer version than the one in this tab.
+    // A chunk cannot be loaded if the server runs a newer version than this tab.
     const isOutdated = /import|module|chunk/i.test(error.message);
     return (
       <Stack p="xl" align="flex-start" role="alert">

@@ -80,7 +80,7 @@ export function Columns({ children, side, label }: ColumnsProps) {
     <div className={classes.columns}>
       <Stack gap="md">{children}</Stack>
       {label ? (
-        // Focusable, so that the keyboard can scroll it.
+        // Focusable, so that it can be scrolled with the keyboard.
         <aside className={classes.side} aria-label={label} tabIndex={0} data-sticky>
           {side}
         </aside>

@@ -1,4 +1,4 @@
-/** Shows a problem reported by the server: message, hint, violations and blocking objects. */
+/** Shows a problem reported by the server: message, hint, violations and the objects that block the request. */
 import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { Link } from "wouter";
@@ -43,7 +43,7 @@ export function ProblemAlert({ error, onRetry, title }: Props) {
 }
 
 interface PageProps extends Props {
-  /** A link to a page that works. */
+  /** A link to a page that the user can open instead. */
   link?: { title: string; href: string };
 }
 

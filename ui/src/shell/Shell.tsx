@@ -28,7 +28,7 @@ export function Shell({ children }: { children: ReactNode }) {
   useLiveRuns();
   const [isOpen, { toggle, close }] = useDisclosure();
   const [path] = useLocation();
-  // On a narrow screen, the open navigation covers the page.
+  // On a narrow screen, the open navigation would cover the new page.
   useEffect(close, [path]);
   return (
     <AppShell

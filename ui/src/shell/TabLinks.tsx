@@ -12,9 +12,9 @@ export interface Part {
 
 interface Props {
   label: string;
-  /** The first tab is at this URL, the others are under it. */
   parts: Part[];
   chosen: string;
+  /** The URL of the first tab. The URLs of the other tabs are below it. */
   address: string;
 }
 

@@ -1,4 +1,4 @@
-/** Small buttons for the actions of an item. Destructive ones are red. */
+/** Small buttons for actions on an item. Buttons for destructive actions are red. */
 import { Button, type ButtonProps } from "@mantine/core";
 import { type Icon, IconTrash } from "@tabler/icons-react";
 import type { ReactNode } from "react";
@@ -18,7 +18,7 @@ export function DangerButton(button: Omit<Props, "icon">) {
   return <ActionButton icon={IconTrash} c="var(--mantine-color-error)" {...button} />;
 }
 
-/** A link to a page that performs the action. */
+/** A link to the page for the action. */
 export function ActionLink({ icon: Icon, ...button }: Omit<Props, "onClick"> & { href: string }) {
   return <Button component={Link} variant="default" size="xs" leftSection={<Icon size={15} />} {...button} />;
 }

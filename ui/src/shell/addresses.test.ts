@@ -17,6 +17,6 @@ it.each([
   [capacityAddress("cluster/local"), "/capacity?cluster=cluster%2Flocal"],
   [newRunAddress({ from: "r1", mem: "200Mi" }), "/new/run?from=r1&mem=200Mi"],
   [newRunAddress({ project: "a+b", function: "f" }), "/new/run?project=a%2Bb&function=f"],
-])("writes %s", (address, expected) => {
+])("builds the URL %s", (address, expected) => {
   expect(address).toBe(expected);
 });

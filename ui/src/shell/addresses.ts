@@ -23,7 +23,7 @@ export function capacityAddress(cluster: string): string {
   return `/capacity?${new URLSearchParams({ cluster })}`;
 }
 
-/** The form for a new run, prefilled from a function, a template or an earlier run. */
+/** The URL of the form for a new run, prefilled from a function, a template or an earlier run. */
 export function newRunAddress(start: {
   project?: string;
   function?: string;
@@ -46,7 +46,7 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    // This is not a valid escape sequence, for example a "%" that was typed by hand.
+    // The part contains an invalid escape sequence, for example a "%" that was typed by hand.
     return part;
   }
 }

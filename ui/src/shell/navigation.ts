@@ -18,7 +18,7 @@ export interface Destination {
   path: string;
   title: string;
   icon: typeof IconCpu;
-  /** Another path that highlights this entry. */
+  /** Another path for which this entry is highlighted. */
   also?: string;
 }
 

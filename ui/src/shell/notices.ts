@@ -16,7 +16,7 @@ export function notify(text: string): void {
   setTimeout(() => dismiss(notice.id), SHOWN_MS);
 }
 
-/** Callbacks for a mutation: show a notice on success, then call `next`. */
+/** Returns mutation callbacks that, on success, show a notice and then call `next`. */
 export function withNotice(text: string, next: () => void): { onSuccess: () => void } {
   return {
     onSuccess: () => {

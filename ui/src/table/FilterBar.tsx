@@ -1,4 +1,4 @@
-/** The form to add a filter, and the active filters. */
+/** A form for adding a filter, and a list of the active filters. */
 import { Autocomplete, Button, Group, Pill, Popover, Select, Stack } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconFilterPlus } from "@tabler/icons-react";
@@ -111,7 +111,7 @@ function ValueInput<Item>({
         data={column.options}
         value={value}
         onChange={onChange}
-        // Opens upwards, because the Apply button is below.
+        // Opens upward, because the Apply button is below.
         maxDropdownHeight={160}
         comboboxProps={{ withinPortal: false, position: "top", middlewares: { flip: false, shift: true } }}
       />

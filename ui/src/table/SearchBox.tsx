@@ -6,12 +6,12 @@ import classes from "./TablePage.module.css";
 
 const DEBOUNCE_MS = 250;
 
-/** A debounced search field. The / key focuses it. */
+/** A debounced search field. Pressing "/" focuses it. */
 export function SearchBox({ value, onSearch }: { value: string; onSearch: (text: string) => void }) {
   const [text, setText] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  // The search also changes with Back, Forward and the button that clears all filters.
+  // The search text also changes when the user goes back or forward, or clears all filters.
   useEffect(() => setText(value), [value]);
   // A pending search must not change the URL of another page.
   useEffect(() => () => clearTimeout(timer.current), []);

@@ -8,7 +8,7 @@ import type { Column } from "./columns";
 import classes from "./Table.module.css";
 import type { View } from "./views";
 
-// Same as in Table.module.css.
+// Must match the row height in Table.module.css.
 const ROW_HEIGHT = 41;
 const MINUTE_MS = 60_000;
 const SKELETONS = ["a", "b", "c", "d", "e", "f"];
@@ -141,7 +141,7 @@ export function Table<Item>({
 interface CellProps<Item> {
   column: Column<Item>;
   item: Item;
-  /** The current minute. It changes the props, so that relative times are re-rendered. */
+  /** The current minute. A new value changes the props, so that relative times are re-rendered. */
   minute: number;
 }
 

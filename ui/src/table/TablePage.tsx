@@ -20,7 +20,7 @@ interface Props<Item> extends Omit<TableProps<Item>, "empty" | "label"> {
   emptyState: { title: string; hint: ReactNode };
   /** Predefined filters, shown before the other controls. */
   quickFilters?: ReactNode;
-  /** The plural, such as "compute resources". */
+  /** The plural name of the items, such as "compute resources". */
   nouns: string;
 }
 

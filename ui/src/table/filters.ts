@@ -1,4 +1,4 @@
-/** Converts between API filters and labels: `mem_request=>=32Gi` is "CPU memory request, at least, 32Gi". */
+/** Converts between API filters and labels: `mem_request=>=32Gi` becomes "CPU memory request, at least, 32Gi". */
 import type { Kind } from "./columns";
 
 export interface Operator {

@@ -7,7 +7,7 @@ const COLUMNS = ["name", "state", "id"].map(
   (key) => ({ key, title: key, isExtra: key === "id" }) as Column<unknown>,
 );
 
-/** A table at a URL. Each call to `view` reads the URL again. */
+/** Opens a table at a URL. Each call to `view` reads the URL again. */
 function open(address: string, remembered?: unknown) {
   const stored = stubStorage(remembered === undefined ? {} : { "fairlead.columns.runs": remembered });
   const location = new TestLocation(address);
@@ -28,7 +28,7 @@ describe("a view", () => {
     expect(String(query)).toBe("sort=-created_at");
   });
 
-  it("is read from the address", () => {
+  it("is read from the URL", () => {
     const address = "/runs?search=a+b&state=failed&state=!queued&sort=name&columns=id,unknown,name";
     const { query, ...view } = open(address).view();
     expect(view).toMatchObject({
@@ -62,18 +62,18 @@ describe("a view", () => {
     expect(open("/runs", remembered).view().columns).toEqual(columns);
   });
 
-  it("prefers the columns of the address over the remembered ones", () => {
+  it("prefers the columns in the URL over the remembered ones", () => {
     expect(open("/runs?columns=state", ["id"]).view().columns).toEqual(["state"]);
   });
 });
 
-describe("changes of a view", () => {
+describe("changes to a view", () => {
   it.each<[string, string, (view: View) => void, string]>([
     ["search", "/runs?state=failed", (view) => view.setSearch("a&b"), "/runs?state=failed&search=a%26b"],
     ["end the search", "/runs?search=a&sort=name", (view) => view.setSearch(""), "/runs?sort=name"],
     ["sort", "/runs", (view) => view.sortBy("name"), "/runs?sort=name"],
     ["sort in the other direction", "/runs?sort=name", (view) => view.sortBy("name"), "/runs?sort=-name"],
-    ["sort back", "/runs?sort=-name", (view) => view.sortBy("name"), "/runs?sort=name"],
+    ["sort in ascending order again", "/runs?sort=-name", (view) => view.sortBy("name"), "/runs?sort=name"],
     ["sort by the default column", "/runs", (view) => view.sortBy("created_at"), "/runs?sort=created_at"],
     [
       "add a filter",

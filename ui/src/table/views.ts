@@ -28,14 +28,14 @@ export interface View {
   clear: () => void;
 }
 
-/** The view in the URL. `name` is the key of the selected columns in local storage. */
+/** The view in the URL. `name` is part of the local storage key for the selected columns. */
 export function useView<Item>(name: string, columns: Column<Item>[], defaultSort: string): View {
   const [params, setParams] = useSearchParams();
   const defaults = columns.filter((column) => !column.isExtra).map((column) => column.key);
   const [remembered, remember] = useLocalStorage<string[] | null>({
     key: `fairlead.columns.${name}`,
     defaultValue: null,
-    // Read before the first render, so that columns do not appear and disappear.
+    // Read before the first render, so that the columns do not flicker.
     getInitialValueInEffect: false,
   });
   const known = new Set(columns.map((column) => column.key));
