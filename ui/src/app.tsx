@@ -21,8 +21,7 @@ const queries = new QueryClient({
     },
   },
 });
-// Styles created at run time need the Content-Security-Policy nonce: those from Mantine, and those from the scroll
-// lock behind dialogs.
+// Styles that Mantine and the scroll lock of dialogs add at run time need the Content-Security-Policy nonce.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 setNonce(nonce);
 
@@ -42,7 +41,7 @@ export function App() {
   );
 }
 
-/** Refetches everything when the server is back. */
+/** Refetches everything when the server is reachable again. */
 function Refresher() {
   const isConnected = connected.use();
   useEffect(() => {

@@ -74,7 +74,7 @@ export function Pages() {
   );
 }
 
-/** A signed-in user does not need the sign-in page, but should still see why another sign-in failed. */
+/** A signed-in user does not need the sign-in page, but should still see why a new sign-in attempt failed. */
 function SignInRedirect() {
   useEffect(() => {
     const failed = new URLSearchParams(window.location.search).get("failed");

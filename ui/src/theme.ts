@@ -52,7 +52,7 @@ export const theme = createTheme({
       },
     }),
     Select: Select.extend({
-      // Typing highlights the first match, so that Enter selects it. Fields that can be empty are clearable.
+      // Typing highlights the first match, so that Enter selects it. Optional fields have a clear button.
       defaultProps: { selectFirstOptionOnChange: true, allowDeselect: false, onKeyDown: selectOnEnter },
     }),
     Table: Table.extend({ defaultProps: { verticalSpacing: 6 } }),

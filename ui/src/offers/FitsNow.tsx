@@ -20,7 +20,7 @@ export function FitsNow({ offer }: Props) {
   if (!detail) return text;
   return (
     <Tooltip label={detail} multiline maw={360} style={{ whiteSpace: "pre-line" }} events={EVENTS}>
-      {/* Focusable: only the tooltip has the details. */}
+      {/* Focusable, because only the tooltip shows the details. */}
       <span tabIndex={0}>{text}</span>
     </Tooltip>
   );

@@ -28,7 +28,7 @@ interface Props {
   isApplying?: boolean;
   /** Whether the verdict may be outdated. */
   isStale?: boolean;
-  /** A consequence of the verdict. */
+  /** A sentence below the reasons, such as "This run would be rejected." */
   note?: string;
 }
 
@@ -118,7 +118,7 @@ function Nodes({ fit }: { fit: Fit }) {
     <Collapsible title={total === 1 ? "Node details" : `${total} nodes`}>
       <Stack gap={6}>
         <Text size="sm" className="number">
-          {now} can run it now, {later} later, {never} never.
+          {now} can start this run now, {later} later, {never} never.
         </Text>
         <List size="sm" spacing={4} className={classes.reason}>
           {nodes.map((node) => (

@@ -1,4 +1,4 @@
-/** Shows the manifests of a run as YAML, to copy or download. */
+/** Shows a run's manifests as YAML, with buttons to copy and download them. */
 import { Code, Group, NativeSelect, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { stringify } from "yaml";

@@ -1,4 +1,4 @@
-/** Lists resolved settings with their source, the values they override, and the reason. Platform defaults are collapsed. */
+/** Lists resolved settings with their sources, reasons and overridden values. Enforced settings are collapsed. */
 import { Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Setting } from "../api/plans";
@@ -73,7 +73,7 @@ function Notes({ setting }: { setting: Setting }) {
     <div className={classes.notes}>
       {setting.reason && <div>{setting.reason}</div>}
       {combined.length > 0 && (
-        <div>Combines {combined.map(({ source }) => showSource(source)).join(" and ")}</div>
+        <div>combines {combined.map(({ source }) => showSource(source)).join(" and ")}</div>
       )}
       {overridden.map(({ value, source }, index) => (
         <div key={`${showSource(source)} ${index}`}>

@@ -46,7 +46,7 @@ export function RunActions({ run, onDeleted }: Props) {
   );
 }
 
-/** Opens the run form with the same request and twice the memory. Hidden until the memory is known. */
+/** Opens the run form with the same request and twice the memory. Hidden until the current memory is known. */
 function MoreMemory({ run }: { run: Run }) {
   const mem = useMoreMemory(run);
   if (!mem) return null;

@@ -16,7 +16,7 @@ export function StopDialog({ run, onClose }: { run: Run; onClose: () => void }) 
     >
       {run.started_at
         ? "The run gets time to shut down, then is killed. Logs and files are kept. It can't be resumed."
-        : "The run has not started. It is removed from the queue. You can run it again."}
+        : "The run has not started. It will be removed from the queue. You can run it again later."}
     </ConfirmDialog>
   );
 }

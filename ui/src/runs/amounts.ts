@@ -1,9 +1,9 @@
-/** Memory for retrying a run that ran out of memory. */
+/** The amount of memory for retrying a run that ran out of memory. */
 import type { Setting } from "../api/plans";
 import { type Run, usePlanOf } from "../api/runs";
 import { joinAmount, splitAmount } from "../forms/quantities";
 
-/** Returns twice the memory of each of a run's pods, or undefined while the plan is loading. */
+/** Returns twice a run's memory per pod, or undefined while the plan is loading. */
 export function useMoreMemory(run: Run): string | undefined {
   const plan = usePlanOf(run.id);
   return doubleMemory(plan.data?.settings ?? []);

@@ -132,7 +132,7 @@ export const COLUMNS: Column<Run>[] = [
   },
 ];
 
-/** A name that links to a page. */
+/** A column of names that link to their pages. */
 function linked(key: "compute_resource" | "template", title: string, path: string): Column<Run> {
   return {
     key,
@@ -150,7 +150,7 @@ function linked(key: "compute_resource" | "template", title: string, path: strin
   };
 }
 
-/** A column with the total that all pods request. The server cannot sort by it. */
+/** A column with the total requested by all pods. The server cannot sort by it. */
 function requested(key: string, title: string, width: number, render: Column<Run>["render"]): Column<Run> {
   return { key, title, width, isUnsorted: true, align: "right", render };
 }

@@ -24,7 +24,7 @@ export function ScopePicker({ scopes, value, onChange, error }: Props) {
     <Stack gap="sm">
       <Select
         label="Cluster"
-        description="Where it is available"
+        description="Select a cluster to see its scopes"
         data={[
           { value: ALL, label: "All clusters" },
           ...clusters.map((one) => ({ value: one.scope, label: one.name })),
@@ -35,7 +35,7 @@ export function ScopePicker({ scopes, value, onChange, error }: Props) {
       <Input.Wrapper
         label="Scope"
         labelElement="div"
-        description="Applies to this scope and everything below"
+        description="Applies to this scope and everything below it"
         error={error}
       >
         <Paper withBorder mt={6} p={6}>

@@ -18,7 +18,7 @@ interface Props {
   /** Omit for a read-only tree. */
   onChoose?: (scope: string) => void;
   label?: string;
-  /** Whether a scope can be selected. The others only show the path. */
+  /** Whether a scope can be selected. Other scopes are shown only for context. */
   mayChoose?: (record: Scope) => boolean;
 }
 
@@ -32,7 +32,7 @@ export function ScopeTree({
   const roots = scopes.filter((record) => !scopes.some((other) => other.scope === record.parent));
   const lines = roots.flatMap((root) => flatten(scopes, root, 1));
   const [focused, setFocused] = useState<string | null>(null);
-  // Tab reaches exactly one item, even if the focused item was removed.
+  // The Tab key reaches exactly one item, even if the focused item was removed.
   const current =
     [focused, marked].find((scope) => lines.some(({ record }) => record.scope === scope)) ??
     lines[0]?.record.scope;

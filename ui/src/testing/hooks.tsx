@@ -1,10 +1,10 @@
-/** Calls hooks without a browser. React renders them once, as on a server, and effects do not run. */
+/** Calls hooks without a browser. React renders each hook once, as on a server, and effects do not run. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToString } from "react-dom/server";
 import { vi } from "vitest";
 import { Router } from "wouter";
 
-/** A fake location. Hooks read it and navigate. */
+/** A fake location that hooks can read and change. */
 export class TestLocation {
   constructor(public address: string) {}
 
@@ -27,7 +27,7 @@ interface HookContext {
   location?: TestLocation;
 }
 
-/** Returns the result of a hook, given the responses in `queries`. Call it again to see changes. */
+/** Returns the result of a hook, given the cached responses in `queries`. Call it again to see changes. */
 export function callHook<Result>(useHook: () => Result, context: HookContext = {}): Result {
   const { queries = new QueryClient(), location = new TestLocation("/") } = context;
   const results: Result[] = [];
@@ -45,7 +45,7 @@ export function callHook<Result>(useHook: () => Result, context: HookContext = {
   return results.at(-1)!;
 }
 
-/** A query client with the items of some lists, by path. */
+/** A query client whose cache already contains the given lists, keyed by path. */
 export function answerLists(lists: Record<string, unknown[]>): QueryClient {
   const queries = new QueryClient();
   for (const [path, items] of Object.entries(lists)) queries.setQueryData([path, {}, "all", {}], items);

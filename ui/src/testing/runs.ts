@@ -19,7 +19,7 @@ export function jsonResponse(body: unknown, status = 200): Response {
   return new Response(JSON.stringify(body), { status, headers: { "Content-Type": type } });
 }
 
-/** Answers all requests until the test ends. Returns the list of their URLs. */
+/** Answers all requests with `answer` until the test ends. Returns a list that collects the request URLs. */
 export function stubFetch(answer: (request: Request) => Response | Promise<Response>): string[] {
   const addresses: string[] = [];
   vi.stubGlobal("fetch", async (request: Request) => {
@@ -29,7 +29,7 @@ export function stubFetch(answer: (request: Request) => Response | Promise<Respo
   return addresses;
 }
 
-/** A fake EventSource. The test sends the events. */
+/** A fake EventSource. Tests send its events. */
 export class FakeEventSource extends EventTarget {
   static readonly CONNECTING = 0;
   static readonly OPEN = 1;
