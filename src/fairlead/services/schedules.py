@@ -83,7 +83,7 @@ class Schedules:
         return retry_on_conflict(call, lambda: self._set_paused(call, scope, name, paused=True))
 
     def resume(self, call: Call, scope: str, name: str) -> ScheduleRecord:
-        """Resume a schedule at its next time. Times during the pause do not count as missed."""
+        """Resume a schedule from its next due time. Times during the pause do not count as missed."""
         return retry_on_conflict(call, lambda: self._set_paused(call, scope, name, paused=False))
 
     def run(self, call: Call, scope: str, name: str) -> RunRecord:
