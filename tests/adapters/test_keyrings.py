@@ -150,7 +150,7 @@ def test_keys_are_read_in_order(secrets: list[bytes], separator: str) -> None:
         (encode(NEW) + "AAAA", "key 2 "),
         ("*" + encode(NEW), "key 2 is not valid base64"),
         ("é" + encode(NEW), "key 2 is not valid base64"),
-        (NEW.secret.hex(), "key 2 has 48 bytes"),
+        (NEW.secret.hex(), "key 2 is 48 bytes long"),
         (encode(NEW).replace("I", "I ", 1), "key 2 is not valid base64"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_result_rejected_by_the_server_fails_the_run(tmp_path: Path) -> None:
     error = message_of(tmp_path)["error"]
     assert (code, error["type"]) == (1, "ResultLost")
     assert error["message"].endswith(
-        "bytes and was not uploaded: " + server.url + " responded with 422: too odd; be plain"
+        "bytes long and was not uploaded: " + server.url + " responded with 422: too odd; be plain"
     )
     assert error["message"] in err
 

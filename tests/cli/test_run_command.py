@@ -170,4 +170,4 @@ def test_a_workspace_needs_no_program(terminal: Terminal, tmp_path: Path) -> Non
     plan = terminal.read("run", "image.yaml", "--preview")
     assert {setting["path"]: setting["value"] for setting in plan["settings"]}["function.kind"] == "python"
     assert "no handler is set" in terminal.fail("run", "notebooks")
-    assert "name a file" in terminal.fail("run", "--action", "serve")
+    assert "specify a file" in terminal.fail("run", "--action", "serve")

@@ -38,7 +38,12 @@ SETTINGS: dict[str, Case] = {
         "user:<name> or group:<name>",
     ),
     "served host with a star": (USAGE_ERROR, [], {"FAIRLEAD_SERVED_HOST": "*.apps.example.org"}, "invalid host name"),
-    "served host with a scheme": (USAGE_ERROR, [], {"FAIRLEAD_SERVED_HOST": "https://a.example.org"}, "without scheme"),
+    "served host with a scheme": (
+        USAGE_ERROR,
+        [],
+        {"FAIRLEAD_SERVED_HOST": "https://a.example.org"},
+        "without a scheme",
+    ),
     "served host is an IP address": (
         USAGE_ERROR,
         [],

@@ -265,7 +265,7 @@ def test_invalid_path_is_rejected(path: str) -> None:
     with pytest.raises(RequestRejected) as caught:
         check_path(path)
     assert rejection_rules(caught) == [("path", "path")]
-    assert "use result.json or error.json, or output/" in str(caught.value.violations[0].hint)
+    assert "use result.json or error.json, or a path in output/" in str(caught.value.violations[0].hint)
 
 
 @pytest.mark.every_store
