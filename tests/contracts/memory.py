@@ -158,7 +158,9 @@ class MemoryTransaction:
         table = self.tables[type(record)]
         before = table.get(record.id)
         if before is None or before.revision != record.revision - 1:
-            raise Changed("someone else changed it at the same time", "read it again, then repeat the change")
+            raise Changed(
+                "another request changed this object at the same time", "read it again, then repeat the change"
+            )
         others = [other for other in table.values() if other is not before]
         self._check(record, unique=UNIQUE[type(record)], others=others)
         table[record.id] = _as_stored(record)

@@ -91,7 +91,7 @@ def fit(
     if not nodes:
         # A server uses its own nodes and configuration.
         if pending or files is not None:
-            message = "--pending and definition files require --nodes"
+            message = "--pending, --compute, --templates, --policy and --defaults require --nodes"
             raise Unreadable(message, "add --nodes FILE")
         return _ask_server(parsed, project or DEFAULT, add_nodes, without, all_nodes=all_nodes, as_json=as_json)
     if pending and parsed is not None:

@@ -141,7 +141,9 @@ class DatabaseTransaction:
         with self._raise_conflicts(record):
             updated = self._connection.execute(sa.update(table).where(stored).values(_values(record)))
         if updated.rowcount != 1:
-            raise Changed("someone else changed it at the same time", "read it again, then repeat the change")
+            raise Changed(
+                "another request changed this object at the same time", "read it again, then repeat the change"
+            )
 
     def remove(self, record: Any) -> None:
         """Delete a record."""

@@ -14,7 +14,7 @@ LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
 MAX_SHOWN = 5
 SIGN_IN = "sign in with the identity provider again and use the new token"
-ASK_ADMINISTRATOR = "ask the identity provider's administrator to change the tokens for this server"
+ASK_ADMINISTRATOR = "ask the identity provider's administrator to correct the tokens that it issues for this server"
 
 Claims = Mapping[str, Any]
 

@@ -1,6 +1,6 @@
 """Creates the Linux namespaces of a run: mounts for its volumes, its own processes and its own user ID.
 
-Standard library only. The changes exist only inside the namespaces and disappear with them.
+Standard library only. The mounts and ID mappings exist only inside the namespaces and disappear with them.
 """
 
 import contextlib

@@ -16,7 +16,7 @@ const BASES = {
   project: "/api/v1/projects",
 } as const;
 
-/** The path for a kind. The types assume clusters, because the paths of all kinds have the same shape. */
+/** The path for a kind. It is always typed as a cluster path, because the paths of all kinds have the same shape. */
 function at<Rest extends string>(kind: string, rest: Rest): `/api/v1/clusters${Rest}` {
   return `${BASES[kind as Kind]}${rest}` as `/api/v1/clusters${Rest}`;
 }

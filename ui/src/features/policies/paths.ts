@@ -17,7 +17,7 @@ const CORES = "8 or 500m";
 const BYTES = "64Gi";
 const SHARE = "50% or 10GB";
 
-// A resource without a field stands for its request: "resources.gpu" limits the devices.
+// A path that ends at the resource refers to its request; for "resources.gpu", that is the number of devices.
 const AMOUNTS: [string, string, string][] = [
   ["resources.gpu", "GPUs", "2"],
   ["resources.gpu.devices", "GPU devices", "2"],

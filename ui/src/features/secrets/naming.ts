@@ -7,7 +7,7 @@ interface VolumeEntry {
   spec?: { name?: string };
 }
 
-/** Whether requirements pass a secret to a run, as a variable or a file. */
+/** Whether the requirements give a run access to a secret, as a variable or a file. */
 export function usesSecret(requirements: unknown, secret: string): boolean {
   const { secrets = [], volumes = [] } = (requirements ?? {}) as {
     secrets?: string[];
