@@ -23,7 +23,7 @@ class FirstRun:
         self.units, self.scopes, self.tokens = units, scopes, tokens
 
     def initialize(self, admins: Iterable[str]) -> None:
-        """Add administrators. If the platform does not exist yet, create it first, with a local cluster and a default project."""
+        """Add administrators. If there is no platform yet, create one with a local cluster and a default project."""
         with self.units.changing(FIRST_RUN_CALL, "organization") as unit:
             if unit.tx.get(ScopeRecord, scope=PLATFORM) is None:
                 platform = ScopeRecord(
