@@ -29,9 +29,9 @@ from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
 from fairlead.adapters.kubernetes.starting import PLURALS
 from fairlead.core.kubernetes_rbac import render_access
-from fairlead.core.manifests.names import run_name
 from fairlead.errors import FairleadError
-from fairlead.model.connections import Connection
+from fairlead.model.names import run_name
+from fairlead.model.project_objects import Connection
 from fairlead.model.scopes import Cluster
 from fairlead.packing import ArchiveEntry
 from tests.cluster import nodes

@@ -10,12 +10,11 @@ from pydantic import ValidationError
 from fairlead.core.drafts import Code, Snapshot
 from fairlead.core.explanations import to_json
 from fairlead.core.planning import plan_run
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Plan, Setting, Violation
-from fairlead.model.policies import Policy
 from fairlead.model.requests import RunRequest
-from fairlead.model.requirements import Requirements
+from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster
 
 Data = Mapping[str, Any]

@@ -12,7 +12,7 @@ from fairlead.controllers.folders import WatchedFolder
 from fairlead.controllers.retention import EVERY_SECONDS, Retention
 from fairlead.controllers.runs import RunController
 from fairlead.controllers.schedules import Scheduler
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.ports import Store
 

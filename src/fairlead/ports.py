@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
-from fairlead.model.queries import Condition, Page, Query
+from fairlead.model.columns import Condition, Page, Query
+from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
 from fairlead.model.scopes import Cluster
 
 RecordT = TypeVar("RecordT")

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, cast
 from fairlead.core import attempts
 from fairlead.core.attempts import run_id_of
 from fairlead.errors import NotFound
+from fairlead.model.columns import Condition
 from fairlead.model.parsing import short_repr
-from fairlead.model.queries import Condition
 from fairlead.model.records import FilePartRecord, RunFileRecord
 from fairlead.ports import Store, Transaction
 

@@ -17,10 +17,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from fairlead.model.hosts import is_host, is_loopback
-from fairlead.model.numbers import parse_bytes, parse_count, parse_cpu
+from fairlead.model.names import is_host, is_loopback
 from fairlead.model.parsing import collect_mistakes, short_repr, suggest_names
-from fairlead.model.quantities import Quantity
+from fairlead.model.quantities import Quantity, parse_bytes, parse_count, parse_cpu
 from fairlead.ports import OWN_USERS
 
 # Environment variables that the CLI, the SDK and runs read.

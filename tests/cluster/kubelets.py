@@ -23,7 +23,7 @@ from typing import Any
 
 import uvicorn
 
-from fairlead.core.manifests.names import RUN_LABEL
+from fairlead.model.names import RUN_LABEL
 from tests.cluster import nodes
 from tests.cluster.clients import ApiError, Object, until
 from tests.cluster.control_planes import KUBELET, ControlPlane, running, take_ports

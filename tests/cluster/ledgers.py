@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.core.manifests.names import RUN_LABEL
+from fairlead.model.names import RUN_LABEL
 from fairlead.sdk.runs import Run
 from tests.cluster.clients import Object
 from tests.cluster.kubelets import FakeKubelet

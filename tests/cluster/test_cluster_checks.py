@@ -15,8 +15,8 @@ from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
 from fairlead.core.kubernetes_rbac import ACCOUNT, SYSTEM, list_permissions, render_access
-from fairlead.model.connections import Connection
-from fairlead.model.observations import Check
+from fairlead.model.project_objects import Connection
+from fairlead.model.runs import Check
 from fairlead.model.scopes import Cluster
 from tests.cluster.clients import ApiError, Client, path_of, until
 from tests.cluster.control_planes import ControlPlane

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.sdk.runs import Run
 from tests.architecture.modules import ROOT
 from tests.cluster import images, real_nodes

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
-from fairlead.model.observations import Phase
+from fairlead.model.runs import Phase
 from fairlead.sdk.runs import Run
 from tests.cluster.benches import KubernetesBench, serving
 from tests.cluster.clients import Client, path_of, until

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from tests.cluster.platforms import Platform
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.runs import Observation, Phase
 from tests.cluster.benches import KubernetesBench
 from tests.cluster.test_executors import bench  # noqa: F401
 from tests.contracts.executors import SERVES

@@ -15,7 +15,7 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Node, ScheduledPod
-from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
+from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
 from tests.adapters.local.making import make_launch_spec, runtime
 from tests.contracts.samples import NOW

@@ -16,8 +16,7 @@ import msgspec
 
 from fairlead.errors import Changed, Conflict
 from fairlead.model import records
-from fairlead.model.columns import COLUMNS, fold
-from fairlead.model.queries import Condition, Page, Query
+from fairlead.model.columns import COLUMNS, Condition, Page, Query, fold
 from fairlead.ports import ConfigPart, Generation, RecordT
 
 RecordTables = Mapping[type, MutableMapping[str, Any]]  # the records of each kind by ID

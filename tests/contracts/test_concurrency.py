@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.errors import Changed, Conflict
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, SettingsRecord, VolumeRecord
 from fairlead.ports import Generation
 from tests.contracts.samples import add_records, make, make_scopes

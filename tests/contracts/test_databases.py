@@ -8,8 +8,7 @@ import sqlalchemy as sa
 
 from fairlead.adapters.database import stores
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.model.columns import COLUMNS
-from fairlead.model.queries import Condition, Operator, Query
+from fairlead.model.columns import COLUMNS, Condition, Operator, Query
 from fairlead.model.records import RunRecord
 from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import NOW, add_records, make_world

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.observations import Phase
+from fairlead.model.runs import Phase
 from fairlead.ports import Executor
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import (

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.columns import COLUMNS, MAX_INTEGER
-from fairlead.model.queries import Condition, Operator, Query
+from fairlead.model.columns import COLUMNS, MAX_INTEGER, Condition, Operator, Query
 from fairlead.model.records import (
     AuditRecord,
     ComputeResourceRecord,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Conflict
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import AssetRecord, AuditRecord, ComputeResourceRecord, ScopeRecord, TemplateRecord
 from fairlead.ports import Store
 from tests.contracts.memory import REFERENCES

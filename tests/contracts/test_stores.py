@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from fairlead.adapters.database.tables import TABLES
 from fairlead.errors import Changed, Conflict
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import (
     AuditRecord,
     ComputeResourceRecord,

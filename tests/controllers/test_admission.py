@@ -11,9 +11,9 @@ from fairlead.controllers import admissions, runs
 from fairlead.core.fitting.admission import PATIENCE_SECONDS
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.model.nodes import Node
-from fairlead.model.observations import Phase
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
+from fairlead.model.runs import Phase
 from fairlead.ports import Transaction
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor

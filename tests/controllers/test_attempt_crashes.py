@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.controllers import run_state
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
+from fairlead.model.runs import Phase
 from tests.contracts.executors import MemoryExecutor
 from tests.controllers.servers import Servers
 from tests.controllers.test_attempts import advance, attempt_records, fail_attempt, start_run

@@ -7,10 +7,10 @@ import pytest
 
 from fairlead.controllers import runs
 from fairlead.controllers.runs import RunController
+from fairlead.model.columns import Condition
 from fairlead.model.nodes import Node
-from fairlead.model.observations import Phase
-from fairlead.model.queries import Condition
 from fairlead.model.records import AttemptRecord
+from fairlead.model.runs import Phase
 from tests.contracts.executors import MemoryExecutor
 from tests.controllers.test_retention import make_retention
 from tests.core.nodes import make_amounts

@@ -9,7 +9,7 @@ from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core import kubeconfigs
 from fairlead.errors import Unavailable
-from fairlead.model.connections import Connection
+from fairlead.model.project_objects import Connection
 from fairlead.model.records import ScopeRecord, SecretRecord
 from fairlead.model.scopes import Cluster
 from tests.contracts.executors import MemoryExecutor

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.controllers.runs import RunController
 from fairlead.core import idle_culling
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.runs import Observation, Phase
 from tests.services.executing import Platform
 
 NOTEBOOK = {"name": "notebook", "command": ["sleep", "infinity"], "port": 8888}

@@ -9,9 +9,9 @@ from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_sp
 from fairlead.core import explanations
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.functions import RUN_TOKEN
-from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
+from fairlead.model.runs import LaunchSpec
 from fairlead.run_tokens import open_run_token
 from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import add_records, make, make_scopes

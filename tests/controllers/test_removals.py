@@ -3,9 +3,9 @@
 import pytest
 
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord
+from fairlead.model.runs import Phase
 from tests.contracts.executors import MemoryExecutor
 from tests.controllers.servers import Servers
 from tests.services.executing import FAR, Platform

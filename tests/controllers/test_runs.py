@@ -6,8 +6,8 @@ import pytest
 
 from fairlead.controllers import runs
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import PlanRecord, RunRecord, ServerRecord
+from fairlead.model.runs import Observation, Phase
 from tests.contracts.executors import MemoryExecutor
 from tests.services.executing import HOME, OTHER, SERVER, Platform
 

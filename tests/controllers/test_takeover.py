@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.controllers import runs
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
+from fairlead.model.runs import Phase
 from tests.controllers.servers import Servers
 from tests.services.executing import FAR, HOME, Platform
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fairlead.core.linting import LintResult, lint_compute_resource, lint_template
-from fairlead.model.policies import Policy
+from fairlead.model.assets import Policy
 from fairlead.model.scopes import Cluster
 from tests.making import (
     make_cluster,

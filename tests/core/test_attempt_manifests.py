@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.attempts import manifests_of, render_attempt
-from fairlead.core.manifests.names import MAX_RUN_LENGTH, RUN_LABEL
+from fairlead.model.names import MAX_RUN_LENGTH, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
 from tests.contracts.samples import make

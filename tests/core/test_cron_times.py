@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairlead.core import cron_times
 from fairlead.core.cron_times import GRACE_PERIOD, MAX_MISSED
 from fairlead.model.records import ScheduleRecord
-from fairlead.model.schedules import Schedule
+from fairlead.model.requests import Schedule
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 CRON_EXPRESSIONS = (

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.core import kubeconfigs
 from fairlead.errors import RequestRejected
-from fairlead.model.connections import Connection
+from fairlead.model.project_objects import Connection
 from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
 
 CLUSTER, USER = "kubeconfig.clusters[1].cluster", "kubeconfig.users[1].user"

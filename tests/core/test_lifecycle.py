@@ -7,9 +7,8 @@ import pytest
 from fairlead.core import lifecycle
 from fairlead.core.attempts import AttemptHistory, RetryPolicy
 from fairlead.core.lifecycle import Decision, ExecutorAction
-from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
-from fairlead.model.states import FINAL, State
+from fairlead.model.runs import FINAL, Observation, Phase, State
 from tests.contracts.samples import NOW, make
 
 ACTIVE = [State.QUEUED, State.PENDING, State.STARTING, State.RUNNING, State.DEGRADED]

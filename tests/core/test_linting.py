@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.linting import lint_compute_resource, lint_template
-from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.assets import ComputeResource, Policy
 from fairlead.model.plans import Finding, PlanWarning, Violation
-from fairlead.model.policies import Policy
 from fairlead.model.scopes import Cluster
 from tests.making import (
     make_cluster,

@@ -269,7 +269,7 @@ PROGRAM = """
 import json, sys
 from fairlead.core.explanations import to_data
 from tests.making import find_violations, make_policy, plan
-from fairlead.model.volumes import Volume
+from fairlead.model.resources import Volume
 
 spec = {"size": "1Gi", "storage_class": "fast"}
 volume = {"volume_type": "persistent_volume_claim", "mount_path": "/d", "spec": spec, "sub_path": "s"}

@@ -3,8 +3,8 @@
 import pytest
 
 from fairlead.core.descriptions.queues import describe_queue_position
+from fairlead.model.nodes import QueuePosition, QueueWorkload, QuotaUsage
 from fairlead.model.quantities import NANOS
-from fairlead.model.queues import QueuePosition, QueueWorkload, QuotaUsage
 
 GPU, QUEUE = "nvidia.com/gpu", "ClusterQueue shared"
 REQUESTED = {GPU: 4 * NANOS, "cpu": 2 * NANOS}

@@ -7,10 +7,10 @@ import pytest
 from fairlead.core import quotas
 from fairlead.core.queue_order import Queue, QuotaLimits
 from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
-from fairlead.core.scope_tree import ScopeTree
+from fairlead.model.assets import Quota
+from fairlead.model.columns import Condition
 from fairlead.model.plans import Fit
-from fairlead.model.policies import Quota
-from fairlead.model.queries import Condition
+from fairlead.model.scopes import ScopeTree
 
 GI = 2**30
 VISION, SPEECH = "department/vision", "department/speech"

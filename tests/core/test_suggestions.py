@@ -9,8 +9,7 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.core.suggestions import OtherProject, find_suggestions
-from fairlead.model.compute_resources import ComputeResource
-from fairlead.model.policies import Policy
+from fairlead.model.assets import ComputeResource, Policy
 from fairlead.model.requests import RunRequest, merge
 from fairlead.model.scopes import Cluster
 from tests.core.nodes import make_node, make_scheduled_pod

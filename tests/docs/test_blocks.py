@@ -11,7 +11,7 @@ import pytest
 from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation
 from fairlead.model.requests import RunRequest
-from fairlead.model.requirements import Requirements
+from fairlead.model.resources import Requirements
 from fairlead.settings import Settings, find_problems
 from tests.docs.pages import ROOT, Block, commands_of, list_blocks, preview, render_block
 from tests.docs.servers import missing_programs, render_page, uses_server

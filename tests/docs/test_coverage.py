@@ -8,15 +8,22 @@ from fairlead.cli.preview import preview
 from fairlead.core.policies import merging
 from fairlead.files.documents import KINDS
 from fairlead.model import fields
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, LimitFactor, Policy, Quota, Rule, Switches, Template
 from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Layer
-from fairlead.model.policies import LimitFactor, Policy, Quota, Rule, Switches
 from fairlead.model.requests import WORKLOAD_TYPES, Function, RunRequest
-from fairlead.model.requirements import Requirements
-from fairlead.model.resources import BytesAmount, CpuAmount, Gpu, GpuMemoryAmount, Resources
+from fairlead.model.resources import (
+    SPEC_FIELDS,
+    BytesAmount,
+    CpuAmount,
+    Gpu,
+    GpuMemoryAmount,
+    Requirements,
+    Resources,
+    Volume,
+    VolumeSpec,
+)
 from fairlead.model.scopes import Cluster, Department, Project
-from fairlead.model.volumes import SPEC_FIELDS, Volume, VolumeSpec
 from tests.docs.pages import ROOT
 
 REQUIREMENTS = "docs/users/requirements.md"

@@ -18,7 +18,7 @@ from cyclopts import App
 
 import fairlead
 from fairlead.cli import app
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.sdk.functions import Function, RunParameters
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.model.roles import Role
+from fairlead.model.scopes import Role
 from tests.contracts.memory import MemoryStore
 from tests.docs.pages import ROOT
 from tests.server.samples import address_of, body_of, fill

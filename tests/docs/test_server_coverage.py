@@ -8,8 +8,7 @@ from fairlead import errors
 from fairlead.cli import documents, servers
 from fairlead.model.columns import COLUMNS
 from fairlead.model.records import AuditRecord, ComputeResourceRecord
-from fairlead.model.roles import Role
-from fairlead.model.scopes import KINDS, PLATFORM
+from fairlead.model.scopes import KINDS, PLATFORM, Role
 from fairlead.server.list_params import RESERVED
 from fairlead.server.problem_details import STATUSES
 from fairlead.services.compute_resources import ComputeResources

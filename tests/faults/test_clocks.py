@@ -16,9 +16,9 @@ from fairlead.controllers import runs
 from fairlead.controllers.clocks import StableClock
 from fairlead.controllers.retention import Retention
 from fairlead.controllers.schedules import Scheduler
-from fairlead.model.observations import Observation, Phase
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ServerRecord
+from fairlead.model.runs import Observation, Phase
 from tests.controllers.test_idle_culling import NOTEBOOK
 from tests.making import PYTHON
 from tests.services.executing import HOME, Platform

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.files.documents import Library, list_files, load_library, load_object
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.plans import Violation
-from fairlead.model.policies import Policy
 from fairlead.model.requests import RunRequest
 from tests.cli.terminal import write
 

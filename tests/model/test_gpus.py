@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.requirements import Requirements
-from fairlead.model.resources import Gpu
+from fairlead.model.resources import Gpu, Requirements
 from tests.making import container, find_violations, make_requirements, plan, violated_rules
 
 DEVICES: list[tuple[Any, int]] = [

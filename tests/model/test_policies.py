@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.policies import Policy
+from fairlead.model.assets import Policy
 from fairlead.model.quantities import Duration, GpuMemory, Percent, Quantity
 from tests.making import find_violations, make_policy, violated_rules
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Template
 from fairlead.model.requests import RunRequest
 from tests.making import CONTAINER, find_violations, make_compute_resource, make_request, make_template, violated_rules
 

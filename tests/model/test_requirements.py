@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.model.quantities import UNLIMITED
-from fairlead.model.requirements import Requirements
+from fairlead.model.resources import Requirements
 from tests.making import find_violations, make_requirements, violated_rules
 
 VOLUME = {"volume_type": "persistent_volume_claim", "name": "my-pvc", "mount_path": "/data", "spec": {"size": "10Gi"}}

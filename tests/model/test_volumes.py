@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from fairlead.model.volumes import Volume
+from fairlead.model.resources import Volume
 from tests.making import find_violations, violated_rules
 
 TYPES: list[tuple[str, dict[str, Any]]] = [

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.server.proxy.connections import ConnectionPool
 from fairlead.server.proxy.http import ProxyConfig
 from tests.server.samples import fill

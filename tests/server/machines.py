@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Node, ScheduledPod
-from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
+from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile
 from fairlead.ports import Store
 
 AT = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 from fairlead.composition import SignInOptions
-from fairlead.model.observations import Endpoint
 from fairlead.model.records import RunRecord
+from fairlead.model.runs import Endpoint
 from fairlead.ports import Store
 from fairlead.server.proxy.http import ProxyConfig
 from tests.server.machines import Machine

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from tests.server.conftest import Lines
 from tests.server.sites import COOKIE, PROBLEM, cookie_in, problem_of
 from tests.server.stages import Stage

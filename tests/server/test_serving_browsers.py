@@ -10,8 +10,8 @@ from httpx2.websockets import WebSocketUpgradeError
 
 from fairlead import composition
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.model.observations import Endpoint
 from fairlead.model.records import AuditRecord
+from fairlead.model.runs import Endpoint
 from fairlead.services.serving import ServedHosts
 from tests.adapters.issuers import Issuer, make_claims, make_token
 from tests.server.conftest import Lines

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from tests.cluster.certificates import write_certificates
 from tests.server.conftest import Lines
 from tests.server.sites import PROBLEM, problem_of

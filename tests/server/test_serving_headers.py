@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.server.proxy.headers import make_response_headers
 from fairlead.server.proxy.targets import Target
 from tests.server.sites import COOKIE

@@ -12,7 +12,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, CloseConnection, Message, Ping, Pong, Request, TextMessage
 from wsproto.utilities import LocalProtocolError
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from tests.server.conftest import Lines
 from tests.server.stages import Stage
 from tests.server.upstreams import MEBIBYTE, TIMEOUT_SECONDS, Program, hold_open, run_raw_server, wait_until

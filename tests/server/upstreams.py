@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 
 TIMEOUT_SECONDS = 60.0
 MEBIBYTE = 1024 * 1024

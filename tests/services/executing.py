@@ -9,7 +9,7 @@ import pytest
 from fairlead import composition, packing
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.scopes import Cluster, Project
 from fairlead.packing import ArchiveEntry

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from fairlead.errors import RequestRejected
-from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.assets import ComputeResource
 from fairlead.model.parsing import violations_of
 from tests.services.worlds import World, rejection_rules
 

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from fairlead.errors import FairleadError, Forbidden
-from fairlead.model.compute_resources import Defaults
-from fairlead.model.policies import Policy
-from fairlead.model.project_objects import SharedVolume
-from fairlead.model.roles import Grant
-from fairlead.model.scopes import Project
-from fairlead.model.tokens import TokenRequest
+from fairlead.model.assets import Defaults, Policy
+from fairlead.model.project_objects import SharedVolume, TokenRequest
+from fairlead.model.scopes import Grant, Project
 from fairlead.services.calls import Call
 from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, listing, make_request
 

@@ -10,9 +10,9 @@ import pytest
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.errors import FairleadError, NotFound, RequestRejected, Unauthenticated
 from fairlead.files.documents import read_library
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
+from fairlead.model.project_objects import TokenRequest
 from fairlead.model.scopes import Project
-from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
 from fairlead.services.config_files import ApplyOptions
 from fairlead.services.unit_of_work import UnitOfWork

@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.errors import RequestRejected
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Template
 from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
 from tests.services.worlds import FOREST, VISION, World, listing, rejection_rules

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.core.diffs import Difference
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
 from tests.services.worlds import (
     FOREST,
     LAKE,

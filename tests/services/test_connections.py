@@ -13,9 +13,9 @@ from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core import kubeconfigs
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.observations import Check
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import AuditRecord, IdempotencyRecord, SecretRecord
+from fairlead.model.runs import Check
 from fairlead.model.scopes import Cluster, Project
 from fairlead.ports import Sealed
 from fairlead.services.connections import KubeconfigView

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.observations import Phase
+from fairlead.model.runs import Phase
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON

@@ -7,8 +7,7 @@ import pytest
 
 from fairlead.errors import Conflict, FairleadError
 from fairlead.model.project_objects import SharedVolume
-from fairlead.model.roles import Grant
-from fairlead.model.scopes import Cluster, Project
+from fairlead.model.scopes import Cluster, Grant, Project
 from fairlead.services.calls import Call
 from tests.services.worlds import FOREST, VISION, World, call_as
 

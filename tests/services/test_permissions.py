@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.compute_resources import ComputeResource, Template
-from fairlead.model.policies import Policy
-from fairlead.model.project_objects import SharedVolume
-from fairlead.model.roles import Grant
-from fairlead.model.tokens import TokenRequest
+from fairlead.model.assets import ComputeResource, Policy, Template
+from fairlead.model.project_objects import SharedVolume, TokenRequest
+from fairlead.model.scopes import Grant
 from fairlead.services.calls import Call
 from tests.services.worlds import (
     FOREST,

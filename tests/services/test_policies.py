@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
-from fairlead.model.policies import Policy
+from fairlead.model.assets import Policy
 from fairlead.services.policies import PolicyImpact
 from tests.services.worlds import (
     FOREST,

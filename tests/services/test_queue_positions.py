@@ -5,9 +5,8 @@ from typing import cast
 import pytest
 
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Observation, Phase
-from fairlead.model.queues import QueuePosition
-from fairlead.model.states import State
+from fairlead.model.nodes import QueuePosition
+from fairlead.model.runs import Observation, Phase, State
 from fairlead.ports import Executor
 from fairlead.services.queue_positions import find_queue_position
 from tests.core.test_lifecycle import make_run

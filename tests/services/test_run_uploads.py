@@ -8,8 +8,8 @@ import pytest
 from fairlead import run_files
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import FairleadError, Forbidden, NotFound, RequestRejected, Unauthenticated
-from fairlead.model.observations import Phase
 from fairlead.model.records import RunFileRecord
+from fairlead.model.runs import Phase
 from fairlead.ports import Sealed
 from fairlead.run_tokens import PREFIX, PURPOSE, seal_run_token
 from fairlead.services import run_uploads

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
 from fairlead.model.records import AuditRecord, IdempotencyRecord, PlanRecord, RunRecord
 from tests.services.worlds import (
     FOREST,

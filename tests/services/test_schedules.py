@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.controllers.schedules import Scheduler
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.services.calls import Call
 from tests.services.worlds import FOREST, LAKE, NOW, World, call_as, listing, make_request, names

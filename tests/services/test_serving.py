@@ -10,8 +10,8 @@ from fairlead import composition
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
-from fairlead.model.observations import Endpoint
 from fairlead.model.records import IdempotencyRecord, RunRecord
+from fairlead.model.runs import Endpoint
 from fairlead.ports import Principal, Store
 from fairlead.services.calls import Call
 from fairlead.services.serving import ServedHosts, Serving

@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.errors import Changed, Forbidden, RequestRejected, RevisionMissing
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
 from tests.services.worlds import FOREST, VISION, World, call_as, rejection_rules, setting
 
 

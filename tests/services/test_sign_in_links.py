@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, Unauthenticated
+from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import IdempotencyRecord, TokenRecord
-from fairlead.model.tokens import TokenRequest
 from fairlead.services.calls import Call
 from fairlead.services.tokens import TokenView
 from tests.services.worlds import World, call_as, error_text, listing, names

@@ -11,10 +11,9 @@ import pytest
 from fairlead import composition
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import Conflict, FairleadError, RequestRejected
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Violation
-from fairlead.model.policies import Policy
 from fairlead.model.records import (
     JSON,
     AuditRecord,
@@ -24,8 +23,7 @@ from fairlead.model.records import (
     TemplateRecord,
 )
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Grant
-from fairlead.model.scopes import Cluster, Department, Project
+from fairlead.model.scopes import Cluster, Department, Grant, Project
 from fairlead.ports import Principal, Store
 from fairlead.server.request_context import Services
 from fairlead.services.calls import Call

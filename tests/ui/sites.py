@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 
 from fairlead.adapters.database.stores import DatabaseStore, _values
 from fairlead.adapters.database.tables import TABLES
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord
 from fairlead.ports import Transaction
 from tests.faults.callers import kill_supervisor

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fairlead.adapters.log_files import read_records
-from fairlead.model.observations import LogEntry, LogPage
+from fairlead.model.runs import LogEntry, LogPage
 
 
 def read_page(file: Path, cursor: int, max_bytes: int, *, ended: bool) -> LogPage:

@@ -15,12 +15,11 @@ from fairlead.cli.object_commands import Force, Json, ObjectCommands, connect, f
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import format_cell
 from fairlead.core import kubernetes_rbac
-from fairlead.core.manifests import names
-from fairlead.core.scope_tree import ScopeTree
 from fairlead.errors import FairleadError, Unreadable
 from fairlead.files import kubeconfigs, yamls
 from fairlead.files.kubeconfigs import LoadedKubeconfig
-from fairlead.model.scopes import Cluster
+from fairlead.model import names
+from fairlead.model.scopes import Cluster, ScopeTree
 from fairlead.sdk.api_client import ApiClient
 
 CLUSTERS = ObjectCommands(

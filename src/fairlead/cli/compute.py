@@ -14,7 +14,7 @@ from fairlead.cli.printing import print_done
 from fairlead.cli.tables import Item
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.files import documents, yamls
-from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.assets import ComputeResource
 from fairlead.model.plans import Violation
 
 KIND = "ComputeResource"

@@ -33,7 +33,7 @@ from fairlead.core.suggestions import find_suggestions
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
 from fairlead.files.inventories import Inventory
-from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.assets import ComputeResource
 from fairlead.model.plans import Violation
 from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster

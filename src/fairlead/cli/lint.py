@@ -9,10 +9,10 @@ from cyclopts import Parameter
 from fairlead.cli.printing import count, print_sentences, print_violations, print_warnings
 from fairlead.core import linting
 from fairlead.core.linting import LintResult
-from fairlead.core.scope_tree import ScopeTree
 from fairlead.files import documents, snapshots
 from fairlead.files.documents import Document, Library
 from fairlead.model.plans import PlanWarning, Violation
+from fairlead.model.scopes import ScopeTree
 
 
 def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), show_default=False)] = False) -> int:

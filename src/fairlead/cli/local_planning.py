@@ -11,7 +11,7 @@ from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources
 from fairlead.files.documents import Library
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
 from fairlead.model.names import NAME
 from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation

@@ -23,7 +23,7 @@ from fairlead.cli.request_options import (
 from fairlead.cli.schedules import describe_created
 from fairlead.cli.scopes import PROJECTS
 from fairlead.errors import Unreadable
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.sdk import showing
 from fairlead.sdk.projects import project as open_project
 from fairlead.sdk.runs import Run

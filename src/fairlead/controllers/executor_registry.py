@@ -8,12 +8,11 @@ from typing import Protocol
 import structlog
 
 from fairlead.core import kubeconfigs
-from fairlead.core.scope_tree import read_cluster
 from fairlead.errors import FairleadError
-from fairlead.model.connections import Connection
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
+from fairlead.model.project_objects import Connection
 from fairlead.model.records import ScopeRecord, SecretRecord
-from fairlead.model.scopes import Cluster
+from fairlead.model.scopes import Cluster, read_cluster
 from fairlead.ports import Executor, Generation, Keyring, Sealed, Store, Transaction
 
 log = structlog.get_logger()

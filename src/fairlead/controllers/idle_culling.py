@@ -8,9 +8,9 @@ from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.steps import log_failures
 from fairlead.core import idle_culling, lifecycle
 from fairlead.core.attempts import execution_of
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.ports import Clock, Executor, Store, Transaction
 
 FindExecutor = Callable[[Transaction, RunRecord], Executor | None]

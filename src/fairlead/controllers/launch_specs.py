@@ -6,10 +6,10 @@ from typing import Any
 from fairlead.core.attempts import execution_of, run_id_of
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.manifests.functions import RUN_TOKEN, read_secret_names
-from fairlead.core.manifests.names import SECRET_NAME
 from fairlead.errors import FairleadError
-from fairlead.model.observations import LaunchSpec
+from fairlead.model.names import SECRET_NAME
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord, VolumeRecord
+from fairlead.model.runs import LaunchSpec
 from fairlead.ports import Keyring, Sealed, Store, Transaction
 from fairlead.run_tokens import seal_run_token
 

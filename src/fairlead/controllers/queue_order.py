@@ -7,10 +7,10 @@ from datetime import datetime
 from fairlead.core import quotas
 from fairlead.core.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue, QuotaLimits
 from fairlead.core.quotas import QuotaShortage
-from fairlead.core.scope_tree import ScopeTree
-from fairlead.model.policies import Quota
-from fairlead.model.queries import Condition
+from fairlead.model.assets import Quota
+from fairlead.model.columns import Condition
 from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
+from fairlead.model.scopes import ScopeTree
 from fairlead.ports import Transaction
 
 HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; if some are admitted, another pass follows

@@ -9,8 +9,7 @@ import structlog
 from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import attempt_of, run_id_of
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import (
     AttemptRecord,
     AuditRecord,
@@ -22,6 +21,7 @@ from fairlead.model.records import (
     ScheduleRecord,
     VolumeRecord,
 )
+from fairlead.model.runs import Phase
 from fairlead.ports import Clock, Executor, Executors, Store
 
 log = structlog.get_logger()

@@ -14,11 +14,10 @@ from fairlead.core.lifecycle import AttemptFailure, Decision, ExecutorAction
 from fairlead.core.queue_order import QUOTA, QuotaLimits
 from fairlead.core.quotas import QuotaShortage
 from fairlead.errors import Changed
-from fairlead.model.observations import Observation
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import AttemptRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
+from fairlead.model.runs import FINAL, Observation, State
 from fairlead.model.scopes import Cluster
-from fairlead.model.states import FINAL, State
 from fairlead.ports import Clock, MakeId, Notify, Store, Transaction
 
 AUTHOR = "fairlead"

@@ -19,10 +19,9 @@ from fairlead.core import attempts, lifecycle
 from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.lifecycle import Decision, ExecutorAction
 from fairlead.errors import FairleadError, Unavailable
-from fairlead.model.observations import Phase
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ServerRecord
-from fairlead.model.states import FINAL, State
+from fairlead.model.runs import FINAL, Phase, State
 from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, Store, Transaction
 
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ from functools import partial
 
 from fairlead.controllers.steps import log_failures
 from fairlead.core.cron_times import GRACE_PERIOD, find_due
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any, get_args
 
 from fairlead.core.fitting.formatting import describe_amount
-from fairlead.model.oom_retries import RetryReason
 from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
+from fairlead.model.requests import RetryReason
 
 # The execution ID suffix of every attempt except the first. It is unambiguous, because run IDs contain no hyphen.
 ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)

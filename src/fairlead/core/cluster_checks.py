@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from fairlead.core.drafts import Draft
 from fairlead.model.plans import Source, Violation
-from fairlead.model.volumes import SIZED
+from fairlead.model.resources import SIZED
 
 
 def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:

@@ -7,9 +7,8 @@ from typing import Any
 from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
 from fairlead.core.planning import NO_RUN, plan_run
-from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.assets import ComputeResource, Switches
 from fairlead.model.plans import Plan, Violation
-from fairlead.model.policies import Switches
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 
 # A plan needs a function, but the function does not affect the result.

@@ -13,7 +13,7 @@ from fairlead.core.drafts import Draft
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.records import ScheduleRecord
-from fairlead.model.schedules import Schedule
+from fairlead.model.requests import Schedule
 
 ALIASES = {
     "@hourly": "0 * * * *",

@@ -9,13 +9,11 @@ from fairlead.core.placement import REQUIRED_NODES, Term, cross_terms
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.resolution import LayerValues, Resolution, layer_values
-from fairlead.model.compute_resources import ComputeResource, NamedRequirements, Template
+from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Template
 from fairlead.model.plans import Layer, Source, SourcedValue
-from fairlead.model.policies import Policy
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
-from fairlead.model.requirements import Requirements
-from fairlead.model.resources import WHOLE_DEVICE
+from fairlead.model.resources import WHOLE_DEVICE, Requirements
 from fairlead.model.scopes import Cluster
 
 PULL = "pull_secrets."

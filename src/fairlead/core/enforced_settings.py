@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 
-from fairlead.core.container_folders import HOME
 from fairlead.core.drafts import Snapshot
-from fairlead.core.manifests import names
 from fairlead.core.manifests.attempts import ATTEMPT
-from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.core.resolution import LayerValues, Resolution, SettingGroup, single_setting
+from fairlead.model import names
+from fairlead.model.names import HOME, PREFIX, RUN_LABEL
 from fairlead.model.plans import Layer, Source
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster

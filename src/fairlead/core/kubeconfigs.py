@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.errors import RequestRejected
-from fairlead.model.connections import Connection
-from fairlead.model.hosts import MAX_PORT, is_host, is_loopback
+from fairlead.model.names import MAX_PORT, is_host, is_loopback
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
+from fairlead.model.project_objects import Connection
 
 KUBECONFIG = "KUBECONFIG"  # the name of the secret that stores a cluster's kubeconfig
 ROOT = "kubeconfig"

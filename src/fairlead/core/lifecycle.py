@@ -5,9 +5,8 @@ from enum import StrEnum
 
 from fairlead.core import idle_culling
 from fairlead.core.attempts import NO_HISTORY, AttemptHistory, NextAttempt, decide_next
-from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
-from fairlead.model.states import FINAL, State
+from fairlead.model.runs import FINAL, Observation, Phase, State
 
 FINAL_STATES = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
 RETRYING = "Retrying"

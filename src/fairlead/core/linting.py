@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from fairlead.core.descriptions import sentences
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.plans import Finding, Layer, Plan, PlanWarning, Sentence, Violation
-from fairlead.model.policies import Policy
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
-from fairlead.model.requirements import Requirements
+from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster
 
 # A plan needs a function, but findings about this placeholder are ignored.

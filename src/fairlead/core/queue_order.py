@@ -6,11 +6,10 @@ from typing import Any, Self
 
 from fairlead.core import quotas
 from fairlead.core.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage, RunResources
-from fairlead.core.scope_tree import ScopeTree
-from fairlead.model.policies import Quota
-from fairlead.model.queries import Condition
-from fairlead.model.scopes import PLATFORM
-from fairlead.model.states import State
+from fairlead.model.assets import Quota
+from fairlead.model.columns import Condition
+from fairlead.model.runs import State
+from fairlead.model.scopes import PLATFORM, ScopeTree
 
 MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting
 TIMESTAMP_DIGITS = 12  # the first hex digits of an ID (UUIDv7) are its creation time in milliseconds

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from fairlead.core.fitting.evaluation import LATER, NOW
 from fairlead.core.fitting.formatting import describe_amount, describe_pair
+from fairlead.model.assets import Quota
 from fairlead.model.columns import MAX_INTEGER
 from fairlead.model.plans import Fit, Setting
-from fairlead.model.policies import Quota
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
 

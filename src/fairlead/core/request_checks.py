@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Iterator
 
 from fairlead.core import actions, cluster_checks, cron_times, local_limits, placement
-from fairlead.core.container_folders import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.core.drafts import Draft
 from fairlead.core.policies import switches
 from fairlead.core.resolution import AMOUNTS
+from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import Layer, Manifest, Setting, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity

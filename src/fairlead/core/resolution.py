@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 from fairlead.core import placement
 from fairlead.model.plans import Setting, Source, SourcedValue
-from fairlead.model.requirements import Requirements
-from fairlead.model.resources import WHOLE_DEVICE, Amount, Gpu, Resources
-from fairlead.model.volumes import NAMED_BY, Volume
+from fairlead.model.resources import NAMED_BY, WHOLE_DEVICE, Amount, Gpu, Requirements, Resources, Volume
 
 AMOUNTS = ("cpu", "mem", "disk")
 SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")

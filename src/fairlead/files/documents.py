@@ -9,10 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from fairlead.files import yamls
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel, short_repr, suggest_names, violations_of
 from fairlead.model.plans import Violation
-from fairlead.model.policies import Policy
 from fairlead.model.scopes import Cluster, Department, Project
 
 KINDS: Mapping[str, type[StrictModel]] = {

@@ -10,8 +10,8 @@ from fairlead.core import kubeconfigs
 from fairlead.core.kubeconfigs import FILES, ROOT
 from fairlead.errors import RequestRejected
 from fairlead.files import yamls
-from fairlead.model.connections import Connection
 from fairlead.model.plans import Violation
+from fairlead.model.project_objects import Connection
 
 MAX_FILE_BYTES = 1024 * 1024
 SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from fairlead.core.drafts import Snapshot
-from fairlead.core.scope_tree import ScopeTree, find_cluster
 from fairlead.files.documents import Library
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import PlanWarning, Violation
-from fairlead.model.scopes import PLATFORM, Scope
+from fairlead.model.scopes import PLATFORM, Scope, ScopeTree, find_cluster
 
 SCOPE_KINDS = ("Cluster", "Department", "Project")
 

@@ -6,7 +6,8 @@ from functools import cache
 from typing import Any, get_args
 
 from fairlead.model.names import LABEL_VALUE
-from fairlead.model.numbers import (
+from fairlead.model.parsing import field_error, parse_flag, parse_text, short_repr, suggest_names
+from fairlead.model.quantities import (
     parse_bytes,
     parse_count,
     parse_cpu,
@@ -15,11 +16,8 @@ from fairlead.model.numbers import (
     parse_id,
     parse_integer,
 )
-from fairlead.model.oom_retries import parse_growth
-from fairlead.model.parsing import field_error, parse_flag, parse_text, short_repr, suggest_names
-from fairlead.model.requests import Action, Kind, PullPolicy, parse_priority
-from fairlead.model.resources import parse_devices, parse_mig
-from fairlead.model.volumes import VolumeType
+from fairlead.model.requests import Action, Kind, PullPolicy, parse_growth, parse_priority
+from fairlead.model.resources import VolumeType, parse_devices, parse_mig
 
 Parser = Callable[[Any], Any]
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey, LabelValue
-from fairlead.model.numbers import parse_integer
 from fairlead.model.parsing import KubernetesModel, field_error, short_repr
+from fairlead.model.quantities import parse_integer
 
 MAX_TERMS = 64  # Kubernetes has no limit, but `core.placement` multiplies the terms of several layers
 

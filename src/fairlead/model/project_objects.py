@@ -1,16 +1,17 @@
 """A project's functions, secrets and volumes, as users write them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from fairlead.model.compute_resources import MAX_DESCRIPTION_LENGTH
+from fairlead.model.assets import MAX_DESCRIPTION_LENGTH
 from fairlead.model.names import DnsSubdomain
-from fairlead.model.numbers import Size
-from fairlead.model.parsing import Mistake, StrictModel, raise_mistakes
+from fairlead.model.parsing import Mistake, StrictModel, field_error, parse_text, raise_mistakes, short_repr
+from fairlead.model.quantities import Seconds, Size
 from fairlead.model.requests import Function, FunctionContent
-from fairlead.model.requirements import Variable
+from fairlead.model.resources import Variable
 
 MAX_CODE_LENGTH = 500_000
 DEFAULT_SOURCE = "main.py"
@@ -68,3 +69,54 @@ class FunctionDefinition(FunctionContent):
         fields = self.model_dump(mode="json", exclude_unset=True, exclude={"text"}, warnings=False)
         packed = {} if code is None else {"source": self.source or DEFAULT_SOURCE, "code": code}
         return Function.model_validate({"name": name, **fields, **packed})
+
+
+MAX_NAME_LENGTH = 250  # leaves room for the `group:` prefix in a grant's subject
+PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH})
+
+
+def parse_user(value: Any) -> str:
+    """Parse a user name, as defined by an identity provider."""
+    return _parse_printable(value, "user name")
+
+
+def parse_token_name(value: Any) -> str:
+    """Parse a token name."""
+    return _parse_printable(value, "token name")
+
+
+def _parse_printable(value: Any, noun: str) -> str:
+    text = parse_text(value)
+    if not 1 <= len(text) <= MAX_NAME_LENGTH or not text.isprintable():
+        raise field_error(
+            "name", f"invalid {noun} {short_repr(text)}", f"use 1 to {MAX_NAME_LENGTH} printable characters"
+        )
+    return text
+
+
+User = Annotated[str, PlainValidator(parse_user), PRINTABLE]
+TokenName = Annotated[str, PlainValidator(parse_token_name), PRINTABLE]
+
+
+class TokenRequest(StrictModel):
+    """A request for a token. The default user is the caller."""
+
+    EXAMPLE: ClassVar[Any] = {"name": "ci", "expires_in": "90d"}
+
+    name: TokenName
+    expires_in: Seconds | None = None
+    user: User | None = None
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The address and credentials of an API server. Certificates and keys are in PEM format."""
+
+    server: str
+    ca: str | None = None  # None: the system's certificate authorities
+    token: str = field(default="", repr=False)
+    token_file: str | None = None  # Kubernetes rotates the token in this file, so the client rereads it every minute
+    certificate: str | None = None
+    key: str | None = field(default=None, repr=False)
+    tls_server_name: str | None = None  # the name in the server certificate, if it is not the host of `server`
+    insecure: bool = False

@@ -5,16 +5,80 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from fairlead.model.names import Image, Name, VariableName
-from fairlead.model.numbers import Seconds, parse_integer
-from fairlead.model.oom_retries import OnOom, Retries, RetryReason
 from fairlead.model.parsing import Flag, Mistake, StrictModel, collect_mistakes, field_error, raise_mistakes, short_repr
-from fairlead.model.requirements import Requirements, parse_variable
-from fairlead.model.schedules import Schedule
+from fairlead.model.quantities import Seconds, Size, parse_factor, parse_integer
+from fairlead.model.resources import Requirements, parse_variable
+
+MAX_RETRIES = 20
+MAX_GROWTH = 10
+
+# The failures that can be retried: program failures, and loss of the node, pod or supervisor.
+RetryReason = Literal["ExitCode", "OOMKilled", "Evicted", "NodeLost", "PodRemoved", "SupervisorLost"]
+
+
+def parse_growth(value: Any) -> Fraction:
+    """Parse the factor by which memory grows with each retry."""
+    factor = value if isinstance(value, Fraction) else parse_factor(value)
+    if not 1 < factor <= MAX_GROWTH:
+        message = f"must be more than 1 and at most {MAX_GROWTH}, found {short_repr(value)}"
+        raise field_error("range", message, "use a factor such as 1.5")
+    return factor
+
+
+Retries = Annotated[
+    int,
+    PlainValidator(lambda value: parse_integer(value, maximum=MAX_RETRIES)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": MAX_RETRIES}),
+]
+Growth = Annotated[
+    Fraction,
+    PlainValidator(parse_growth),
+    PlainSerializer(float),
+    WithJsonSchema({"type": ["number", "string"], "examples": [1.5]}),
+]
+
+
+class OnOom(StrictModel):
+    """Retry with more memory after an out-of-memory kill, up to `max`."""
+
+    EXAMPLE: ClassVar[Mapping[str, Any]] = {"grow": 1.5, "max": "64Gi"}
+
+    grow: Growth = Fraction(3, 2)
+    max: Size | None = None  # None: limited only by policies and quotas
+
+
+Missed = Literal["skip", "once", "all"]
+Overlap = Literal["allow", "skip"]
+MAX_TEXT_LENGTH = 200
+
+
+class Schedule(StrictModel):
+    """A schedule for a request. Its name defaults to the function name.
+
+    `missed`: what to do about times that were missed because no server was running. `overlap`: whether to start a run
+    before the previous one has ended.
+    """
+
+    SHORT_FORM: ClassVar[Any] = {"type": "string"}
+    EXAMPLE: ClassVar[Any] = {"cron": "0 6 * * *", "timezone": "Europe/Rome"}
+
+    cron: str = Field(max_length=MAX_TEXT_LENGTH)
+    timezone: str = Field("UTC", max_length=MAX_TEXT_LENGTH)
+    missed: Missed = "once"
+    overlap: Overlap = "allow"
+    name: Name | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_line(cls, data: Any) -> Any:
+        return {"cron": data} if isinstance(data, str) else data
+
 
 Action = Literal["job", "serve", "workspace"]
 Kind = Literal["python", "container"]

@@ -1,34 +1,65 @@
 """Requested resources: CPU, memory, disk, GPUs, shared memory and extended resources."""
 
+import posixpath
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, WithJsonSchema, model_validator
+from pydantic import (
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_snake
 
-from fairlead.model.names import ExtendedResourceName, LabelValue
-from fairlead.model.numbers import (
+from fairlead.model.names import (
+    DNS_SUBDOMAIN,
+    LABEL_KEY,
+    LABEL_VALUE,
+    VARIABLE,
+    DnsLabel,
+    DnsSubdomain,
+    ExtendedResourceName,
+    LabelValue,
+    ObjectName,
+    VariableName,
+)
+from fairlead.model.parsing import (
+    Flag,
+    Mistake,
+    StrictModel,
+    collect_mistakes,
+    field_error,
+    field_errors,
+    mistakes_of_validation,
+    parse_text,
+    printable,
+    raise_mistakes,
+    short_repr,
+    suggest_names,
+)
+from fairlead.model.placement import Affinity, Toleration
+from fairlead.model.quantities import (
     Bytes,
     BytesLimit,
     Count,
     Cpu,
     CpuLimit,
     DeviceMemory,
+    Id,
+    Percent,
+    Quantity,
+    Size,
+    Unlimited,
     parse_bytes,
     parse_integer,
     positive,
 )
-from fairlead.model.parsing import (
-    Mistake,
-    StrictModel,
-    field_error,
-    field_errors,
-    mistakes_of_validation,
-    short_repr,
-    suggest_names,
-)
-from fairlead.model.quantities import Percent, Quantity, Unlimited
 
 MAX_DEVICES = 1024
 WHOLE_DEVICE = Percent(100)
@@ -242,3 +273,303 @@ class Resources(StrictModel):
                 mistakes += mistakes_of_validation(error, cls)
             raise field_errors(mistakes)
         return named
+
+
+RESERVED = "fairlead-"  # the prefix of volumes that the platform adds to a pod
+
+VolumeType = Literal["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"]
+
+# The spec fields that each type allows.
+SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "persistent_volume_claim": ("size", "storage_class"),
+    "ephemeral": ("size", "storage_class"),
+    "empty_dir": ("size", "medium"),
+    "shared_volume": ("claim_name",),
+    "config_map": ("name",),
+    "secret": ("name",),
+}
+SIZED = ("persistent_volume_claim", "ephemeral")
+NAMED = ("config_map", "secret")
+NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
+EXISTING = ("shared_volume", "config_map")  # allowed only if the existing_volumes switch is `allow`
+PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
+
+
+def parse_mount_path(value: Any) -> str:
+    """Parse an absolute path inside the container."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise field_error("absolute", f"must be an absolute path, found {short_repr(value)}", "start it with /")
+    # Kubernetes rejects ':' and '..' in mount paths. 4096 is PATH_MAX on Linux.
+    if ":" in value or not value.isprintable() or ".." in value.split("/") or len(value) > 4096:
+        raise field_error(
+            "path", f"must be a path without ':' or '..', found {short_repr(value)}", "use a path such as /data"
+        )
+    path = posixpath.normpath(value)
+    if path in ("/", "//"):
+        raise field_error("path", "must not be the root folder", "use a folder such as /data")
+    # normpath keeps two leading slashes, because POSIX allows them to have a special meaning.
+    path = path.replace("//", "/")
+    if any(path == folder or path.startswith(f"{folder}/") for folder in PROCESS_FOLDERS):
+        raise field_error("path", f"volumes cannot be mounted at {short_repr(path)}", "use a folder such as /data")
+    return path
+
+
+def parse_sub_path(value: Any) -> str:
+    """Parse a path inside a volume."""
+    text = parse_text(value)
+    # The local executor resolves the path in a host folder, so it must not lead out of the volume.
+    if not text or not text.isprintable() or text.startswith("/") or ".." in text.split("/"):
+        raise field_error(
+            "path", f"must be a path inside the volume, found {short_repr(text)}", "use a path such as models/base"
+        )
+    return text
+
+
+class VolumeSpec(StrictModel):
+    """The type-specific fields of a volume."""
+
+    FIELD_ALIASES: ClassVar[Mapping[str, str]] = {"sizeLimit": "size", "size_limit": "size"}
+
+    size: Size | None = None
+    storage_class: DnsSubdomain | None = None
+    medium: Literal["Memory"] | None = None
+    claim_name: DnsSubdomain | None = None
+    name: str | None = None
+
+
+class Volume(StrictModel):
+    """A volume and its mount point in the container."""
+
+    name: DnsLabel
+    volume_type: VolumeType
+    mount_path: Annotated[str, PlainValidator(parse_mount_path), WithJsonSchema({"type": "string", "pattern": "^/"})]
+    read_only: Flag = False
+    sub_path: Annotated[str, PlainValidator(parse_sub_path), WithJsonSchema({"type": "string"})] | None = None
+    spec: VolumeSpec = Field(default_factory=VolumeSpec)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        raise_mistakes(self._find_mistakes())
+        return self
+
+    def _find_mistakes(self) -> Iterator[Mistake]:
+        for field in VolumeSpec.model_fields:
+            if getattr(self.spec, field) is not None and field not in SPEC_FIELDS[self.volume_type]:
+                message = f"is not a field of {self.volume_type}"
+                yield Mistake(f"spec.{field}", "unknown_field", message, self._suggest(field))
+        if self.volume_type in SIZED and self.spec.size is None:
+            yield Mistake("spec.size", "required", "is missing", "set the size to reserve, for example 10Gi")
+        # `secret` refers to a project secret, named like a variable; `config_map` refers to a Kubernetes object.
+        name_format = VARIABLE if self.volume_type == "secret" else DNS_SUBDOMAIN
+        name = self.spec.name or self.name
+        if self.volume_type in NAMED and not name_format.matches(name):
+            message = f"invalid {self.volume_type} name: {short_repr(name)}"
+            yield Mistake("spec.name", "name", message, f"use {name_format.description}")
+        if self.name.startswith(RESERVED):
+            message = f"{self.name} starts with {RESERVED}, which is reserved for the platform"
+            yield Mistake("name", "reserved", message, "rename it")
+
+    def to_data(self) -> dict[str, Any]:
+        """The volume as users write it, without unset fields."""
+        data = self.model_dump(exclude_none=True, exclude_unset=True)
+        return {name: value for name, value in data.items() if value != {}}
+
+    def _suggest(self, field: str) -> str:
+        if field == "claim_name" and self.volume_type == "persistent_volume_claim":
+            return "set volume_type to shared_volume to use an existing volume"
+        return f"use {', '.join(SPEC_FIELDS[self.volume_type])}"
+
+
+MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN on Linux, for one argument or variable
+
+
+def parse_selector(data: Any) -> Mapping[str, str]:
+    """Parse node labels from a mapping or a list of {key, value} entries."""
+    return _read_pairs(data, "key", {"key": LABEL_KEY.parse, "value": LABEL_VALUE.parse})
+
+
+def parse_envs(data: Any) -> Mapping[str, str]:
+    """Parse environment variables from a mapping or a list of {name, value} entries."""
+    return _read_pairs(data, "name", {"name": VARIABLE.parse, "value": parse_variable})
+
+
+def parse_volumes(data: Any) -> Mapping[str, Volume]:
+    """Parse volumes by name, from a list or from a mapping whose entries may omit the name."""
+    volumes: dict[str, Volume] = {}
+    mistakes: list[Mistake] = []
+    for path, entry in _read_entries(data, "name", _join_name):
+        try:
+            volume = Volume.model_validate(entry)
+        except ValidationError as error:
+            mistakes += [mistake.under(path) for mistake in mistakes_of_validation(error, Volume)]
+            continue
+        if isinstance(data, Mapping) and volume.name != path:
+            message = f"{volume.name} differs from the key {path}"
+            mistakes.append(Mistake(f"{path}.name", "contradiction", message, "remove the name"))
+        elif volume.name in volumes:
+            mistakes.append(_duplicate(f"{path}.name", volume.name))
+        volumes[volume.name] = volume
+    raise_mistakes(mistakes)
+    return volumes
+
+
+def _pairs(key: str) -> WithJsonSchema:
+    entry = {
+        "type": "object",
+        "required": [key, "value"],
+        "properties": {key: {"type": "string"}, "value": {"type": "string"}},
+    }
+    by_name = {"type": "object", "additionalProperties": {"type": "string"}}
+    return WithJsonSchema({"anyOf": [by_name, {"type": "array", "items": entry}]})
+
+
+_VOLUMES = WithJsonSchema(
+    {
+        "description": "volumes in a list, or by name",
+        "anyOf": [
+            {"type": "array", "items": {"$ref": "#/components/schemas/Volume"}},  # the API schema defines it
+            {"type": "object", "additionalProperties": {"type": "object"}},
+        ],
+    }
+)
+
+
+class Requirements(StrictModel):
+    """A run's requirements. Every field is optional, because other layers may set missing fields."""
+
+    resources: Resources = Field(default_factory=Resources)
+    node_selector: Annotated[Mapping[str, str], PlainValidator(parse_selector), _pairs("key")] = Field(
+        default_factory=dict
+    )
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    volumes: Annotated[Mapping[str, Volume], PlainValidator(parse_volumes), _VOLUMES] = Field(default_factory=dict)
+    secrets: tuple[VariableName, ...] = ()
+    envs: Annotated[Mapping[str, str], PlainValidator(parse_envs), _pairs("name")] = Field(default_factory=dict)
+    fs_group: Id | None = None
+    run_as_user: Id | None = None
+    run_as_group: Id | None = None
+    runtime_class: DnsSubdomain | None = None
+    priority_class: DnsSubdomain | None = None
+    profile: ObjectName | None = None
+    template: ObjectName | None = None
+
+    @field_validator("tolerations", "secrets", mode="before")
+    @classmethod
+    def _read_list(cls, data: Any) -> Any:
+        if not isinstance(data, list | tuple):
+            raise field_error("list", f"must be a list, found {short_repr(data)}", "put it in [ ]")
+        return tuple(data)
+
+    @model_validator(mode="after")
+    def _check_mounts(self) -> Self:
+        # This checks only these requirements. `core.request_checks` compares the volumes of all layers.
+        mounted: dict[str, str] = {}
+        mistakes: list[Mistake] = []
+        for name, volume in self.volumes.items():
+            other = mounted.setdefault(volume.mount_path, name)
+            if other != name:
+                path = f"volumes.{name}.mount_path"
+                message = f"volumes {other} and {name} are both mounted at {volume.mount_path}"
+                mistakes.append(Mistake(path, "mount_path", message, "mount one of them at another path"))
+        raise_mistakes(mistakes)
+        return self
+
+    @field_serializer("node_selector")
+    def _print_selectors(self, selectors: Mapping[str, str]) -> list[dict[str, str]]:
+        return [{"key": key, "value": value} for key, value in selectors.items()]
+
+    @field_serializer("envs")
+    def _print_envs(self, envs: Mapping[str, str]) -> list[dict[str, str]]:
+        return [{"name": name, "value": value} for name, value in envs.items()]
+
+    @field_serializer("volumes")
+    def _print_volumes(self, volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
+        return [volume.to_data() for volume in volumes.values()]
+
+    @field_serializer("tolerations", "affinity")
+    def _print_kubernetes(self, value: Any) -> Any:
+        return [part.manifest for part in value] if isinstance(value, tuple) else value and value.manifest
+
+    def to_data(self) -> dict[str, Any]:
+        """The requirements as users write them, in canonical spelling and without unset fields."""
+        data = self.model_dump(exclude_none=True)
+        # exclude_none leaves {} for a resource that has neither a request nor a limit.
+        data["resources"] = {name: value for name, value in data["resources"].items() if value != {}}
+        return {name: value for name, value in data.items() if value not in ({}, [], ())}
+
+
+def parse_variable(value: Any) -> str:
+    """Parse text that can be passed to a process as an argument or variable."""
+    text = parse_text(value)
+    # JSON may contain lone surrogates, which need `surrogatepass` to be encoded. The next check rejects them.
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_VARIABLE_BYTES:
+        message = f"has {len(text)} characters; at most {MAX_VARIABLE_BYTES} bytes can be passed to a process"
+        raise field_error("too_long", message, "use a volume, or a file in the function's code")
+    # isascii() is much faster than the loop and is true for nearly all values.
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise field_error("text", f"invalid Unicode text {short_repr(text)}", "remove the lone surrogates")
+    # The kernel cuts off arguments and variables at the first NUL.
+    if "\0" in text:
+        raise field_error("text", f"must not contain a NUL character, found {short_repr(text)}", "remove it")
+    return text
+
+
+def _read_pairs(data: Any, key: str, checks: Mapping[str, Callable[[Any], Any]]) -> Mapping[str, str]:
+    """Read key-value pairs from a mapping or a list of entries. Collects all mistakes."""
+    pairs: dict[str, str] = {}
+    mistakes: list[Mistake] = []
+    for path, entry in _read_entries(data, key, lambda name, value: {key: name, "value": value}):
+        entry_mistakes = list(_check_pair(entry, checks))
+        if not entry_mistakes and entry[key] in pairs:
+            entry_mistakes = [_duplicate(key, entry[key])]
+        if not entry_mistakes:
+            pairs[entry[key]] = entry["value"]
+        if isinstance(data, Mapping):  # the path of both key and value is the key
+            entry_mistakes = [mistake._replace(path="") for mistake in entry_mistakes]
+        mistakes += [mistake.under(path) for mistake in entry_mistakes]
+    raise_mistakes(mistakes)
+    return pairs
+
+
+def _check_pair(entry: Any, checks: Mapping[str, Callable[[Any], Any]]) -> Iterator[Mistake]:
+    expected = " and ".join(checks)
+    if not isinstance(entry, Mapping):
+        hint = f"use {{{', '.join(f'{name}: ...' for name in checks)}}}"
+        yield Mistake("", "mapping", f"must be a mapping with {expected}, found {short_repr(entry)}", hint)
+        return
+    for name, check in checks.items():
+        if entry.get(name) is None:
+            hint = 'use "" for an empty value' if name == "value" else f"set {name}"
+            yield Mistake(name, "required", "is missing", hint)
+        else:
+            yield from collect_mistakes(name, check, entry[name])
+    for name in entry:
+        if name not in checks:
+            hint = f"known fields: {', '.join(checks)}"
+            yield Mistake(str(name), "unknown_field", f"unknown field {short_repr(name)}", hint)
+
+
+def _read_entries(data: Any, key: str, join: Callable[[Any, Any], Any]) -> Iterator[tuple[str, Any]]:
+    """The entries of a list or mapping, each with its path. `join` adds a mapping key to its entry."""
+    if isinstance(data, Mapping):
+        yield from ((printable(name), join(name, entry)) for name, entry in data.items())
+    elif isinstance(data, list | tuple):
+        for index, entry in enumerate(data):
+            name = entry.get(key) if isinstance(entry, Mapping) else None
+            # A name identifies an entry better than its position, which changes when entries are added.
+            yield printable(name) if isinstance(name, str) and name else str(index), entry
+    else:
+        hint = f"use a list of entries with a {key}"
+        raise field_error("list", f"must be a list or a mapping, found {short_repr(data)}", hint)
+
+
+def _join_name(name: Any, entry: Any) -> Any:
+    return {"name": name, **entry} if isinstance(entry, Mapping) else entry
+
+
+def _duplicate(path: str, name: str) -> Mistake:
+    return Mistake(path, "duplicate", f"{short_repr(name)} is set twice", "remove one of them")
+
+
+Variable = Annotated[str, PlainValidator(parse_variable), WithJsonSchema({"type": "string"})]

@@ -1,13 +1,27 @@
 """The organization tree: platform > cluster > department > project, and cluster configuration."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
-from fairlead.model.names import NAME, DnsLabel, DnsSubdomain, ExtendedResourceName, Image, LabelKey, LabelValue, Name
-from fairlead.model.parsing import Flag, Mistake, StrictModel, field_error, raise_mistakes, short_repr
-from fairlead.model.urls import NamespaceTemplate, ServerUrl
+from fairlead.model.names import (
+    NAME,
+    DnsLabel,
+    DnsSubdomain,
+    ExtendedResourceName,
+    Image,
+    LabelKey,
+    LabelValue,
+    Name,
+    NamespaceTemplate,
+    ServerUrl,
+)
+from fairlead.model.parsing import Flag, Mistake, StrictModel, field_error, parse_text, raise_mistakes, short_repr
+from fairlead.model.records import ScopeRecord
 
 PLATFORM = "platform"
 KINDS = ("cluster", "department", "project")  # from the top down, so that the position determines the rank
@@ -138,3 +152,170 @@ class Project(Scope):
 
     KIND = "project"
     EXAMPLE: ClassVar[Any] = {"name": "forest", "parent": "department/vision"}
+
+
+MAX_SUBJECT_LENGTH = 256
+
+
+class Role(StrEnum):
+    """A role for a user or group. It applies to a scope and every scope inside it."""
+
+    ADMIN = "admin"
+    EDITOR = "editor"
+    MEMBER = "member"
+    VIEWER = "viewer"
+
+
+class Permission(StrEnum):
+    """A permission at a scope. The value completes the sentence "you may not ... <scope>"."""
+
+    VIEW = "view"
+    SHARE = "share compute resources, templates and policies in"
+    RUN = "run workloads in"
+    ADMINISTER = "administer"
+
+
+ROLE_PERMISSIONS = {
+    Role.ADMIN: frozenset(Permission),
+    # Editors manage compute resources, and members submit runs. Neither role includes the other.
+    Role.EDITOR: frozenset({Permission.VIEW, Permission.SHARE}),
+    Role.MEMBER: frozenset({Permission.VIEW, Permission.RUN}),
+    Role.VIEWER: frozenset({Permission.VIEW}),
+}
+
+
+def parse_subject(value: Any) -> str:
+    """Parse the subject of a grant: `user:<name>` or `group:<name>`."""
+    text = parse_text(value)
+    kind, _, name = text.partition(":")
+    if kind not in ("user", "group") or not name or len(text) > MAX_SUBJECT_LENGTH or not name.isprintable():
+        raise field_error("subject", f"invalid subject {short_repr(value)}", "use user:<name> or group:<name>")
+    return text
+
+
+Subject = Annotated[
+    str, PlainValidator(parse_subject), WithJsonSchema({"type": "string", "pattern": "^(user|group):.+$"})
+]
+
+
+class Grant(StrictModel):
+    """Grants a role to a user or group at a scope."""
+
+    EXAMPLE: ClassVar[Any] = {"subject": "user:ada@example.org", "role": "member", "scope": "project/forest"}
+
+    subject: Subject
+    role: Role
+    scope: ScopeRef = PLATFORM
+
+
+@dataclass(frozen=True)
+class ScopeTree:
+    """The parent of each scope. The platform is the root and has no parent."""
+
+    parents: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, scope: str) -> list[str]:
+        """A scope and its ancestors, from the platform down."""
+        path = [scope]
+        while (parent := self.parents.get(path[-1])) is not None:
+            path.append(parent)
+        # Files do not have to define the platform, and an unknown scope is treated as a child of the platform.
+        return [*([] if PLATFORM in path else [PLATFORM]), *reversed(path)]
+
+    def are_related(self, one: str, other: str) -> bool:
+        """Whether one of two scopes contains the other, or they are the same."""
+        return one in self.path(other) or other in self.path(one)
+
+    def descendants(self, scope: str) -> list[str]:
+        """All scopes inside a scope, nearest first."""
+        descendants: list[str] = []
+        waiting = [scope]
+        while waiting:
+            children = self.children.get(waiting.pop(0), [])
+            descendants += children
+            waiting += children
+        return descendants
+
+    def projects_in(self, scope: str) -> list[str]:
+        """The names of the projects inside a scope."""
+        return sorted(inner.partition("/")[2] for inner in self.descendants(scope) if inner.startswith("project/"))
+
+    @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """The children of each scope."""
+        children: dict[str, list[str]] = {}
+        for scope, parent in self.parents.items():
+            children.setdefault(parent, []).append(scope)
+        return children
+
+    def cluster_of(self, scope: str) -> str | None:
+        """The cluster that contains a scope, or the scope itself if it is a cluster; None if there is none."""
+        return next((ancestor for ancestor in self.path(scope) if ancestor.startswith("cluster/")), None)
+
+
+def find_cluster(clusters: Iterable[Cluster], path: Iterable[str]) -> Cluster:
+    """The cluster on the path of a project, or the only cluster, or else a default cluster without GPU sharing."""
+    known = list(clusters)
+    on_path = set(path)
+    containing = [cluster for cluster in known if cluster.scope in on_path]
+    # If there is only one cluster, projects in files need no parent.
+    if containing or len(known) == 1:
+        return (containing or known)[-1]
+    return Cluster(name="default")
+
+
+def read_cluster(record: ScopeRecord) -> Cluster:
+    """Convert a scope record to a cluster."""
+    return Cluster.model_validate({"name": record.name, "parent": record.parent or PLATFORM, **record.details})
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """The roles of one caller by scope."""
+
+    tree: ScopeTree
+    roles: Mapping[str, frozenset[Role]] = field(default_factory=dict)
+
+    def may(self, permission: Permission, scope: str) -> bool:
+        """Whether the caller has the permission through a role in the scope or in a scope that contains it."""
+        return any(
+            permission in ROLE_PERMISSIONS[role]
+            for ancestor in self.tree.path(scope)
+            for role in self.roles.get(ancestor, ())
+        )
+
+    def sees(self, scope: str) -> bool:
+        """Whether the caller has a role in the scope, in a scope that contains it, or in one inside it."""
+        return self.visible is None or scope in self.visible
+
+    @cached_property
+    def visible(self) -> frozenset[str] | None:
+        """The visible scopes: those with a role, all scopes inside them, and all that contain them. None means all."""
+        # With None, lists need no scope condition.
+        if PLATFORM in self.roles:
+            return None
+        # The scopes above are included, because their policies and compute resources apply to the caller's runs.
+        return frozenset(
+            related for scope in self.roles for related in (*self.tree.path(scope), *self.tree.descendants(scope))
+        )
+
+    def scopes_with(self, permission: Permission) -> frozenset[str] | None:
+        """The scopes in which the caller has the permission. None means all."""
+        granted = [
+            scope for scope, roles in self.roles.items() if any(permission in ROLE_PERMISSIONS[role] for role in roles)
+        ]
+        if PLATFORM in granted:
+            return None
+        return frozenset(inner for scope in granted for inner in (scope, *self.tree.descendants(scope)))
+
+
+def permissions_of(
+    user: str, groups: Iterable[str], grants: Iterable[tuple[str, str, str]], tree: ScopeTree
+) -> Permissions:
+    """Collect the roles of a user and their groups from all grants, given as (subject, role, scope)."""
+    subjects = {f"user:{user}", *(f"group:{group}" for group in groups)}
+    roles: dict[str, set[Role]] = {}
+    for subject, role, scope in grants:
+        if subject in subjects:
+            roles.setdefault(scope, set()).add(Role(role))
+    return Permissions(tree, {scope: frozenset(granted) for scope, granted in roles.items()})

@@ -23,7 +23,7 @@ from fairlead.errors import (
     Unavailable,
     Unreadable,
 )
-from fairlead.model.hosts import is_loopback
+from fairlead.model.names import is_loopback
 from fairlead.model.plans import Layer, Source, Violation
 from fairlead.sdk import starting
 

@@ -6,8 +6,7 @@ from itertools import islice
 from typing import Any, overload
 
 from fairlead.errors import Conflict, NotFound, Unreadable
-from fairlead.model.oom_retries import RetryReason
-from fairlead.model.requests import PullPolicy
+from fairlead.model.requests import PullPolicy, RetryReason
 from fairlead.sdk import api_client, packing
 from fairlead.sdk.api_client import ApiClient, path_of
 from fairlead.sdk.functions import Function, pack_source

@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from fairlead.errors import Conflict, RunFailed, Unavailable
 from fairlead.model.plans import Fit, Suggestion
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.sdk import api_client, opening, showing
 from fairlead.sdk.api_client import ApiClient, path_of, read_content
 from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan

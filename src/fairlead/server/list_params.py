@@ -5,12 +5,11 @@ from typing import Any
 
 from fastapi import Request
 
-from fairlead.core.listing import parse_conditions, parse_sort
 from fairlead.errors import RequestRejected
-from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE
-from fairlead.model.numbers import parse_integer
+from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE, parse_conditions, parse_sort
 from fairlead.model.parsing import collect_mistakes, printable, short_repr, suggest_names
 from fairlead.model.plans import Violation
+from fairlead.model.quantities import parse_integer
 from fairlead.services.pages import ListQuery
 
 MAX_VALUE_LENGTH = 1000

@@ -9,7 +9,7 @@ import msgspec
 from fastapi.responses import StreamingResponse
 
 from fairlead.errors import FairleadError
-from fairlead.model.observations import LogEntry, LogPage
+from fairlead.model.runs import LogEntry, LogPage
 from fairlead.server.request_context import RequestContext
 from fairlead.services.calls import Call
 

@@ -9,12 +9,12 @@ from pydantic import ValidationError
 from fairlead.core.diffs import Difference, compare
 from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict, NotFound, RequestRejected
-from fairlead.model.compute_resources import NamedRequirements
+from fairlead.model.assets import NamedRequirements
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Finding, Sentence, Violation
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AssetRecord, RevisionRecord, RunRecord
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.ports import ConfigPart
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from fairlead.core.attempts import execution_of, last_started_attempt
 from fairlead.errors import Conflict, NotFound
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import JSON, AttemptRecord, OutcomeRecord, RunRecord, ServerRecord
 from fairlead.ports import Executor, Executors
 from fairlead.services.unit_of_work import UnitOfWork

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from fairlead.errors import Forbidden
-from fairlead.model.queries import Condition, Page
+from fairlead.model.columns import Condition, Page
 from fairlead.model.records import AuditRecord
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory

@@ -10,15 +10,13 @@ from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.scope_tree import find_cluster
 from fairlead.errors import Unavailable
+from fairlead.model.columns import Condition
 from fairlead.model.nodes import Amounts
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition
 from fairlead.model.records import ComputeResourceRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import Cluster
+from fairlead.model.scopes import Cluster, Permission, find_cluster
 from fairlead.ports import Executors, Generation
 from fairlead.services.calls import Call
 from fairlead.services.executions import load_visible_nodes

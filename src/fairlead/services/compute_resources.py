@@ -7,8 +7,8 @@ from typing import Any
 from fairlead.core import linting
 from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict
-from fairlead.model.compute_resources import ComputeResource
-from fairlead.model.queries import Condition
+from fairlead.model.assets import ComputeResource
+from fairlead.model.columns import Condition
 from fairlead.model.records import JSON, SETTINGS, ComputeResourceRecord, PolicyRecord, SettingsRecord, TemplateRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.services.assets import Assets, store_revision

@@ -6,10 +6,10 @@ from typing import Any
 
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.files.documents import Document, Library, write_document
+from fairlead.model.columns import Condition
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition
 from fairlead.model.records import ComputeResourceRecord, PolicyRecord, ScopeRecord, TemplateRecord
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.services.calls import Call
 from fairlead.services.compute_resources import ComputeResources
 from fairlead.services.policies import Policies, check_profile

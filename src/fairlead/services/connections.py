@@ -9,13 +9,12 @@ from fairlead.core import kubeconfigs
 from fairlead.core.kubeconfigs import KUBECONFIG, SelectedContext
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unreadable
 from fairlead.files import yamls
-from fairlead.model.connections import Connection
-from fairlead.model.observations import Check
+from fairlead.model.columns import Condition
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition
+from fairlead.model.project_objects import Connection
 from fairlead.model.records import RunRecord, SecretRecord
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import Cluster
+from fairlead.model.runs import Check
+from fairlead.model.scopes import Cluster, Permission
 from fairlead.ports import Executors, Keyring, Sealed
 from fairlead.services.assets import format_objects
 from fairlead.services.calls import Call

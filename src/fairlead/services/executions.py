@@ -5,21 +5,20 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import BinaryIO
 
-from fairlead.core import attempts, cursors
+from fairlead.core import attempts
 from fairlead.core.fitting import capacity
 from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
+from fairlead.model import columns
+from fairlead.model.columns import Condition
 from fairlead.model.nodes import Node
-from fairlead.model.observations import LogEntry, LogPage, OutputFile
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AttemptRecord, BlobRecord, EventRecord, OutcomeRecord, RunRecord
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import Cluster
-from fairlead.model.states import State
+from fairlead.model.runs import LogEntry, LogPage, OutputFile, State
+from fairlead.model.scopes import Cluster, Permission
 from fairlead.ports import Executor, Executors
 from fairlead.services.attempts import AttemptHandle, AttemptView, find_attempt, list_attempts
 from fairlead.services.calls import Call
@@ -92,13 +91,13 @@ class Executions:
             handle = self._find_attempt(unit, run, number)
         # This is outside the transaction, because reading from a cluster may take a long time.
         page = _read_log(handle, position, max_bytes, continues=attempt is None)
-        entries = [replace(entry, end=cursors.join(number, entry.end)) for entry in page.entries]
+        entries = [replace(entry, end=columns.join(number, entry.end)) for entry in page.entries]
         if attempt is not None or not page.complete:
-            return LogPage(entries, cursors.join(number, page.cursor), page.complete)
+            return LogPage(entries, columns.join(number, page.cursor), page.complete)
         # This is the current attempt. While the run is active, its log can grow, or another attempt can follow.
         if handle.record is None:
-            return LogPage(entries, cursors.join(number, page.cursor), complete=not run.active)
-        after = cursors.join(number + 1, 0)
+            return LogPage(entries, columns.join(number, page.cursor), complete=not run.active)
+        after = columns.join(number + 1, 0)
         return LogPage([*entries, _attempt_separator(handle.record, after)], after, complete=False)
 
     def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
@@ -190,7 +189,7 @@ def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> 
     """Return the attempt to read, and the position in its log to start from."""
     if cursor is None:
         return attempts.last_started_attempt(run) if attempt is None else attempt, 0
-    number, position = cursors.split(cursor)
+    number, position = columns.split(cursor)
     # 0 is accepted for every attempt, because clients use it for the start of a log.
     if attempt not in (None, number) and cursor != 0:
         raise _invalid_cursor(cursor, f"the cursor belongs to attempt {number}, not to attempt {attempt}")
@@ -216,7 +215,7 @@ def _read_log(handle: AttemptHandle, position: int, max_bytes: int, *, continues
             return LogPage([], position, complete=True)
         raise NotFound(f"the log of {attempts.describe_execution(handle.execution)} has been deleted") from None
     except ValueError as error:
-        raise _invalid_cursor(cursors.join(handle.number, position), str(error)) from None
+        raise _invalid_cursor(columns.join(handle.number, position), str(error)) from None
 
 
 def _attempt_separator(ended: AttemptRecord, end: int) -> LogEntry:

@@ -11,12 +11,12 @@ from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA, WAITING, queue_key
 from fairlead.errors import NotFound
+from fairlead.model.columns import Condition
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Fit
-from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.services import queue_positions
 from fairlead.services.calls import Call
 from fairlead.services.executions import Executions, find_run, is_unscheduled

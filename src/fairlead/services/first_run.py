@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import GrantRecord, ScopeRecord, TokenRecord
-from fairlead.model.roles import Role
-from fairlead.model.scopes import PLATFORM, Cluster, Project
+from fairlead.model.scopes import PLATFORM, Cluster, Project, Role
 from fairlead.ports import Principal
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.scopes import Scopes

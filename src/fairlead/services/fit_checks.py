@@ -10,7 +10,7 @@ from fairlead.core.planning import plan_run
 from fairlead.core.quotas import QuotaAmounts
 from fairlead.model.plans import Fit
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.ports import Executors
 from fairlead.services.calls import Call
 from fairlead.services.executions import find_visible_nodes

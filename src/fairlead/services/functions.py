@@ -10,14 +10,14 @@ from typing import Any
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.inspecting import NoSuchName, check_code
+from fairlead.model.columns import Condition, Page
 from fairlead.model.names import NAME
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.project_objects import DEFAULT_SOURCE, FunctionDefinition
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, BlobRecord, FunctionRecord
 from fairlead.model.requests import Function, RunRequest
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, pack
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page

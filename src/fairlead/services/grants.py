@@ -1,12 +1,11 @@
 """Roles granted to users and groups in scopes."""
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, GrantRecord
-from fairlead.model.roles import Grant, Permission, Role
-from fairlead.model.scopes import PLATFORM
+from fairlead.model.scopes import PLATFORM, Grant, Permission, Role
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page
 from fairlead.services.unit_of_work import UnitOfWorkFactory

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from fairlead.core import permissions
-from fairlead.core.permissions import Permissions
 from fairlead.core.queue_order import QuotaLimits
-from fairlead.core.scope_tree import ScopeTree, read_cluster
-from fairlead.model.policies import Policy
+from fairlead.model import scopes as permissions
+from fairlead.model.assets import Policy
 from fairlead.model.records import SETTINGS, GrantRecord, PolicyRecord, ScopeRecord, SettingsRecord, TokenRecord
-from fairlead.model.requirements import Requirements
-from fairlead.model.scopes import Cluster
+from fairlead.model.resources import Requirements
+from fairlead.model.scopes import Cluster, Permissions, ScopeTree, read_cluster
 from fairlead.ports import Principal, Transaction
 from fairlead.services.calls import digest_of
 

@@ -9,11 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fairlead.core.listing import parse_conditions, parse_sort
 from fairlead.errors import RequestRejected
-from fairlead.model.columns import COLUMNS, MAX_INTEGER, Column
+from fairlead.model.columns import COLUMNS, MAX_INTEGER, Column, Condition, Page, Query, parse_conditions, parse_sort
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition, Page, Query
 from fairlead.ports import Transaction
 
 RecordT = TypeVar("RecordT")

@@ -12,14 +12,13 @@ from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.core.queue_order import ADMITTED, COUNTED_BY
 from fairlead.core.quotas import RunResources, ScopeUsage
 from fairlead.errors import NotFound, RequestRejected
+from fairlead.model.assets import Policy
+from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
-from fairlead.model.policies import Policy
-from fairlead.model.queries import Condition, Page, Query
 from fairlead.model.records import JSON, ComputeResourceRecord, PlanRecord, PolicyRecord, RunRecord, TemplateRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import PLATFORM
+from fairlead.model.scopes import PLATFORM, Permission
 from fairlead.services.calls import Call
 from fairlead.services.organization import Organization
 from fairlead.services.pages import ListQuery, load_page

@@ -5,9 +5,9 @@ from functools import cache
 from fairlead.core.attempts import execution_of
 from fairlead.core.descriptions.queues import describe_queue_position
 from fairlead.errors import Unavailable
-from fairlead.model.queues import QueuePosition
+from fairlead.model.nodes import QueuePosition
 from fairlead.model.records import RunRecord
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.ports import Executor
 from fairlead.services.unit_of_work import UnitOfWork
 

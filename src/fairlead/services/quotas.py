@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairlead.core import quotas
-from fairlead.core.manifests.names import run_name
 from fairlead.core.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue
 from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
+from fairlead.model.names import run_name
 from fairlead.model.records import RunRecord
 from fairlead.services.unit_of_work import UnitOfWork
 

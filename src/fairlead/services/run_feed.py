@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from fairlead.model.queries import Condition, Query
+from fairlead.model.columns import Condition, Query
 from fairlead.model.records import AuditRecord, RunRecord
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory

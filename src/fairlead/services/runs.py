@@ -18,13 +18,13 @@ from fairlead.core.planning import plan_run
 from fairlead.core.queue_order import queue_key
 from fairlead.core.quotas import QuotaAmounts
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Fit, Plan, Suggestion, Violation
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
 from fairlead.model.requests import Function, RunRequest, merge
-from fairlead.model.roles import Permission
-from fairlead.model.states import FINAL, State
+from fairlead.model.runs import FINAL, State
+from fairlead.model.scopes import Permission
 from fairlead.ports import Executors, Notify
 from fairlead.services.calls import Call
 from fairlead.services.executions import find_run, is_unscheduled

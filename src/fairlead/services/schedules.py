@@ -10,13 +10,12 @@ from pydantic import ValidationError
 from fairlead.core import cron_times
 from fairlead.core.cron_times import DueTimes
 from fairlead.errors import Changed, Conflict, FairleadError, NotFound, RequestRejected, Unavailable
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, suggest_names, violations_of
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import JSON, RunRecord, ScheduleRecord
-from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Permission
-from fairlead.model.schedules import Schedule
+from fairlead.model.requests import RunRequest, Schedule
+from fairlead.model.scopes import Permission
 from fairlead.ports import Notify, Principal
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page

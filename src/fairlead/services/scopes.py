@@ -7,12 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from fairlead.core.kubeconfigs import KUBECONFIG
-from fairlead.core.manifests import names
-from fairlead.core.scope_tree import find_cluster
 from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.model import names
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import (
     JSON,
     ComputeResourceRecord,
@@ -26,8 +25,7 @@ from fairlead.model.records import (
     TemplateRecord,
     VolumeRecord,
 )
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import PLATFORM, Cluster, Department, Project, Scope
+from fairlead.model.scopes import PLATFORM, Cluster, Department, Permission, Project, Scope, find_cluster
 from fairlead.services.assets import format_objects
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fairlead.errors import NotFound
+from fairlead.model.columns import Condition, Page
 from fairlead.model.names import VARIABLE
 from fairlead.model.parsing import short_repr
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import SecretRecord
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.ports import Keyring, Sealed
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page, map_page

@@ -17,12 +17,11 @@ import msgspec
 
 from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, NotFound, Unauthenticated, Unavailable
-from fairlead.model.hosts import is_loopback
-from fairlead.model.observations import Endpoint
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
+from fairlead.model.names import is_loopback
 from fairlead.model.records import IdempotencyRecord, RunRecord, TokenRecord
-from fairlead.model.roles import Permission
-from fairlead.model.states import State
+from fairlead.model.runs import Endpoint, State
+from fairlead.model.scopes import Permission
 from fairlead.ports import Keyring, Principal
 from fairlead.run_tokens import format_sealed, parse_sealed
 from fairlead.services.calls import Call, digest_of

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
 from fairlead.model.records import JSON, SETTINGS, SettingsRecord
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import PLATFORM
+from fairlead.model.scopes import PLATFORM, Permission
 from fairlead.services.calls import Call
 from fairlead.services.policies import check_profile
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory

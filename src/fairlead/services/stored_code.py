@@ -4,12 +4,12 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from fairlead.errors import NotFound, RequestRejected
+from fairlead.model.columns import Condition
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition
 from fairlead.model.records import BlobRecord, CodeRecord
 from fairlead.model.requests import parse_digest
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.services.calls import Call
 from fairlead.services.parsing import parse_field
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory

@@ -7,7 +7,7 @@ from fairlead.core.queue_order import queue_key
 from fairlead.model.plans import Plan
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.states import State
+from fairlead.model.runs import State
 from fairlead.services.snapshots import PlanningContext
 from fairlead.services.unit_of_work import UnitOfWork
 

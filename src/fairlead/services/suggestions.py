@@ -12,11 +12,11 @@ from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.queue_order import WAITING
 from fairlead.core.quotas import Allowance
 from fairlead.core.suggestions import OtherProject
+from fairlead.model.columns import Condition
 from fairlead.model.plans import Fit, Suggestion
-from fairlead.model.queries import Condition
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.ports import Executors
 from fairlead.services.executions import find_visible_nodes
 from fairlead.services.quotas import load_allowances

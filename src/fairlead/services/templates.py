@@ -6,8 +6,8 @@ from typing import Any
 from fairlead.core import linting
 from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict
-from fairlead.model.compute_resources import Template
-from fairlead.model.queries import Condition
+from fairlead.model.assets import Template
+from fairlead.model.columns import Condition
 from fairlead.model.records import JSON, TemplateRecord
 from fairlead.model.requests import RunRequest
 from fairlead.services.assets import MAX_LISTED, Assets, store_revision

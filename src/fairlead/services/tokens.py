@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
-from fairlead.model.queries import Condition, Page
+from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import TokenRecord
-from fairlead.model.roles import Permission
-from fairlead.model.scopes import PLATFORM
-from fairlead.model.tokens import TokenRequest
+from fairlead.model.scopes import PLATFORM, Permission
 from fairlead.ports import Principal
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.pages import ListQuery, load_page, map_page

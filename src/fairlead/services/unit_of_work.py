@@ -8,13 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fairlead.core.permissions import Permissions
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RevisionMissing, Unauthenticated
+from fairlead.model.columns import Condition
 from fairlead.model.parsing import printable
-from fairlead.model.queries import Condition
 from fairlead.model.records import JSON, AssetRecord, AuditRecord, IdempotencyRecord, PolicyRecord, Record, ScopeRecord
-from fairlead.model.roles import Permission, Role
-from fairlead.model.scopes import PLATFORM, Cluster
+from fairlead.model.scopes import PLATFORM, Cluster, Permission, Permissions, Role
 from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, Principal, Store, Transaction
 from fairlead.services.calls import Call, digest_of
 from fairlead.services.organization import Organization

@@ -1,11 +1,11 @@
 """Shared volumes of projects."""
 
 from fairlead.errors import Conflict, NotFound
+from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr
 from fairlead.model.project_objects import SharedVolume
-from fairlead.model.queries import Condition, Page
 from fairlead.model.records import RunRecord, VolumeRecord
-from fairlead.model.roles import Permission
+from fairlead.model.scopes import Permission
 from fairlead.services.assets import format_objects
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page

@@ -4,7 +4,7 @@ import threading
 from typing import Any, cast
 
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 
 SourcedValue = JSON | Exception
 

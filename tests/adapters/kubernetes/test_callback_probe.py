@@ -7,7 +7,7 @@ import pytest
 from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import ApiError
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Check
+from fairlead.model.runs import Check
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import OnePod, ScriptedApi
 from tests.adapters.kubernetes.apis import make_pod as pod

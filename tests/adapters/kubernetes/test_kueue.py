@@ -14,9 +14,9 @@ from fairlead.adapters.kubernetes.kueue import (
 )
 from fairlead.adapters.kubernetes.kueue_messages import describe_queued
 from fairlead.adapters.kubernetes.objects import MainObject
-from fairlead.model.observations import Phase
+from fairlead.model.nodes import QueueWorkload, QuotaUsage
 from fairlead.model.quantities import NANOS
-from fairlead.model.queues import QueueWorkload, QuotaUsage
+from fairlead.model.runs import Phase
 from tests.adapters.kubernetes.apis import ScriptedApi
 from tests.adapters.kubernetes.making import JSON, NAMESPACE, condition, make_main, make_meta, read_main
 from tests.adapters.kubernetes.test_observing import observe

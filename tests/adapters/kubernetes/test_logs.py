@@ -14,9 +14,9 @@ from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.adapters.kubernetes.logs import Logs
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.observations import LogPage
-from fairlead.model.queries import Condition
+from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord
+from fairlead.model.runs import LogPage
 from tests.adapters.kubernetes.making import RUN, make_pod, read_pod, terminated
 from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import NOW, add_records, make, make_scopes

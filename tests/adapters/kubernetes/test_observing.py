@@ -7,7 +7,7 @@ import pytest
 from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.observing import ObservationContext
 from fairlead.adapters.kubernetes.views import ClusterView
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.runs import Observation, Phase
 from tests.adapters.kubernetes.making import (
     JSON,
     RUN,

@@ -4,7 +4,7 @@ import pytest
 
 from fairlead.adapters.kubernetes import observing
 from fairlead.adapters.kubernetes.views import ClusterView
-from fairlead.model.observations import Phase
+from fairlead.model.runs import Phase
 from tests.adapters.kubernetes.making import JSON, RUN, make_main, make_pod, read_main, read_pod, terminated
 from tests.adapters.kubernetes.test_observing import DONE, FAILED, LATER, LOW, RUNNING, observe, state_of
 

@@ -6,8 +6,8 @@ from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.endpoints import find_endpoint
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.connections import Connection
-from fairlead.model.observations import Phase
+from fairlead.model.project_objects import Connection
+from fairlead.model.runs import Phase
 from tests.adapters.kubernetes.making import (
     JSON,
     condition,

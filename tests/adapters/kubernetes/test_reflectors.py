@@ -13,7 +13,7 @@ from fairlead.adapters.kubernetes import reflectors
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.errors import Unavailable
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 
 PATH = "/api/v1/pods"
 OVER = Unavailable("the script is over")

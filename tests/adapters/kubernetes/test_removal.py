@@ -11,8 +11,8 @@ from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExe
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
 from fairlead.model.records import RunRecord
+from fairlead.model.runs import Phase
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import ScriptedApi
 from tests.adapters.kubernetes.making import PLATFORM, RUN, make_main, make_pod, read_main, read_pod, terminated

@@ -1,7 +1,7 @@
 """Claims, volumes, classes and namespaces of a cluster, to the extent they have been listed."""
 
 from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 from tests.adapters.kubernetes.apis import ScriptedApi
 
 

@@ -11,7 +11,7 @@ import pytest
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.errors import StartFailed, Unavailable
-from fairlead.model.observations import JSON, LaunchSpec
+from fairlead.model.runs import JSON, LaunchSpec
 from fairlead.model.scopes import Cluster
 from tests.adapters.local.making import make_launch_spec
 from tests.making import SERVED

@@ -16,8 +16,8 @@ from fairlead.adapters.local.machines import Machine, find_machine
 from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, find_runtime
 from fairlead.core.planning import plan_run
 from fairlead.files.sources import load_program
-from fairlead.model.observations import LaunchSpec
 from fairlead.model.records import VolumeRecord
+from fairlead.model.runs import LaunchSpec
 from fairlead.model.scopes import Cluster
 from fairlead.packing import ArchiveEntry
 from tests.contracts.samples import NOW

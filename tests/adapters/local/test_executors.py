@@ -19,8 +19,8 @@ from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import GpuDevice, find_machine, find_memory, read_boot_id
 from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_json
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Phase
 from fairlead.model.quantities import Quantity
+from fairlead.model.runs import Phase
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, RETURNS, WAITS, LocalBench, is_over, read_all
 from tests.core.nodes import make_amounts

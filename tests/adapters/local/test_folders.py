@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.adapters.local.folders import RunFolder, observe_active
 from fairlead.adapters.local.specs import USAGE
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.runs import Observation, Phase
 
 STATE: dict[str, Any] = {"pid": 1, "boot_id": "b1", "started_at": 0.0}
 STARTED = datetime.fromtimestamp(0, UTC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.machines import find_isolation_error
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.runs import Observation, Phase
 from tests.adapters.local.making import this_machine
 from tests.contracts.executors import ENDED, LocalBench
 

@@ -18,7 +18,7 @@ from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.pod_to_spec import find_runtime
 from fairlead.adapters.local.specs import SOCKET, STATE, Spec, read_json
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.observations import Endpoint, Observation, Phase
+from fairlead.model.runs import Endpoint, Observation, Phase
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, SERVES, WAITS, LocalBench, read_all
 from tests.databases import wait_until

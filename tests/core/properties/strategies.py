@@ -8,8 +8,7 @@ from hypothesis.strategies import SearchStrategy
 
 from fairlead.core.drafts import Snapshot
 from fairlead.model.requests import Function, RunRequest
-from fairlead.model.resources import Gpu, Resources
-from fairlead.model.volumes import Volume, VolumeSpec
+from fairlead.model.resources import Gpu, Resources, Volume, VolumeSpec
 from tests.making import (
     make_cluster,
     make_compute_resource,

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from fairlead.core import lifecycle
 from fairlead.core.attempts import MAX_GROWTHS, MAX_PAUSE_SECONDS, AttemptHistory, RetryPolicy
 from fairlead.core.lifecycle import RETRYING, Decision, ExecutorAction
-from fairlead.model.observations import Observation, Phase
-from fairlead.model.oom_retries import RetryReason
 from fairlead.model.records import RunRecord
-from fairlead.model.states import FINAL, State
+from fairlead.model.requests import RetryReason
+from fairlead.model.runs import FINAL, Observation, Phase, State
 from tests.contracts.samples import NOW, make
 
 REASONS = st.sampled_from([*get_args(RetryReason), "StartFailed", "DeadlineExceeded"])

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from fairlead.core import lifecycle
 from fairlead.core.lifecycle import ExecutorAction
-from fairlead.model.observations import Observation, Phase
 from fairlead.model.records import RunRecord
-from fairlead.model.states import FINAL, State
+from fairlead.model.runs import FINAL, Observation, Phase, State
 from tests.contracts.samples import NOW, make
 
 TEXTS = st.sampled_from(["", "OOMKilled", "used too much"])

@@ -12,14 +12,12 @@ from pydantic import ValidationError
 from fairlead.core import explanations
 from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
-from fairlead.model.compute_resources import ComputeResource, Template
+from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Layer, Plan, Source
-from fairlead.model.policies import Policy
 from fairlead.model.quantities import Quantity
 from fairlead.model.requests import RunRequest
-from fairlead.model.requirements import Requirements
-from fairlead.model.resources import Amount
+from fairlead.model.resources import Amount, Requirements
 from fairlead.model.scopes import Cluster
 from tests.core.properties.strategies import (
     GARBAGE,

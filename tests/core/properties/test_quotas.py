@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fairlead.core.queue_order import Queue, QuotaLimits
 from fairlead.core.quotas import UNITS, QuotaAmounts
-from fairlead.core.scope_tree import ScopeTree
+from fairlead.model.scopes import ScopeTree
 
 PROJECTS = ("project/forest", "project/meadow", "project/lake")
 TREE = ScopeTree(

@@ -8,8 +8,7 @@ import sqlalchemy as sa
 
 from fairlead.adapters.database.sorting import DERIVED, sort_expression
 from fairlead.adapters.database.tables import TABLES
-from fairlead.model.columns import COLUMNS, fold
-from fairlead.model.queries import Condition, Query
+from fairlead.model.columns import COLUMNS, Condition, Query, fold
 
 # Longer lists of values are passed as one parameter: SQLite accepts 32,766 parameters per statement, PostgreSQL 65,535.
 MAX_PARAMETERS = 1000

@@ -15,7 +15,7 @@ from fairlead.adapters.database.tables import TABLES, generations, scopes
 from fairlead.adapters.database.writer_lock import WriterLock
 from fairlead.errors import Changed, Conflict
 from fairlead.model import columns
-from fairlead.model.queries import Condition, Page, Query
+from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.ports import ConfigPart, Generation, RecordT
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from fairlead.errors import Unauthenticated
 from fairlead.model.parsing import short_repr
-from fairlead.model.tokens import MAX_NAME_LENGTH
+from fairlead.model.project_objects import MAX_NAME_LENGTH
 
 LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
 END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999

@@ -6,7 +6,7 @@ from http.client import HTTPException, HTTPResponse
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPErrorProcessor, OpenerDirector, ProxyHandler, Request, build_opener
 
-from fairlead.model.hosts import is_loopback
+from fairlead.model.names import is_loopback
 
 TIMEOUT_SECONDS = 5
 MAX_BYTES = 1024 * 1024  # metadata and keys are a few kilobytes; more would only fill memory

@@ -9,7 +9,7 @@ from fairlead.adapters.kubernetes.capabilities import find_object
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.core.manifests.probes import PROBE_LABEL, REACHED, render_probe
 from fairlead.errors import Unavailable
-from fairlead.model.observations import JSON, Check
+from fairlead.model.runs import JSON, Check
 from fairlead.model.scopes import Cluster
 
 PATIENCE_SECONDS = 35.0  # so that the whole check takes less than a minute

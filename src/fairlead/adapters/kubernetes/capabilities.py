@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.kueue import GROUP, read_cluster_queue, read_local_queue
-from fairlead.model.observations import JSON, Check
 from fairlead.model.quantities import NANOS, Quantity
+from fairlead.model.runs import JSON, Check
 from fairlead.model.scopes import Cluster
 
 MAX_LISTED = 12

@@ -14,8 +14,8 @@ import httpx2
 import msgspec
 
 from fairlead.errors import FairleadError, Unavailable
-from fairlead.model.connections import Connection
-from fairlead.model.observations import JSON, Endpoint
+from fairlead.model.project_objects import Connection
+from fairlead.model.runs import JSON, Endpoint
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MANAGER = "fairlead"

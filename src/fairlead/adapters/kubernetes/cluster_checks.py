@@ -9,9 +9,9 @@ from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
 from fairlead.core.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
-from fairlead.core.manifests import names
 from fairlead.errors import Unavailable
-from fairlead.model.observations import JSON, Check
+from fairlead.model import names
+from fairlead.model.runs import JSON, Check
 from fairlead.model.scopes import Cluster
 
 MIN_VERSION = (1, 27)  # the first version with strict field validation and mutable pod templates in suspended Jobs

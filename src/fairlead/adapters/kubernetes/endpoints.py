@@ -3,7 +3,7 @@
 from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.model.scopes import Cluster
 
 

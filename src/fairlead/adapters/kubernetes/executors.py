@@ -28,11 +28,11 @@ from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.wait_reasons import explain_no_fit
 from fairlead.core.manifests.functions import read_secret_names
-from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
-from fairlead.model.connections import Connection
-from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
+from fairlead.model.names import RUN_LABEL
+from fairlead.model.project_objects import Connection
+from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, Notify, Store
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files

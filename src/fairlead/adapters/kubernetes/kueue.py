@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, read_conditions, read_time
 from fairlead.adapters.kubernetes.reflectors import Reflector
-from fairlead.model.observations import JSON
+from fairlead.model.nodes import QueuePosition, QueueWorkload, QuotaUsage
 from fairlead.model.quantities import Quantity
-from fairlead.model.queues import QueuePosition, QueueWorkload, QuotaUsage
+from fairlead.model.runs import JSON
 
 GROUP = "kueue.x-k8s.io"
 NOT_INSTALLED = "Kueue is not installed"

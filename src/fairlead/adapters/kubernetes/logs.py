@@ -20,7 +20,7 @@ from fairlead.adapters.kubernetes.log_buffers import SECOND, LogBuffer, first_po
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.adapters.log_pages import read_page
 from fairlead.errors import Conflict, FairleadError, Unavailable
-from fairlead.model.observations import LogPage
+from fairlead.model.runs import LogPage
 from fairlead.ports import Clock, Store
 from fairlead.run_files import load_size, open_file, save_file
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from fairlead.core.fitting import pod_requests, reading_nodes
 from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.manifests.names import PREFIX, RUN_LABEL
+from fairlead.model.names import PREFIX, RUN_LABEL
 from fairlead.model.nodes import Node, ScheduledPod
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # several platforms may share a cluster
 RELEASED = f"{PREFIX}/released"  # annotation set once all objects of a run exist

@@ -20,7 +20,7 @@ from fairlead.adapters.kubernetes.readiness import (
 )
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.core.outcomes import parse_outcome, read_result
-from fairlead.model.observations import JSON, Observation, Phase
+from fairlead.model.runs import JSON, Observation, Phase
 
 TAIL_LINES, MAX_TAIL = 3, 600
 EARLIEST = datetime.min.replace(tzinfo=UTC)

@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.core.outcomes import parse_outcome, read_result
 from fairlead.errors import Conflict
-from fairlead.model.observations import JSON, Observation, Phase
+from fairlead.model.runs import JSON, Observation, Phase
 from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, save_file
 

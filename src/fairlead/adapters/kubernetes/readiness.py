@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from fairlead.adapters.exits import describe_times
 from fairlead.adapters.kubernetes.objects import MainObject, ObservedPod
-from fairlead.model.observations import Observation, Phase
+from fairlead.model.runs import Observation, Phase
 
 SEVERITY = (Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.DEGRADED)  # most severe last
 OTHERS = "the others are starting"

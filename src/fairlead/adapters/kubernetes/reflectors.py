@@ -12,7 +12,7 @@ import structlog
 
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.errors import Unavailable
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 
 log = structlog.get_logger()
 

@@ -11,10 +11,10 @@ import structlog
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import ObservedPod
 from fairlead.adapters.kubernetes.views import ClusterView
-from fairlead.core.manifests.names import RUN_LABEL
 from fairlead.errors import Unavailable
-from fairlead.model.observations import JSON
+from fairlead.model.names import RUN_LABEL
 from fairlead.model.quantities import NANOS, Quantity
+from fairlead.model.runs import JSON
 from fairlead.ports import Clock
 
 log = structlog.get_logger()

@@ -10,7 +10,7 @@ from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.core.fitting import reading_volumes
 from fairlead.model.nodes import SchedulingContext
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 
 RESOURCES: dict[str, tuple[str, Callable[[JSON], Any]]] = {
     "persistentvolumeclaims": ("v1", reading_volumes.read_claim),

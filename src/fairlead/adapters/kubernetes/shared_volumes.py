@@ -3,7 +3,7 @@
 from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import PLATFORM_LABEL, VOLUME_LABEL
 from fairlead.adapters.kubernetes.starting import PLURALS
-from fairlead.model.observations import JSON
+from fairlead.model.runs import JSON
 
 CLAIMS = PLURALS["PersistentVolumeClaim"]
 

@@ -19,9 +19,9 @@ from fairlead.adapters.kubernetes.objects import (
     VOLUME_LABEL,
 )
 from fairlead.core.manifests.functions import RUN_TOKEN, available_bytes
-from fairlead.core.manifests.names import RUN_LABEL, SECRET_NAME, label_value
 from fairlead.errors import FairleadError, StartFailed, Unavailable
-from fairlead.model.observations import JSON, LaunchSpec
+from fairlead.model.names import RUN_LABEL, SECRET_NAME, label_value
+from fairlead.model.runs import JSON, LaunchSpec
 from fairlead.model.scopes import Cluster
 
 PLURALS = {

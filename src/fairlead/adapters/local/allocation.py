@@ -12,8 +12,8 @@ from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, map_gid
 from fairlead.adapters.local.specs import Spec
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import Unavailable
-from fairlead.model.observations import LaunchSpec
 from fairlead.model.quantities import NANOS, Quantity
+from fairlead.model.runs import LaunchSpec
 
 FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
 TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770

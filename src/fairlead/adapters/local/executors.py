@@ -23,7 +23,7 @@ from fairlead.core.attempts import run_id_of
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Node, ScheduledPod
-from fairlead.model.observations import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
+from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 
 RECHECK_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"

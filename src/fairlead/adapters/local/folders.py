@@ -12,7 +12,7 @@ from typing import Any
 from fairlead.adapters.local.specs import ERRORS, LOCK, LOG, OUTCOME, STATE, USAGE, read_json, write_json
 from fairlead.adapters.log_pages import read_page
 from fairlead.errors import NotFound
-from fairlead.model.observations import LogPage, Observation, Phase
+from fairlead.model.runs import LogPage, Observation, Phase
 
 PHASES = {"starting": Phase.STARTING, "running": Phase.RUNNING, "degraded": Phase.DEGRADED}
 OUTPUT_FOLDER = "output"  # in the run's home; the only part that remains after clean-up

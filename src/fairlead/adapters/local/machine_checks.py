@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.core.fitting.formatting import show_amount
-from fairlead.model.observations import Check
+from fairlead.model.runs import Check
 
 
 def check_machine(machine: Machine, *, is_root: bool) -> Iterator[Check]:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from fairlead.model.observations import OutputFile
+from fairlead.model.runs import OutputFile
 
 MAX_FILES, MAX_DEPTH = 10_000, 50  # each folder level needs an open file descriptor
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW

@@ -14,12 +14,12 @@ from typing import Any
 
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
-from fairlead.core.container_folders import BOOTSTRAP, HOME
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests.functions import COMMAND
 from fairlead.errors import FairleadError, StartFailed
-from fairlead.model.observations import LaunchSpec
+from fairlead.model.names import BOOTSTRAP, HOME
 from fairlead.model.quantities import NANOS, Quantity
+from fairlead.model.runs import LaunchSpec
 
 # Runs inherit only these variables from the server's environment: search paths, locale and certificates.
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")

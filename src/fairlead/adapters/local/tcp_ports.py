@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from fairlead.adapters.local.specs import Spec
 from fairlead.errors import Unavailable
-from fairlead.model.observations import LaunchSpec
+from fairlead.model.runs import LaunchSpec
 
 # This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
 FIRST_PORT, PORTS = 20_000, 10_000

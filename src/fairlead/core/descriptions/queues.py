@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.core.fitting.formatting import describe_amount, name_resource
-from fairlead.model.queues import QueuePosition, QueueWorkload, QuotaUsage
+from fairlead.model.nodes import QueuePosition, QueueWorkload, QuotaUsage
 
 MAX_NAMED = 5
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.core.attempts import RetryPolicy, execution_of
-from fairlead.core.manifests import names
-from fairlead.core.manifests.names import PREFIX, RUN_LABEL
 from fairlead.core.manifests.volumes import SHARED
+from fairlead.model import names
+from fairlead.model.names import PREFIX, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.model.records import PlanRecord, RunRecord

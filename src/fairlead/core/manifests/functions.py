@@ -5,10 +5,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fairlead.core.container_folders import BOOTSTRAP
 from fairlead.core.drafts import Draft
 from fairlead.core.manifests.metadata import name_of, render_metadata
-from fairlead.core.manifests.names import SECRET_NAME
+from fairlead.model.names import BOOTSTRAP, SECRET_NAME
 from fairlead.model.plans import Manifest
 
 # -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fairlead.core.drafts import Draft
-from fairlead.core.manifests.names import PREFIX
+from fairlead.model.names import PREFIX
 from fairlead.model.quantities import GpuMemory, Percent
 
 MEBIBYTE = 2**20

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead.core.drafts import Draft
-from fairlead.core.manifests import names
+from fairlead.model import names
 
 
 def name_of(draft: Draft, suffix: str = "") -> str:

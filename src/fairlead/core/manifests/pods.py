@@ -3,11 +3,11 @@
 import marshal
 from typing import Any
 
-from fairlead.core.container_folders import HOME
 from fairlead.core.drafts import Draft
 from fairlead.core.manifests import functions, gpus, volumes
 from fairlead.core.manifests.metadata import render_labels, render_names
 from fairlead.core.placement import REQUIRED_NODES, render_affinity
+from fairlead.model.names import HOME
 from fairlead.model.quantities import Quantity
 
 CONTAINER = "main"

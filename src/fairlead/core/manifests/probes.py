@@ -1,7 +1,7 @@
 """The test pod for `fairlead clusters check`, with the same permissions as a run's pods."""
 
 from fairlead.core.enforced_settings import DEFAULT_ID
-from fairlead.core.manifests.names import PREFIX
+from fairlead.model.names import PREFIX
 from fairlead.model.plans import Manifest
 from fairlead.model.scopes import Cluster
 

@@ -5,7 +5,7 @@ from typing import Any
 from fairlead.core.drafts import Draft
 from fairlead.core.manifests import functions, pods, volumes
 from fairlead.core.manifests.metadata import render_metadata
-from fairlead.core.manifests.names import RUN_LABEL
+from fairlead.model.names import RUN_LABEL
 from fairlead.model.plans import Manifest
 
 DISRUPTED = {"type": "DisruptionTarget", "status": "True"}

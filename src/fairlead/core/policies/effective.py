@@ -8,8 +8,8 @@ from fairlead.core import explanations
 from fairlead.core.policies import merging
 from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.quotas import ScopeUsage
+from fairlead.model.assets import Policy
 from fairlead.model.plans import Source, SourcedValue
-from fairlead.model.policies import Policy
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.model import fields
+from fairlead.model.assets import LimitFactor, Policy, Switches
 from fairlead.model.plans import Layer, Source, SourcedValue
-from fairlead.model.policies import LimitFactor, Policy, Switches
 
 # The stricter value of each switch that has two values. Lists of names are intersected instead.
 STRICTER: Mapping[str, Any] = {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairlead.core.drafts import Draft
 from fairlead.model.plans import Layer, SourcedValue, Violation
-from fairlead.model.volumes import EXISTING, SIZED
+from fairlead.model.resources import EXISTING, SIZED
 
 IDS = ("run_as_user", "run_as_group", "fs_group")
 

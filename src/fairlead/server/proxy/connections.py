@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import h11
 
 from fairlead.errors import Unavailable
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.server.proxy import streams
 from fairlead.server.proxy.streams import Stream
 

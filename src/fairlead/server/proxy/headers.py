@@ -6,7 +6,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from starlette.types import Scope
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.server.middleware import client_address
 from fairlead.server.proxy.connections import UpstreamError
 from fairlead.server.proxy.targets import Target

@@ -11,7 +11,7 @@ import structlog
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.server.problem_details import Problem
 from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import ConnectionPool, RunConnection, UpstreamError

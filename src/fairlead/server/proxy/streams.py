@@ -10,7 +10,7 @@ import socket
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 
 CHUNK_BYTES = 64 * 1024
 

@@ -14,7 +14,7 @@ from wsproto.connection import ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, TextMessage
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
-from fairlead.model.observations import Endpoint
+from fairlead.model.runs import Endpoint
 from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import RunConnection, UpstreamError
 from fairlead.server.proxy.headers import drop_hop_by_hop, make_request_headers

@@ -8,12 +8,12 @@ import msgspec
 from fastapi import Depends, Response
 from fastapi.responses import StreamingResponse
 
-from fairlead.model.compute_resources import Defaults
+from fairlead.model.assets import Defaults
+from fairlead.model.columns import Page
 from fairlead.model.parsing import StrictModel
-from fairlead.model.queries import Page
+from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import AuditRecord, GrantRecord, TokenRecord
-from fairlead.model.roles import Grant
-from fairlead.model.tokens import TokenRequest
+from fairlead.model.scopes import Grant
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context

@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from fairlead.model.compute_resources import ComputeResource
+from fairlead.model.assets import ComputeResource
 from fairlead.model.records import ComputeResourceRecord, TemplateRecord
 from fairlead.server.request_context import Context
 from fairlead.server.routes.assets import asset_routes

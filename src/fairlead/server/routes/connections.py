@@ -6,8 +6,8 @@ import msgspec
 from fastapi import Depends, Response
 from pydantic import Field
 
-from fairlead.model.observations import Check
 from fairlead.model.project_objects import SensitiveModel
+from fairlead.model.runs import Check
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import ClusterContext, Context, make_response
 from fairlead.server.routing import make_router, responses

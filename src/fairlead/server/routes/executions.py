@@ -9,9 +9,9 @@ from fastapi import Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
 from fairlead.errors import RequestRejected
-from fairlead.model.observations import LogPage, OutputFile
 from fairlead.model.plans import Violation
 from fairlead.model.records import EventRecord
+from fairlead.model.runs import LogPage, OutputFile
 from fairlead.run_tokens import is_run_token
 from fairlead.server import streaming
 from fairlead.server.middleware import is_head
@@ -25,7 +25,7 @@ from fairlead.services.explanations import RunExplanation
 from fairlead.services.stored_code import StoredCode
 
 CHUNK_BYTES = 256 * 1024
-MAX_CURSOR = 2**62  # a cursor also contains the attempt number, see core/cursors.py
+MAX_CURSOR = 2**62  # a cursor also contains the attempt number, see model/columns.py
 MAX_ATTEMPT = 2**31 - 1  # PostgreSQL integers have 32 bits
 
 # A server-sent event: a log entry with `text` or `base64`, or the end of the log.

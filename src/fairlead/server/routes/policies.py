@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.errors import NotFound, RequestRejected
+from fairlead.model.assets import Policy
+from fairlead.model.columns import Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Violation
-from fairlead.model.policies import Policy
-from fairlead.model.queries import Page
 from fairlead.model.records import PolicyRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.server.list_params import ListParams

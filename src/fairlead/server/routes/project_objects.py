@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Depends, Response
 
+from fairlead.model.columns import Page
 from fairlead.model.project_objects import FunctionDefinition, SecretValue, SharedVolume
-from fairlead.model.queries import Page
 from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody

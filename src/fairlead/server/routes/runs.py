@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 from fastapi import Depends, Query, Response
 from pydantic import Field
 
+from fairlead.model.columns import Page
 from fairlead.model.names import Name
 from fairlead.model.parsing import StrictModel
-from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.server.list_params import ListParams

@@ -4,11 +4,10 @@ from typing import Annotated, Any, ClassVar
 
 from fastapi import Depends, Response
 
+from fairlead.model.columns import Page
 from fairlead.model.parsing import StrictModel
-from fairlead.model.queries import Page
 from fairlead.model.records import RunRecord, ScheduleRecord
-from fairlead.model.requests import RunRequest
-from fairlead.model.schedules import Missed, Overlap
+from fairlead.model.requests import Missed, Overlap, RunRequest
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
-from fairlead.model.queries import Page
+from fairlead.model.columns import Page
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import Cluster, Department, Project, Scope
 from fairlead.server.list_params import ListParams

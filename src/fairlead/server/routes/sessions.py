@@ -17,7 +17,7 @@ import fairlead
 from fairlead.errors import FairleadError, Unauthenticated, Unreadable
 from fairlead.model.parsing import StrictModel, field_error, parse_text, short_repr
 from fairlead.model.project_objects import SensitiveModel
-from fairlead.model.requirements import Variable
+from fairlead.model.resources import Variable
 from fairlead.ports import LoginAttempt
 from fairlead.server.middleware import is_head
 from fairlead.server.request_bodies import JsonBody

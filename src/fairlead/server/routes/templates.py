@@ -1,6 +1,6 @@
 """Routes for templates."""
 
-from fairlead.model.compute_resources import Template
+from fairlead.model.assets import Template
 from fairlead.model.records import TemplateRecord
 from fairlead.server.routes.assets import asset_routes
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from fairlead.model.nodes import QueuePosition
 from fairlead.model.plans import Manifest
-from fairlead.model.queues import QueuePosition
 from fairlead.model.records import VolumeRecord
 
 JSON = dict[str, Any]
@@ -112,3 +112,20 @@ class Endpoint:
     verify: Any = field(default=None, repr=False)
     server_name: str | None = None
     prefix: str = ""
+
+
+class State(StrEnum):
+    """The states that a run can have. The last three are final."""
+
+    QUEUED = "queued"
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    STOPPING = "stopping"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+FINAL = frozenset({State.COMPLETED, State.FAILED, State.STOPPED})
