@@ -12,10 +12,10 @@ from pathlib import Path
 import yaml
 
 from fairlead.core import explanations
-from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources, yamls
 from fairlead.model.requests import Function, RunRequest
+from fairlead.resolution.drafts import Snapshot
 
 ROUNDS = 20
 CASE_SECONDS = 0.03

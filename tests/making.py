@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import pytest
 from pydantic import ValidationError
 
-from fairlead.core.drafts import Code, Snapshot
 from fairlead.core.explanations import to_json
 from fairlead.core.planning import plan_run
 from fairlead.model.assets import ComputeResource, Policy, Template
@@ -16,6 +15,7 @@ from fairlead.model.plans import Plan, Setting, Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.drafts import Code, Snapshot
 
 Data = Mapping[str, Any]
 StrictT = TypeVar("StrictT", bound=StrictModel)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.drafts import Code
 from fairlead.core.manifests.functions import MAX_CONFIG_MAP_BYTES
+from fairlead.resolution.drafts import Code
 from tests.making import (
     CODE,
     CONTAINER,

@@ -5,7 +5,6 @@ import re
 from functools import cache
 
 from fairlead.cli.preview import preview
-from fairlead.core.policies import merging
 from fairlead.files.documents import KINDS
 from fairlead.model import fields
 from fairlead.model.assets import ComputeResource, LimitFactor, Policy, Quota, Rule, Switches, Template
@@ -24,6 +23,7 @@ from fairlead.model.resources import (
     VolumeSpec,
 )
 from fairlead.model.scopes import Cluster, Department, Project
+from fairlead.resolution import policy_merging
 from tests.docs.pages import ROOT
 
 REQUIREMENTS = "docs/users/requirements.md"
@@ -79,7 +79,10 @@ def test_the_table_of_switches_has_the_default_and_the_stricter_value() -> None:
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|([^|]*)\|", (ROOT / POLICIES).read_text("utf-8"), re.MULTILINE)
     documented = {name: (default.strip(" `"), stricter.strip(" `")) for name, default, stricter in rows}
     expected = {
-        name: (_format_value(merging.DEFAULT_SWITCHES[name], "any"), _format_value(merging.STRICTER.get(name), "fewer"))
+        name: (
+            _format_value(policy_merging.DEFAULT_SWITCHES[name], "any"),
+            _format_value(policy_merging.STRICTER.get(name), "fewer"),
+        )
         for name in Switches.model_fields
     }
     assert {name: documented.get(name) for name in expected} == expected

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.core.drafts import Snapshot
 from fairlead.files.documents import load_library
 from fairlead.files.snapshots import build_snapshot, tree_of
 from fairlead.model.plans import Violation
+from fairlead.resolution.drafts import Snapshot
 from tests.cli.terminal import write
 
 TREE = """

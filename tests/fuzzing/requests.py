@@ -20,11 +20,11 @@ from pydantic import ValidationError
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.core import explanations
-from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Plan
 from fairlead.model.requests import RunRequest
+from fairlead.resolution.drafts import Snapshot
 from tests.core.properties.strategies import snapshots
 from tests.core.properties.test_planning import with_amounts
 from tests.fuzzing.grammars import is_json, mutated_requests

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources
 from fairlead.files.documents import Library
@@ -16,6 +15,7 @@ from fairlead.model.names import NAME
 from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation
 from fairlead.model.requests import RunRequest
+from fairlead.resolution.drafts import Snapshot
 
 RUN_ID = "preview"  # constant, so that the same files always produce the same manifests
 

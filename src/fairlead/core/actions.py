@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairlead.core.drafts import Draft
 from fairlead.core.idle_culling import MIN_IDLE_TIMEOUT
 from fairlead.core.manifests import functions
 from fairlead.core.manifests.functions import MAX_CONFIG_MAP_BYTES
 from fairlead.model.plans import Manifest, Violation
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.drafts import Draft
 
 
 def check_action(draft: Draft) -> Iterator[Violation]:

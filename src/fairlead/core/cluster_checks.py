@@ -3,9 +3,9 @@
 import difflib
 from collections.abc import Iterator, Sequence
 
-from fairlead.core.drafts import Draft
 from fairlead.model.plans import Source, Violation
 from fairlead.model.resources import SIZED
+from fairlead.resolution.drafts import Draft
 
 
 def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from fairlead.core.drafts import Draft
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.records import ScheduleRecord
 from fairlead.model.requests import Schedule
+from fairlead.resolution.drafts import Draft
 
 ALIASES = {
     "@hourly": "0 * * * *",

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.core.descriptions import sentences
-from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.plans import Finding, Layer, Plan, PlanWarning, Sentence, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.drafts import Snapshot
 
 # A plan needs a function, but findings about this placeholder are ignored.
 PLACEHOLDER_FUNCTION = {"name": "lint", "kind": "container", "image": "lint", "port": 80}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from fairlead.core.drafts import Draft
 from fairlead.model.plans import PlanWarning, Violation
+from fairlead.resolution.drafts import Draft
 
 USE_KUBERNETES = "run it on a Kubernetes cluster"
 PORT = "PORT"  # the environment variable with the port to listen on

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from fairlead.core.drafts import Draft, Snapshot
-from fairlead.core.policies import merging
-from fairlead.core.policies.merging import EffectiveRule
-from fairlead.core.resolution import Settings
 from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
+from fairlead.resolution import policy_merging
+from fairlead.resolution.drafts import Draft, Snapshot
+from fairlead.resolution.layers import Settings
+from fairlead.resolution.policy_merging import EffectiveRule
 
 MEBIBYTE = 2**20 * NANOS
 MAX_PATH = "on_oom.max"
@@ -100,7 +100,7 @@ def _find_bounds(settings: Settings, snapshot: Snapshot, request: Quantity, usab
     pods = settings["replicas"][""][""].value
     for policy in snapshot.policies:
         if policy.quota.mem is not None:
-            yield SourcedValue(_scale(policy.quota.mem, ratio / pods), merging.source_of(policy))
+            yield SourcedValue(_scale(policy.quota.mem, ratio / pods), policy_merging.source_of(policy))
 
 
 def _maxima(rules: Mapping[str, EffectiveRule], path: str) -> list[SourcedValue]:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from fairlead.core import local_limits, oom_retries
-from fairlead.core.drafts import Draft
-from fairlead.core.resolution import Resolution
 from fairlead.model.plans import Layer, PlanWarning, Setting, SourcedValue, format_value
 from fairlead.model.quantities import Quantity
+from fairlead.resolution.drafts import Draft
+from fairlead.resolution.layers import Resolution
 
 REQUESTING_LAYERS = (Layer.USER, Layer.TEMPLATE)  # overridden defaults produce no warning
 MIN_PLAUSIBLE = Quantity.of(2**20)

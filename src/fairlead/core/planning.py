@@ -3,14 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.core import enforced_settings, oom_retries, plan_warnings, request_checks
-from fairlead.core.drafts import Draft, Snapshot
+from fairlead.core import oom_retries, plan_warnings, request_checks
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests import rendering
 from fairlead.core.policies import rules
-from fairlead.core.resolution import (
+from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
+from fairlead.model.quantities import MILLICORE, NANOS, Quantity
+from fairlead.model.requests import RunRequest
+from fairlead.model.scopes import Cluster
+from fairlead.resolution import enforced
+from fairlead.resolution.drafts import Draft, Snapshot
+from fairlead.resolution.layers import (
     AMOUNTS,
     LayerValues,
     Resolution,
@@ -21,10 +26,6 @@ from fairlead.core.resolution import (
     resolve,
     single_setting,
 )
-from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
-from fairlead.model.quantities import MILLICORE, NANOS, Quantity
-from fairlead.model.requests import RunRequest
-from fairlead.model.scopes import Cluster
 
 # The smallest step of a computed limit: a millicore, a byte.
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}
@@ -48,7 +49,7 @@ def plan_run(
     # This comes before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
     oom_retries.bound_growth(settings, snapshot)
-    add(settings, enforced_settings.resolve_enforced(Resolution(settings), request, snapshot, run_id))
+    add(settings, enforced.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = plan_warnings.warn_overridden(resolution)

@@ -4,15 +4,16 @@ import marshal
 import math
 from collections.abc import Callable, Iterator
 
-from fairlead.core import actions, cluster_checks, cron_times, local_limits, placement
-from fairlead.core.drafts import Draft
+from fairlead.core import actions, cluster_checks, cron_times, local_limits
 from fairlead.core.policies import switches
-from fairlead.core.resolution import AMOUNTS
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import Layer, Manifest, Setting, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
+from fairlead.resolution import layers
+from fairlead.resolution.drafts import Draft
+from fairlead.resolution.layers import AMOUNTS
 
 RESERVED = "FAIRLEAD_"  # the prefix of the platform's variables
 MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
@@ -164,14 +165,14 @@ def check_extended(draft: Draft) -> Iterator[Violation]:
 
 def check_placement(draft: Draft) -> Iterator[Violation]:
     """Node selector, node affinity and GPU type must not contradict each other."""
-    required = draft.resolution.setting("affinity", placement.REQUIRED_NODES)
+    required = draft.resolution.setting("affinity", layers.REQUIRED_NODES)
     # The terms are counted from the layers, because `combine` stops multiplying them at the maximum.
     count = math.prod(len(layer.value) for layer in required.combined) if required else 0
-    path = f"affinity.{placement.REQUIRED_NODES}"
-    if count > placement.MAX_TERMS:
-        message = f"the layers together have {count} terms; at most {placement.MAX_TERMS} are allowed"
+    path = f"affinity.{layers.REQUIRED_NODES}"
+    if count > layers.MAX_TERMS:
+        message = f"the layers together have {count} terms; at most {layers.MAX_TERMS} are allowed"
         yield Violation(path, "length", message, "use fewer alternatives")
-    elif placement.is_impossible(draft.resolution.values("node_selector"), draft.required_nodes):
+    elif layers.is_impossible(draft.resolution.values("node_selector"), draft.required_nodes):
         sources = dict.fromkeys(str(term.source) for term in (required.combined or (required,) if required else ()))
         other = f"node affinity (from {', '.join(sources)})" if sources else "GPU type"
         message = f"node selector and {other} contradict each other, so no node can match"

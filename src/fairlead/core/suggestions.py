@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from fairlead.core import quotas
-from fairlead.core.drafts import Snapshot
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.capacity import count_additional, is_gpu
 from fairlead.core.fitting.filtering import NodeFilter
@@ -24,6 +23,7 @@ from fairlead.model.nodes import Amounts, Node
 from fairlead.model.plans import Suggestion
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.requests import RunRequest, merge
+from fairlead.resolution.drafts import Snapshot
 
 JSON = dict[str, Any]
 

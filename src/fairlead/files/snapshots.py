@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from fairlead.core.drafts import Snapshot
 from fairlead.files.documents import Library
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import PlanWarning, Violation
 from fairlead.model.scopes import PLATFORM, Scope, ScopeTree, find_cluster
+from fairlead.resolution.drafts import Snapshot
 
 SCOPE_KINDS = ("Cluster", "Department", "Project")
 

@@ -6,10 +6,10 @@ from importlib import resources
 from pathlib import Path
 
 from fairlead import packing
-from fairlead.core.drafts import Code
 from fairlead.errors import Unreadable
 from fairlead.model.plans import Finding, PlanWarning, Violation
 from fairlead.model.requests import Action, Function
+from fairlead.resolution.drafts import Code
 
 
 def load_program() -> Code:

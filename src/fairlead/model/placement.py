@@ -10,7 +10,7 @@ from fairlead.model.names import DNS_SUBDOMAIN, LABEL_VALUE, DnsLabel, LabelKey,
 from fairlead.model.parsing import KubernetesModel, field_error, short_repr
 from fairlead.model.quantities import parse_integer
 
-MAX_TERMS = 64  # Kubernetes has no limit, but `core.placement` multiplies the terms of several layers
+MAX_TERMS = 64  # Kubernetes has no limit, but `resolution.layers` multiplies the terms of several layers
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Weight = Annotated[

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.core import explanations, linting, quotas
-from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.core.policies import effective
 from fairlead.core.policies.effective import EffectivePolicy
@@ -19,6 +18,7 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import JSON, ComputeResourceRecord, PlanRecord, PolicyRecord, RunRecord, TemplateRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import PLATFORM, Permission
+from fairlead.resolution.drafts import Snapshot
 from fairlead.services.calls import Call
 from fairlead.services.organization import Organization
 from fairlead.services.pages import ListQuery, load_page

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.core.drafts import Code, Snapshot
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Template
 from fairlead.model.columns import Condition
 from fairlead.model.records import AssetRecord, ComputeResourceRecord, SecretRecord, TemplateRecord, VolumeRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import find_cluster
 from fairlead.ports import Generation, Transaction
+from fairlead.resolution.drafts import Code, Snapshot
 from fairlead.services.organization import Organization
 from fairlead.services.unit_of_work import UnitOfWork
 

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fairlead.core.drafts import Snapshot
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.resources import Gpu, Resources, Volume, VolumeSpec
+from fairlead.resolution.drafts import Snapshot
 from tests.making import (
     make_cluster,
     make_compute_resource,

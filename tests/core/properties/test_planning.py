@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fairlead.core import explanations
-from fairlead.core.drafts import Snapshot
 from fairlead.core.planning import plan_run
 from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel, violations_of
@@ -19,6 +18,7 @@ from fairlead.model.quantities import Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Amount, Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.drafts import Snapshot
 from tests.core.properties.strategies import (
     GARBAGE,
     POLICIES,

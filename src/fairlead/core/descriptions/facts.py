@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.core.policies.merging import EffectiveRule
 from fairlead.model.plans import Layer, Sentence, Setting, Source
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.policy_merging import EffectiveRule
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fairlead.core.descriptions.facts import Facts, describe_source, format_list, is_set
-from fairlead.core.placement import REQUIRED, REQUIRED_NODES
 from fairlead.model.plans import Sentence
+from fairlead.resolution.layers import REQUIRED, REQUIRED_NODES
 
 MAX_TERMS = 3
 AFFINITY_PHRASES: Mapping[tuple[str, bool], str] = {

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from fairlead.core.descriptions import amounts, container, gpus, placement
 from fairlead.core.descriptions.facts import Facts, format_list
-from fairlead.core.policies.merging import EffectiveRule
 from fairlead.model.plans import Layer, Plan, Sentence
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.policy_merging import EffectiveRule
 
 Describer = Callable[[Facts], Iterator[Sentence]]
 

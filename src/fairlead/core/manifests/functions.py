@@ -5,10 +5,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fairlead.core.drafts import Draft
 from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.model.names import BOOTSTRAP, SECRET_NAME
 from fairlead.model.plans import Manifest
+from fairlead.resolution.drafts import Draft
 
 # -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.
 COMMAND = ("python3", "-u", f"{BOOTSTRAP}/bootstrap.py")

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from fairlead.core.drafts import Draft
 from fairlead.model.names import PREFIX
 from fairlead.model.quantities import GpuMemory, Percent
+from fairlead.resolution.drafts import Draft
 
 MEBIBYTE = 2**20
 SCHEDULERS = {"kai": "kai-scheduler", "hami": "hami-scheduler"}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fairlead.core.drafts import Draft
 from fairlead.model import names
+from fairlead.resolution.drafts import Draft
 
 
 def name_of(draft: Draft, suffix: str = "") -> str:

@@ -3,12 +3,12 @@
 import marshal
 from typing import Any
 
-from fairlead.core.drafts import Draft
 from fairlead.core.manifests import functions, gpus, volumes
 from fairlead.core.manifests.metadata import render_labels, render_names
-from fairlead.core.placement import REQUIRED_NODES, render_affinity
 from fairlead.model.names import HOME
 from fairlead.model.quantities import Quantity
+from fairlead.resolution.drafts import Draft
+from fairlead.resolution.layers import REQUIRED_NODES, render_affinity
 
 CONTAINER = "main"
 RESOURCES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}

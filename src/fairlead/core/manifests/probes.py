@@ -1,9 +1,9 @@
 """The test pod for `fairlead clusters check`, with the same permissions as a run's pods."""
 
-from fairlead.core.enforced_settings import DEFAULT_ID
 from fairlead.model.names import PREFIX
 from fairlead.model.plans import Manifest
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.enforced import DEFAULT_ID
 
 PROBE_LABEL = f"{PREFIX}/probe"
 TERMINATION = "/dev/termination-log"

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fairlead.core.drafts import Draft
 from fairlead.core.manifests import functions, pods, volumes
 from fairlead.core.manifests.metadata import render_metadata
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.plans import Manifest
+from fairlead.resolution.drafts import Draft
 
 DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
 

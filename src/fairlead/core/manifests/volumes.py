@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fairlead.core.drafts import Draft
 from fairlead.core.manifests.metadata import name_of, render_metadata
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity
+from fairlead.resolution.drafts import Draft
 
 SHARED = "fairlead-shm"
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead.core import explanations
-from fairlead.core.policies import merging
-from fairlead.core.policies.merging import EffectiveRule
 from fairlead.core.quotas import ScopeUsage
 from fairlead.model.assets import Policy
 from fairlead.model.plans import Source, SourcedValue
+from fairlead.resolution import policy_merging
+from fairlead.resolution.policy_merging import EffectiveRule
 
 Json = dict[str, Any]
 
@@ -53,17 +53,17 @@ class EffectivePolicy:
 
 def merge_policies(policies: Sequence[Policy], scope: str, used: Callable[[str], ScopeUsage]) -> EffectivePolicy:
     """Merge policies, given from the platform down. `used` returns the usage of a scope."""
-    rules = ((path, _describe_rule(rule)) for path, rule in sorted(merging.merge_rules(policies).items()))
+    rules = ((path, _describe_rule(rule)) for path, rule in sorted(policy_merging.merge_rules(policies).items()))
     defaults = (ScopeDefaults(policy.scope, policy.defaults.to_data()) for policy in policies)
     quotas = ((policy.scope, policy.quota.model_dump(exclude_none=True)) for policy in policies)
     return EffectivePolicy(
         scope=scope,
         # A bound at `resources.mem` applies to the request, and leaves an empty entry at `resources.mem` itself.
         rules={path: rule for path, rule in rules if rule},
-        switches={name: EffectiveValue.of(switch) for name, switch in merging.merge_switches(policies).items()},
+        switches={name: EffectiveValue.of(switch) for name, switch in policy_merging.merge_switches(policies).items()},
         limit_factor={
             name: EffectiveValue(float(factor.value), factor.source)
-            for name, factor in merging.merge_limit_factors(policies).items()
+            for name, factor in policy_merging.merge_limit_factors(policies).items()
         },
         defaults=[item for item in defaults if item.requirements],
         quotas=[{"scope": owner, **quota, "used": used(owner)} for owner, quota in quotas if quota],

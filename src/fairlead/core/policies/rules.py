@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairlead.core.policies.merging import EffectiveRule
-from fairlead.core.resolution import LayerValues, Resolution, path_of
 from fairlead.model import fields
 from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, format_value
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import WHOLE_DEVICE
+from fairlead.resolution.layers import LayerValues, Resolution, path_of
+from fairlead.resolution.policy_merging import EffectiveRule
 
 SET_BY_COMPUTE_RESOURCE = "choose another compute resource, or ask an administrator"
 # A missing limit means unlimited, so it violates every maximum.

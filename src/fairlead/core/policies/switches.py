@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from fairlead.core.drafts import Draft
 from fairlead.model.plans import Layer, SourcedValue, Violation
 from fairlead.model.resources import EXISTING, SIZED
+from fairlead.resolution.drafts import Draft
 
 IDS = ("run_as_user", "run_as_group", "fs_group")
 

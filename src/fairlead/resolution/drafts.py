@@ -5,16 +5,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fairlead.core.placement import REQUIRED_NODES, Term, cross_terms
-from fairlead.core.policies import merging
-from fairlead.core.policies.merging import EffectiveRule
-from fairlead.core.resolution import LayerValues, Resolution, layer_values
 from fairlead.model.assets import ComputeResource, NamedRequirements, Policy, Template
 from fairlead.model.plans import Layer, Source, SourcedValue
 from fairlead.model.quantities import GpuMemory, Percent
 from fairlead.model.requests import Function, RunRequest
 from fairlead.model.resources import WHOLE_DEVICE, Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.resolution import policy_merging
+from fairlead.resolution.layers import REQUIRED_NODES, LayerValues, Resolution, Term, cross_terms, layer_values
+from fairlead.resolution.policy_merging import EffectiveRule
 
 PULL = "pull_secrets."
 
@@ -52,22 +51,22 @@ class Snapshot:
     @cached_property
     def rules(self) -> dict[str, EffectiveRule]:
         """The merged rules of all policies."""
-        return merging.merge_rules(self.policies)
+        return policy_merging.merge_rules(self.policies)
 
     @cached_property
     def switches(self) -> dict[str, SourcedValue]:
         """The merged switches of all policies."""
-        return merging.merge_switches(self.policies)
+        return policy_merging.merge_switches(self.policies)
 
     @cached_property
     def limit_factors(self) -> dict[str, SourcedValue]:
         """The merged limit factors of all policies."""
-        return merging.merge_limit_factors(self.policies)
+        return policy_merging.merge_limit_factors(self.policies)
 
     @cached_property
     def defaults(self) -> tuple[LayerValues, ...]:
         """The platform and policy defaults, in ascending precedence."""
-        policies = (layer_values(merging.source_of(policy), policy.defaults) for policy in self.policies)
+        policies = (layer_values(policy_merging.source_of(policy), policy.defaults) for policy in self.policies)
         return (layer_values(Source(Layer.PLATFORM), self.platform), *policies)
 
     def layer_of(self, layer: Layer, named: NamedRequirements) -> LayerValues:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from fairlead.core.drafts import Snapshot
 from fairlead.core.manifests.attempts import ATTEMPT
-from fairlead.core.resolution import LayerValues, Resolution, SettingGroup, single_setting
 from fairlead.model import names
 from fairlead.model.names import HOME, PREFIX, RUN_LABEL
 from fairlead.model.plans import Layer, Source
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
+from fairlead.resolution.drafts import Snapshot
+from fairlead.resolution.layers import LayerValues, Resolution, SettingGroup, single_setting
 
 ENFORCED = Source(Layer.ENFORCED)
 # A number, because the kubelet refuses to start a container with a user name: it cannot verify that it is not root.

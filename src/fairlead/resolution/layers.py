@@ -1,15 +1,99 @@
 """Resolution: merge the layers of settings in order of precedence, and record which values were overridden."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fairlead.core import placement
+from fairlead.model.placement import Affinity
 from fairlead.model.plans import Setting, Source, SourcedValue
 from fairlead.model.resources import NAMED_BY, WHOLE_DEVICE, Amount, Gpu, Requirements, Resources, Volume
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+REQUIRED_NODES = f"nodeAffinity.{REQUIRED}"
+
+MAX_TERMS = 256  # in all layers combined; two layers with 64 terms each would already produce 4,096
+
+Term = Mapping[str, Any]
+
+
+def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
+    """The lists of terms of an affinity, by path such as `podAffinity.requiredDuring...`."""
+    for kind, group in affinity.manifest.items():
+        for name, terms in group.items():
+            term_list = terms["nodeSelectorTerms"] if f"{kind}.{name}" == REQUIRED_NODES else terms
+            if term_list:
+                yield f"{kind}.{name}", list(term_list)
+
+
+def combine(part: str, weaker: Sequence[Term], stronger: Sequence[Term]) -> list[Term]:
+    """Merge the terms of two layers: required nodes must match both, other terms are added."""
+    if part == REQUIRED_NODES:
+        # A check rejects plans with too many terms, so the large product is never needed.
+        return cross_terms(weaker, stronger) if len(weaker) * len(stronger) <= MAX_TERMS else list(weaker)
+    return [*weaker, *(term for term in stronger if term not in weaker)]
+
+
+def cross_terms(one: Sequence[Term], other: Sequence[Term]) -> list[Term]:
+    """The conjunction of two node selectors: (a or b) and (c or d) is ac or ad or bc or bd."""
+    # A term without conditions matches no node, and neither does its conjunction with another term.
+    crossed = [_join(left, right) for left in one if any(left.values()) for right in other if any(right.values())]
+    # An empty term matches no node. The API server would reject an empty list.
+    return _distinct(crossed) or [{}]
+
+
+def is_impossible(selector: Mapping[str, str], terms: Sequence[Term] | None) -> bool:
+    """Whether no set of labels can match both the selector and one of the terms."""
+    return terms is not None and all(_contradicts(selector, term) for term in terms)
+
+
+def render_affinity(parts: Mapping[str, Sequence[Term]]) -> dict[str, Any]:
+    """The affinity for a pod manifest, from lists of terms by path."""
+    affinity: dict[str, Any] = {}
+    for path, terms in sorted(parts.items()):
+        kind, _, name = path.partition(".")
+        value = {"nodeSelectorTerms": list(terms)} if path == REQUIRED_NODES else list(terms)
+        affinity.setdefault(kind, {})[name] = value
+    return affinity
+
+
+def _join(left: Term, right: Term) -> Term:
+    joined = {name: list(conditions) for name, conditions in left.items() if conditions}
+    for name, conditions in right.items():
+        known = joined.get(name, [])
+        if added := [condition for condition in conditions if condition not in known]:
+            joined[name] = [*known, *added]
+    return joined
+
+
+def _distinct(items: Sequence[Any]) -> list[Any]:
+    return [item for index, item in enumerate(items) if item not in items[:index]]
+
+
+def _contradicts(selector: Mapping[str, str], term: Term) -> bool:
+    """Whether the conditions of a term contradict each other or the selector."""
+    if not any(term.values()):
+        return True
+    allowed: dict[str, set[str]] = {key: {value} for key, value in selector.items()}
+    present, absent = set(selector), set()
+    conditions = term.get("matchExpressions", ())
+    for condition in conditions:
+        key, operator, values = condition["key"], condition["operator"], set(condition.get("values", ()))
+        if operator == "In":
+            allowed[key] = allowed.get(key, values) & values
+        if operator in ("In", "Exists", "Gt", "Lt"):
+            present.add(key)
+        if operator == "DoesNotExist":
+            absent.add(key)
+    # All In conditions are known here. NotIn also matches nodes without the label, so without an In condition it
+    # never causes a contradiction.
+    for condition in conditions:
+        if condition["operator"] == "NotIn" and condition["key"] in allowed:
+            allowed[condition["key"]] -= set(condition["values"])
+    return bool(present & absent) or any(not values for values in allowed.values())
+
 
 AMOUNTS = ("cpu", "mem", "disk")
 SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")
@@ -125,7 +209,7 @@ def groups_of(requirements: Requirements) -> Iterator[SettingGroup]:
     for toleration in requirements.tolerations:
         yield single_setting("tolerations", str(toleration), toleration.manifest)
     if requirements.affinity is not None:
-        for name, terms in placement.parts_of(requirements.affinity):
+        for name, terms in parts_of(requirements.affinity):
             yield single_setting("affinity", name, terms)
     for name, volume in requirements.volumes.items():
         yield SettingGroup("volumes", name, _parts_of_volume(volume))
@@ -167,7 +251,7 @@ def _overridden_by(old: Setting | None) -> tuple[SourcedValue, ...]:
 def _combine(old: Setting, group: SettingGroup, source: Source) -> Setting:
     added = group.values[""]
     combined = (*(old.combined or (SourcedValue(old.value, old.source),)), SourcedValue(added, source))
-    return old._replace(value=placement.combine(group.name, old.value, added), source=source, combined=combined)
+    return old._replace(value=combine(group.name, old.value, added), source=source, combined=combined)
 
 
 def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:
