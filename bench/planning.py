@@ -11,10 +11,10 @@ from pathlib import Path
 
 import yaml
 
-from fairlead.core import explanations
-from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources, yamls
 from fairlead.model.requests import Function, RunRequest
+from fairlead.planning import explanations
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 
 ROUNDS = 20

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.core.linting import LintResult, lint_compute_resource, lint_template
 from fairlead.model.assets import Policy
 from fairlead.model.scopes import Cluster
+from fairlead.planning.linting import LintResult, lint_compute_resource, lint_template
 from tests.making import (
     make_cluster,
     make_compute_resource,

@@ -10,9 +10,9 @@ from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
-from fairlead.core.planning import plan_run
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.quantities import NANOS
+from fairlead.planning.plan import plan_run
 from tests.core.nodes import make_amounts, make_node, make_pod_request, make_scheduled_pod
 from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 

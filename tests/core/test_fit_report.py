@@ -1,8 +1,7 @@
 """Fit reports on real and hypothetical nodes."""
 
-from fairlead.core.fitting.fit_report import MAX_ROOM, build_report
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.what_if import WhatIfCluster, simulate
+from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate
 from tests.core.nodes import make_node, make_scheduled_pod
 from tests.making import SERVED, make_policy, plan
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.linting import lint_compute_resource, lint_template
 from fairlead.model.assets import ComputeResource, Policy
 from fairlead.model.plans import Finding, PlanWarning, Violation
 from fairlead.model.scopes import Cluster
+from fairlead.planning.linting import lint_compute_resource, lint_template
 from tests.making import (
     make_cluster,
     make_compute_resource,

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairlead.core.manifests.functions import escape
-from fairlead.core.planning import plan_run
+from fairlead.planning.plan import plan_run
 from tests.making import (
     CODE,
     CONTAINER,
@@ -267,7 +267,7 @@ def test_a_plan_can_be_changed_without_changing_the_next_one() -> None:
 
 PROGRAM = """
 import json, sys
-from fairlead.core.explanations import to_data
+from fairlead.planning.explanations import to_data
 from tests.making import find_violations, make_policy, plan
 from fairlead.model.resources import Volume
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pending_pods import PendingPod, read_pending_pods, schedule_all
+from fairlead.planning.fit_reports import PendingPod, read_pending_pods, schedule_all
 from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 
 

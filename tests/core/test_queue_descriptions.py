@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairlead.core.descriptions.queues import describe_queue_position
 from fairlead.model.nodes import QueuePosition, QueueWorkload, QuotaUsage
 from fairlead.model.quantities import NANOS
+from fairlead.planning.queue_messages import describe_queue_position
 
 GPU, QUEUE = "nvidia.com/gpu", "ClusterQueue shared"
 REQUESTED = {GPU: 4 * NANOS, "cpu": 2 * NANOS}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.linting import lint_compute_resource
 from fairlead.model.scopes import Cluster
+from fairlead.planning.linting import lint_compute_resource
 from tests.making import make_cluster, make_compute_resource
 
 PLAIN = make_cluster(name="east")

@@ -7,10 +7,10 @@ import pytest
 
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
-from fairlead.core.suggestions import OtherProject, find_suggestions
 from fairlead.model.assets import ComputeResource, Policy
 from fairlead.model.requests import RunRequest, merge
 from fairlead.model.scopes import Cluster
+from fairlead.planning.suggestions import OtherProject, find_suggestions
 from fairlead.resolution.drafts import Snapshot
 from tests.core.nodes import make_node, make_scheduled_pod
 

@@ -19,11 +19,11 @@ from pydantic import ValidationError
 
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.core import explanations
-from fairlead.core.planning import plan_run
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Plan
 from fairlead.model.requests import RunRequest
+from fairlead.planning import explanations
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from tests.core.properties.strategies import snapshots
 from tests.core.properties.test_planning import with_amounts

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairlead.core import explanations
-from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, yamls
 from fairlead.model.plans import Plan, Violation
 from fairlead.model.requests import RunRequest
+from fairlead.planning import explanations
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Code, Snapshot
 
 FOLDER = Path(__file__).parent

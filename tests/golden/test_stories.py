@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from fairlead.cli import app
-from fairlead.core import explanations
 from fairlead.files import sources
 from fairlead.model.requests import Function
+from fairlead.planning import explanations
 from tests.golden import stories
 from tests.validity import check_manifests
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.diffs import Difference
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.assets import Defaults
+from fairlead.planning.effective_policies import Difference
 from tests.services.worlds import (
     FOREST,
     LAKE,

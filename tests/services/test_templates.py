@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairlead.core.diffs import Difference
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.planning.effective_policies import Difference
 from tests.services.worlds import (
     FOREST,
     LAKE,

@@ -25,11 +25,7 @@ from fairlead.cli.request_options import (
     read_mapping,
 )
 from fairlead.cli.scopes import PROJECTS
-from fairlead.core.fitting import fit_report, pending_pods, what_if
-from fairlead.core.fitting.fit_report import FitReport, WhatIfChanges
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.what_if import WhatIfCluster
-from fairlead.core.suggestions import find_suggestions
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
 from fairlead.files.inventories import Inventory
@@ -37,6 +33,9 @@ from fairlead.model.assets import ComputeResource
 from fairlead.model.plans import Violation
 from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster
+from fairlead.planning import fit_reports
+from fairlead.planning.fit_reports import FitReport, WhatIfChanges, WhatIfCluster
+from fairlead.planning.suggestions import find_suggestions
 
 STDIN = Path("-")
 # A placeholder function for requests without one; valid for all actions.
@@ -102,7 +101,7 @@ def fit(
         return print_violations(config.violations)
     print_warnings(inventory.warnings)
     config = _know_gpus(config, inventory.table)
-    what_if_cluster = what_if.simulate(inventory.table, add_nodes, without, cluster=config.snapshot.cluster)
+    what_if_cluster = fit_reports.simulate(inventory.table, add_nodes, without, cluster=config.snapshot.cluster)
     if pending:
         return _print_pending(inventory, what_if_cluster, config.snapshot.cluster, as_json=as_json)
     if parsed is None:
@@ -201,7 +200,7 @@ def _report(
     request: RunRequest, config: LocalConfig, what_if_cluster: WhatIfCluster, *, all_nodes: bool = False
 ) -> FitReport:
     plan = plan_alone(request, config)
-    return fit_report.build_report(
+    return fit_reports.build_report(
         plan, what_if_cluster, autoscaled=config.snapshot.cluster.autoscaled, all_nodes=all_nodes
     )
 
@@ -210,7 +209,7 @@ def _print_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, cluster
     changes = asdict(WhatIfChanges.of(what_if_cluster))
     placed = [
         asdict(pod)
-        for pod in pending_pods.schedule_all(inventory.waiting, what_if_cluster.table, autoscaled=cluster.autoscaled)
+        for pod in fit_reports.schedule_all(inventory.waiting, what_if_cluster.table, autoscaled=cluster.autoscaled)
     ]
     if not as_json:
         return print_placed(changes, placed)

@@ -7,8 +7,8 @@ from typing import Any
 
 from fairlead.cli.printing import count, print_violations
 from fairlead.cli.tables import format_cell, format_table
-from fairlead.core.descriptions.facts import format_list
 from fairlead.model.plans import Suggestion, Violation
+from fairlead.planning.descriptions import format_list
 from fairlead.sdk.plans import describe_suggestions
 
 NOW = "now"

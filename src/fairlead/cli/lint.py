@@ -7,12 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fairlead.cli.printing import count, print_sentences, print_violations, print_warnings
-from fairlead.core import linting
-from fairlead.core.linting import LintResult
 from fairlead.files import documents, snapshots
 from fairlead.files.documents import Document, Library
 from fairlead.model.plans import PlanWarning, Violation
 from fairlead.model.scopes import ScopeTree
+from fairlead.planning import linting
+from fairlead.planning.linting import LintResult
 
 
 def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), show_default=False)] = False) -> int:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fairlead.core.planning import plan_run
 from fairlead.files import documents, snapshots, sources
 from fairlead.files.documents import Library
 from fairlead.model.assets import Defaults
@@ -15,6 +14,7 @@ from fairlead.model.names import NAME
 from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation
 from fairlead.model.requests import RunRequest
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 
 RUN_ID = "preview"  # constant, so that the same files always produce the same manifests

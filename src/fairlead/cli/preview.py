@@ -10,11 +10,11 @@ from cyclopts import Parameter
 
 from fairlead.cli.local_planning import Files, Paths, load_config, plan_request
 from fairlead.cli.printing import print_violations, print_warnings
-from fairlead.core import explanations
 from fairlead.files import documents, snapshots, yamls
 from fairlead.model.names import NAME
 from fairlead.model.plans import Plan
 from fairlead.model.requests import RunRequest
+from fairlead.planning import explanations
 
 Output = Literal["explain", "yaml", "json"]
 

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairlead.core.explanations import format_finding
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.plans import Finding, PlanWarning, Sentence, Violation
+from fairlead.planning.explanations import format_finding
 
 
 def print_error(error: FairleadError) -> int:

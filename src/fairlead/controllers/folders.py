@@ -12,9 +12,9 @@ import anyio
 import structlog
 import watchfiles
 
-from fairlead.core.explanations import format_finding
 from fairlead.errors import FairleadError, RequestRejected
 from fairlead.files.documents import Library, load_library
+from fairlead.planning.explanations import format_finding
 from fairlead.ports import Clock
 
 log = structlog.get_logger()

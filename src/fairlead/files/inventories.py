@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pending_pods import PendingPod, read_pending_pods
 from fairlead.core.fitting.reading_nodes import is_placed, read_cluster, read_node, read_scheduled_pod
 from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.errors import RequestRejected, Unreadable
@@ -17,6 +16,7 @@ from fairlead.files.kube_objects import JSON
 from fairlead.files.kube_validation import check_objects, name_object
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import PlanWarning, Violation
+from fairlead.planning.fit_reports import PendingPod, read_pending_pods
 
 COMMAND = "kubectl get nodes,pods -A -o json"
 USE_COMMAND = f"use the output of {COMMAND}"

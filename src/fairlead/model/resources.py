@@ -463,7 +463,7 @@ class Requirements(StrictModel):
 
     @model_validator(mode="after")
     def _check_mounts(self) -> Self:
-        # This checks only these requirements. `core.request_checks` compares the volumes of all layers.
+        # This checks only these requirements. `planning.checks` compares the volumes of all layers.
         mounted: dict[str, str] = {}
         mistakes: list[Mistake] = []
         for name, volume in self.volumes.items():

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core import explanations
 from fairlead.errors import Conflict, NotFound, Unreadable
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Suggestion, Violation
+from fairlead.planning import explanations
 
 if TYPE_CHECKING:
     from fairlead.sdk.runs import Run

@@ -9,7 +9,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from fairlead.core.explanations import finding_data
 from fairlead.errors import (
     Changed,
     Conflict,
@@ -24,6 +23,7 @@ from fairlead.errors import (
 )
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
+from fairlead.planning.explanations import finding_data
 
 log = structlog.get_logger()
 

@@ -6,8 +6,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from fairlead.core.diffs import Difference, compare
-from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict, NotFound, RequestRejected
 from fairlead.model.assets import NamedRequirements
 from fairlead.model.columns import Condition, Page
@@ -15,6 +13,8 @@ from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Finding, Sentence, Violation
 from fairlead.model.records import JSON, AssetRecord, RevisionRecord, RunRecord
 from fairlead.model.scopes import Permission
+from fairlead.planning.effective_policies import Difference, compare
+from fairlead.planning.linting import LintResult
 from fairlead.ports import ConfigPart
 from fairlead.services.calls import Call
 from fairlead.services.pages import ListQuery, load_page

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairlead.core import compute_catalog
-from fairlead.core.fitting import capacity, wait_reasons
-from fairlead.core.fitting.capacity import NO_GPU
+from fairlead.core.fitting import wait_reasons
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.fitting.node_tables import NodeTable
@@ -17,6 +15,8 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import ComputeResourceRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster, Permission, find_cluster
+from fairlead.planning import capacity, compute_catalog
+from fairlead.planning.capacity import NO_GPU
 from fairlead.ports import Executors, Generation
 from fairlead.services.calls import Call
 from fairlead.services.executions import load_visible_nodes

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from fairlead.core import linting
-from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict
 from fairlead.model.assets import ComputeResource
 from fairlead.model.columns import Condition
 from fairlead.model.records import JSON, SETTINGS, ComputeResourceRecord, PolicyRecord, SettingsRecord, TemplateRecord
 from fairlead.model.scopes import PLATFORM
+from fairlead.planning import linting
+from fairlead.planning.linting import LintResult
 from fairlead.services.assets import Assets, store_revision
 from fairlead.services.calls import Call
 from fairlead.services.name_references import rewrite_policies

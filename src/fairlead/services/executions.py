@@ -6,7 +6,6 @@ from functools import cache
 from typing import BinaryIO
 
 from fairlead.core import attempts
-from fairlead.core.fitting import capacity
 from fairlead.core.fitting.formatting import show_amount
 from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
 from fairlead.core.outcomes import find_peaks
@@ -19,6 +18,7 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import JSON, AttemptRecord, BlobRecord, EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.runs import LogEntry, LogPage, OutputFile, State
 from fairlead.model.scopes import Cluster, Permission
+from fairlead.planning import capacity
 from fairlead.ports import Executor, Executors
 from fairlead.services.attempts import AttemptHandle, AttemptView, find_attempt, list_attempts
 from fairlead.services.calls import Call

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fairlead.core import explanations, quotas
+from fairlead.core import quotas
 from fairlead.core.attempts import is_paused
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.pod_requests import read_pod_request
@@ -17,6 +17,7 @@ from fairlead.model.plans import Fit
 from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.runs import State
+from fairlead.planning import explanations
 from fairlead.services import queue_positions
 from fairlead.services.calls import Call
 from fairlead.services.executions import Executions, find_run, is_unscheduled

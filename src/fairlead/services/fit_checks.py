@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairlead.core import quotas
-from fairlead.core.fitting import fit_report, what_if
-from fairlead.core.fitting.fit_report import FitReport
-from fairlead.core.planning import plan_run
 from fairlead.core.quotas import QuotaAmounts
 from fairlead.model.plans import Fit
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Permission
+from fairlead.planning import fit_reports
+from fairlead.planning.fit_reports import FitReport
+from fairlead.planning.plan import plan_run
 from fairlead.ports import Executors
 from fairlead.services.calls import Call
 from fairlead.services.executions import find_visible_nodes
@@ -56,9 +56,9 @@ class FitChecks:
                 if executor is not None:
                     reason = f"the nodes of {cluster.scope} are currently unavailable"
                 quota_reasons = quotas.apply_quotas(Fit(), requested, allowances).reasons
-                return fit_report.report_violations(plan, *quota_reasons, reason)
-            hypothetical = what_if.simulate(table, add_nodes, without, cluster=cluster)
-            report = fit_report.build_report(
+                return fit_reports.report_violations(plan, *quota_reasons, reason)
+            hypothetical = fit_reports.simulate(table, add_nodes, without, cluster=cluster)
+            report = fit_reports.build_report(
                 plan, hypothetical, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances
             )
             nodes = hypothetical.table

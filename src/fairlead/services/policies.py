@@ -4,10 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.core import explanations, linting, quotas
-from fairlead.core.planning import plan_run
-from fairlead.core.policies import effective
-from fairlead.core.policies.effective import EffectivePolicy
+from fairlead.core import quotas
 from fairlead.core.queue_order import ADMITTED, COUNTED_BY
 from fairlead.core.quotas import RunResources, ScopeUsage
 from fairlead.errors import NotFound, RequestRejected
@@ -18,6 +15,9 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import JSON, ComputeResourceRecord, PlanRecord, PolicyRecord, RunRecord, TemplateRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import PLATFORM, Permission
+from fairlead.planning import effective_policies, explanations, linting
+from fairlead.planning.effective_policies import EffectivePolicy
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from fairlead.services.calls import Call
 from fairlead.services.organization import Organization
@@ -92,7 +92,7 @@ class Policies:
             policies = unit.organization.policies_of(scope)
             # A scope's path starts at the platform, so the first scope with a quota contains all the others.
             with_quota = [policy.scope for policy in policies if policy.quota.model_fields_set]
-            return effective.merge_policies(policies, scope, _load_usage(unit, [*with_quota, scope]))
+            return effective_policies.merge_policies(policies, scope, _load_usage(unit, [*with_quota, scope]))
 
     def validate(self, call: Call, scope: str, draft: Policy) -> PolicyImpact:
         """Return the compute resources, templates and recent runs that a draft would reject. Stores nothing."""

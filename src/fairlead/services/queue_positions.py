@@ -3,11 +3,11 @@
 from functools import cache
 
 from fairlead.core.attempts import execution_of
-from fairlead.core.descriptions.queues import describe_queue_position
 from fairlead.errors import Unavailable
 from fairlead.model.nodes import QueuePosition
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import State
+from fairlead.planning.queue_messages import describe_queue_position
 from fairlead.ports import Executor
 from fairlead.services.unit_of_work import UnitOfWork
 

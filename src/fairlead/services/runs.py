@@ -10,11 +10,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from fairlead.core import explanations, lifecycle, quotas
-from fairlead.core.actions import check_stored_code
+from fairlead.core import lifecycle, quotas
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.manifests.attempts import manifests_of
-from fairlead.core.planning import plan_run
 from fairlead.core.queue_order import queue_key
 from fairlead.core.quotas import QuotaAmounts
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
@@ -25,6 +23,9 @@ from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, R
 from fairlead.model.requests import Function, RunRequest, merge
 from fairlead.model.runs import FINAL, State
 from fairlead.model.scopes import Permission
+from fairlead.planning import explanations
+from fairlead.planning.checks import check_stored_code
+from fairlead.planning.plan import plan_run
 from fairlead.ports import Executors, Notify
 from fairlead.services.calls import Call
 from fairlead.services.executions import find_run, is_unscheduled

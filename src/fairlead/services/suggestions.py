@@ -5,18 +5,18 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 
-from fairlead.core import suggestions
 from fairlead.core.fitting.admission import PATIENCE_SECONDS, WAITING_FOR_TURN
 from fairlead.core.fitting.evaluation import LATER, NOW
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.queue_order import WAITING
 from fairlead.core.quotas import Allowance
-from fairlead.core.suggestions import OtherProject
 from fairlead.model.columns import Condition
 from fairlead.model.plans import Fit, Suggestion
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Permission
+from fairlead.planning import suggestions
+from fairlead.planning.suggestions import OtherProject
 from fairlead.ports import Executors
 from fairlead.services.executions import find_visible_nodes
 from fairlead.services.quotas import load_allowances

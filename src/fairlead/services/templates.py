@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from fairlead.core import linting
-from fairlead.core.linting import LintResult
 from fairlead.errors import Conflict
 from fairlead.model.assets import Template
 from fairlead.model.columns import Condition
 from fairlead.model.records import JSON, TemplateRecord
 from fairlead.model.requests import RunRequest
+from fairlead.planning import linting
+from fairlead.planning.linting import LintResult
 from fairlead.services.assets import MAX_LISTED, Assets, store_revision
 from fairlead.services.name_references import rewrite_policies
 from fairlead.services.snapshots import build_planning_context, resolve_names

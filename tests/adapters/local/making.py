@@ -14,12 +14,12 @@ import fairlead
 from fairlead import packing
 from fairlead.adapters.local.machines import Machine, find_machine
 from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, find_runtime
-from fairlead.core.planning import plan_run
 from fairlead.files.sources import load_program
 from fairlead.model.records import VolumeRecord
 from fairlead.model.runs import LaunchSpec
 from fairlead.model.scopes import Cluster
 from fairlead.packing import ArchiveEntry
+from fairlead.planning.plan import plan_run
 from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead.core.linting import LintResult, lint_compute_resource, lint_template
 from fairlead.model.plans import Layer, Plan, Sentence
 from fairlead.model.quantities import Quantity
 from fairlead.model.scopes import Cluster
+from fairlead.planning.linting import LintResult, lint_compute_resource, lint_template
 from tests.core.properties.strategies import CLUSTERS, POLICIES, REQUIREMENTS, optional, snapshots
 from tests.making import make_cluster, make_compute_resource, make_policy
 

@@ -9,8 +9,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fairlead.core import explanations
-from fairlead.core.planning import plan_run
 from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Layer, Plan, Source
@@ -18,6 +16,8 @@ from fairlead.model.quantities import Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Amount, Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.planning import explanations
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from tests.core.properties.strategies import (
     GARBAGE,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence, Sized
 
-from fairlead.core.descriptions.facts import format_list
 from fairlead.core.fitting import matching
 from fairlead.core.fitting.filtering import Columns, NodeFilter
 from fairlead.core.fitting.formatting import describe_amount, describe_pair, name_resource
@@ -13,6 +12,7 @@ from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.fitting.reasons import Cause
 from fairlead.model.nodes import Node, Taint
 from fairlead.model.quantities import NANOS
+from fairlead.planning.descriptions import format_list
 
 MAX_NAMED = 4
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from fairlead.core.diffs import Difference
-from fairlead.core.explanations import finding_data
 from fairlead.model.assets import NamedRequirements
 from fairlead.model.columns import Page
 from fairlead.model.names import ObjectName
 from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Sentence, Violation
 from fairlead.model.records import RevisionRecord, RunRecord
+from fairlead.planning.effective_policies import Difference
+from fairlead.planning.explanations import finding_data
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, Services

@@ -5,10 +5,10 @@ from typing import Annotated, Any, ClassVar
 from fastapi import Depends, Response
 from pydantic import Field
 
-from fairlead.core.fitting.fit_report import FitReport
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, StrictModel
 from fairlead.model.requests import RunRequest
+from fairlead.planning.fit_reports import FitReport
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses

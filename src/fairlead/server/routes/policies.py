@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Response
 from pydantic import ValidationError
 
-from fairlead.core.policies.effective import EffectivePolicy
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.assets import Policy
 from fairlead.model.columns import Page
@@ -13,6 +12,7 @@ from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.records import PolicyRecord
 from fairlead.model.scopes import PLATFORM
+from fairlead.planning.effective_policies import EffectivePolicy
 from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context

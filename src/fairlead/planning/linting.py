@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairlead.core.descriptions import sentences
-from fairlead.core.planning import plan_run
 from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.plans import Finding, Layer, Plan, PlanWarning, Sentence, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster
+from fairlead.planning import descriptions
+from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 
 # A plan needs a function, but findings about this placeholder are ignored.
@@ -50,7 +50,7 @@ class LintResult:
         """A description of what each pod gets and what may stop it."""
         # A pod's resources do not depend on the action, so one plan per cluster is enough.
         first = [(cluster, plans[0]) for cluster, plans in self.plans]
-        return sentences.describe_plans(first, self.layer, self.snapshot.rules)
+        return descriptions.describe_plans(first, self.layer, self.snapshot.rules)
 
     def _find(self, plans: Sequence[Plan]) -> Iterator[Finding]:
         for plan in plans:

@@ -1,19 +1,150 @@
 """Checks requests for combinations that cannot work, regardless of policies."""
 
+import difflib
 import marshal
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.core import actions, cluster_checks, cron_times, local_limits
-from fairlead.core.policies import switches
+from fairlead.core import cron_times
+from fairlead.core.idle_culling import MIN_IDLE_TIMEOUT
+from fairlead.core.manifests import functions
+from fairlead.core.manifests.functions import MAX_CONFIG_MAP_BYTES
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.parsing import suggest_names
-from fairlead.model.plans import Layer, Manifest, Setting, Violation
+from fairlead.model.plans import Layer, Manifest, Setting, Source, Violation
 from fairlead.model.quantities import MAXIMUM, Quantity
 from fairlead.model.requests import WORKLOAD_TYPES
+from fairlead.model.resources import SIZED
+from fairlead.model.scopes import Cluster
+from fairlead.planning import plan_warnings, policy_rules
 from fairlead.resolution import layers
 from fairlead.resolution.drafts import Draft
 from fairlead.resolution.layers import AMOUNTS
+
+
+def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
+    """Requests for part of a GPU need a cluster with GPU sharing or MIG."""
+    memory, limit, cluster = draft.gpu_memory, draft.gpu_memory_limit, draft.cluster
+    others = [name for name in draft.snapshot.sharing_clusters if name != cluster.name]
+    hint = f"use cluster {' or '.join(others)}" if others else "set the cluster's gpu_sharing to kai or hami"
+    hint += ", or request a whole GPU"
+    if memory is not None and cluster.gpu_sharing == "none":
+        message = f"{memory} of a GPU requested; cluster {cluster.name} has only whole GPUs (gpu_sharing: none)"
+        yield Violation("resources.gpu.memory", "gpu_sharing", message, hint)
+    elif limit is not None and limit != memory and cluster.gpu_sharing == "hami":
+        # The limit is rejected, not ignored: the program would fail as soon as it uses more than its request.
+        message = (
+            f"limit {limit} exceeds the request {memory}; "
+            f"cluster {cluster.name} (hami) enforces the request as the limit"
+        )
+        yield Violation("resources.gpu.memory.limit", "gpu_sharing", message, f"set the limit to {memory}")
+    if draft.mig is not None and not cluster.gpu_resource.startswith("nvidia.com/"):
+        message = f"MIG profile {draft.mig} requested; cluster {cluster.name} has {cluster.gpu_resource}"
+        yield Violation("resources.gpu.mig", "gpu_sharing", message, "request a whole GPU; MIG needs NVIDIA GPUs")
+
+
+def check_storage_classes(draft: Draft) -> Iterator[Violation]:
+    """A claim's storage class must be allowed in the cluster. A claim without one gets the cluster default."""
+    allowed = draft.cluster.storage_classes
+    for name, parts in draft.resolution.named("volumes").items():
+        requested = parts.get("spec.storage_class")
+        if allowed is not None and requested is not None and parts["volume_type"] in SIZED and requested not in allowed:
+            path = f"volumes.{name}.spec.storage_class"
+            setting = draft.resolution.setting("volumes", name, "spec.storage_class")
+            yield _reject(draft, path, "storage_classes", requested, allowed, setting.source if setting else None)
+
+
+def check_runtime_class(draft: Draft) -> Iterator[Violation]:
+    """The runtime class must be allowed in the cluster."""
+    allowed, setting = draft.cluster.runtime_classes, draft.resolution.setting("runtime_class")
+    if allowed is not None and setting is not None and setting.value is not None and setting.value not in allowed:
+        yield _reject(draft, "runtime_class", "runtime_classes", setting.value, allowed, setting.source)
+
+
+def _reject(
+    draft: Draft, path: str, rule: str, requested: str, allowed: Sequence[str], source: Source | None
+) -> Violation:
+    """The violation for a class that the cluster does not allow. It lists the allowed classes, most similar first."""
+    noun = rule.removesuffix("es").replace("_", " ")
+    known = sorted(allowed, key=lambda name: (-difflib.SequenceMatcher(None, name, requested).ratio(), name))
+    message = f"{noun} {requested} requested; cluster {draft.cluster.name} allows {', '.join(known) or 'none'}"
+    return Violation(path, rule, message, f"set it to {known[0]}" if known else "remove it", source)
+
+
+def check_action(draft: Draft) -> Iterator[Violation]:
+    """Check fields that only some actions support."""
+    action, replicas = draft.request.action, draft.resolution.value("replicas")
+    if action == "workspace" and replicas > 1:
+        yield Violation(
+            "replicas", "workspace", f"a workspace has only one pod, found {replicas} replicas", "remove replicas"
+        )
+    if action != "job" and draft.request.deadline is not None:
+        message = f"only jobs can have a deadline, found {draft.request.deadline} for action {action}"
+        yield Violation("deadline", "action", message, "remove it")
+    if action != "workspace" and draft.request.idle_timeout is not None:
+        message = f"only workspaces can have an idle timeout, found {draft.request.idle_timeout} for action {action}"
+        yield Violation("idle_timeout", "action", message, "remove it, or submit a workspace")
+    idle = draft.resolution.value("idle_timeout")
+    if action == "workspace" and idle is not None and idle < MIN_IDLE_TIMEOUT:
+        message = f"must be at least {MIN_IDLE_TIMEOUT}, found {idle}"
+        yield Violation("idle_timeout", "minimum", message, f"use {MIN_IDLE_TIMEOUT} or more")
+
+
+def check_serving(draft: Draft) -> Iterator[Violation]:
+    """A served run needs a port or a handler."""
+    function = draft.function
+    if draft.request.action == "job":
+        return
+    # Python functions have a default port, and local functions listen on a Unix socket.
+    if draft.port is None and function.kind == "container":
+        message = f"action {draft.request.action} needs a container port, found none for {function.name}"
+        yield Violation("function.port", "required", message, "set port, for example 8080")
+    if draft.request.action == "serve" and function.source and not (function.handler or function.command):
+        message = f"a served Python function needs a handler, found none for {function.source}"
+        yield Violation("function.handler", "required", message, "set handler to the function that handles requests")
+
+
+def check_inputs(draft: Draft) -> Iterator[Violation]:
+    """Inputs are passed to a handler as arguments, so runs without a handler cannot have them."""
+    function, action = draft.function, draft.request.action
+    if not draft.request.inputs:
+        return
+    kind = None
+    if function.kind == "container":
+        kind = "a container"
+    elif action == "workspace":
+        kind = "a workspace"
+    elif function.command or (function.source and not function.handler):
+        kind = "a program without a handler"
+    # Nothing would read the inputs, so accepting them would hide a mistake.
+    if kind is not None:
+        message = f"{kind} cannot have inputs, found {', '.join(map(str, draft.request.inputs))}"
+        yield Violation("inputs", "contradiction", message, "use args or envs, or a Python function with a handler")
+
+
+def check_code_size(draft: Draft) -> Iterator[Violation]:
+    """Code and inputs must fit in a ConfigMap, unless pods can download larger code from the server."""
+    code = draft.snapshot.code
+    if draft.function.kind != "python":
+        return
+    # Code that pods download does not have to fit. The bootstrap script and the inputs must always fit.
+    size = functions.measure_code(draft) - (len(code.archive) if code and draft.calls_back else 0)
+    if size > MAX_CONFIG_MAP_BYTES:
+        message = f"code and inputs take up {size} bytes; at most {MAX_CONFIG_MAP_BYTES} are allowed"
+        yield Violation("function.source", "size", message, "move data from the code to a volume")
+
+
+def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int) -> Iterator[Violation]:
+    """Stored code must fit in a run's ConfigMap, unless pods can download it from the server."""
+    program = next((manifest for manifest in manifests if manifest["kind"] == "ConfigMap"), None)
+    if program is None or cluster.executor == "local" or cluster.server_url is not None:
+        return
+    available = functions.available_bytes(program)
+    if size > available:
+        message = f"the code takes up {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
+        hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
+        yield Violation("function.source", "size", message, hint)
+
 
 RESERVED = "FAIRLEAD_"  # the prefix of the platform's variables
 MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
@@ -198,10 +329,10 @@ def _source(setting: Setting | None) -> str:
 CHECKS: tuple[Check, ...] = (
     check_names,
     check_plan_token,
-    actions.check_action,
-    actions.check_serving,
+    check_action,
+    check_serving,
     cron_times.check_schedule,
-    local_limits.check_local,
+    plan_warnings.check_local,
     check_mounts,
     check_variables,
     check_reserved,
@@ -209,18 +340,18 @@ CHECKS: tuple[Check, ...] = (
     check_shared_volumes,
     check_claims,
     check_workload_type,
-    cluster_checks.check_gpu_sharing,
-    cluster_checks.check_storage_classes,
-    cluster_checks.check_runtime_class,
+    check_gpu_sharing,
+    check_storage_classes,
+    check_runtime_class,
     check_extended,
     check_placement,
-    actions.check_inputs,
+    check_inputs,
     check_amounts,
-    actions.check_code_size,
-    switches.check_existing_volumes,
-    switches.check_storage_classes,
-    switches.check_registries,
-    switches.check_compute_resource,
-    switches.check_root,
-    switches.check_gpu_memory_limits,
+    check_code_size,
+    policy_rules.check_existing_volumes,
+    policy_rules.check_storage_classes,
+    policy_rules.check_registries,
+    policy_rules.check_compute_resource,
+    policy_rules.check_root,
+    policy_rules.check_gpu_memory_limits,
 )

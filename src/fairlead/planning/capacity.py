@@ -11,8 +11,8 @@ from fairlead.core.fitting import matching
 from fairlead.core.fitting.filtering import NodeFilter, place
 from fairlead.core.fitting.node_tables import NodeTable, TaintSet
 from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.request_checks import GPU_RESOURCES
 from fairlead.model.nodes import Amounts, Labels, Node
+from fairlead.planning.checks import GPU_RESOURCES
 
 # Node group labels that managed clusters and autoscalers set; the first one that a node has applies. Cloud nodes always
 # have an instance type, so that label comes after the group labels.

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
-from fairlead.core.planning import NO_RUN, plan_run
 from fairlead.model.assets import ComputeResource, Switches
 from fairlead.model.plans import Plan, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
+from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
 
 # A plan needs a function, but the function does not affect the result.

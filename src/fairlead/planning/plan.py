@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.core import oom_retries, plan_warnings, request_checks
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.core.manifests import rendering
-from fairlead.core.policies import rules
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster
+from fairlead.planning import checks, plan_warnings, policy_rules
 from fairlead.resolution import enforced
 from fairlead.resolution.drafts import Draft, Snapshot
 from fairlead.resolution.layers import (
@@ -48,7 +47,7 @@ def plan_run(
         add(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
     # This comes before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
-    oom_retries.bound_growth(settings, snapshot)
+    plan_warnings.bound_growth(settings, snapshot)
     add(settings, enforced.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
@@ -58,13 +57,13 @@ def plan_run(
     strict = [warning for warning in overridden if request.strict and warning.source != USER]
     violations = (
         *_as_violations(strict),
-        *request_checks.check(draft),
+        *checks.check(draft),
         # The layers are also passed, because `locked` is about which layer sets a value, not about the result.
-        *rules.check_rules(snapshot.rules, resolution, layers),
+        *policy_rules.check_rules(snapshot.rules, resolution, layers),
     )
     manifests = () if violations or not render else rendering.render_manifests(draft)
     # Only the rendered object shows whether all settings together are too large.
-    if manifests and (too_large := tuple(request_checks.check_size(manifests[0]))):
+    if manifests and (too_large := tuple(checks.check_size(manifests[0]))):
         violations, manifests = too_large, ()
     fit, never = Fit(), tuple[Violation, ...]()
     if nodes is not None and manifests:
