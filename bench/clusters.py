@@ -28,8 +28,8 @@ from fairlead import packing
 from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
 from fairlead.adapters.kubernetes.starting import PLURALS
-from fairlead.core.kubernetes_rbac import render_access
 from fairlead.errors import FairleadError
+from fairlead.manifests.kubernetes_rbac import render_access
 from fairlead.model.names import run_name
 from fairlead.model.project_objects import Connection
 from fairlead.model.scopes import Cluster

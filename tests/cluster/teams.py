@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fairlead.core.kubernetes_rbac import ACCOUNT, SYSTEM, render_access
+from fairlead.manifests.kubernetes_rbac import ACCOUNT, SYSTEM, render_access
 from fairlead.model.scopes import Cluster
 from tests.cluster.clients import Client, Object
 from tests.cluster.control_planes import ControlPlane

@@ -9,7 +9,7 @@ import structlog
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers import admissions, runs
 from fairlead.core.fitting.admission import PATIENCE_SECONDS
-from fairlead.core.manifests.attempts import manifests_of
+from fairlead.manifests.attempts import manifests_of
 from fairlead.model.nodes import Node
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord

@@ -7,7 +7,7 @@ import pytest
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, load_secret_values
 from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.manifests.functions import RUN_TOKEN
+from fairlead.manifests.functions import RUN_TOKEN
 from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
 from fairlead.model.runs import LaunchSpec

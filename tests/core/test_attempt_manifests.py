@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.manifests.attempts import manifests_of, render_attempt
+from fairlead.manifests.attempts import manifests_of, render_attempt
 from fairlead.model.names import MAX_RUN_LENGTH, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.kubernetes_rbac import list_permissions, render_access
+from fairlead.manifests.kubernetes_rbac import list_permissions, render_access
 from fairlead.model.plans import Manifest
 from fairlead.model.scopes import Cluster
 

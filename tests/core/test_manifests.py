@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.core.manifests.functions import escape
+from fairlead.manifests.functions import escape
 from fairlead.planning.plan import plan_run
 from tests.making import (
     CODE,

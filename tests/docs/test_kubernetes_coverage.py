@@ -9,7 +9,7 @@ from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
 from fairlead.adapters.kubernetes.cluster_checks import MIN_VERSION, check_cluster
 from fairlead.cli.clusters import ClusterOptions, print_checks
 from fairlead.core.kubeconfigs import BASIC_AUTH, FILES, PLUGINS
-from fairlead.core.kubernetes_rbac import RbacRule, list_permissions
+from fairlead.manifests.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import OnePod, make_named, make_node, make_pod
 from tests.docs.pages import ROOT

@@ -14,10 +14,10 @@ from cyclopts import Parameter
 from fairlead.cli.object_commands import Force, Json, ObjectCommands, connect, forced, gather
 from fairlead.cli.printing import print_done
 from fairlead.cli.tables import format_cell
-from fairlead.core import kubernetes_rbac
 from fairlead.errors import FairleadError, Unreadable
 from fairlead.files import kubeconfigs, yamls
 from fairlead.files.kubeconfigs import LoadedKubeconfig
+from fairlead.manifests import kubernetes_rbac
 from fairlead.model import names
 from fairlead.model.scopes import Cluster, ScopeTree
 from fairlead.sdk.api_client import ApiClient

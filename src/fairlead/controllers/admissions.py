@@ -10,8 +10,8 @@ from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import execution_of
 from fairlead.core.fitting.admission import AdmissionSession, QueuedRun
 from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
-from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA
+from fairlead.manifests.attempts import manifests_of
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairlead.core.attempts import execution_of, run_id_of
-from fairlead.core.manifests.attempts import manifests_of
-from fairlead.core.manifests.functions import RUN_TOKEN, read_secret_names
 from fairlead.errors import FairleadError
+from fairlead.manifests.attempts import manifests_of
+from fairlead.manifests.functions import RUN_TOKEN, read_secret_names
 from fairlead.model.names import SECRET_NAME
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord, VolumeRecord
 from fairlead.model.runs import LaunchSpec

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.core import cron_times
 from fairlead.core.idle_culling import MIN_IDLE_TIMEOUT
-from fairlead.core.manifests import functions
-from fairlead.core.manifests.functions import MAX_CONFIG_MAP_BYTES
+from fairlead.manifests import functions
+from fairlead.manifests.functions import MAX_CONFIG_MAP_BYTES
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.parsing import suggest_names
 from fairlead.model.plans import Layer, Manifest, Setting, Source, Violation

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.manifests import rendering
+from fairlead.manifests import rendering
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairlead.core.manifests.attempts import ATTEMPT
+from fairlead.manifests.attempts import ATTEMPT
 from fairlead.model import names
 from fairlead.model.names import HOME, PREFIX, RUN_LABEL
 from fairlead.model.plans import Layer, Source

@@ -8,9 +8,9 @@ from fairlead.core import quotas
 from fairlead.core.attempts import is_paused
 from fairlead.core.fitting import evaluation
 from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import QUOTA, WAITING, queue_key
 from fairlead.errors import NotFound
+from fairlead.manifests.attempts import manifests_of
 from fairlead.model.columns import Condition
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Fit

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from fairlead.core import lifecycle, quotas
 from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.manifests.attempts import manifests_of
 from fairlead.core.queue_order import queue_key
 from fairlead.core.quotas import QuotaAmounts
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
+from fairlead.manifests.attempts import manifests_of
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Fit, Plan, Suggestion, Violation

@@ -6,8 +6,8 @@ import pytest
 
 from fairlead.adapters.kubernetes.clients import ApiError
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
-from fairlead.core.kubernetes_rbac import list_permissions
 from fairlead.errors import Unavailable
+from fairlead.manifests.kubernetes_rbac import list_permissions
 from fairlead.model.runs import Check
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import ScriptedApi, make_groups, make_named, make_node

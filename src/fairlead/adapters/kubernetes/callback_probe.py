@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.adapters.kubernetes.capabilities import find_object
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
-from fairlead.core.manifests.probes import PROBE_LABEL, REACHED, render_probe
 from fairlead.errors import Unavailable
+from fairlead.manifests.pods import PROBE_LABEL, REACHED, render_probe
 from fairlead.model.runs import JSON, Check
 from fairlead.model.scopes import Cluster
 

@@ -8,8 +8,8 @@ from fairlead.adapters.kubernetes import capabilities
 from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import PROJECT_LABEL
-from fairlead.core.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
 from fairlead.errors import Unavailable
+from fairlead.manifests.kubernetes_rbac import SYSTEM, RbacRule, list_permissions
 from fairlead.model import names
 from fairlead.model.runs import JSON, Check
 from fairlead.model.scopes import Cluster

@@ -27,9 +27,9 @@ from fairlead.adapters.masking import Masker
 from fairlead.core.fitting.filtering import NodeFilter
 from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.core.fitting.wait_reasons import explain_no_fit
-from fairlead.core.manifests.functions import read_secret_names
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
+from fairlead.manifests.functions import read_secret_names
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.project_objects import Connection
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase

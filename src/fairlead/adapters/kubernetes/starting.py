@@ -18,8 +18,8 @@ from fairlead.adapters.kubernetes.objects import (
     RELEASED,
     VOLUME_LABEL,
 )
-from fairlead.core.manifests.functions import RUN_TOKEN, available_bytes
 from fairlead.errors import FairleadError, StartFailed, Unavailable
+from fairlead.manifests.functions import RUN_TOKEN, available_bytes
 from fairlead.model.names import RUN_LABEL, SECRET_NAME, label_value
 from fairlead.model.runs import JSON, LaunchSpec
 from fairlead.model.scopes import Cluster

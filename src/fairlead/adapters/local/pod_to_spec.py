@@ -15,8 +15,8 @@ from typing import Any
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
 from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.manifests.functions import COMMAND
 from fairlead.errors import FairleadError, StartFailed
+from fairlead.manifests.functions import COMMAND
 from fairlead.model.names import BOOTSTRAP, HOME
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import LaunchSpec

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fairlead.core.manifests import functions, pods, volumes
-from fairlead.core.manifests.metadata import render_metadata
+from fairlead.manifests import functions, pods, volumes
+from fairlead.manifests.functions import render_metadata
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.resolution.drafts import Draft

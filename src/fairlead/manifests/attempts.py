@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.core.attempts import RetryPolicy, execution_of
-from fairlead.core.manifests.volumes import SHARED
+from fairlead.manifests.volumes import SHARED
 from fairlead.model import names
 from fairlead.model.names import PREFIX, RUN_LABEL
 from fairlead.model.plans import Manifest

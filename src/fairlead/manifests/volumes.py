@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fairlead.core.manifests.metadata import name_of, render_metadata
+from fairlead.manifests.functions import name_of, render_metadata
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity

@@ -1,0 +1,224 @@
+"""The pod template of a run: one container with the resolved settings."""
+
+import marshal
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.manifests import functions, volumes
+from fairlead.manifests.functions import render_labels, render_names
+from fairlead.model.names import HOME, PREFIX
+from fairlead.model.plans import Manifest
+from fairlead.model.quantities import GpuMemory, Percent, Quantity
+from fairlead.model.scopes import Cluster
+from fairlead.resolution.drafts import Draft
+from fairlead.resolution.enforced import DEFAULT_ID
+from fairlead.resolution.layers import REQUIRED_NODES, render_affinity
+
+PROBE_LABEL = f"{PREFIX}/probe"
+TERMINATION = "/dev/termination-log"
+REACHED = "reached"
+CALL_SECONDS = 10
+MAX_MESSAGE_LENGTH = 500  # the kubelet reads at most 4096 bytes
+# Writes a termination message that says whether the server responded, or contains the error.
+SCRIPT = f"""\
+import sys, urllib.request
+try:
+    with urllib.request.urlopen(sys.argv[1], timeout={CALL_SECONDS}) as response:
+        message = {REACHED!r} if response.status == 200 else f"HTTP status {{response.status}}"
+except Exception as error:
+    message = f"{{type(error).__name__}}: {{error}}"
+with open({TERMINATION!r}, "w") as file:
+    file.write(message[:{MAX_MESSAGE_LENGTH}])
+"""
+
+
+def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> Manifest:
+    """A pod that sends one request to the server and exits."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "fairlead", PROBE_LABEL: "true"},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            # This ends the pod even if the server that created it does not remove it.
+            "activeDeadlineSeconds": seconds,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": DEFAULT_ID,
+                "runAsGroup": DEFAULT_ID,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "probe",
+                    "image": cluster.python_image,
+                    "command": ["python3", "-c", SCRIPT, f"{cluster.server_url}/healthz"],
+                    "resources": {
+                        # A namespace with a ResourceQuota rejects pods without requests and limits.
+                        "requests": {"cpu": "50m", "memory": "64Mi"},
+                        "limits": {"cpu": "500m", "memory": "128Mi"},
+                    },
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }
+            ],
+        },
+    }
+
+
+MEBIBYTE = 2**20
+SCHEDULERS = {"kai": "kai-scheduler", "hami": "hami-scheduler"}
+
+
+@dataclass(frozen=True)
+class GpuParts:
+    """The parts of a pod manifest that request GPUs."""
+
+    resources: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    scheduler: str | None = None
+
+
+def render_gpus(draft: Draft) -> GpuParts:
+    """The GPU parts of a pod. GPU sharing also selects the scheduler, unless queueing does."""
+    cluster, sharing = draft.cluster, draft.cluster.gpu_sharing if draft.devices else "none"
+    # A single scheduler must assign all GPUs of a cluster, or two schedulers could assign the same GPU.
+    chosen = "kai" if cluster.queueing == "kai" else sharing
+    return GpuParts(
+        resources=_render_gpu_resources(draft) if draft.devices else {},
+        annotations=_render_kai(draft) if sharing == "kai" else {},
+        # KAI schedules a pod only if it names a queue, even if it uses no GPUs.
+        labels={"kai.scheduler/queue": cluster.kai_queue} if chosen == "kai" else {},
+        scheduler=SCHEDULERS.get(chosen),
+    )
+
+
+def _render_gpu_resources(draft: Draft) -> dict[str, str]:
+    cluster, memory = draft.cluster, draft.gpu_memory
+    if draft.mig is not None:
+        # Resource names cannot contain a plus sign. NVIDIA's device plugin replaces it in the same way.
+        return {f"nvidia.com/mig-{draft.mig.replace('+', '.')}": "1"}
+    if memory is None:
+        return {cluster.gpu_resource: str(draft.devices)}
+    if cluster.gpu_sharing == "kai":
+        return {}  # KAI rejects pods that request both a device and a share
+    if isinstance(memory, Percent):
+        return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem-percentage": str(memory.value)}
+    return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem": _mebibytes(memory)}
+
+
+def _render_kai(draft: Draft) -> dict[str, str]:
+    memory, limit = draft.gpu_memory, draft.gpu_memory_limit
+    if memory is None:
+        return {}
+    if isinstance(memory, Percent):
+        # KAI schedules by these annotations. The limit is only informational: KAI does not enforce it.
+        share = {"gpu-fraction": f"{memory.value / 100:g}"}
+    else:
+        share = {"gpu-memory": _mebibytes(memory)}
+    return share | ({f"{PREFIX}/gpu-memory-limit": str(limit)} if limit is not None else {})
+
+
+def _mebibytes(memory: GpuMemory) -> str:
+    # HAMi and KAI count in MiB. The amount is rounded up, so that the pod gets at least what it requested.
+    return str(-(-memory.units // MEBIBYTE))
+
+
+CONTAINER = "main"
+RESOURCES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
+
+
+def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
+    """The pod template of a Job or Deployment."""
+    gpu = render_gpus(draft)
+    metadata: dict[str, Any] = {"labels": render_labels(draft) | gpu.labels}
+    if annotations := render_names(draft) | gpu.annotations:
+        metadata["annotations"] = annotations
+    spec = {
+        "restartPolicy": restart_policy,
+        "automountServiceAccountToken": draft.resolution.value("security", "service_account_token"),
+        # Otherwise Kubernetes adds variables for every Service in the namespace, including those of other runs.
+        "enableServiceLinks": False,
+        "securityContext": _render_pod_security(draft),
+        "imagePullSecrets": functions.render_pull_references(draft),
+        "containers": [_render_container(draft, gpu.resources)],
+        "volumes": volumes.render_volumes(draft),
+        "schedulerName": gpu.scheduler,
+        "nodeSelector": draft.resolution.values("node_selector"),
+        "tolerations": list(map(dict, draft.resolution.values("tolerations").values())),
+        "affinity": _render_affinity(draft),
+        "runtimeClassName": draft.resolution.value("runtime_class"),
+        "priorityClassName": draft.resolution.value("priority_class"),
+    }
+    # False is not removed, because automountServiceAccountToken defaults to true.
+    return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in (None, {}, [])}}
+
+
+def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+    container = {
+        "name": CONTAINER,
+        **functions.render_image(draft),
+        # Other containers start in their image's working folder, because their command may depend on it.
+        **({"workingDir": HOME} if draft.function.kind == "python" else {}),
+        **functions.render_command(draft),
+        "env": functions.render_envs(draft),
+        **_render_resources(draft, gpu_resources),
+        "volumeMounts": volumes.render_mounts(draft),
+        # If the program writes no termination message, Kubernetes uses the end of its log.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": draft.resolution.value("security", "allow_privilege_escalation"),
+            "capabilities": {"drop": [draft.resolution.value("security", "drop_capabilities")]},
+        },
+    }
+    if draft.request.action != "job" and draft.port is not None:
+        container["ports"] = [{"name": "http", "containerPort": draft.port}]
+        # This only checks that the port accepts connections: a busy model must not lose its only endpoint.
+        container["readinessProbe"] = {"tcpSocket": {"port": draft.port}, "periodSeconds": 2, "failureThreshold": 5}
+    return container
+
+
+def _render_resources(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+    # Kubernetes requires equal requests and limits for GPUs and other extended resources.
+    requests, limits = dict(gpu_resources), dict(gpu_resources)
+    for name, kubernetes_name in RESOURCES.items():
+        for part, amounts in (("requests", requests), ("limits", limits)):
+            amount = draft.amount(name, part)
+            # `unlimited` is expressed by omitting the limit.
+            if isinstance(amount, Quantity):
+                amounts[kubernetes_name] = str(amount)
+    for name, parts in draft.resolution.named("resources").items():
+        if name.startswith("extended.") and parts[""].nanos:
+            requests[name.removeprefix("extended.")] = limits[name.removeprefix("extended.")] = str(parts[""])
+    both = {"requests": requests, "limits": limits}
+    resources = {part: dict(sorted(amounts.items())) for part, amounts in both.items() if amounts}
+    return {"resources": resources} if resources else {}
+
+
+def _render_affinity(draft: Draft) -> dict[str, Any]:
+    parts = draft.resolution.values("affinity")
+    if draft.required_nodes is not None:
+        parts[REQUIRED_NODES] = draft.required_nodes
+    # Copied (ten times faster than with deepcopy), because changing a manifest must not change the compute resource
+    # that defines the terms.
+    affinity: dict[str, Any] = marshal.loads(marshal.dumps(render_affinity(parts)))
+    return affinity
+
+
+def _render_pod_security(draft: Draft) -> dict[str, Any]:
+    return {
+        "runAsNonRoot": draft.resolution.value("security", "run_as_non_root"),
+        "runAsUser": draft.resolution.value("run_as_user"),
+        "runAsGroup": draft.resolution.value("run_as_group"),
+        "fsGroup": draft.resolution.value("fs_group"),
+        # Otherwise mounting a volume with a million files takes minutes each time.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": draft.resolution.value("security", "seccomp_profile")},
+    }
