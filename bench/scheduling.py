@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import read_pod
-from fairlead.core.fitting.reading_nodes import read_cluster
+from fairlead.scheduling import evaluation
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import read_pod
+from fairlead.scheduling.readers import read_cluster
 from tests.cluster import nodes
 from tests.cluster.clients import Client, until
 from tests.cluster.control_planes import ControlPlane, running

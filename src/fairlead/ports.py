@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
 from fairlead.model.scopes import Cluster
+from fairlead.scheduling.node_tables import NodeTable
 
 RecordT = TypeVar("RecordT")
 ConfigPart = Literal["organization", "assets"]

@@ -13,11 +13,11 @@ import fairlead
 from fairlead import composition
 from fairlead.cli import nodes as command
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound
 from fairlead.model.nodes import Node
 from fairlead.model.quantities import NANOS
 from fairlead.model.scopes import Cluster, Project
+from fairlead.scheduling.node_tables import NodeTable
 from fairlead.sdk import projects
 from fairlead.sdk.api_client import ApiClient
 from tests.cli.terminal import CommandResult, Terminal, run

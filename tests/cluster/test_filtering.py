@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.reasons import Cause
+from fairlead.scheduling.reasons import Cause
 from tests.cluster.filtering import comparing, shrinking
 from tests.cluster.filtering.cases import make_case
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.reasons import Cause
 from fairlead.model.nodes import Node
+from fairlead.scheduling import evaluation
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.reasons import Cause
 from tests.cluster import control_planes
 from tests.cluster.clients import Client, path_of
 from tests.cluster.filtering import clusters, comparing

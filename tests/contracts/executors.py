@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, Protocol
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.core.attempts import run_id_of
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import read_pod_request
 from tests.adapters.local.making import make_launch_spec, runtime
 from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts

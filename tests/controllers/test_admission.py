@@ -8,13 +8,13 @@ import structlog
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers import admissions, runs
-from fairlead.core.fitting.admission import PATIENCE_SECONDS
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.nodes import Node
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretRecord
 from fairlead.model.runs import Phase
 from fairlead.ports import Transaction
+from fairlead.scheduling.queue_order import PATIENCE_SECONDS
 from fairlead.services.calls import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.core.nodes import make_amounts

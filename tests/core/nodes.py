@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS, Quantity
+from fairlead.scheduling.pod_requests import PODS, PodRequest
 
 NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
 

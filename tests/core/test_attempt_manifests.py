@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.manifests.attempts import manifests_of, render_attempt
 from fairlead.model.names import MAX_RUN_LENGTH, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
+from fairlead.scheduling.pod_requests import read_pod_request
 from tests.contracts.samples import make
 from tests.core.test_attempts import make_plan_record
 from tests.core.test_manifests import ALLOW_ALL, REQUESTS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import attempts, quotas
+from fairlead.core import attempts
 from fairlead.core.attempts import (
     AttemptHistory,
     NextAttempt,
@@ -19,6 +19,7 @@ from fairlead.core.attempts import (
 )
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.planning import explanations
+from fairlead.scheduling import quotas
 from tests.contracts.samples import NOW, make
 from tests.making import make_compute_resource, make_policy, make_request, plan
 

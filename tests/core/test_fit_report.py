@@ -1,7 +1,7 @@
 """Fit reports on real and hypothetical nodes."""
 
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate
+from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_scheduled_pod
 from tests.making import SERVED, make_policy, plan
 

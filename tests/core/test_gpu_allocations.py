@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fairlead.core.fitting import gpu_sharing
 from fairlead.model.nodes import GpuAllocation, SharedGpu
+from fairlead.scheduling import gpu_sharing
 from tests.core.test_gpu_sharing import describe, make_kai_node, make_share_request, make_sharing_pod
 
 REGISTER = "hami.io/node-nvidia-register"

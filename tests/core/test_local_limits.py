@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.model.nodes import Node
 from fairlead.model.plans import Layer, Plan
 from fairlead.planning.plan import plan_run
+from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_scheduled_pod
 from tests.making import (
     CONTAINER,

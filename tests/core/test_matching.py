@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.scheduling import evaluation, selectors
+from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_pod_request
 
 LABELS = {"zone": "a", "cores": "8", "odd": "1_0", "empty": ""}
@@ -18,7 +18,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 def matches(*terms: dict[str, Any]) -> bool:
     """Whether a node with LABELS matches one of the terms."""
-    return not list(matching.find_mismatches(make_pod_request(terms=terms), make_node(labels=LABELS)))
+    return not list(selectors.find_mismatches(make_pod_request(terms=terms), make_node(labels=LABELS)))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_empty_term_matches_no_node(term: dict[str, Any]) -> None:
 
 
 def test_missing_terms_match_every_node_and_an_empty_list_matches_none() -> None:
-    assert not list(matching.find_mismatches(make_pod_request(), make_node()))
+    assert not list(selectors.find_mismatches(make_pod_request(), make_node()))
     assert not matches()
 
 
@@ -85,7 +85,7 @@ def test_fields_and_labels_are_not_mixed_up() -> None:
 
 def test_each_mismatched_label_is_reported() -> None:
     pod_request = make_pod_request(selector={"zone": "b", "disk": "ssd", "cores": "8"})
-    reasons = list(matching.find_mismatches(pod_request, make_node(labels=LABELS)))
+    reasons = list(selectors.find_mismatches(pod_request, make_node(labels=LABELS)))
     assert [(reason.path, reason.message) for reason in reasons] == [
         ("node_selector.zone", "needs a node with zone=b; box has zone=a"),
         ("node_selector.disk", "needs a node with disk=ssd; box has no such label"),

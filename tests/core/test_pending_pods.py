@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.planning.fit_reports import PendingPod, read_pending_pods, schedule_all
+from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import evaluation, pod_affinity
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.label_selectors import merge_keys, selects
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext, Taint
 from fairlead.model.quantities import NANOS
+from fairlead.scheduling import evaluation, pod_affinity
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import Cause, Reason
+from fairlead.scheduling.selectors import merge_keys, selects
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = {"matchLabels": {"app": "web"}}

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import quotas
-from fairlead.core.queue_order import Queue, QuotaLimits
-from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.model.assets import Quota
 from fairlead.model.columns import Condition
 from fairlead.model.plans import Fit
 from fairlead.model.scopes import ScopeTree
+from fairlead.scheduling import quotas
+from fairlead.scheduling.queue_order import Queue, QuotaLimits
+from fairlead.scheduling.quotas import Allowance, QuotaAmounts, QuotaHolder
 
 GI = 2**30
 VISION, SPEECH = "department/vision", "department/speech"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.node_tables import NodeTable
+from fairlead.scheduling import evaluation, selectors
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_pod_request
 
 CORDON = "node.kubernetes.io/unschedulable"
@@ -14,7 +14,7 @@ CORDON = "node.kubernetes.io/unschedulable"
 
 def accepts(taint: str, *tolerations: dict[str, Any]) -> bool:
     """Whether a node with a taint accepts a pod with tolerations."""
-    return not list(matching.find_mismatches(make_pod_request(tolerations=tolerations), make_node(taints=[taint])))
+    return not list(selectors.find_mismatches(make_pod_request(tolerations=tolerations), make_node(taints=[taint])))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_the_effect_of_a_taint_determines_exclusion(effect: str, excluded: bool)
 def test_every_taint_needs_a_toleration() -> None:
     both = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
     node = make_node(taints=["a:NoSchedule", "b=x:NoExecute"])
-    assert not list(matching.find_mismatches(make_pod_request(tolerations=both), node))
-    (reason,) = matching.find_mismatches(make_pod_request(tolerations=both[:1]), node)
+    assert not list(selectors.find_mismatches(make_pod_request(tolerations=both), node))
+    (reason,) = selectors.find_mismatches(make_pod_request(tolerations=both[:1]), node)
     assert (reason.path, reason.message) == ("tolerations", "box has the taint b=x:NoExecute, which is not tolerated")
 
 
@@ -86,7 +86,7 @@ def test_other_effects_of_the_cordon_taint_are_checked_separately() -> None:
     """Tolerating the taint that cordoning adds does not mean tolerating this one."""
     tolerations = [{"key": CORDON, "operator": "Exists", "effect": "NoSchedule"}]
     node = make_node(cordoned=True, taints=[f"{CORDON}:NoExecute"])
-    assert list(matching.find_mismatches(make_pod_request(tolerations=tolerations), node))
+    assert list(selectors.find_mismatches(make_pod_request(tolerations=tolerations), node))
 
 
 def test_taints_exclude_permanently_and_node_conditions_temporarily() -> None:

@@ -4,11 +4,6 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting import volumes
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
-from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import (
     Node,
     PersistentVolume,
@@ -18,6 +13,11 @@ from fairlead.model.nodes import (
     StorageClass,
 )
 from fairlead.model.quantities import Quantity
+from fairlead.scheduling import volumes
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.readers import read_claim, read_class, read_scheduling_context, read_volume
+from fairlead.scheduling.reasons import Cause, Reason
 
 HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"

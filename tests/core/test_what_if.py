@@ -2,11 +2,11 @@
 
 import pytest
 
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import SchedulingContext
 from fairlead.planning.fit_reports import HOSTNAME, MAX_ADDED_NODES, AddedNodes, NodeAddition, parse_addition, simulate
+from fairlead.scheduling import evaluation
+from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 from tests.making import make_cluster
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.nodes import Node, Taint
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Store
+from fairlead.scheduling.node_tables import NodeTable
 from fairlead.services.calls import Call
 from fairlead.services.capacity import Capacity, ComputeResourceCapacity
 from tests.contracts.executors import MemoryExecutor

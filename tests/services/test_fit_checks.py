@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, RequestRejected, Unavailable
 from fairlead.planning.fit_reports import FitReport
+from fairlead.scheduling.node_tables import NodeTable
 from fairlead.services.calls import Call
 from tests.making import PYTHON
 from tests.services.executing import FAR, HOME, OTHER, Platform

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fitting.admission import PATIENCE_SECONDS, WAITING_FOR_TURN
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.plans import Suggestion
 from fairlead.planning import explanations
 from fairlead.ports import Store
+from fairlead.scheduling.queue_order import PATIENCE_SECONDS, WAITING_FOR_TURN
 from tests.making import PYTHON
 from tests.services.executing import HOME, OTHER, Platform, initialize_platform
 

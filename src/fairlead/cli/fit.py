@@ -25,7 +25,6 @@ from fairlead.cli.request_options import (
     read_mapping,
 )
 from fairlead.cli.scopes import PROJECTS
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
 from fairlead.files.inventories import Inventory
@@ -36,6 +35,7 @@ from fairlead.model.scopes import Cluster
 from fairlead.planning import fit_reports
 from fairlead.planning.fit_reports import FitReport, WhatIfChanges, WhatIfCluster
 from fairlead.planning.suggestions import find_suggestions
+from fairlead.scheduling.node_tables import NodeTable
 
 STDIN = Path("-")
 # A placeholder function for requests without one; valid for all actions.

@@ -8,12 +8,11 @@ from fairlead.controllers.queue_order import AdmissionPass, load_admission_pass
 from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.steps import log_failures
 from fairlead.core.attempts import execution_of
-from fairlead.core.fitting.admission import AdmissionSession, QueuedRun
-from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
-from fairlead.core.queue_order import QUOTA
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction
+from fairlead.scheduling.pod_requests import PodRequest, read_pod_request
+from fairlead.scheduling.queue_order import QUOTA, AdmissionSession, QueuedRun
 
 AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue
 

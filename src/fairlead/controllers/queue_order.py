@@ -4,14 +4,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fairlead.core import quotas
-from fairlead.core.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue, QuotaLimits
-from fairlead.core.quotas import QuotaShortage
 from fairlead.model.assets import Quota
 from fairlead.model.columns import Condition
 from fairlead.model.records import PolicyRecord, RunRecord, ScopeRecord
 from fairlead.model.scopes import ScopeTree
 from fairlead.ports import Transaction
+from fairlead.scheduling import quotas
+from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue, QuotaLimits
+from fairlead.scheduling.quotas import QuotaShortage
 
 HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; if some are admitted, another pass follows
 

@@ -9,16 +9,15 @@ from fairlead.controllers.executor_registry import load_clusters
 from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
 from fairlead.core import lifecycle
 from fairlead.core.attempts import NO_HISTORY, AttemptHistory, RetryPolicy, execution_of
-from fairlead.core.fitting.admission import AdmissionDecision
 from fairlead.core.lifecycle import AttemptFailure, Decision, ExecutorAction
-from fairlead.core.queue_order import QUOTA, QuotaLimits
-from fairlead.core.quotas import QuotaShortage
 from fairlead.errors import Changed
 from fairlead.model.columns import Condition
 from fairlead.model.records import AttemptRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
 from fairlead.model.runs import FINAL, Observation, State
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, MakeId, Notify, Store, Transaction
+from fairlead.scheduling.queue_order import QUOTA, AdmissionDecision, QuotaLimits
+from fairlead.scheduling.quotas import QuotaShortage
 
 AUTHOR = "fairlead"
 

@@ -16,13 +16,13 @@ from fairlead.controllers.run_state import AUTHOR, RunStateWriter
 from fairlead.controllers.steps import log_failures
 from fairlead.controllers.work_queue import WorkQueue
 from fairlead.core import attempts, lifecycle
-from fairlead.core.fitting.pod_resources import PODS
 from fairlead.core.lifecycle import Decision, ExecutorAction
 from fairlead.errors import FairleadError, Unavailable
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ServerRecord
 from fairlead.model.runs import FINAL, Phase, State
 from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, Store, Transaction
+from fairlead.scheduling.pod_requests import PODS
 
 log = structlog.get_logger()
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, get_args
 
-from fairlead.core.fitting.formatting import describe_amount
 from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.model.requests import RetryReason
+from fairlead.scheduling.reasons import describe_amount
 
 # The execution ID suffix of every attempt except the first. It is unambiguous, because run IDs contain no hyphen.
 ATTEMPT_SUFFIX = re.compile(r"-([2-9]|[1-9][0-9]+)$", re.ASCII)

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.reading_nodes import is_placed, read_cluster, read_node, read_scheduled_pod
-from fairlead.core.fitting.reading_volumes import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
 from fairlead.files.kube_objects import JSON
@@ -17,6 +14,17 @@ from fairlead.files.kube_validation import check_objects, name_object
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import PlanWarning, Violation
 from fairlead.planning.fit_reports import PendingPod, read_pending_pods
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.readers import (
+    is_placed,
+    read_claim,
+    read_class,
+    read_cluster,
+    read_node,
+    read_scheduled_pod,
+    read_scheduling_context,
+    read_volume,
+)
 
 COMMAND = "kubectl get nodes,pods -A -o json"
 USE_COMMAND = f"use the output of {COMMAND}"

@@ -7,12 +7,12 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from fairlead.core.fitting import matching
-from fairlead.core.fitting.filtering import NodeFilter, place
-from fairlead.core.fitting.node_tables import NodeTable, TaintSet
-from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Amounts, Labels, Node
 from fairlead.planning.checks import GPU_RESOURCES
+from fairlead.scheduling import selectors
+from fairlead.scheduling.filters import NodeFilter, place
+from fairlead.scheduling.node_tables import NodeTable, TaintSet
+from fairlead.scheduling.pod_requests import PODS
 
 # Node group labels that managed clusters and autoscalers set; the first one that a node has applies. Cloud nodes always
 # have an instance type, so that label comes after the group labels.
@@ -123,8 +123,8 @@ def is_gpu(resource: str) -> bool:
 
 def is_cordoned_or_unhealthy(taint_set: TaintSet) -> bool:
     """Whether a node is cordoned or has a taint that marks it as unhealthy."""
-    excluding = (taint for taint in taint_set.taints if taint.effect in matching.EXCLUDING_EFFECTS)
-    return taint_set.unschedulable or any(map(matching.is_temporary, excluding))
+    excluding = (taint for taint in taint_set.taints if taint.effect in selectors.EXCLUDING_EFFECTS)
+    return taint_set.unschedulable or any(map(selectors.is_temporary, excluding))
 
 
 def _fill(node_filter: NodeFilter, node: Node) -> Iterator[Node]:
@@ -134,7 +134,7 @@ def _fill(node_filter: NodeFilter, node: Node) -> Iterator[Node]:
         node = place(pod_request, node)
         yield node
         full = any(amount > node.free(name) for name, amount in pod_request.amounts.items() if amount)
-        port_taken = matching.find_taken_port(pod_request, node) is not None
+        port_taken = selectors.find_taken_port(pod_request, node) is not None
         if full or port_taken or any(next(check(node), None) for check in node_filter.checks):
             return
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.core.quotas import ScopeUsage
 from fairlead.model.assets import Policy
 from fairlead.model.plans import Source, SourcedValue
 from fairlead.planning import explanations
 from fairlead.resolution import policy_merging
 from fairlead.resolution.policy_merging import EffectiveRule
+from fairlead.scheduling.quotas import ScopeUsage
 
 Json = dict[str, Any]
 

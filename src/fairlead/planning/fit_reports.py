@@ -7,13 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
 
-from fairlead.core import quotas
-from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.filtering import NodeFilter, place
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest, read_pod, read_pod_request
-from fairlead.core.fitting.reading_nodes import ENDED
-from fairlead.core.quotas import Allowance, QuotaAmounts
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import Node
 from fairlead.model.parsing import short_repr, suggest_names
@@ -22,6 +15,12 @@ from fairlead.model.scopes import Cluster
 from fairlead.planning import explanations
 from fairlead.planning.capacity import gpu_type_of, group_of
 from fairlead.planning.descriptions import format_list
+from fairlead.scheduling import evaluation, quotas, selectors
+from fairlead.scheduling.filters import NodeFilter, place
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PodRequest, read_pod, read_pod_request
+from fairlead.scheduling.quotas import Allowance, QuotaAmounts
+from fairlead.scheduling.readers import ENDED
 
 HOSTNAME = "kubernetes.io/hostname"
 # At most nine digits, because int() raises ValueError for thousands of them.
@@ -110,7 +109,7 @@ def copy_node(node: Node, name: str) -> Node:
         # Otherwise, pods that must not share a host would treat all copies as one host.
         labels={**node.labels, HOSTNAME: name},
         pods=(),
-        taints=tuple(taint for taint in node.taints if not matching.is_temporary(taint)),
+        taints=tuple(taint for taint in node.taints if not selectors.is_temporary(taint)),
         unschedulable=False,
     )
 

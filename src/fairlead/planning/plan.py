@@ -3,9 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.manifests import rendering
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
@@ -25,6 +22,9 @@ from fairlead.resolution.layers import (
     resolve,
     single_setting,
 )
+from fairlead.scheduling import evaluation
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import read_pod_request
 
 # The smallest step of a computed limit: a millicore, a byte.
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.core.fitting.formatting import describe_amount, name_resource
 from fairlead.model.nodes import QueuePosition, QueueWorkload, QuotaUsage
+from fairlead.scheduling.reasons import describe_amount, name_resource
 
 MAX_NAMED = 5
 

@@ -9,14 +9,6 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fairlead.core import quotas
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.formatting import SIZES, describe_amount, name_resource, path_of
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest, read_pod_request
-from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.quotas import UNITS, Allowance, QuotaAmounts, QuotaHolder
 from fairlead.model.nodes import Amounts, Node
 from fairlead.model.plans import Suggestion
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
@@ -24,6 +16,12 @@ from fairlead.model.requests import RunRequest, merge
 from fairlead.planning.capacity import count_additional, is_gpu
 from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
+from fairlead.scheduling import evaluation, quotas
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PODS, PodRequest, read_pod_request
+from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaHolder
+from fairlead.scheduling.reasons import SIZES, describe_amount, name_resource, path_of
 
 JSON = dict[str, Any]
 

@@ -3,11 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fairlead.core.fitting import wait_reasons
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.formatting import show_amount
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.errors import Unavailable
 from fairlead.model.columns import Condition
 from fairlead.model.nodes import Amounts
@@ -18,6 +13,11 @@ from fairlead.model.scopes import Cluster, Permission, find_cluster
 from fairlead.planning import capacity, compute_catalog
 from fairlead.planning.capacity import NO_GPU
 from fairlead.ports import Executors, Generation
+from fairlead.scheduling import evaluation
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import show_amount
 from fairlead.services.calls import Call
 from fairlead.services.executions import load_visible_nodes
 from fairlead.services.snapshots import Snapshots, compute_resource_of
@@ -213,7 +213,7 @@ def _count_fitting(
         return result
     node_filter = NodeFilter(requested, table)
     fits, more = capacity.count_additional(node_filter, MAX_COUNTED)
-    return replace(result, fits_now=fits, more=more, message="" if fits else wait_reasons.explain_no_fit(node_filter))
+    return replace(result, fits_now=fits, more=more, message="" if fits else evaluation.explain_no_fit(node_filter))
 
 
 def _to_pool(pool: capacity.NodePool) -> Pool:

@@ -6,8 +6,6 @@ from functools import cache
 from typing import BinaryIO
 
 from fairlead.core import attempts
-from fairlead.core.fitting.formatting import show_amount
-from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
 from fairlead.model import columns
@@ -20,6 +18,8 @@ from fairlead.model.runs import LogEntry, LogPage, OutputFile, State
 from fairlead.model.scopes import Cluster, Permission
 from fairlead.planning import capacity
 from fairlead.ports import Executor, Executors
+from fairlead.scheduling.node_tables import NodeTable, taint_set_of
+from fairlead.scheduling.reasons import show_amount
 from fairlead.services.attempts import AttemptHandle, AttemptView, find_attempt, list_attempts
 from fairlead.services.calls import Call
 from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory

@@ -4,11 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fairlead.core import quotas
 from fairlead.core.attempts import is_paused
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.pod_requests import read_pod_request
-from fairlead.core.queue_order import QUOTA, WAITING, queue_key
 from fairlead.errors import NotFound
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.columns import Condition
@@ -18,6 +14,9 @@ from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.runs import State
 from fairlead.planning import explanations
+from fairlead.scheduling import evaluation, quotas
+from fairlead.scheduling.pod_requests import read_pod_request
+from fairlead.scheduling.queue_order import QUOTA, WAITING, queue_key
 from fairlead.services import queue_positions
 from fairlead.services.calls import Call
 from fairlead.services.executions import Executions, find_run, is_unscheduled

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairlead.core import quotas
-from fairlead.core.quotas import QuotaAmounts
 from fairlead.model.plans import Fit
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Permission
@@ -12,6 +10,8 @@ from fairlead.planning import fit_reports
 from fairlead.planning.fit_reports import FitReport
 from fairlead.planning.plan import plan_run
 from fairlead.ports import Executors
+from fairlead.scheduling import quotas
+from fairlead.scheduling.quotas import QuotaAmounts
 from fairlead.services.calls import Call
 from fairlead.services.executions import find_visible_nodes
 from fairlead.services.functions import resolve_function

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from fairlead.core.queue_order import QuotaLimits
 from fairlead.model import scopes as permissions
 from fairlead.model.assets import Policy
 from fairlead.model.records import SETTINGS, GrantRecord, PolicyRecord, ScopeRecord, SettingsRecord, TokenRecord
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster, Permissions, ScopeTree, read_cluster
 from fairlead.ports import Principal, Transaction
+from fairlead.scheduling.queue_order import QuotaLimits
 from fairlead.services.calls import digest_of
 
 

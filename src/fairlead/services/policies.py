@@ -4,9 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.core import quotas
-from fairlead.core.queue_order import ADMITTED, COUNTED_BY
-from fairlead.core.quotas import RunResources, ScopeUsage
 from fairlead.errors import NotFound, RequestRejected
 from fairlead.model.assets import Policy
 from fairlead.model.columns import Condition, Page, Query
@@ -19,6 +16,9 @@ from fairlead.planning import effective_policies, explanations, linting
 from fairlead.planning.effective_policies import EffectivePolicy
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
+from fairlead.scheduling import quotas
+from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY
+from fairlead.scheduling.quotas import RunResources, ScopeUsage
 from fairlead.services.calls import Call
 from fairlead.services.organization import Organization
 from fairlead.services.pages import ListQuery, load_page

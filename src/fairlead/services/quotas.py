@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairlead.core import quotas
-from fairlead.core.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue
-from fairlead.core.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.model.columns import Condition
 from fairlead.model.names import run_name
 from fairlead.model.records import RunRecord
+from fairlead.scheduling import quotas
+from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY, QUOTA, WAITING, Queue
+from fairlead.scheduling.quotas import Allowance, QuotaAmounts, QuotaHolder
 from fairlead.services.unit_of_work import UnitOfWork
 
 MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation, which is approximate if there are more

@@ -10,10 +10,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from fairlead.core import lifecycle, quotas
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.queue_order import queue_key
-from fairlead.core.quotas import QuotaAmounts
+from fairlead.core import lifecycle
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.columns import Condition, Page
@@ -27,6 +24,10 @@ from fairlead.planning import explanations
 from fairlead.planning.checks import check_stored_code
 from fairlead.planning.plan import plan_run
 from fairlead.ports import Executors, Notify
+from fairlead.scheduling import quotas
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.queue_order import queue_key
+from fairlead.scheduling.quotas import QuotaAmounts
 from fairlead.services.calls import Call
 from fairlead.services.executions import find_run, is_unscheduled
 from fairlead.services.functions import (

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from fairlead.core import quotas
-from fairlead.core.queue_order import queue_key
 from fairlead.model.plans import Plan
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.runs import State
+from fairlead.scheduling import quotas
+from fairlead.scheduling.queue_order import queue_key
 from fairlead.services.snapshots import PlanningContext
 from fairlead.services.unit_of_work import UnitOfWork
 

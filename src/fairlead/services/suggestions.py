@@ -5,11 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 
-from fairlead.core.fitting.admission import PATIENCE_SECONDS, WAITING_FOR_TURN
-from fairlead.core.fitting.evaluation import LATER, NOW
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.queue_order import WAITING
-from fairlead.core.quotas import Allowance
 from fairlead.model.columns import Condition
 from fairlead.model.plans import Fit, Suggestion
 from fairlead.model.records import RunRecord
@@ -18,6 +13,10 @@ from fairlead.model.scopes import Permission
 from fairlead.planning import suggestions
 from fairlead.planning.suggestions import OtherProject
 from fairlead.ports import Executors
+from fairlead.scheduling.evaluation import LATER, NOW
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.queue_order import PATIENCE_SECONDS, WAITING, WAITING_FOR_TURN
+from fairlead.scheduling.quotas import Allowance
 from fairlead.services.executions import find_visible_nodes
 from fairlead.services.quotas import load_allowances
 from fairlead.services.snapshots import PlanningContext, Snapshots, load_profiles

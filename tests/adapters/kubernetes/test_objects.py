@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.kubernetes import objects
-from fairlead.core.fitting.pod_resources import PODS, count_amounts
 from fairlead.model.nodes import Taint
 from fairlead.model.quantities import NANOS, Quantity
+from fairlead.scheduling.pod_requests import PODS, count_amounts
 from tests.adapters.kubernetes.making import (
     JSON,
     PLATFORM,

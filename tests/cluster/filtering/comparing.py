@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairlead.core.fitting import evaluation
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import read_pod
-from fairlead.core.fitting.reading_nodes import read_cluster
-from fairlead.core.fitting.reading_volumes import read_scheduling_context
-from fairlead.core.fitting.reasons import Cause, Reason
+from fairlead.scheduling import evaluation
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import read_pod
+from fairlead.scheduling.readers import read_cluster, read_scheduling_context
+from fairlead.scheduling.reasons import Cause, Reason
 from tests.cluster import binaries
 
 JSON = dict[str, Any]

@@ -7,9 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import GpuShare, PodRequest
-from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import (
     GpuAllocation,
     HostPort,
@@ -23,6 +20,8 @@ from fairlead.model.nodes import (
     Taint,
 )
 from fairlead.model.quantities import NANOS
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PODS, GpuShare, PodRequest
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", PODS)
 UNITS = {"memory": 2**30 * NANOS}

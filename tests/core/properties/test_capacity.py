@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core.fitting.filtering import NodeFilter, place
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.model.nodes import Amounts, Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 from fairlead.planning import capacity
+from fairlead.scheduling.filters import NodeFilter, place
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PodRequest
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda number: number * NANOS))

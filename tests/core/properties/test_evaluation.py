@@ -7,13 +7,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.evaluation import LATER, NEVER, NOW
-from fairlead.core.fitting.filtering import NodeFilter, place
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.pod_resources import PODS
 from fairlead.model.nodes import Node, SchedulingContext
+from fairlead.scheduling import evaluation, selectors
+from fairlead.scheduling.evaluation import LATER, NEVER, NOW
+from fairlead.scheduling.filters import NodeFilter, place
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PODS, PodRequest
 from tests.core.nodes import make_node, make_scheduled_pod
 from tests.core.properties.clusters import (
     EMPTY,
@@ -62,7 +61,7 @@ def results_of(pod_request: PodRequest, table: NodeTable) -> object:
 
 def emptied(node: Node) -> Node:
     """The node without pods, temporary taints and unhealthy devices."""
-    taints = tuple(taint for taint in node.taints if not matching.is_temporary(taint))
+    taints = tuple(taint for taint in node.taints if not selectors.is_temporary(taint))
     devices = tuple(device._replace(healthy=True) for device in node.devices)
     return replace(node, pods=(), taints=taints, unschedulable=False, devices=devices)
 

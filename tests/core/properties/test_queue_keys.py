@@ -3,8 +3,8 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.core.queue_order import queue_key
 from fairlead.model.requests import MAX_PRIORITY
+from fairlead.scheduling.queue_order import queue_key
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000

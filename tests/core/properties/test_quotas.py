@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core.queue_order import Queue, QuotaLimits
-from fairlead.core.quotas import UNITS, QuotaAmounts
 from fairlead.model.scopes import ScopeTree
+from fairlead.scheduling.queue_order import Queue, QuotaLimits
+from fairlead.scheduling.quotas import UNITS, QuotaAmounts
 
 PROJECTS = ("project/forest", "project/meadow", "project/lake")
 TREE = ScopeTree(

@@ -6,14 +6,14 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fairlead.core.fitting import evaluation, matching
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.formatting import describe_amount, name_resource
-from fairlead.core.fitting.node_tables import NodeTable, taint_set_of
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.wait_reasons import explain_no_fit
 from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
+from fairlead.scheduling import evaluation, selectors
+from fairlead.scheduling.evaluation import explain_no_fit
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable, taint_set_of
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import describe_amount, name_resource
 from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
 
 # Hypothesis fails if it finds no example at all for an `assume`; it is expected here that most are discarded.
@@ -76,7 +76,7 @@ BUSY_POD_REQUESTS = st.builds(
 
 def is_available(pod_request: PodRequest, node: Node) -> bool:
     """Whether the node matches, apart from amounts."""
-    return not list(matching.find_mismatches(pod_request, node))
+    return not list(selectors.find_mismatches(pod_request, node))
 
 
 def has_labels(pod_request: PodRequest, node: Node) -> bool:
@@ -86,9 +86,9 @@ def has_labels(pod_request: PodRequest, node: Node) -> bool:
 
 def reported_taints(pod_request: PodRequest, node: Node) -> list[Taint]:
     """The taints that exclude the node, excluding the taint that cordoning adds."""
-    cordoned = matching.is_cordoned(pod_request, taint_set_of(node))
-    taints = matching.find_taints(pod_request, taint_set_of(node))
-    return [taint for taint in taints if not (cordoned and taint.key == matching.CORDONED.key)]
+    cordoned = selectors.is_cordoned(pod_request, taint_set_of(node))
+    taints = selectors.find_taints(pod_request, taint_set_of(node))
+    return [taint for taint in taints if not (cordoned and taint.key == selectors.CORDONED.key)]
 
 
 def is_large(pod_request: PodRequest, node: Node) -> bool:

@@ -24,9 +24,6 @@ from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWat
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.adapters.kubernetes.views import ClusterView, RunView, belongs
 from fairlead.adapters.masking import Masker
-from fairlead.core.fitting.filtering import NodeFilter
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.wait_reasons import explain_no_fit
 from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.manifests.functions import read_secret_names
@@ -36,6 +33,9 @@ from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observatio
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Clock, Notify, Store
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
+from fairlead.scheduling.evaluation import explain_no_fit
+from fairlead.scheduling.filters import NodeFilter
+from fairlead.scheduling.node_tables import NodeTable
 
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)

@@ -15,7 +15,7 @@ from fairlead.adapters.kubernetes.kueue import (
     Workload,
 )
 from fairlead.adapters.kubernetes.objects import MainObject
-from fairlead.core.fitting.formatting import describe_amount, name_resource
+from fairlead.scheduling.reasons import describe_amount, name_resource
 
 QUEUED = "Queued"
 STOPPED = "no runs start there until it is resumed"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from fairlead.core.fitting import pod_requests, reading_nodes
-from fairlead.core.fitting.pod_requests import PodRequest
 from fairlead.model.names import PREFIX, RUN_LABEL
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.runs import JSON
+from fairlead.scheduling import pod_requests, readers
+from fairlead.scheduling.pod_requests import PodRequest
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # several platforms may share a cluster
 RELEASED = f"{PREFIX}/released"  # annotation set once all objects of a run exist
@@ -162,7 +162,7 @@ def read_pod(platform: str, raw: JSON) -> ObservedPod | None:
         "project": _project_of(meta) if run_id else "",
         "node": spec.get("nodeName", ""),
         "phase": status.get("phase", "Pending"),
-        "scheduled_pod": reading_nodes.read_scheduled_pod(raw),
+        "scheduled_pod": readers.read_scheduled_pod(raw),
         "owner": next((owner["uid"] for owner in meta.get("ownerReferences", ()) if owner.get("controller")), ""),
     }
     if not run_id:
@@ -196,7 +196,7 @@ def read_node(raw: JSON) -> ObservedNode:
     return ObservedNode(
         uid=meta["uid"],
         version=int(meta["resourceVersion"]),
-        node=reading_nodes.read_node(raw),
+        node=readers.read_node(raw),
         ready=ready is not None and ready.status == "True",
         ready_since=None if ready is None else ready.since,
     )

@@ -8,14 +8,14 @@ from typing import Any
 
 from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.reflectors import Reflector
-from fairlead.core.fitting import reading_volumes
 from fairlead.model.nodes import SchedulingContext
 from fairlead.model.runs import JSON
+from fairlead.scheduling import readers
 
 RESOURCES: dict[str, tuple[str, Callable[[JSON], Any]]] = {
-    "persistentvolumeclaims": ("v1", reading_volumes.read_claim),
-    "persistentvolumes": ("v1", reading_volumes.read_volume),
-    "storageclasses": ("storage.k8s.io/v1", reading_volumes.read_class),
+    "persistentvolumeclaims": ("v1", readers.read_claim),
+    "persistentvolumes": ("v1", readers.read_volume),
+    "storageclasses": ("storage.k8s.io/v1", readers.read_class),
     "namespaces": ("v1", lambda raw: raw["metadata"].get("labels") or {}),
 }
 STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")

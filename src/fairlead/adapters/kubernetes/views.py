@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, ObservedNode, ObservedPod, WarningEvent
 from fairlead.core.attempts import run_id_of
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext
+from fairlead.scheduling.node_tables import NodeTable
 
 MAX_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"

@@ -10,10 +10,10 @@ from fairlead.adapters.local import pod_to_spec, tcp_ports
 from fairlead.adapters.local.machines import GPU, Machine
 from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, map_gid
 from fairlead.adapters.local.specs import Spec
-from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import Unavailable
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import LaunchSpec
+from fairlead.scheduling.pod_requests import read_pod_request
 
 FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
 TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770

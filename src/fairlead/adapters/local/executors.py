@@ -20,10 +20,10 @@ from fairlead.adapters.local.pod_to_spec import Runtime
 from fairlead.adapters.local.run_watcher import RunWatcher
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.core.attempts import run_id_of
-from fairlead.core.fitting.node_tables import NodeTable
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
+from fairlead.scheduling.node_tables import NodeTable
 
 RECHECK_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"

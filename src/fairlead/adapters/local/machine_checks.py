@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from fairlead.adapters.local.machines import GPU, Machine
-from fairlead.core.fitting.formatting import show_amount
 from fairlead.model.runs import Check
+from fairlead.scheduling.reasons import show_amount
 
 
 def check_machine(machine: Machine, *, is_root: bool) -> Iterator[Check]:

@@ -14,12 +14,12 @@ from typing import Any
 
 from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
-from fairlead.core.fitting.pod_requests import read_pod_request
 from fairlead.errors import FairleadError, StartFailed
 from fairlead.manifests.functions import COMMAND
 from fairlead.model.names import BOOTSTRAP, HOME
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import LaunchSpec
+from fairlead.scheduling.pod_requests import read_pod_request
 
 # Runs inherit only these variables from the server's environment: search paths, locale and certificates.
 INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")

@@ -1,14 +1,14 @@
-"""Node selectors, node affinity, taints and host ports, as kube-scheduler evaluates them."""
+"""Kubernetes label selectors for pods, namespaces and volumes."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fairlead.core.fitting.node_tables import TaintSet, taint_set_of
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.reasons import Cause, Reason
 from fairlead.model.nodes import HostPort, Labels, Node, Taint, Term
+from fairlead.scheduling.node_tables import TaintSet, taint_set_of
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import Cause, Reason
 
 INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # unlike Go, int() also accepts underscores and spaces
 MAX_INT64 = 2**63 - 1
@@ -199,3 +199,62 @@ def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:
     if len(numbers) != 2 or any(not -MAX_INT64 - 1 <= number <= MAX_INT64 for number in numbers):
         return False
     return (numbers[0] - numbers[1]) * sign > 0
+
+
+Selector = Mapping[str, Any]  # a LabelSelector as JSON
+
+
+def selects(selector: Selector | None, labels: Labels) -> bool:
+    """Whether labels match a selector. None matches nothing, an empty selector matches everything."""
+    if selector is None:
+        return False
+    for key, value in (selector.get("matchLabels") or {}).items():
+        # Kubernetes treats a missing label as different from every value, even an empty one.
+        if labels.get(key) != value:
+            return False
+    for requirement in selector.get("matchExpressions") or ():
+        if not OPERATORS[requirement["operator"]](labels.get(requirement["key"]), requirement.get("values") or ()):
+            return False
+    return True
+
+
+def compile_selector(selector: Selector | None) -> Callable[[Labels], bool]:
+    """Compile a selector into a function that tests labels as `selects` does, for use on many pods."""
+    required = list(((selector or {}).get("matchLabels") or {}).items())
+    if selector is None or selector.get("matchExpressions") or len(required) != 1:
+        return lambda labels: selects(selector, labels)
+    # Most selectors have exactly one label, and comparing it directly takes a third of the time.
+    key, value = required[0]
+    return lambda labels: labels.get(key) == value
+
+
+def is_empty(selector: Selector | None) -> bool:
+    """Whether a selector matches everything."""
+    return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
+
+
+def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], labels: Labels) -> Selector | None:
+    """Merge matchLabelKeys (operator In) or mismatchLabelKeys (NotIn) into a selector, with the pod's own label values.
+
+    The API server merges them when a pod is created, so keys that are already merged are skipped.
+    """
+    if selector is None:
+        return None
+    requirements = list(selector.get("matchExpressions") or ())
+    merged = {requirement["key"] for requirement in requirements if requirement["operator"] == operator}
+    own = [
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for key in keys
+        # Kubernetes ignores keys that the pod itself does not have.
+        if key in labels and key not in merged
+    ]
+    return {**selector, "matchExpressions": [*requirements, *own]} if own else selector
+
+
+def show_pods(selector: Selector | None) -> str:
+    """A description of the selected pods, for messages."""
+    if selector is None:
+        return "no pods"
+    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    parts += map(show_expression, selector.get("matchExpressions") or ())
+    return f"pods with {' and '.join(parts)}" if parts else "any pods"

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fairlead.core.fitting import matching
-from fairlead.core.fitting.label_selectors import Selector, compile_selector, is_empty, merge_keys, selects, show_pods
-from fairlead.core.fitting.node_tables import NodeTable, TaintSet
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
 from fairlead.model.nodes import Labels, Node, Term
+from fairlead.scheduling import selectors
+from fairlead.scheduling.node_tables import NodeTable, TaintSet
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
+from fairlead.scheduling.selectors import Selector, compile_selector, is_empty, merge_keys, selects, show_pods
 
 HONOR = "Honor"
 
@@ -77,7 +77,7 @@ def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
 
 def _compile_is_counted(pod_request: PodRequest) -> Callable[[Node, TaintSet, SpreadConstraint], bool]:
     """A function that returns whether a node counts toward a constraint's domains."""
-    matches, rejected = matching.compile_node_matcher(pod_request), dict[TaintSet, bool]()
+    matches, rejected = selectors.compile_node_matcher(pod_request), dict[TaintSet, bool]()
 
     def is_counted(node: Node, taint_set: TaintSet, constraint: SpreadConstraint) -> bool:
         if constraint.honors_affinity and matches is not None and not matches(node.labels, node.name):
@@ -85,7 +85,7 @@ def _compile_is_counted(pod_request: PodRequest) -> Callable[[Node, TaintSet, Sp
         if not constraint.honors_taints:
             return True
         if taint_set not in rejected:
-            rejected[taint_set] = bool(matching.find_taints(pod_request, taint_set))
+            rejected[taint_set] = bool(selectors.find_taints(pod_request, taint_set))
         return not rejected[taint_set]
 
     return is_counted

@@ -1,15 +1,20 @@
 """Queue order: priority, then age, within quota limits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from fairlead.core import quotas
-from fairlead.core.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage, RunResources
 from fairlead.model.assets import Quota
 from fairlead.model.columns import Condition
+from fairlead.model.nodes import Node
 from fairlead.model.runs import State
 from fairlead.model.scopes import PLATFORM, ScopeTree
+from fairlead.scheduling import evaluation, quotas
+from fairlead.scheduling.filters import NodeFilter, place
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PODS, PodRequest
+from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage, RunResources
+from fairlead.scheduling.reasons import describe_amount, name_resource
 
 MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting
 TIMESTAMP_DIGITS = 12  # the first hex digits of an ID (UUIDv7) are its creation time in milliseconds
@@ -124,3 +129,82 @@ class Queue:
     def _reserve(self, amounts: QuotaAmounts, scope: str) -> None:
         allowance = self.allowances[scope]
         self.allowances[scope] = replace(allowance, reserved=allowance.reserved.plus(amounts))
+
+
+# How long later runs may overtake a run that does not fit. A longer time keeps the machine busier, but it is also how
+# long a steady stream of small runs can delay a large one.
+PATIENCE_SECONDS = 300.0
+WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """A run that is waiting for admission."""
+
+    run_id: str
+    name: str
+    pod_request: PodRequest
+    waited_seconds: float = 0.0
+    scope: str = ""  # the scope of its project
+
+
+@dataclass(frozen=True)
+class AdmissionDecision:
+    """Whether a run is admitted, and if not, why. The message avoids numbers that change every second."""
+
+    run_id: str
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+
+
+class AdmissionSession:
+    """Admits queued runs to one machine. Call `decide` for each run, oldest first."""
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._table = node, NodeTable([node])
+        self._blocking: QueuedRun | None = None  # a run that has waited so long that no other run may overtake it
+
+    def could_take(self, queued: QueuedRun) -> bool:
+        """Whether the run would fit on the machine if it were empty."""
+        return bool(NodeFilter(queued.pod_request, self._table).feasible_when_empty)
+
+    def decide(self, queued: QueuedRun) -> AdmissionDecision:
+        """Admit the next run, or explain why it has to wait."""
+        node_filter = NodeFilter(queued.pod_request, self._table)
+        fits = bool(node_filter.feasible)
+        # This comes before the queue order: a run that can never start must neither wait behind others nor block them.
+        if not fits and not node_filter.feasible_when_empty:
+            messages = [reason.message for reason in evaluation.find_reasons(node_filter, self._node) if reason.lasts]
+            return AdmissionDecision(queued.run_id, False, "NeverFits", "; ".join(messages))
+        if self._blocking is not None:
+            message = WAITING_FOR_TURN
+            if self._blocking.scope == queued.scope:  # otherwise the reader may not be allowed to see the other run
+                message = f"waiting behind {self._blocking.name}, which has been queued longer"
+            return AdmissionDecision(queued.run_id, False, "WaitingForTurn", message)
+        if fits:
+            # Decisions on later runs in this pass must take this run into account, although it has not started yet.
+            self._node = place(queued.pod_request, self._node, queued.run_id, queued.name)
+            self._table.put(self._node)
+            return AdmissionDecision(queued.run_id, True)
+        if queued.waited_seconds > PATIENCE_SECONDS:
+            self._blocking = queued
+        return AdmissionDecision(queued.run_id, False, "Unschedulable", describe_wait(queued.pod_request, self._node))
+
+
+def admit(queue: Sequence[QueuedRun], node: Node) -> Iterator[AdmissionDecision]:
+    """The decision on each queued run, in order."""
+    return map(AdmissionSession(node).decide, queue)
+
+
+def describe_wait(pod_request: PodRequest, node: Node) -> str:
+    """A message about the missing resources. It leaves out free amounts, because it is stored each time it changes."""
+    short = [
+        f"{describe_amount(resource, amount)} {name_resource(resource, amount)}"
+        for resource, amount in pod_request.amounts.items()
+        if amount > node.free(resource) and resource != PODS
+    ]
+    if not short:
+        slots = describe_amount(PODS, node.capacity.get(PODS, 0))
+        return f"waiting for a free slot ({slots} of {slots} in use)"
+    return f"waiting for {' and '.join(short)}"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nlargest
 
-from fairlead.core.fitting import gpu_sharing, matching, pod_affinity, volumes
-from fairlead.core.fitting.node_tables import NodeTable, TaintSet
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.reasons import NodeCheck
 from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.scheduling import gpu_sharing, pod_affinity, selectors, volumes
+from fairlead.scheduling.node_tables import NodeTable, TaintSet
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import NodeCheck
 
 MAX_PODS_PER_NODE = 10_000  # more than any node allows; the kubelet's default is 110
 MAX_STARTS = 10  # nodes to try for the first pod, which determines where the others can go
@@ -66,7 +66,7 @@ class NodeFilter:
         if self.pod_request.node_name:
             position = self.table.position_of(self.pod_request.node_name)
             positions = [] if position is None else [position]
-        matches = matching.compile_node_matcher(self.pod_request)
+        matches = selectors.compile_node_matcher(self.pod_request)
         return list(positions) if matches is None else [at for at in positions if matches(labels[at], names[at])]
 
     @cached_property
@@ -74,8 +74,8 @@ class NodeFilter:
         """Matching nodes that are not cordoned and whose taints are all tolerated."""
         # Thousands of nodes share a few taint sets, so tolerations are compared only once with each distinct set.
         rejected = {
-            taint_set: matching.is_cordoned(self.pod_request, taint_set)
-            or bool(matching.find_taints(self.pod_request, taint_set))
+            taint_set: selectors.is_cordoned(self.pod_request, taint_set)
+            or bool(selectors.find_taints(self.pod_request, taint_set))
             for taint_set in self.table.all_taint_sets
         }
         return self._without(rejected)
@@ -92,7 +92,7 @@ class NodeFilter:
         # The checks are slow, so they only look at nodes that passed the column comparison.
         positions = self.with_free_resources
         if self.pod_request.ports:
-            positions = [at for at in positions if matching.find_taken_port(self.pod_request, nodes[at]) is None]
+            positions = [at for at in positions if selectors.find_taken_port(self.pod_request, nodes[at]) is None]
         for check in self.checks:
             # Checks are generators: one reason is enough here, so the messages of the others are not formatted.
             positions = [at for at in positions if next(check(nodes[at]), None) is None]
@@ -108,7 +108,7 @@ class NodeFilter:
         """Nodes that could run the pod if they were empty and healthy."""
         rejected = {
             # A cordon is temporary, so it is not checked here.
-            taint_set: not all(map(matching.is_temporary, matching.find_taints(self.pod_request, taint_set)))
+            taint_set: not all(map(selectors.is_temporary, selectors.find_taints(self.pod_request, taint_set)))
             for taint_set in self.table.all_taint_sets
         }
         nodes = self.table.nodes

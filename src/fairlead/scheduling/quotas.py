@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fairlead.core.fitting.evaluation import LATER, NOW
-from fairlead.core.fitting.formatting import describe_amount, describe_pair
 from fairlead.model.assets import Quota
 from fairlead.model.columns import MAX_INTEGER
 from fairlead.model.plans import Fit, Setting
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
+from fairlead.scheduling.evaluation import LATER, NOW
+from fairlead.scheduling.reasons import describe_amount, describe_pair
 
 # For each quota field: its unit in nanos, its Kubernetes resource name, and its noun in messages.
 UNITS = {"gpu": NANOS, "cpu": MILLICORE, "mem": NANOS, "runs": NANOS}

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from fairlead.core.fitting import topology_spread
-from fairlead.core.fitting.label_selectors import Selector, compile_selector, merge_keys, selects, show_pods
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import PodRequest
-from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
 from fairlead.model.nodes import Labels, Node, ScheduledPod, Term
+from fairlead.scheduling import topology_spread
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
+from fairlead.scheduling.selectors import Selector, compile_selector, merge_keys, selects, show_pods
 
 PATH = "affinity"
 HOSTNAME = "kubernetes.io/hostname"

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from fairlead.core.fitting.formatting import describe_amount
-from fairlead.core.fitting.node_tables import NodeTable
-from fairlead.core.fitting.pod_requests import GpuShare, PodRequest, read_kai_share
-from fairlead.core.fitting.pod_resources import PODS
-from fairlead.core.fitting.reasons import Cause, NodeCheck, Reason
 from fairlead.model.nodes import GpuAllocation, Labels, Node, SharedGpu
 from fairlead.model.quantities import NANOS
+from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.pod_requests import PODS, GpuShare, PodRequest, read_kai_share
+from fairlead.scheduling.reasons import Cause, NodeCheck, Reason, describe_amount
 
 GPU = "nvidia.com/gpu"
 MEBIBYTE = 2**20
