@@ -8,9 +8,9 @@ import io
 from datetime import datetime
 from typing import Any, BinaryIO, cast
 
-from fairlead.core import attempts
-from fairlead.core.attempts import run_id_of
 from fairlead.errors import NotFound
+from fairlead.lifecycle import attempts
+from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.columns import Condition
 from fairlead.model.parsing import short_repr
 from fairlead.model.records import FilePartRecord, RunFileRecord

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.core import outcomes
 from fairlead.in_container import sidecar
+from fairlead.lifecycle import lifecycle
 from fairlead.services import run_uploads
 from tests.bootstrap.containers import execute, make_container, value_of
 from tests.bootstrap.pods import TOKEN, Server, closed_url, envs_of, limit, make_pod, message_of, run_server
@@ -312,5 +312,5 @@ def test_the_limits_equal_those_of_the_server() -> None:
     )
     assert (sidecar.MAX_OUTPUT_FILES, sidecar.MAX_OUTCOME_BYTES) == (
         run_uploads.MAX_OUTPUT_FILES,
-        outcomes.MAX_OUTCOME_BYTES,
+        lifecycle.MAX_OUTCOME_BYTES,
     )

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Protocol
 
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import Machine
-from fairlead.core.attempts import run_id_of
 from fairlead.errors import NotFound, Unavailable
+from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor

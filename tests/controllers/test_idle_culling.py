@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.controllers.runs import RunController
-from fairlead.core import idle_culling
+from fairlead.lifecycle import lifecycle
 from fairlead.model.runs import Observation, Phase
 from tests.services.executing import Platform
 
@@ -50,7 +50,7 @@ def test_idle_run_is_stopped_with_the_reason(platform: Platform) -> None:
     platform.control().sync({run_id})
     stopped = platform.run(run_id)
     assert (stopped.state, stopped.reason, stopped.message) == ("stopped", "Idle", "stopped after 30m without use")
-    assert stopped.stopped_by == idle_culling.STOPPED_BY
+    assert stopped.stopped_by == lifecycle.STOPPED_BY
 
 
 def test_server_downtime_does_not_count_as_idle_time(platform: Platform) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import attempts
-from fairlead.core.attempts import (
+from fairlead.lifecycle import attempts
+from fairlead.lifecycle.attempts import (
     AttemptHistory,
     NextAttempt,
     NoRetry,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core import cron_times
-from fairlead.core.cron_times import GRACE_PERIOD, MAX_MISSED
+from fairlead.lifecycle import cron_times
+from fairlead.lifecycle.cron_times import GRACE_PERIOD, MAX_MISSED
 from fairlead.model.records import ScheduleRecord
 from fairlead.model.requests import Schedule
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairlead.core.idle_culling import describe_idle, is_idle, is_unused
+from fairlead.lifecycle.lifecycle import describe_idle, is_idle, is_unused
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HALF_AN_HOUR = 1800

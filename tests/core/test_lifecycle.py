@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import lifecycle
-from fairlead.core.attempts import AttemptHistory, RetryPolicy
-from fairlead.core.lifecycle import Decision, ExecutorAction
+from fairlead.lifecycle import lifecycle
+from fairlead.lifecycle.attempts import AttemptHistory, RetryPolicy
+from fairlead.lifecycle.lifecycle import Decision, ExecutorAction
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import FINAL, Observation, Phase, State
 from tests.contracts.samples import NOW, make

@@ -11,11 +11,11 @@ STATES = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
 LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 FILES_WITH_REASONS = (
-    *("core/lifecycle.py", "scheduling/queue_order.py", "scheduling/queue_order.py"),
+    *("lifecycle/lifecycle.py", "scheduling/queue_order.py", "scheduling/queue_order.py"),
     *(f"controllers/{name}.py" for name in ("run_state", "runs", "launch_specs")),
     *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serve_state", "supervisor")),
     *(f"services/{name}.py" for name in ("runs", "submissions")),
-    "core/idle_culling.py",
+    "lifecycle/lifecycle.py",
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
 REASONS = sorted(

@@ -8,8 +8,8 @@ import pytest
 
 from fairlead import composition
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
+from fairlead.lifecycle.attempts import execution_of
 from fairlead.model.records import IdempotencyRecord, RunRecord
 from fairlead.model.runs import Endpoint
 from fairlead.ports import Principal, Store

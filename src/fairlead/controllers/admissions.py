@@ -7,7 +7,7 @@ from functools import partial
 from fairlead.controllers.queue_order import AdmissionPass, load_admission_pass
 from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.steps import log_failures
-from fairlead.core.attempts import execution_of
+from fairlead.lifecycle.attempts import execution_of
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction

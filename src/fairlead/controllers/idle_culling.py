@@ -6,8 +6,8 @@ from functools import partial
 
 from fairlead.controllers.run_state import RunStateWriter
 from fairlead.controllers.steps import log_failures
-from fairlead.core import idle_culling, lifecycle
-from fairlead.core.attempts import execution_of
+from fairlead.lifecycle import lifecycle
+from fairlead.lifecycle.attempts import execution_of
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import State
@@ -44,8 +44,8 @@ class IdleCuller:
     ) -> None:
         usage = (run.idle_seconds or 0, run.last_used_at, since)
         # Usage samples are read from files or the database, so they are loaded only for runs whose URL is unused.
-        if not idle_culling.is_unused(*usage, now):
+        if not lifecycle.is_unused(*usage, now):
             return
-        if idle_culling.is_idle(*usage, executor.read_usage(execution_of(run.id, run.attempt)), now):
-            self.state_writer.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=idle_culling.STOPPED_BY)
+        if lifecycle.is_idle(*usage, executor.read_usage(execution_of(run.id, run.attempt)), now):
+            self.state_writer.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=lifecycle.STOPPED_BY)
             stopped.append(run.id)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead.core.attempts import execution_of, run_id_of
 from fairlead.errors import FairleadError
+from fairlead.lifecycle.attempts import execution_of, run_id_of
 from fairlead.manifests.attempts import manifests_of
 from fairlead.manifests.functions import RUN_TOKEN, read_secret_names
 from fairlead.model.names import SECRET_NAME

@@ -7,8 +7,8 @@ from functools import partial
 import structlog
 
 from fairlead.controllers.steps import log_failures
-from fairlead.core.attempts import attempt_of, run_id_of
 from fairlead.errors import Unavailable
+from fairlead.lifecycle.attempts import attempt_of, run_id_of
 from fairlead.model.columns import Condition
 from fairlead.model.records import (
     AttemptRecord,

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from fairlead.controllers.executor_registry import load_clusters
 from fairlead.controllers.queue_order import fits_quotas, load_quota_limits
-from fairlead.core import lifecycle
-from fairlead.core.attempts import NO_HISTORY, AttemptHistory, RetryPolicy, execution_of
-from fairlead.core.lifecycle import AttemptFailure, Decision, ExecutorAction
 from fairlead.errors import Changed
+from fairlead.lifecycle import lifecycle
+from fairlead.lifecycle.attempts import NO_HISTORY, AttemptHistory, RetryPolicy, execution_of
+from fairlead.lifecycle.lifecycle import AttemptFailure, Decision, ExecutorAction
 from fairlead.model.columns import Condition
 from fairlead.model.records import AttemptRecord, EventRecord, OutcomeRecord, PlanRecord, RunRecord
 from fairlead.model.runs import FINAL, Observation, State

@@ -1,4 +1,4 @@
-"""Reconciles runs: claims, observes, starts and stops them. `core.lifecycle` makes the decisions."""
+"""Reconciles runs: claims, observes, starts and stops them. `lifecycle.lifecycle` makes the decisions."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ from fairlead.controllers.retention import delete_attempts
 from fairlead.controllers.run_state import AUTHOR, RunStateWriter
 from fairlead.controllers.steps import log_failures
 from fairlead.controllers.work_queue import WorkQueue
-from fairlead.core import attempts, lifecycle
-from fairlead.core.lifecycle import Decision, ExecutorAction
 from fairlead.errors import FairleadError, Unavailable
+from fairlead.lifecycle import attempts, lifecycle
+from fairlead.lifecycle.lifecycle import Decision, ExecutorAction
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ServerRecord
 from fairlead.model.runs import FINAL, Phase, State

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from fairlead.controllers.steps import log_failures
-from fairlead.core.cron_times import GRACE_PERIOD, find_due
+from fairlead.lifecycle.cron_times import GRACE_PERIOD, find_due
 from fairlead.model.columns import Condition
 from fairlead.model.records import ScheduleRecord
 from fairlead.ports import Clock, Store

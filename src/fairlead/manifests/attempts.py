@@ -4,7 +4,7 @@ import marshal
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.core.attempts import RetryPolicy, execution_of
+from fairlead.lifecycle.attempts import RetryPolicy, execution_of
 from fairlead.manifests.volumes import SHARED
 from fairlead.model import names
 from fairlead.model.names import PREFIX, RUN_LABEL

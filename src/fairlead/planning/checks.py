@@ -5,8 +5,8 @@ import marshal
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from fairlead.core import cron_times
-from fairlead.core.idle_culling import MIN_IDLE_TIMEOUT
+from fairlead.lifecycle import cron_times
+from fairlead.lifecycle.lifecycle import MIN_IDLE_TIMEOUT
 from fairlead.manifests import functions
 from fairlead.manifests.functions import MAX_CONFIG_MAP_BYTES
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairlead.core.attempts import execution_of, last_started_attempt
 from fairlead.errors import Conflict, NotFound
+from fairlead.lifecycle.attempts import execution_of, last_started_attempt
 from fairlead.model.columns import Condition
 from fairlead.model.records import JSON, AttemptRecord, OutcomeRecord, RunRecord, ServerRecord
 from fairlead.ports import Executor, Executors

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import BinaryIO
 
-from fairlead.core import attempts
-from fairlead.core.outcomes import find_peaks
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unavailable
+from fairlead.lifecycle import attempts
+from fairlead.lifecycle.lifecycle import find_peaks
 from fairlead.model import columns
 from fairlead.model.columns import Condition
 from fairlead.model.nodes import Node

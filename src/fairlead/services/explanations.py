@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from fairlead.core.attempts import is_paused
 from fairlead.errors import NotFound
+from fairlead.lifecycle.attempts import is_paused
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.columns import Condition
 from fairlead.model.parsing import short_repr

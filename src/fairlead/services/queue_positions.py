@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from fairlead.core.attempts import execution_of
 from fairlead.errors import Unavailable
+from fairlead.lifecycle.attempts import execution_of
 from fairlead.model.nodes import QueuePosition
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import State

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from fairlead.core import attempts
-from fairlead.core.attempts import attempt_of, execution_of, run_id_of
-from fairlead.core.outcomes import MAX_OUTCOME_BYTES, parse_outcome, read_result
 from fairlead.errors import Forbidden, NotFound, RequestRejected, Unauthenticated
+from fairlead.lifecycle import attempts
+from fairlead.lifecycle.attempts import attempt_of, execution_of, run_id_of
+from fairlead.lifecycle.lifecycle import MAX_OUTCOME_BYTES, parse_outcome, read_result
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.records import BlobRecord, RunRecord

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from fairlead.core import lifecycle
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
+from fairlead.lifecycle import lifecycle
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.core import cron_times
-from fairlead.core.cron_times import DueTimes
 from fairlead.errors import Changed, Conflict, FairleadError, NotFound, RequestRejected, Unavailable
+from fairlead.lifecycle import cron_times
+from fairlead.lifecycle.cron_times import DueTimes
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, suggest_names, violations_of
 from fairlead.model.plans import Violation

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead.core.attempts import execution_of
 from fairlead.errors import Conflict, FairleadError, NotFound, Unauthenticated, Unavailable
+from fairlead.lifecycle.attempts import execution_of
 from fairlead.model.columns import Condition
 from fairlead.model.names import is_loopback
 from fairlead.model.records import IdempotencyRecord, RunRecord, TokenRecord

@@ -11,7 +11,7 @@ import pytest
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome, read_result_file
 from fairlead.adapters.log_files import LogWriter
 from fairlead.adapters.masking import Masker
-from fairlead.core.outcomes import MAX_OUTCOME_BYTES
+from fairlead.lifecycle.lifecycle import MAX_OUTCOME_BYTES
 
 
 def exited(code: int) -> int:

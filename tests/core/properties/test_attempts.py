@@ -8,9 +8,9 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core import lifecycle
-from fairlead.core.attempts import MAX_GROWTHS, MAX_PAUSE_SECONDS, AttemptHistory, RetryPolicy
-from fairlead.core.lifecycle import RETRYING, Decision, ExecutorAction
+from fairlead.lifecycle import lifecycle
+from fairlead.lifecycle.attempts import MAX_GROWTHS, MAX_PAUSE_SECONDS, AttemptHistory, RetryPolicy
+from fairlead.lifecycle.lifecycle import RETRYING, Decision, ExecutorAction
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RetryReason
 from fairlead.model.runs import FINAL, Observation, Phase, State

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.core import lifecycle
-from fairlead.core.lifecycle import ExecutorAction
+from fairlead.lifecycle import lifecycle
+from fairlead.lifecycle.lifecycle import ExecutorAction
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import FINAL, Observation, Phase, State
 from tests.contracts.samples import NOW, make

@@ -24,8 +24,8 @@ from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWat
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter
 from fairlead.adapters.kubernetes.views import ClusterView, RunView, belongs
 from fairlead.adapters.masking import Masker
-from fairlead.core.outcomes import find_peaks
 from fairlead.errors import NotFound, StartFailed, Unavailable
+from fairlead.lifecycle.lifecycle import find_peaks
 from fairlead.manifests.functions import read_secret_names
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.project_objects import Connection

@@ -19,7 +19,7 @@ from fairlead.adapters.kubernetes.readiness import (
     observe_readiness,
 )
 from fairlead.adapters.kubernetes.views import RunView
-from fairlead.core.outcomes import parse_outcome, read_result
+from fairlead.lifecycle.lifecycle import parse_outcome, read_result
 from fairlead.model.runs import JSON, Observation, Phase
 
 TAIL_LINES, MAX_TAIL = 3, 600

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.core.outcomes import parse_outcome, read_result
 from fairlead.errors import Conflict
+from fairlead.lifecycle.lifecycle import parse_outcome, read_result
 from fairlead.model.runs import JSON, Observation, Phase
 from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, save_file

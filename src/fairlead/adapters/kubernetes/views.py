@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, ObservedNode, ObservedPod, WarningEvent
-from fairlead.core.attempts import run_id_of
+from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext
 from fairlead.scheduling.node_tables import NodeTable
 

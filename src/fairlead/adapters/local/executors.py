@@ -19,8 +19,8 @@ from fairlead.adapters.local.machines import Machine
 from fairlead.adapters.local.pod_to_spec import Runtime
 from fairlead.adapters.local.run_watcher import RunWatcher
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
-from fairlead.core.attempts import run_id_of
 from fairlead.errors import NotFound, StartFailed, Unavailable
+from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.scheduling.node_tables import NodeTable

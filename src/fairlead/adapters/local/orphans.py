@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from fairlead.core.attempts import run_id_of
+from fairlead.lifecycle.attempts import run_id_of
 
 EXIT_SECONDS = 2.0  # a process in an uninterruptible system call exits later
 PAUSE_SECONDS = 0.01

@@ -1,12 +1,58 @@
 """The state machine of runs: decides the next state from the stored run and its executor's observation."""
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
+from statistics import fmean
+from typing import Any
 
-from fairlead.core import idle_culling
-from fairlead.core.attempts import NO_HISTORY, AttemptHistory, NextAttempt, decide_next
+from fairlead.lifecycle.attempts import NO_HISTORY, AttemptHistory, NextAttempt, decide_next
+from fairlead.model.quantities import Duration
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import FINAL, Observation, Phase, State
+
+STOPPED_BY, REASON = "fairlead", "Idle"  # `stopped_by` and reason of runs that were stopped because they were idle
+BUSY_CORES = 0.05  # even idle notebook servers use a little CPU
+RECENT = timedelta(minutes=1)
+MIN_IDLE_TIMEOUT = Duration(300)  # the last use is only stored once per minute
+
+
+def is_unused(idle_seconds: int, last_used_at: datetime | None, started_at: datetime | None, now: datetime) -> bool:
+    """Whether the URL of a started run has not been used for at least `idle_seconds`."""
+    # A workspace that is still waiting for a node is not idle.
+    if started_at is None:
+        return False
+    # Any use before the start belongs to an earlier attempt.
+    return now - max(last_used_at or started_at, started_at) >= timedelta(seconds=idle_seconds)
+
+
+def is_idle(
+    idle_seconds: int,
+    last_used_at: datetime | None,
+    started_at: datetime | None,
+    samples: Sequence[Mapping[str, Any]],
+    now: datetime,
+) -> bool:
+    """Whether a run's URL has been unused for `idle_seconds` and its CPU usage was below BUSY_CORES in that time.
+
+    Both the average and the most recent CPU usage must be below it. If no sample is recent enough, the last one is
+    used. Without samples, only the URL is considered.
+    """
+    if not is_unused(idle_seconds, last_used_at, started_at, now):
+        return False
+    since = now - timedelta(seconds=idle_seconds)
+    within = [sample for sample in samples if sample["at"] > since] or list(samples[-1:])
+    # The average over the whole period ignores short bursts. The recent average detects work that has just started.
+    recent = [sample for sample in within if sample["at"] > now - RECENT] or within[-1:]
+    return all(fmean(sample.get("cpu", 0.0) for sample in period) < BUSY_CORES for period in (within, recent) if period)
+
+
+def describe_idle(idle_seconds: int) -> str:
+    """The message of a run that was stopped because it was idle."""
+    return f"stopped after {Duration(idle_seconds)} without use"
+
 
 FINAL_STATES = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
 RETRYING = "Retrying"
@@ -109,16 +155,12 @@ def decide_stop(run: RunRecord, by: str) -> Decision:
 
 def decide_idle_stop(run: RunRecord) -> Decision:
     """Decide the next state of an idle run."""
-    return Decision(
-        State.STOPPING, ExecutorAction.STOP, idle_culling.REASON, idle_culling.describe_idle(run.idle_seconds or 0)
-    )
+    return Decision(State.STOPPING, ExecutorAction.STOP, REASON, describe_idle(run.idle_seconds or 0))
 
 
 def _describe_stopped(run: RunRecord) -> Decision:
-    if run.stopped_by == idle_culling.STOPPED_BY and run.idle_seconds is not None:
-        return Decision(
-            State.STOPPED, ExecutorAction.NONE, idle_culling.REASON, idle_culling.describe_idle(run.idle_seconds)
-        )
+    if run.stopped_by == STOPPED_BY and run.idle_seconds is not None:
+        return Decision(State.STOPPED, ExecutorAction.NONE, REASON, describe_idle(run.idle_seconds))
     return Decision(State.STOPPED, ExecutorAction.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
 
 
@@ -154,3 +196,41 @@ def _retry(run: RunRecord, ended: Decision, history: AttemptHistory) -> Decision
 
 def _describe_unstarted(run: RunRecord, by: str) -> str:
     return STOPPED_BEFORE_START.format(by=by, it="it" if run.attempt == 1 else f"attempt {run.attempt}")
+
+
+MAX_OUTCOME_BYTES = 512 * 1024  # twice the largest value that the bootstrap writes
+# The fields of each kind of result that the bootstrap writes.
+RESULT_FIELDS = {
+    "json": {"kind", "value"},
+    "file": {"kind", "path", "type", "size"},
+}
+
+
+def parse_outcome(text: bytes) -> dict[str, Any] | None:
+    """Parse a JSON object from a run; None if it is invalid or too large."""
+    if len(text) > MAX_OUTCOME_BYTES:
+        return None
+    try:
+        # Python accepts NaN and Infinity, but PostgreSQL and browsers do not.
+        data = json.loads(text, parse_constant=_reject_constant)
+        # Databases cannot store text with lone surrogates.
+        data = json.loads(json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):  # deeply nested lists raise RecursionError
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def read_result(data: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The result, or None if the data is not in the bootstrap's format."""
+    known = data is not None and RESULT_FIELDS.get(str(data.get("kind"))) == set(data)
+    return data if known else None
+
+
+def find_peaks(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The peak usage of each resource."""
+    names = sorted({name for sample in samples for name in sample} - {"at"})
+    return {name: max(sample.get(name, 0) for sample in samples) for name in names}
+
+
+def _reject_constant(text: str) -> None:
+    raise ValueError(f"invalid number {text}")
