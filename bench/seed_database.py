@@ -17,7 +17,7 @@ from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.database.tables import TABLES, compute_resources
 from fairlead.model.columns import computed_columns
 from fairlead.model.records import ComputeResourceRecord, GrantRecord, ScopeRecord, TokenRecord
-from fairlead.services.calls import digest_of
+from fairlead.services.transactions.unit_of_work import digest_of
 
 CHUNK = 1000
 SHAPES = 1000

@@ -29,7 +29,6 @@ from fairlead.adapters.kubernetes.executors import ExecutorConfig, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_isolation, find_machine
 from fairlead.adapters.local.pod_to_spec import find_runtime
-from fairlead.composition import ExecutionOptions, SignInOptions, build_services, make_id, now
 from fairlead.controllers.clocks import StableClock
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.folders import WatchedFolder
@@ -44,9 +43,10 @@ from fairlead.ports import Keyring, Principal, Store
 from fairlead.server.applications import create_application
 from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
 from fairlead.server.run_events import RunEvents
-from fairlead.services.calls import Call
+from fairlead.services.access.tokens import FirstRun
 from fairlead.services.config_files import FOLDER, ApplyOptions
-from fairlead.services.first_run import FirstRun
+from fairlead.services.registry import ExecutionOptions, SignInOptions, build_services, make_id, now
+from fairlead.services.transactions.unit_of_work import Call
 from fairlead.settings import Settings, describe_validation_errors, find_problems, find_unknown_variables
 
 WEB_UI = Path(__file__).with_name("_ui")  # built by `make ui` or with the wheel; may be missing in a checkout

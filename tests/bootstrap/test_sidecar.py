@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.in_container import sidecar
 from fairlead.lifecycle import lifecycle
-from fairlead.services import run_uploads
+from fairlead.services.runs import executions
 from tests.bootstrap.containers import execute, make_container, value_of
 from tests.bootstrap.pods import TOKEN, Server, closed_url, envs_of, limit, make_pod, message_of, run_server
 
@@ -307,10 +307,10 @@ def test_the_function_process_does_not_load_the_http_client(tmp_path: Path) -> N
 
 def test_the_limits_equal_those_of_the_server() -> None:
     assert (sidecar.MAX_FILE_BYTES, sidecar.MAX_OUTPUT_BYTES) == (
-        run_uploads.MAX_FILE_BYTES,
-        run_uploads.MAX_OUTPUT_BYTES,
+        executions.MAX_FILE_BYTES,
+        executions.MAX_OUTPUT_BYTES,
     )
     assert (sidecar.MAX_OUTPUT_FILES, sidecar.MAX_OUTCOME_BYTES) == (
-        run_uploads.MAX_OUTPUT_FILES,
+        executions.MAX_OUTPUT_FILES,
         lifecycle.MAX_OUTCOME_BYTES,
     )

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 import fairlead
-from fairlead import composition
 from fairlead.cli import nodes as command
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.errors import NotFound
@@ -20,6 +19,7 @@ from fairlead.model.scopes import Cluster, Project
 from fairlead.scheduling.node_tables import NodeTable
 from fairlead.sdk import projects
 from fairlead.sdk.api_client import ApiClient
+from fairlead.services import registry
 from tests.cli.terminal import CommandResult, Terminal, run
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
@@ -62,7 +62,7 @@ class FakeClient:
 def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: Any) -> World:
     """A world with a cluster of these nodes. The CLI uses it from now on."""
     tree = (Cluster(name="main", **fields), Project(name="forest", parent="cluster/main"))
-    execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
+    execution = registry.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
     world = initialize_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
     monkeypatch.setattr(command, "connect", lambda: FakeClient(world))
     return world

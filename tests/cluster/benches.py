@@ -15,13 +15,13 @@ from fairlead.adapters import keyrings
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.kubernetes.clients import KubernetesClient
 from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
-from fairlead.composition import build_services, make_id
 from fairlead.model.project_objects import Connection
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import LaunchSpec, Observation, Phase
 from fairlead.model.scopes import Cluster
 from fairlead.run_tokens import seal_run_token
 from fairlead.server.applications import create_application
+from fairlead.services.registry import build_services, make_id
 from tests.adapters.local.making import make_launch_spec
 from tests.cluster.control_planes import ControlPlane
 from tests.contracts.executors import is_over, wait_for_phase

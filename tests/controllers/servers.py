@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
-from fairlead import composition
 from fairlead.controllers import runs
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.controllers.steps import log_failures
 from fairlead.controllers.work_queue import Process
 from fairlead.model.records import RunRecord
+from fairlead.services import registry as composition
 from tests.contracts.executors import MemoryExecutor, MemoryRun
 from tests.services.executing import Platform
 

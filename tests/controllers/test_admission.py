@@ -15,7 +15,7 @@ from fairlead.model.records import BlobRecord, PlanRecord, RunRecord, SecretReco
 from fairlead.model.runs import Phase
 from fairlead.ports import Transaction
 from fairlead.scheduling.queue_order import PATIENCE_SECONDS
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON

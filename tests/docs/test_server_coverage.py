@@ -11,8 +11,7 @@ from fairlead.model.records import AuditRecord, ComputeResourceRecord
 from fairlead.model.scopes import KINDS, PLATFORM, Role
 from fairlead.server.list_params import RESERVED
 from fairlead.server.problem_details import STATUSES
-from fairlead.services.compute_resources import ComputeResources
-from fairlead.services.templates import Templates
+from fairlead.services.catalog.compute_resources import ComputeResources, Templates
 from fairlead.settings import Settings
 from tests.docs.pages import ROOT
 

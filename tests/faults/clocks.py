@@ -32,12 +32,12 @@ def install(variables: Mapping[str, str]) -> None:
     """Make this process, which becomes a server, use the clock offset from a file, if one is configured."""
     if CLOCK_FILE not in variables:
         return
-    from fairlead import composition
     from fairlead.adapters.local import executors, folders
+    from fairlead.services import registry
 
     use_clock_file(Path(variables[CLOCK_FILE]))
-    composition.datetime = folders.datetime = _ShiftedDatetime  # type: ignore[attr-defined, assignment]
-    composition.uuid_utils = _ShiftedUuids()  # type: ignore[attr-defined, assignment]
+    registry.datetime = folders.datetime = _ShiftedDatetime  # type: ignore[attr-defined, assignment]
+    registry.uuid_utils = _ShiftedUuids()  # type: ignore[attr-defined, assignment]
     executors.SUPERVISOR = SUPERVISOR
     executors.PACKAGES = os.pathsep.join([executors.PACKAGES, str(ROOT)])
 

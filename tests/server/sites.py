@@ -16,12 +16,12 @@ from httpx2 import Client, Response
 from starlette.testclient import TestClient
 
 from fairlead.adapters import keyrings
-from fairlead.composition import ExecutionOptions, SignInOptions, build_services, make_id
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
 from fairlead.server.applications import create_application
 from fairlead.server.request_context import Services
-from fairlead.services.first_run import FirstRun
+from fairlead.services.access.tokens import FirstRun
+from fairlead.services.registry import ExecutionOptions, SignInOptions, build_services, make_id
 from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"

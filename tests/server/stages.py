@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from fairlead.composition import SignInOptions
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import Endpoint
 from fairlead.ports import Store
 from fairlead.server.proxy.http import ProxyConfig
+from fairlead.services.registry import SignInOptions
 from tests.server.machines import Machine
 from tests.server.sites import Site, build_site
 from tests.server.upstreams import TIMEOUT_SECONDS, listen, run_server

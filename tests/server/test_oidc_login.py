@@ -11,7 +11,7 @@ import pytest
 from httpx2 import Response
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.composition import SignInOptions
+from fairlead.services.registry import SignInOptions
 from tests.adapters.issuers import ISSUER, NOW, OTHER_RSA, Issuer, make_claims, make_token
 from tests.adapters.login_endpoints import SECRET
 from tests.server.samples import INVALID_REDIRECTS

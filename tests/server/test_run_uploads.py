@@ -12,7 +12,7 @@ from fairlead.adapters import keyrings
 from fairlead.model.records import RunRecord
 from fairlead.run_tokens import seal_run_token
 from fairlead.server import request_bodies
-from fairlead.services.run_uploads import MAX_FILE_BYTES
+from fairlead.services.runs.executions import MAX_FILE_BYTES
 from tests.server.conftest import Lines
 from tests.server.samples import CODE, DIGEST, SCRIPT, address_of, body_of, fill
 from tests.server.sites import KEY, Operation, Site, decode, problem_of

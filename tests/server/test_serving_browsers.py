@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from httpx2.websockets import WebSocketUpgradeError
 
-from fairlead import composition
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.model.records import AuditRecord
 from fairlead.model.runs import Endpoint
-from fairlead.services.serving import ServedHosts
+from fairlead.services import registry
+from fairlead.services.runs.serving import ServedHosts
 from tests.adapters.issuers import Issuer, make_claims, make_token
 from tests.server.conftest import Lines
 from tests.server.sites import cookie_in, problem_of
@@ -27,8 +27,8 @@ RUN, OTHER = "0" * 32, "f" * 32
 @pytest.fixture
 def advance_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Advances the clock of servers that are created later."""
-    passed, now = [timedelta()], composition.now
-    monkeypatch.setattr(composition, "now", lambda: now() + passed[0])
+    passed, now = [timedelta()], registry.now
+    monkeypatch.setattr(registry, "now", lambda: now() + passed[0])
     return lambda **time: passed.append(passed.pop() + timedelta(**time))
 
 
@@ -274,7 +274,7 @@ def test_session_cookie_ends_with_its_session_token_role_or_run(stage: Stage, en
 
 
 def test_oidc_user_signs_in_with_their_groups(sqlite_store: DatabaseStore, endpoint: Endpoint) -> None:
-    with open_stage(sqlite_store, sign_in=composition.SignInOptions(Issuer().identity())) as stage:
+    with open_stage(sqlite_store, sign_in=registry.SignInOptions(Issuer().identity())) as stage:
         run_id = stage.serve(endpoint, "workspace")
         stage.site.post("/roles", {"subject": "group:ml", "role": "member", "scope": "project/alpha"})
         expiry = {"exp": int(time.time()) + 600}

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from httpx2 import Response
 
-from fairlead.composition import SignInOptions
+from fairlead.services.registry import SignInOptions
 from tests.adapters.issuers import Issuer, make_claims, make_token
 from tests.server.samples import INVALID_REDIRECTS, address_of, body_of
 from tests.server.sites import COOKIE, URL, Operation, Site, cookie_in, decode, open_site, paths_of, problem_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import composition, packing
+from fairlead import packing
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.model.columns import Condition
@@ -14,7 +14,8 @@ from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.scopes import Cluster, Project
 from fairlead.packing import ArchiveEntry
 from fairlead.ports import Store
-from fairlead.services.calls import Call
+from fairlead.services import registry
+from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.worlds import World, initialize_world
@@ -50,7 +51,7 @@ class Platform:
             ExecutorRegistry({"local": executor or self.executor}),
             identity=ServerIdentity(server, f"host-{server}", f"http://{server}"),
             clock=self.world.clock,
-            make_id=composition.make_id,
+            make_id=registry.make_id,
             publish=self.notified.append,
         )
 
@@ -88,7 +89,7 @@ class Platform:
 def initialize_platform(store: Store, monkeypatch: pytest.MonkeyPatch) -> Platform:
     """A platform with an organization over a new store."""
     executor, notified = MemoryExecutor(), list[str]()
-    execution = composition.ExecutionOptions(ExecutorRegistry({"local": executor}), notified.append, SERVER)
+    execution = registry.ExecutionOptions(ExecutorRegistry({"local": executor}), notified.append, SERVER)
     world = initialize_world(store, monkeypatch, execution=execution, tree=TREE)
     executor.clock = world.clock
     return Platform(world, executor, notified)

@@ -11,8 +11,8 @@ from fairlead.model.records import RunFileRecord
 from fairlead.model.runs import LogPage, Phase
 from fairlead.run_files import save_file
 from fairlead.run_tokens import seal_run_token
-from fairlead.services.calls import Call
-from fairlead.services.executions import Executions
+from fairlead.services.runs.executions import Executions
+from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, OTHER, Platform

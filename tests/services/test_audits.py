@@ -10,7 +10,7 @@ from fairlead.errors import FairleadError, Forbidden
 from fairlead.model.assets import Defaults, Policy
 from fairlead.model.project_objects import SharedVolume, TokenRequest
 from fairlead.model.scopes import Grant, Project
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.services.worlds import FOREST, LAKE, SPEECH, VISION, World, call_as, listing, make_request
 
 CALLER = call_as("root", address="10.1.2.3", request_id="r-77")
@@ -253,7 +253,7 @@ def test_administrators_read_only_the_audit_of_their_scopes(world: World) -> Non
 @pytest.mark.every_store
 def test_audit_export_is_complete_and_oldest_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     create_objects(world)
-    monkeypatch.setattr("fairlead.services.audits.EXPORT_PAGE_SIZE", 3)
+    monkeypatch.setattr("fairlead.services.access.grants.EXPORT_PAGE_SIZE", 3)
     exported = world.audit()
     assert [entry.at for entry in exported] == sorted(entry.at for entry in exported)
     assert len({entry.id for entry in exported}) == len(exported)

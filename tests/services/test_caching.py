@@ -13,9 +13,8 @@ from fairlead.files.documents import read_library
 from fairlead.model.assets import Defaults
 from fairlead.model.project_objects import TokenRequest
 from fairlead.model.scopes import Project
-from fairlead.services.calls import Call
 from fairlead.services.config_files import ApplyOptions
-from fairlead.services.unit_of_work import UnitOfWork
+from fairlead.services.transactions.unit_of_work import Call, UnitOfWork
 from tests.services.worlds import (
     FOREST,
     LAKE,

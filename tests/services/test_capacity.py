@@ -9,8 +9,8 @@ from fairlead.model.nodes import Node, Taint
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Store
 from fairlead.scheduling.node_tables import NodeTable
-from fairlead.services.calls import Call
-from fairlead.services.capacity import Capacity, ComputeResourceCapacity
+from fairlead.services.runs.capacity import Capacity, ComputeResourceCapacity
+from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, initialize_platform
 from tests.services.worlds import call_as

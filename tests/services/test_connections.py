@@ -8,7 +8,6 @@ import msgspec
 import pytest
 import yaml
 
-from fairlead import composition
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.core import kubeconfigs
@@ -18,7 +17,8 @@ from fairlead.model.records import AuditRecord, IdempotencyRecord, SecretRecord
 from fairlead.model.runs import Check
 from fairlead.model.scopes import Cluster, Project
 from fairlead.ports import Sealed
-from fairlead.services.connections import KubeconfigView
+from fairlead.services import registry
+from fairlead.services.organization.clusters import KubeconfigView
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
 from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
@@ -268,7 +268,7 @@ def test_check_passes_the_projects_of_the_cluster_to_the_executor(
     memory_store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = RecordingExecutor()
-    execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": executor}))
+    execution = registry.ExecutionOptions(ExecutorRegistry({"kubernetes": executor}))
     world = initialize_world(memory_store, monkeypatch, execution=execution)
     world.services.scopes.create(world.root, Cluster(name="spare"))
     world.services.scopes.create(world.root, Project(name="elsewhere", parent="cluster/spare"))
@@ -282,7 +282,7 @@ def test_disabled_certificate_verification_is_reported(
     world = initialize_world(
         memory_store,
         monkeypatch,
-        execution=composition.ExecutionOptions(ExecutorRegistry({"kubernetes": RecordingExecutor()})),
+        execution=registry.ExecutionOptions(ExecutorRegistry({"kubernetes": RecordingExecutor()})),
     )
     put(world)
     assert [check.name for check in world.services.connections.check(world.root, MAIN)] == ["all"]

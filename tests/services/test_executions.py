@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.runs import Phase
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform

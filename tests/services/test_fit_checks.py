@@ -7,7 +7,7 @@ import pytest
 from fairlead.errors import NotFound, RequestRejected, Unavailable
 from fairlead.planning.fit_reports import FitReport
 from fairlead.scheduling.node_tables import NodeTable
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.making import PYTHON
 from tests.services.executing import FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, make_request, rejection_rules

@@ -8,7 +8,7 @@ import pytest
 from fairlead.errors import Conflict, FairleadError
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.scopes import Cluster, Grant, Project
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.services.worlds import FOREST, VISION, World, call_as
 
 GRANT = Grant.model_validate({"subject": "user:new", "role": "viewer", "scope": FOREST})

@@ -8,9 +8,8 @@ import pytest
 from fairlead.errors import NotFound, Unauthenticated
 from fairlead.model.records import TokenRecord
 from fairlead.ports import LoginAttempt, Principal
-from fairlead.services.calls import Call
-from fairlead.services.logins import AuthorizationResponse, Logins
-from fairlead.services.unit_of_work import UnitOfWorkFactory
+from fairlead.services.access.tokens import AuthorizationResponse, Logins
+from fairlead.services.transactions.unit_of_work import Call, UnitOfWorkFactory
 from tests.services.worlds import World, listing
 
 CALLBACK_URL = "https://fairlead.example.org/login/callback"

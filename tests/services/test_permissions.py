@@ -9,7 +9,7 @@ from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.project_objects import SharedVolume, TokenRequest
 from fairlead.model.scopes import Grant
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.services.worlds import (
     FOREST,
     LAKE,

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
 from fairlead.model.assets import Policy
-from fairlead.services.policies import PolicyImpact
+from fairlead.services.catalog.policies import PolicyImpact
 from tests.services.worlds import (
     FOREST,
     LAKE,

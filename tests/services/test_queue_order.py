@@ -7,8 +7,8 @@ import pytest
 from fairlead.errors import RequestRejected
 from fairlead.model.plans import Suggestion
 from fairlead.ports import Store
-from fairlead.services.calls import Call
-from fairlead.services.explanations import RunExplanation
+from fairlead.services.runs.fit import RunExplanation
+from fairlead.services.transactions.unit_of_work import Call
 from tests.making import PYTHON
 from tests.services.executing import FAR, HERE, HOME, OTHER, Platform, initialize_platform
 from tests.services.worlds import make_request

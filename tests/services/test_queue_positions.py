@@ -8,7 +8,7 @@ from fairlead.errors import Unavailable
 from fairlead.model.nodes import QueuePosition
 from fairlead.model.runs import Observation, Phase, State
 from fairlead.ports import Executor
-from fairlead.services.queue_positions import find_queue_position
+from fairlead.services.runs.fit import find_queue_position
 from tests.core.test_lifecycle import make_run
 
 QUEUED = QueuePosition(pool="gpus", pending=True)

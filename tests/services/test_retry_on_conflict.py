@@ -3,8 +3,7 @@
 import pytest
 
 from fairlead.errors import Changed
-from fairlead.services.calls import Call
-from fairlead.services.unit_of_work import MAX_ATTEMPTS, retry_on_conflict
+from fairlead.services.transactions.unit_of_work import MAX_ATTEMPTS, Call, retry_on_conflict
 
 
 class Busy:

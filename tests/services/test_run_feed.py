@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.services import run_feed
+from fairlead.services.runs import executions
 from tests.services.worlds import FOREST, LAKE, World
 
 
@@ -47,7 +47,7 @@ def test_only_visible_runs_are_returned(world: World) -> None:
 
 def test_too_many_changes_are_reported_as_many(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     start = world.services.run_feed.begin(world.root)
-    monkeypatch.setattr(run_feed, "MAX_CHANGES", 1)
+    monkeypatch.setattr(executions, "MAX_CHANGES", 1)
     world.submit()
     assert not world.services.run_feed.poll(world.root, None, start.at).reload
     world.submit()

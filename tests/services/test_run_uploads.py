@@ -12,10 +12,9 @@ from fairlead.model.records import RunFileRecord
 from fairlead.model.runs import Phase
 from fairlead.ports import Sealed
 from fairlead.run_tokens import PREFIX, PURPOSE, seal_run_token
-from fairlead.services import run_uploads
-from fairlead.services.calls import Call
-from fairlead.services.run_uploads import RunUploads, UploadedFile, check_path
-from fairlead.services.unit_of_work import TOKEN_PREFIX, UnitOfWorkFactory
+from fairlead.services.runs import executions
+from fairlead.services.runs.executions import RunUploads, UploadedFile, check_path
+from fairlead.services.transactions.unit_of_work import TOKEN_PREFIX, Call, UnitOfWorkFactory
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, HOME, Platform
 from tests.services.worlds import KEY, OTHER_KEY, error_text, rejection_rules
@@ -315,7 +314,7 @@ def test_oversized_result_is_rejected_with_sizes_and_a_hint(platform: Platform) 
 
 @pytest.mark.every_store
 def test_total_upload_size_per_run_is_limited(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 100)
+    monkeypatch.setattr(executions, "MAX_OUTPUT_BYTES", 100)
     run, call = start(platform)
     put(platform, call, run, "output/a", b"x" * 60)
     put(platform, call, run, "output/a", b"x" * 70)  # replaces the first file
@@ -332,7 +331,7 @@ def test_total_upload_size_per_run_is_limited(platform: Platform, monkeypatch: p
 
 
 def test_number_of_uploaded_files_per_run_is_limited(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_uploads, "MAX_OUTPUT_FILES", 2)
+    monkeypatch.setattr(executions, "MAX_OUTPUT_FILES", 2)
     run, call = start(platform)
     for path in ("output/a", "output/b", "output/b"):
         put(platform, call, run, path)
@@ -357,7 +356,7 @@ def test_uploads_are_deleted_with_the_run(platform: Platform) -> None:
 @pytest.mark.every_store
 def test_rejected_upload_stores_nothing(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     run, call = start(platform)
-    monkeypatch.setattr(run_uploads, "MAX_OUTPUT_BYTES", 10)
+    monkeypatch.setattr(executions, "MAX_OUTPUT_BYTES", 10)
     put(platform, call, run, "output/a", b"first")
     for content in (b"x" * 11, b"x" * 3_000_000):
         with pytest.raises(FairleadError):

@@ -10,7 +10,7 @@ from fairlead.controllers.schedules import Scheduler
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 from tests.services.worlds import FOREST, LAKE, NOW, World, call_as, listing, make_request, names
 
 FIRST_TIME = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)  # the first scheduled time after NOW

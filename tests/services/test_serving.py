@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from fairlead import composition
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.errors import Conflict, FairleadError, Unauthenticated, Unavailable
 from fairlead.lifecycle.attempts import execution_of
 from fairlead.model.records import IdempotencyRecord, RunRecord
 from fairlead.model.runs import Endpoint
 from fairlead.ports import Principal, Store
-from fairlead.services.calls import Call
-from fairlead.services.serving import ServedHosts, Serving
+from fairlead.services import registry
+from fairlead.services.runs.serving import ServedHosts, Serving
+from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
 from tests.making import SERVED
 from tests.services.worlds import MAIN, World, call_as, error_text, initialize_world
@@ -39,7 +39,7 @@ class Scene:
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.executor = EndpointExecutor()
-        self.execution = composition.ExecutionOptions(ExecutorRegistry({"kubernetes": self.executor}), server_id=SERVER)
+        self.execution = registry.ExecutionOptions(ExecutorRegistry({"kubernetes": self.executor}), server_id=SERVER)
         self.world: World = initialize_world(store, monkeypatch, execution=self.execution)
         self.serving: Serving = self.world.services.serving
 
@@ -85,7 +85,7 @@ def test_code_works_once(scene: Scene) -> None:
 def test_only_one_of_many_concurrent_uses_of_a_code_succeeds(scene: Scene) -> None:
     run = scene.serve()
     # Several servers with one store and no shared memory.
-    servers = [composition.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
+    servers = [registry.build_services(scene.world.store, scene.world.keyring)[0].serving for _ in range(4)]
     code, start, outcomes = scene.make_code(run), threading.Barrier(4), list[str]()
 
     def redeem(serving: Serving) -> None:

@@ -9,8 +9,8 @@ import pytest
 from fairlead.errors import Conflict, Forbidden, Unauthenticated
 from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import IdempotencyRecord, TokenRecord
-from fairlead.services.calls import Call
-from fairlead.services.tokens import TokenView
+from fairlead.services.access.tokens import TokenView
+from fairlead.services.transactions.unit_of_work import Call
 from tests.services.worlds import World, call_as, error_text, listing, names
 
 

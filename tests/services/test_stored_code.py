@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.errors import Forbidden, NotFound, RequestRejected
 from fairlead.model.records import BlobRecord, CodeRecord
-from fairlead.services.stored_code import StoredCode
+from fairlead.services.runs.functions import StoredCode
 from tests.making import PYTHON
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
 from tests.services.worlds import call_as, finding_rules, rejection_rules

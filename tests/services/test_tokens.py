@@ -9,7 +9,7 @@ import pytest
 from fairlead.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import AuditRecord, IdempotencyRecord, TokenRecord
-from fairlead.services.calls import Call, digest_of
+from fairlead.services.transactions.unit_of_work import Call, digest_of
 from tests.making import find_violations
 from tests.services.worlds import FOREST, World, call_as, listing, make_request, names
 

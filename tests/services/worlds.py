@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fairlead import composition
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.assets import ComputeResource, Policy, Template
@@ -26,9 +25,10 @@ from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster, Department, Grant, Project
 from fairlead.ports import Principal, Store
 from fairlead.server.request_context import Services
-from fairlead.services.calls import Call
-from fairlead.services.first_run import FirstRun
-from fairlead.services.pages import ListQuery
+from fairlead.services import registry
+from fairlead.services.access.tokens import FirstRun
+from fairlead.services.transactions.pages import ListQuery
+from fairlead.services.transactions.unit_of_work import Call
 from tests.making import CONTAINER
 
 NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
@@ -125,13 +125,13 @@ def make_world(
     monkeypatch: pytest.MonkeyPatch,
     *,
     keys: str = KEY,
-    execution: composition.ExecutionOptions | None = None,
+    execution: registry.ExecutionOptions | None = None,
 ) -> World:
     """Services over a store, which may already contain data."""
     clock = Clock()
-    monkeypatch.setattr(composition, "now", clock)
+    monkeypatch.setattr(registry, "now", clock)
     keyring = AesKeyring(parse_keys(keys))
-    services, first_run = composition.build_services(store, keyring, execution=execution)
+    services, first_run = registry.build_services(store, keyring, execution=execution)
     return World(store, clock, services, first_run, keyring)
 
 
@@ -139,7 +139,7 @@ def initialize_world(
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    execution: composition.ExecutionOptions | None = None,
+    execution: registry.ExecutionOptions | None = None,
     tree: Sequence[Any] = TREE,
 ) -> World:
     """Services over a new store, with an organization tree."""

@@ -38,7 +38,7 @@ from fairlead.server.routes import (
 )
 from fairlead.server.routing import API
 from fairlead.server.run_events import RunEvents
-from fairlead.services.serving import ServedHosts
+from fairlead.services.runs.serving import ServedHosts
 
 ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because it gets the most requests

@@ -9,7 +9,7 @@ from fairlead.model.records import RunRecord
 from fairlead.server.request_context import RequestContext
 from fairlead.server.run_events import RunEvents, wait_for_change
 from fairlead.server.streaming import write_event
-from fairlead.services.run_feed import RunChanges
+from fairlead.services.runs.executions import RunChanges
 
 POLL_SECONDS = 2.0  # changes made by other servers are found by polling
 GATHER_SECONDS = 0.1  # changes within this time are sent together

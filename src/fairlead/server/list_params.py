@@ -10,7 +10,7 @@ from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE, parse_conditions, par
 from fairlead.model.parsing import collect_mistakes, printable, short_repr, suggest_names
 from fairlead.model.plans import Violation
 from fairlead.model.quantities import parse_integer
-from fairlead.services.pages import ListQuery
+from fairlead.services.transactions.pages import ListQuery
 
 MAX_VALUE_LENGTH = 1000
 # Each filter becomes a condition in an SQL statement, and databases limit how many conditions a statement may have.

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fairlead.ports import MakeId
 from fairlead.server.problem_details import render, render_unknown
 from fairlead.server.routing import API
-from fairlead.services.run_uploads import MAX_FILE_BYTES, USE_VOLUME_HINT
+from fairlead.services.runs.executions import MAX_FILE_BYTES, USE_VOLUME_HINT
 
 # Most bodies are read into memory, so only routes that need a larger limit have one.
 MAX_BODY_BYTES = 1024 * 1024

@@ -13,32 +13,22 @@ from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
 from fairlead.server.problem_details import Problem
-from fairlead.services.audits import Audits
-from fairlead.services.calls import Call
-from fairlead.services.capacity import CapacityReports
-from fairlead.services.compute_resources import ComputeResources
+from fairlead.services.access.grants import Audits, Grants
+from fairlead.services.access.tokens import Logins, Tokens
+from fairlead.services.catalog.compute_resources import ComputeResources, Templates
+from fairlead.services.catalog.policies import PlatformSettings, Policies
 from fairlead.services.config_files import ConfigFiles
-from fairlead.services.connections import Connections
-from fairlead.services.executions import Executions
-from fairlead.services.explanations import Explanations
-from fairlead.services.fit_checks import FitChecks
-from fairlead.services.functions import Functions
-from fairlead.services.grants import Grants
-from fairlead.services.logins import Logins
-from fairlead.services.policies import Policies
-from fairlead.services.run_feed import RunFeed
-from fairlead.services.run_uploads import RunUploads
-from fairlead.services.runs import Runs
-from fairlead.services.schedules import Schedules
-from fairlead.services.scopes import Scopes
-from fairlead.services.secrets import Secrets
-from fairlead.services.serving import Serving
-from fairlead.services.settings import PlatformSettings
-from fairlead.services.stored_code import CodeStore
-from fairlead.services.templates import Templates
-from fairlead.services.tokens import Tokens
-from fairlead.services.unit_of_work import UnitOfWorkFactory
-from fairlead.services.volumes import Volumes
+from fairlead.services.organization.clusters import Connections
+from fairlead.services.organization.project_objects import Secrets, Volumes
+from fairlead.services.organization.scopes import Scopes
+from fairlead.services.runs.capacity import CapacityReports
+from fairlead.services.runs.executions import Executions, RunFeed, RunUploads
+from fairlead.services.runs.fit import Explanations, FitChecks
+from fairlead.services.runs.functions import CodeStore, Functions
+from fairlead.services.runs.runs.runs import Runs
+from fairlead.services.runs.schedules import Schedules
+from fairlead.services.runs.serving import Serving
+from fairlead.services.transactions.unit_of_work import Call, UnitOfWorkFactory
 
 # More threads are slower, because they compete for the interpreter lock. Requests that wait for other servers use
 # separate threads, so that a slow server does not block all other requests.

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from fairlead.errors import FairleadError
 from fairlead.model.runs import LogEntry, LogPage
 from fairlead.server.request_context import RequestContext
-from fairlead.services.calls import Call
+from fairlead.services.transactions.unit_of_work import Call
 
 PAGE_BYTES = 256 * 1024  # of a log, held in memory per reader
 POLL_SECONDS = 0.1

@@ -10,12 +10,10 @@ from fairlead.model.columns import Condition
 from fairlead.model.plans import Violation
 from fairlead.model.records import ComputeResourceRecord, PolicyRecord, ScopeRecord, TemplateRecord
 from fairlead.model.scopes import Permission
-from fairlead.services.calls import Call
-from fairlead.services.compute_resources import ComputeResources
-from fairlead.services.policies import Policies, check_profile
-from fairlead.services.scopes import Scopes
-from fairlead.services.templates import Templates
-from fairlead.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
+from fairlead.services.catalog.compute_resources import ComputeResources, Templates
+from fairlead.services.catalog.policies import Policies, check_profile
+from fairlead.services.organization.scopes import Scopes
+from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 
 FOLDER = "folder"  # the watched folder's manager name
 # Each kind is applied after the kinds it depends on. A policy restricts compute resources and may reference one, so

@@ -13,7 +13,7 @@ from fairlead.server.proxy.headers import find_header, read_cookies
 from fairlead.server.proxy.targets import Target
 from fairlead.server.request_context import SAFE_METHODS
 from fairlead.server.web_ui import accepts
-from fairlead.services.serving import ServedHosts, SessionCookie
+from fairlead.services.runs.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run
 SIGN_IN_PATH = f"{RESERVED_PATH}sign-in"

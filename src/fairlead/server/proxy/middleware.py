@@ -20,8 +20,8 @@ from fairlead.server.proxy.http import ProxyConfig, proxy_http
 from fairlead.server.proxy.targets import Target, find_target
 from fairlead.server.proxy.websockets import proxy_websocket
 from fairlead.server.request_context import Services
-from fairlead.services.calls import Call
-from fairlead.services.serving import ServedHosts
+from fairlead.services.runs.serving import ServedHosts
+from fairlead.services.transactions.unit_of_work import Call
 
 ROUTE = "/served/{run_id}/{path}"  # all runs share one route in metrics
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")

@@ -7,7 +7,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from starlette.types import Scope
 
 from fairlead.server.problem_details import Problem
-from fairlead.services.serving import RUN_ID, ServedHosts
+from fairlead.services.runs.serving import RUN_ID, ServedHosts
 
 SERVED = b"/served/"
 PRINTABLE = bytes(range(0x21, 0x7F))  # other bytes are percent-encoded, because h11 rejects them

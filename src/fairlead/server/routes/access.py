@@ -18,9 +18,9 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import ListQuery
-from fairlead.services.settings import SettingsView
-from fairlead.services.tokens import CurrentUser, TokenView
+from fairlead.services.access.tokens import CurrentUser, TokenView
+from fairlead.services.catalog.policies import SettingsView
+from fairlead.services.transactions.pages import ListQuery
 
 router = make_router("access")
 RoleListParams = Annotated[ListQuery, Depends(ListParams(GrantRecord))]

@@ -18,8 +18,8 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, Services
 from fairlead.server.routing import make_router, responses
-from fairlead.services.assets import AssetCheck, Assets
-from fairlead.services.pages import ListQuery
+from fairlead.services.catalog.assets import AssetCheck, Assets
+from fairlead.services.transactions.pages import ListQuery
 
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]  # PostgreSQL integers have 32 bits
 

@@ -4,7 +4,7 @@ from fastapi import Response
 
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.capacity import Capacity
+from fairlead.services.runs.capacity import Capacity
 
 router = make_router("runs")
 

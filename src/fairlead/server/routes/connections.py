@@ -11,7 +11,7 @@ from fairlead.model.runs import Check
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import ClusterContext, Context, make_response
 from fairlead.server.routing import make_router, responses
-from fairlead.services.connections import KubeconfigView
+from fairlead.services.organization.clusters import KubeconfigView
 
 router = make_router("clusters")
 PATH = "/clusters/{name}/kubeconfig"

@@ -18,11 +18,10 @@ from fairlead.server.middleware import is_head
 from fairlead.server.request_bodies import RawBody
 from fairlead.server.request_context import Context, UserOrRunContext
 from fairlead.server.routing import BYTES, make_router, responses
-from fairlead.services.attempts import AttemptView
-from fairlead.services.calls import Call
-from fairlead.services.executions import NodeView, Outcome, Usage
-from fairlead.services.explanations import RunExplanation
-from fairlead.services.stored_code import StoredCode
+from fairlead.services.runs.executions import AttemptView, NodeView, Outcome, Usage
+from fairlead.services.runs.fit import RunExplanation
+from fairlead.services.runs.functions import StoredCode
+from fairlead.services.transactions.unit_of_work import Call
 
 CHUNK_BYTES = 256 * 1024
 MAX_CURSOR = 2**62  # a cursor also contains the attempt number, see model/columns.py

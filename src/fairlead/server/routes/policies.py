@@ -17,8 +17,8 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import ListQuery
-from fairlead.services.policies import PolicyImpact
+from fairlead.services.catalog.policies import PolicyImpact
+from fairlead.services.transactions.pages import ListQuery
 
 router = make_router("policies")
 PATH = "/policies/{kind}/{name}"

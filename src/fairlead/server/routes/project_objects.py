@@ -12,9 +12,9 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context, make_response
 from fairlead.server.routing import make_router, responses
-from fairlead.services.functions import CodeView
-from fairlead.services.pages import ListQuery
-from fairlead.services.secrets import SecretView
+from fairlead.services.organization.project_objects import SecretView
+from fairlead.services.runs.functions import CodeView
+from fairlead.services.transactions.pages import ListQuery
 
 router = make_router("projects")
 FunctionListParams = Annotated[ListQuery, Depends(ListParams(FunctionRecord))]

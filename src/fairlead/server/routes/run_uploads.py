@@ -7,7 +7,7 @@ from fastapi import Depends, Response
 from fairlead.server.request_bodies import SpooledBody
 from fairlead.server.request_context import RunContext
 from fairlead.server.routing import make_router, responses
-from fairlead.services.run_uploads import UploadedFile
+from fairlead.services.runs.executions import UploadedFile
 
 router = make_router("runs")
 UploadBody = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]

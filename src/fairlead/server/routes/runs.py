@@ -18,7 +18,7 @@ from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
 from fairlead.server.run_events import RunEvents, wait_for_change
-from fairlead.services.pages import ListQuery
+from fairlead.services.transactions.pages import ListQuery
 
 NOT_MODIFIED = 304
 MAX_WAIT_SECONDS = 60  # many proxies close requests without a response after a minute

@@ -11,7 +11,7 @@ from fairlead.server.list_params import ListParams
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.pages import ListQuery
+from fairlead.services.transactions.pages import ListQuery
 
 ScopeListParams = Annotated[ListQuery, Depends(ListParams(ScopeRecord))]
 

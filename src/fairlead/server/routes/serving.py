@@ -4,7 +4,7 @@ from fastapi import Response
 
 from fairlead.server.request_context import Context
 from fairlead.server.routing import make_router, responses
-from fairlead.services.serving import OpenedUrl, ServedUrl
+from fairlead.services.runs.serving import OpenedUrl, ServedUrl
 
 router = make_router("runs")
 

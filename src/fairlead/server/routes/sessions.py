@@ -23,8 +23,7 @@ from fairlead.server.middleware import is_head
 from fairlead.server.request_bodies import JsonBody
 from fairlead.server.request_context import COOKIE, Context, OidcContext, PublicContext, make_response
 from fairlead.server.routing import make_router, responses
-from fairlead.services.logins import AuthorizationResponse
-from fairlead.services.tokens import SESSION_LIFETIME, TokenView
+from fairlead.services.access.tokens import SESSION_LIFETIME, AuthorizationResponse, TokenView
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"
 LOGIN_COOKIE = "fairlead_login"

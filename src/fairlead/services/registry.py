@@ -1,0 +1,104 @@
+"""Builds a server's services from a store, a keyring and executors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import uuid_utils
+
+from fairlead.controllers.executor_registry import ExecutorRegistry
+from fairlead.files.sources import load_program
+from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
+from fairlead.server.request_context import Services
+from fairlead.services.access.grants import Audits, Grants
+from fairlead.services.access.tokens import FirstRun, Logins, Tokens
+from fairlead.services.catalog.compute_resources import ComputeResources, Templates
+from fairlead.services.catalog.policies import PlatformSettings, Policies
+from fairlead.services.catalog.snapshots import Snapshots
+from fairlead.services.config_files import ConfigFiles
+from fairlead.services.organization.clusters import Connections
+from fairlead.services.organization.project_objects import Secrets, Volumes
+from fairlead.services.organization.scopes import Scopes
+from fairlead.services.runs.capacity import CapacityReports
+from fairlead.services.runs.executions import Executions, RunFeed, RunUploads
+from fairlead.services.runs.fit import Explanations, FitChecks
+from fairlead.services.runs.functions import CodeStore, Functions
+from fairlead.services.runs.runs.runs import Runs
+from fairlead.services.runs.schedules import Schedules
+from fairlead.services.runs.serving import Serving
+from fairlead.services.transactions.unit_of_work import UnitOfWorkFactory
+
+
+def now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+def make_id() -> str:
+    """Return a unique ID. IDs sort by creation time."""
+    # Sorting by time keeps inserts at the end of indexes and gives the queue order. Python's own uuid7 needs 3.14.
+    return uuid_utils.uuid7().hex
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """The executors, and the function to call when a run changes."""
+
+    executors: Executors = field(default_factory=lambda: ExecutorRegistry({}))
+    notify: Notify = lambda _run_id: None
+    server_id: str = ""
+
+
+@dataclass(frozen=True)
+class SignInOptions:
+    """Ways to sign in besides the server's tokens: an OpenID Connect issuer, and one-time links."""
+
+    authenticator: Authenticator | None = None
+    login: Login | None = None
+    link: bool = False
+
+
+def build_services(
+    store: Store,
+    keyring: Keyring,
+    sign_in: SignInOptions | None = None,
+    describe: Callable[[], dict[str, Any]] = dict,
+    execution: ExecutionOptions | None = None,
+) -> tuple[Services, FirstRun]:
+    """Build all services. Without an executor, runs stay queued."""
+    execution, sign_in = execution or ExecutionOptions(), sign_in or SignInOptions()
+    units = UnitOfWorkFactory(store, now, make_id, sign_in.authenticator)
+    snapshots = Snapshots(load_program())
+    executions = Executions(units, execution.executors, execution.server_id)
+    scopes, policies, tokens = Scopes(units), Policies(units), Tokens(units)
+    compute_resources, templates, codes = ComputeResources(units), Templates(units), CodeStore(units)
+    runs = Runs(units, snapshots, execution.executors, execution.notify)
+    services = Services(
+        units=units,
+        scopes=scopes,
+        compute_resources=compute_resources,
+        templates=templates,
+        policies=policies,
+        secrets=Secrets(units, keyring),
+        volumes=Volumes(units),
+        runs=runs,
+        fit_checks=FitChecks(units, snapshots, execution.executors),
+        executions=executions,
+        serving=Serving(units, executions, keyring),
+        explanations=Explanations(executions, snapshots),
+        run_feed=RunFeed(units),
+        capacity=CapacityReports(units, execution.executors, snapshots),
+        run_uploads=RunUploads(units, keyring),
+        connections=Connections(units, keyring, execution.executors),
+        stored_code=codes,
+        functions=Functions(units, codes),
+        schedules=Schedules(units, runs, execution.notify),
+        grants=Grants(units),
+        tokens=tokens,
+        logins=Logins(tokens, sign_in.login, link=sign_in.link),
+        audits=Audits(units),
+        settings=PlatformSettings(units, describe),
+        config_files=ConfigFiles(units, scopes, policies, compute_resources, templates),
+    )
+    return services, FirstRun(units, scopes, tokens)
