@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 
 import fairlead
-from fairlead import background, hosting, logs
+from fairlead import hosting, logs
 from fairlead.adapters import keyrings
 from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
@@ -29,13 +29,11 @@ from fairlead.adapters.kubernetes.executors import ExecutorConfig, open_executor
 from fairlead.adapters.local.executors import LocalExecutor
 from fairlead.adapters.local.machines import describe_isolation, find_machine
 from fairlead.adapters.local.pod_to_spec import find_runtime
-from fairlead.controllers.clocks import StableClock
+from fairlead.controllers import background
+from fairlead.controllers.background import Scheduler, StableClock, WatchedFolder
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.controllers.folders import WatchedFolder
-from fairlead.controllers.launch_specs import load_secret_values
 from fairlead.controllers.retention import Retention
-from fairlead.controllers.runs import RunController, ServerIdentity
-from fairlead.controllers.schedules import Scheduler
+from fairlead.controllers.runs import RunController, ServerIdentity, load_secret_values
 from fairlead.errors import FairleadError
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM

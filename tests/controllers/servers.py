@@ -8,8 +8,7 @@ import pytest
 from fairlead.controllers import runs
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
-from fairlead.controllers.steps import log_failures
-from fairlead.controllers.work_queue import Process
+from fairlead.controllers.work_queue import Process, log_failures
 from fairlead.model.records import RunRecord
 from fairlead.services import registry as composition
 from tests.contracts.executors import MemoryExecutor, MemoryRun

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
-from fairlead.controllers import admissions, runs
+from fairlead.controllers import admission, runs
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.nodes import Node
 from fairlead.model.project_objects import SharedVolume
@@ -206,7 +206,7 @@ def test_unreadable_plan_does_not_block_other_runs(platform: Platform, monkeypat
     def read(run: RunRecord, plan_record: PlanRecord) -> Any:
         return 1 / 0 if run.id == unreadable.id else manifests_of(run, plan_record)
 
-    monkeypatch.setattr(admissions, "manifests_of", read)
+    monkeypatch.setattr(admission, "manifests_of", read)
     platform.control().sync(set())
     assert [platform.state(run.id)[0] for run in (unreadable, good)] == ["queued", "pending"]
 

@@ -13,9 +13,8 @@ from fairlead.adapters.local.processes import RunProcess
 from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.specs import Spec, UserMapping
 from fairlead.controllers import runs
-from fairlead.controllers.clocks import StableClock
+from fairlead.controllers.background import Scheduler, StableClock
 from fairlead.controllers.retention import Retention
-from fairlead.controllers.schedules import Scheduler
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ServerRecord
 from fairlead.model.runs import Observation, Phase

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.controllers.schedules import Scheduler
+from fairlead.controllers.background import Scheduler
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
 from fairlead.model.columns import Condition
 from fairlead.model.records import RunRecord, ScheduleRecord

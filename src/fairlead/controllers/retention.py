@@ -6,7 +6,7 @@ from functools import partial
 
 import structlog
 
-from fairlead.controllers.steps import log_failures
+from fairlead.controllers.work_queue import log_failures
 from fairlead.errors import Unavailable
 from fairlead.lifecycle.attempts import attempt_of, run_id_of
 from fairlead.model.columns import Condition

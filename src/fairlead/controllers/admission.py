@@ -4,9 +4,8 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 
-from fairlead.controllers.queue_order import AdmissionPass, load_admission_pass
-from fairlead.controllers.run_state import RunStateWriter
-from fairlead.controllers.steps import log_failures
+from fairlead.controllers.run_state import AdmissionPass, RunStateWriter, load_admission_pass
+from fairlead.controllers.work_queue import log_failures
 from fairlead.lifecycle.attempts import execution_of
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model.records import PlanRecord, RunRecord
