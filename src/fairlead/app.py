@@ -38,9 +38,9 @@ from fairlead.errors import FairleadError
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.ports import Keyring, Principal, Store
-from fairlead.server.applications import create_application
+from fairlead.server.application import create_application
+from fairlead.server.http.streaming import RunEvents
 from fairlead.server.proxy.websockets import MAX_MESSAGE_BYTES
-from fairlead.server.run_events import RunEvents
 from fairlead.services.access.tokens import FirstRun
 from fairlead.services.config_files import FOLDER, ApplyOptions
 from fairlead.services.registry import ExecutionOptions, SignInOptions, build_services, make_id, now

@@ -20,7 +20,7 @@ from fairlead.model.records import RunRecord
 from fairlead.model.runs import LaunchSpec, Observation, Phase
 from fairlead.model.scopes import Cluster
 from fairlead.run_tokens import seal_run_token
-from fairlead.server.applications import create_application
+from fairlead.server.application import create_application
 from fairlead.services.registry import build_services, make_id
 from tests.adapters.local.making import make_launch_spec
 from tests.cluster.control_planes import ControlPlane

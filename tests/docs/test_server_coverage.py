@@ -9,8 +9,8 @@ from fairlead.cli import documents, servers
 from fairlead.model.columns import COLUMNS
 from fairlead.model.records import AuditRecord, ComputeResourceRecord
 from fairlead.model.scopes import KINDS, PLATFORM, Role
-from fairlead.server.list_params import RESERVED
-from fairlead.server.problem_details import STATUSES
+from fairlead.server.http.parameters import RESERVED
+from fairlead.server.http.problem_details import STATUSES
 from fairlead.services.catalog.compute_resources import ComputeResources, Templates
 from fairlead.settings import Settings
 from tests.docs.pages import ROOT

@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 from fairlead.adapters import keyrings
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
-from fairlead.server.applications import create_application
-from fairlead.server.request_context import Services
+from fairlead.server.application import create_application
+from fairlead.server.http.request_context import Services
 from fairlead.services.access.tokens import FirstRun
 from fairlead.services.registry import ExecutionOptions, SignInOptions, build_services, make_id
 from tests.server.machines import Machine

@@ -11,7 +11,7 @@ from fairlead import run_files
 from fairlead.adapters import keyrings
 from fairlead.model.records import RunRecord
 from fairlead.run_tokens import seal_run_token
-from fairlead.server import request_bodies
+from fairlead.server.http import parameters
 from fairlead.services.runs.executions import MAX_FILE_BYTES
 from tests.server.conftest import Lines
 from tests.server.samples import CODE, DIGEST, SCRIPT, address_of, body_of, fill
@@ -57,7 +57,7 @@ def test_run_downloads_its_code_and_uploads_its_files(run: tuple[Site, str, str]
     site, run_id, token = run
     code = site.request("GET", f"/runs/{run_id}/code", token=token)
     assert (code.status_code, code.content, code.headers["content-type"]) == (200, CODE, "application/gzip")
-    size = 3 * request_bodies.SPOOL_BYTES + 5
+    size = 3 * parameters.SPOOL_BYTES + 5
     for path, content in (("output/a%20b/%C3%A9%3F", b"x" * size), ("result.json", b'{"kind": "json", "value": 1}')):
         response = upload_file(site, run_id, path, content, token)
         assert decode(response)["size"] == len(content)

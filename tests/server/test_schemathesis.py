@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from fairlead.server.applications import ROUTERS
+from fairlead.server.application import ROUTERS
 from tests.server.samples import fill, names_of
 from tests.server.sites import API, CHECKED, PROBLEM, REQUIRED, Operation, Site, operations_of
 from tests.suites import examples

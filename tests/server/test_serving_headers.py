@@ -6,8 +6,7 @@ import socket
 import pytest
 
 from fairlead.model.runs import Endpoint
-from fairlead.server.proxy.headers import make_response_headers
-from fairlead.server.proxy.targets import Target
+from fairlead.server.proxy.headers import Target, make_response_headers
 from tests.server.sites import COOKIE
 from tests.server.stages import Stage
 from tests.server.upstreams import TIMEOUT_SECONDS, Program, headers_of, read_all

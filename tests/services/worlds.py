@@ -24,7 +24,7 @@ from fairlead.model.records import (
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster, Department, Grant, Project
 from fairlead.ports import Principal, Store
-from fairlead.server.request_context import Services
+from fairlead.server.http.request_context import Services
 from fairlead.services import registry
 from fairlead.services.access.tokens import FirstRun
 from fairlead.services.transactions.pages import ListQuery

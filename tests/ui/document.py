@@ -3,8 +3,8 @@
 import json
 from typing import cast
 
-from fairlead.server.applications import create_application
-from fairlead.server.request_context import Services
+from fairlead.server.application import create_application
+from fairlead.server.http.request_context import Services
 from tests.architecture.modules import ROOT
 
 FILE = ROOT / "ui" / "openapi.json"

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.ports import MakeId
-from fairlead.server.problem_details import render, render_unknown
-from fairlead.server.routing import API
+from fairlead.server.http.problem_details import render, render_unknown
+from fairlead.server.http.routing import API
 from fairlead.services.runs.executions import MAX_FILE_BYTES, USE_VOLUME_HINT
 
 # Most bodies are read into memory, so only routes that need a larger limit have one.

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import request_response
 
-from fairlead.server.request_context import etag_matches
+from fairlead.server.http.request_context import etag_matches
 
 # Without a charset, some clients read text as Latin-1. The build produces no other types.
 MEDIA_TYPES = {

@@ -10,7 +10,7 @@ import uuid_utils
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.sources import load_program
 from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
-from fairlead.server.request_context import Services
+from fairlead.server.http.request_context import Services
 from fairlead.services.access.grants import Audits, Grants
 from fairlead.services.access.tokens import FirstRun, Logins, Tokens
 from fairlead.services.catalog.compute_resources import ComputeResources, Templates

@@ -12,12 +12,18 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from fairlead.model.runs import Endpoint
-from fairlead.server.problem_details import Problem
-from fairlead.server.proxy.access_renewal import AccessRenewal
+from fairlead.server.http.problem_details import Problem
 from fairlead.server.proxy.connections import ConnectionPool, RunConnection, UpstreamError
-from fairlead.server.proxy.headers import UNSENDABLE, Headers, make_request_headers, make_response_headers
-from fairlead.server.proxy.link_rewriting import PrefixRemover
-from fairlead.server.proxy.targets import Target, format_target
+from fairlead.server.proxy.headers import (
+    UNSENDABLE,
+    Headers,
+    PrefixRemover,
+    Target,
+    format_target,
+    make_request_headers,
+    make_response_headers,
+)
+from fairlead.server.proxy.sign_in import AccessRenewal
 
 RENEWAL_INTERVAL_SECONDS = 60.0  # an active stream ends at most this long after access is revoked
 RESPONSE_TIMEOUT_SECONDS = 60.0  # for a run that accepts no data or does not start responding

@@ -11,15 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.errors import FairleadError, NotFound, Unauthenticated
 from fairlead.ports import MakeId
+from fairlead.server.http.problem_details import Problem, render_unknown
+from fairlead.server.http.request_context import Services
 from fairlead.server.middleware import AccessLog, Metrics, add_headers, client_address, read_request_id
-from fairlead.server.problem_details import Problem, render_unknown
-from fairlead.server.proxy import browser_sign_in
-from fairlead.server.proxy.access_renewal import AccessRenewal
-from fairlead.server.proxy.headers import find_header
+from fairlead.server.proxy import sign_in
+from fairlead.server.proxy.headers import Target, find_header, find_target
 from fairlead.server.proxy.http import ProxyConfig, proxy_http
-from fairlead.server.proxy.targets import Target, find_target
+from fairlead.server.proxy.sign_in import AccessRenewal
 from fairlead.server.proxy.websockets import proxy_websocket
-from fairlead.server.request_context import Services
 from fairlead.services.runs.serving import ServedHosts
 from fairlead.services.transactions.unit_of_work import Call
 
@@ -68,7 +67,7 @@ class Proxy:
             try:
                 response = await self._forward(target, scope, receive, send_tracked)
             except FairleadError as error:
-                response = browser_sign_in.explain(error, scope, target, self.hosts)
+                response = sign_in.explain(error, scope, target, self.hosts)
             except OSError:  # raised by a WebSocket whose client has disconnected
                 return
             except Exception as error:
@@ -81,13 +80,13 @@ class Proxy:
     async def _forward(self, target: Target, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """Forward a request to its run. Returns a response if the server responds itself."""
         call = Call(address=client_address(scope), request_id=scope["request_id"])
-        if target.is_own_host and f"{scope['path']}/".startswith(browser_sign_in.RESERVED_PATH):
+        if target.is_own_host and f"{scope['path']}/".startswith(sign_in.RESERVED_PATH):
             return await self._sign_in(call, target, scope)
         # This is a function, because the check is repeated during long requests.
         authorize: Any = partial(self._run_in_thread, self.services.serving.authorize)
         if target.is_own_host:
-            browser_sign_in.reject_cross_site(scope, target, self.hosts)
-            authorize = partial(authorize, call, target.run_id, browser_sign_in.read_session_cookie(scope, self.hosts))
+            sign_in.reject_cross_site(scope, target, self.hosts)
+            authorize = partial(authorize, call, target.run_id, sign_in.read_session_cookie(scope, self.hosts))
         else:
             authorize = partial(authorize, Call(read_bearer(scope), call.address, call.request_id), target.run_id)
         access = await authorize()
@@ -98,15 +97,15 @@ class Proxy:
 
     async def _sign_in(self, call: Call, target: Target, scope: Scope) -> Response:
         """Exchange a browser's one-time code for a session cookie."""
-        if scope["path"] != browser_sign_in.SIGN_IN_PATH:
+        if scope["path"] != sign_in.SIGN_IN_PATH:
             raise NotFound(f"no such path: {scope['path'][:200]}")
         if scope.get("method") == "HEAD":
             return Response(status_code=204)  # link previews send HEAD and must not use up the code
         if scope.get("method") != "GET":
             raise Problem(405, "method", "only GET is allowed here", "open the URL in a browser")
         redeem = self.services.serving.redeem_code
-        cookie = await self._run_in_thread(redeem, call, target.run_id, browser_sign_in.read_one_time_code(scope))
-        return browser_sign_in.start_session(cookie, self.hosts)
+        cookie = await self._run_in_thread(redeem, call, target.run_id, sign_in.read_one_time_code(scope))
+        return sign_in.start_session(cookie, self.hosts)
 
     async def _run_in_thread(self, use_case: Callable[..., Any], *args: Any) -> Any:
         return await anyio.to_thread.run_sync(lambda: use_case(*args), limiter=self.limiter)

@@ -15,9 +15,8 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, 
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from fairlead.model.runs import Endpoint
-from fairlead.server.proxy.access_renewal import AccessRenewal
 from fairlead.server.proxy.connections import RunConnection, UpstreamError
-from fairlead.server.proxy.headers import drop_hop_by_hop, make_request_headers
+from fairlead.server.proxy.headers import Target, drop_hop_by_hop, make_request_headers
 from fairlead.server.proxy.http import (
     ProxyConfig,
     read_response_headers,
@@ -25,7 +24,7 @@ from fairlead.server.proxy.http import (
     upstream_failed,
     write_request,
 )
-from fairlead.server.proxy.targets import Target
+from fairlead.server.proxy.sign_in import AccessRenewal
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # ASGI has no fragments, so a whole message is held in memory
 # Close codes from RFC 6455.

@@ -14,10 +14,9 @@ from fairlead.model.parsing import StrictModel
 from fairlead.model.project_objects import TokenRequest
 from fairlead.model.records import AuditRecord, GrantRecord, TokenRecord
 from fairlead.model.scopes import Grant
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.access.tokens import CurrentUser, TokenView
 from fairlead.services.catalog.policies import SettingsView
 from fairlead.services.transactions.pages import ListQuery

@@ -6,18 +6,17 @@ from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from fairlead.model.assets import NamedRequirements
+from fairlead.model.assets import ComputeResource, NamedRequirements, Template
 from fairlead.model.columns import Page
 from fairlead.model.names import ObjectName
 from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Sentence, Violation
-from fairlead.model.records import RevisionRecord, RunRecord
+from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord, TemplateRecord
 from fairlead.planning.effective_policies import Difference
 from fairlead.planning.explanations import finding_data
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context, Services
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context, Services
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.catalog.assets import AssetCheck, Assets
 from fairlead.services.transactions.pages import ListQuery
 
@@ -125,3 +124,25 @@ def _sort(checked: AssetCheck) -> Findings:
     violations = [finding_data(item) for item in checked.findings if isinstance(item, Violation)]
     warnings = [finding_data(item) for item in checked.findings if not isinstance(item, Violation)]
     return Findings(violations, warnings, list(checked.sentences))
+
+
+compute_resources_router = asset_routes(
+    "/compute-resources",
+    "compute_resources",
+    ComputeResourceRecord,
+    ComputeResource,
+    lambda services: services.compute_resources,
+)
+
+
+@compute_resources_router.get(
+    "/compute-resources/{name}/templates", name="list_compute_resource_templates", **responses(list[TemplateRecord])
+)
+async def templates(context: Context, name: str) -> Response:
+    """List the templates that use a compute resource."""
+    return await context.respond(context.services.compute_resources.templates, name)
+
+
+templates_router = asset_routes(
+    "/templates", "templates", TemplateRecord, Template, lambda services: services.templates
+)

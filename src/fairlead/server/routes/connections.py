@@ -8,9 +8,9 @@ from pydantic import Field
 
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.model.runs import Check
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import ClusterContext, Context, make_response
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody
+from fairlead.server.http.request_context import ClusterContext, Context, make_response
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.organization.clusters import KubeconfigView
 
 router = make_router("clusters")

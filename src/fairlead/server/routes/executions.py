@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import IO, Annotated, Any, BinaryIO, Literal
 from urllib.parse import quote
 
 from fastapi import Depends, Query, Response
@@ -13,14 +13,16 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import EventRecord
 from fairlead.model.runs import LogPage, OutputFile
 from fairlead.run_tokens import is_run_token
-from fairlead.server import streaming
+from fairlead.server.http import streaming
+from fairlead.server.http.parameters import RawBody, SpooledBody
+from fairlead.server.http.request_context import Context, RunContext, UserOrRunContext
+from fairlead.server.http.routing import BYTES, make_router, responses
+from fairlead.server.http.streaming import send_events
 from fairlead.server.middleware import is_head
-from fairlead.server.request_bodies import RawBody
-from fairlead.server.request_context import Context, UserOrRunContext
-from fairlead.server.routing import BYTES, make_router, responses
-from fairlead.services.runs.executions import AttemptView, NodeView, Outcome, Usage
+from fairlead.services.runs.executions import AttemptView, NodeView, Outcome, UploadedFile, Usage
 from fairlead.services.runs.fit import RunExplanation
 from fairlead.services.runs.functions import StoredCode
+from fairlead.services.runs.serving import OpenedUrl, ServedUrl
 from fairlead.services.transactions.unit_of_work import Call
 
 CHUNK_BYTES = 256 * 1024
@@ -187,3 +189,52 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
     with file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
+
+
+UploadBody = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]
+
+
+@router.put("/runs/{run_id}/uploads/{path:file}", name="upload_run_file", **responses(UploadedFile, writing=True))
+async def upload_file(context: RunContext, run_id: str, path: str, file: UploadBody) -> Response:
+    """Upload a file of a run: `result.json`, `error.json` or an output file. Only the run itself may do so."""
+    return await context.respond(context.services.run_uploads.put, run_id, path, file)
+
+
+@router.get("/runs/{run_id}/url", name="show_run_url", **responses(ServedUrl, conflicts=True))
+async def url(context: Context, run_id: str) -> Response:
+    """Show the URL at which programs can call a run, whether browsers can open it, and whether the run is ready."""
+    return await context.respond(context.services.serving.describe_url, run_id, context.request.app.state.hosts)
+
+
+@router.post("/runs/{run_id}/open", name="open_run", **responses(OpenedUrl, writing=True))
+async def open_(context: Context, run_id: str) -> Response:
+    """Create a URL that signs a browser in to a run as you, once and within a minute."""
+    return await context.respond(context.services.serving.open, run_id, context.request.app.state.hosts)
+
+
+# A server-sent event: a changed run, or the ID of a deleted one.
+CHANGE_EVENT: dict[str, Any] = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["ready", "run", "deleted", "reload", "error"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+_STREAM = responses(None) | {"response_class": StreamingResponse}
+_STREAM["responses"][200]["content"] = {"text/event-stream": {"schema": CHANGE_EVENT}}
+
+
+@router.get("/events", name="watch_events", **_STREAM)
+async def watch(context: Context, project: str | None = None) -> Response:
+    """Stream changes to runs as server-sent events: `run` with the changed run, `deleted` with the ID of a deleted one.
+
+    The first event is `ready`: no changes after it are missed. `reload` means that too much has changed: read the lists
+    again. The stream ends after five minutes; then reconnect.
+    """
+    scope = None if project is None else f"project/{project}"
+    # Errors must be found before the stream starts.
+    start = await context.run_in_thread(context.services.run_feed.begin, scope)
+    # A HEAD request must not wait for events.
+    seconds: float = 0.0 if is_head(context.request) else context.request.app.state.stream_seconds
+    return send_events(streaming.stream_run_changes(context, scope, start, seconds))

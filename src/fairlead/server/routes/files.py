@@ -9,9 +9,9 @@ from fairlead.files.documents import read_library
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, StrictModel
 from fairlead.model.plans import Violation
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody
+from fairlead.server.http.request_context import Context
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.config_files import FOLDER, ApplyOptions, ApplyResult
 
 router = make_router("files")

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 import fairlead
-from fairlead.server.request_context import PublicContext
-from fairlead.server.routing import make_router
+from fairlead.server.http.request_context import PublicContext
+from fairlead.server.http.routing import make_router
 
 _UNREADY: dict[int | str, dict[str, Any]] = {
     503: {

@@ -13,10 +13,9 @@ from fairlead.model.plans import Violation
 from fairlead.model.records import PolicyRecord
 from fairlead.model.scopes import PLATFORM
 from fairlead.planning.effective_policies import EffectivePolicy
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.catalog.policies import PolicyImpact
 from fairlead.services.transactions.pages import ListQuery
 

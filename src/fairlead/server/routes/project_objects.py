@@ -8,10 +8,9 @@ from fastapi import Depends, Response
 from fairlead.model.columns import Page
 from fairlead.model.project_objects import FunctionDefinition, SecretValue, SharedVolume
 from fairlead.model.records import FunctionRecord, SecretRecord, VolumeRecord
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context, make_response
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context, make_response
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.organization.project_objects import SecretView
 from fairlead.services.runs.functions import CodeView
 from fairlead.services.transactions.pages import ListQuery

@@ -10,14 +10,15 @@ from pydantic import Field
 
 from fairlead.model.columns import Page
 from fairlead.model.names import Name
-from fairlead.model.parsing import StrictModel
+from fairlead.model.parsing import Flag, StrictModel
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context
-from fairlead.server.routing import make_router, responses
-from fairlead.server.run_events import RunEvents, wait_for_change
+from fairlead.planning.fit_reports import FitReport
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context
+from fairlead.server.http.routing import make_router, responses
+from fairlead.server.http.streaming import RunEvents, wait_for_change
+from fairlead.services.runs.capacity import Capacity
 from fairlead.services.transactions.pages import ListQuery
 
 NOT_MODIFIED = 304
@@ -129,3 +130,46 @@ async def request_of(context: Context, run_id: str) -> Response:
 async def manifests(context: Context, run_id: str) -> Response:
     """List the Kubernetes objects of the current attempt of a run."""
     return await context.respond(context.services.runs.manifests, run_id)
+
+
+MAX_NODES = 100
+MAX_NAME_LENGTH = 300
+
+NodeName = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
+
+
+class FitRequest(StrictModel):
+    """A request in a project, with nodes to add or leave out: `2xNAME` adds two nodes like NAME."""
+
+    EXAMPLE: ClassVar[Any] = {"project": "forest", "request": {"function": "train"}, "add_nodes": ["2xa100-node"]}
+
+    project: Name
+    request: RunRequest
+    add_nodes: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
+    without: Annotated[tuple[NodeName, ...], Field(max_length=MAX_NODES)] = ()
+    all_nodes: Flag = False  # list every node, not only the best candidates
+
+
+FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
+
+
+@router.post("/fit", name="check_fit", **responses(FitReport, writing=True))
+async def fit(context: Context, body: FitBody) -> Response:
+    """Check whether a request would start now, later or never, and why. Nodes can be added or left out."""
+    return await context.respond(
+        context.services.fit_checks.check,
+        body.project,
+        body.request,
+        body.add_nodes,
+        body.without,
+        all_nodes=body.all_nodes,
+    )
+
+
+@router.get("/capacity", name="show_capacity", **responses(list[Capacity]))
+async def show_capacity(context: Context, project: str | None = None, cluster: str | None = None) -> Response:
+    """Show the total and free capacity of each cluster that you can view, and how many runs fit per compute resource.
+
+    With `project`, shows only its cluster and the compute resources that are available to it.
+    """
+    return await context.respond(context.services.capacity.show, project, cluster)

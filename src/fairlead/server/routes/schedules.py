@@ -8,10 +8,9 @@ from fairlead.model.columns import Page
 from fairlead.model.parsing import StrictModel
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.model.requests import Missed, Overlap, RunRequest
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.transactions.pages import ListQuery
 
 router = make_router("schedules")

@@ -7,10 +7,9 @@ from fastapi import APIRouter, Depends, Response
 from fairlead.model.columns import Page
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import Cluster, Department, Project, Scope
-from fairlead.server.list_params import ListParams
-from fairlead.server.request_bodies import JsonBody
-from fairlead.server.request_context import Context
-from fairlead.server.routing import make_router, responses
+from fairlead.server.http.parameters import JsonBody, ListParams
+from fairlead.server.http.request_context import Context
+from fairlead.server.http.routing import make_router, responses
 from fairlead.services.transactions.pages import ListQuery
 
 ScopeListParams = Annotated[ListQuery, Depends(ListParams(ScopeRecord))]

@@ -1,17 +1,19 @@
 """Browser sign-in on a run's host: a one-time code in the URL is exchanged for a session cookie."""
 
 import html
+import time
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs
 
+from anyio.abc import TaskGroup
 from fastapi import Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.types import Scope
 
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
-from fairlead.server.problem_details import Problem, render_known
-from fairlead.server.proxy.headers import find_header, read_cookies
-from fairlead.server.proxy.targets import Target
-from fairlead.server.request_context import SAFE_METHODS
+from fairlead.server.http.problem_details import Problem, render_known
+from fairlead.server.http.request_context import SAFE_METHODS
+from fairlead.server.proxy.headers import Target, find_header, read_cookies
 from fairlead.server.web_ui import accepts
 from fairlead.services.runs.serving import ServedHosts, SessionCookie
 
@@ -105,3 +107,29 @@ def _cookie_name(hosts: ServedHosts) -> str:
 
 def _is_secure(hosts: ServedHosts) -> bool:
     return hosts.url.startswith("https://")
+
+
+class AccessRenewal:
+    """Access to a run during one request or WebSocket. `authorize` checks permissions again and raises if it fails."""
+
+    def __init__(self, authorize: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
+        self._authorize, self._interval = authorize, interval_seconds
+        self._renewed_at = time.monotonic()
+        self.error: FairleadError | None = None
+
+    def on_activity(self, tasks: TaskGroup) -> None:
+        """Call this whenever data is sent. Renews access if it is due, and cancels `tasks` if access was revoked."""
+        # A timer is not used, because an idle connection must not keep an unused workspace from being stopped.
+        if time.monotonic() - self._renewed_at >= self._interval:
+            # Set before the check ends, so that data sent during the check does not start a second one.
+            self._renewed_at = time.monotonic()
+            tasks.start_soon(self._renew, tasks)
+
+    async def _renew(self, tasks: TaskGroup) -> None:
+        try:
+            await self._authorize()
+        except Unavailable:
+            return  # an unavailable run or database does not mean that access was revoked
+        except FairleadError as error:
+            self.error = error
+            tasks.cancel_scope.cancel()

@@ -12,7 +12,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
-from fairlead.server.problem_details import Problem
+from fairlead.server.http.problem_details import Problem
 from fairlead.services.access.grants import Audits, Grants
 from fairlead.services.access.tokens import Logins, Tokens
 from fairlead.services.catalog.compute_resources import ComputeResources, Templates
