@@ -25,10 +25,10 @@ from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.adapters.identity.oidc import OidcAuthenticator
-from fairlead.adapters.kubernetes.executors import ExecutorConfig, open_executor
-from fairlead.adapters.local.executors import LocalExecutor
+from fairlead.adapters.kubernetes.executor import ExecutorConfig, open_executor
+from fairlead.adapters.local.allocation import find_runtime
+from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import describe_isolation, find_machine
-from fairlead.adapters.local.pod_to_spec import find_runtime
 from fairlead.controllers import background
 from fairlead.controllers.background import Scheduler, StableClock, WatchedFolder
 from fairlead.controllers.executor_registry import ExecutorRegistry

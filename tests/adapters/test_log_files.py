@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.log_files import HEADER, MAX_RECORD_BYTES, STREAMS, LogRecord, LogWriter, read_records
+from fairlead.adapters.logs import HEADER, MAX_RECORD_BYTES, STREAMS, LogRecord, LogWriter, read_records
 
 RecordTuple = tuple[str, bytes, int]
 RECORDS = st.lists(

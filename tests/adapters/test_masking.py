@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.masking import MASK, MIN_LENGTH, Masker
+from fairlead.adapters.logs import MASK, MIN_LENGTH, Masker
 
 # Few letters, so that the text often contains a secret or its beginning; no characters from the mask.
 LETTERS = st.sampled_from("abcé")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from fairlead.adapters.identity import issuer_http, issuers
+from fairlead.adapters.identity import issuers
 from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
 from fairlead.ports import Authenticator
@@ -271,7 +271,7 @@ def test_issuer_url_can_end_with_a_slash() -> None:
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://example.org/", "ftp://127.0.0.1/", "data:,{}", ""])
 def test_only_https_urls_are_fetched(address: str) -> None:
     with pytest.raises(OSError, match="is not an https URL"):
-        issuer_http.fetch(address)
+        issuers.fetch(address)
 
 
 def test_local_issuer_is_contacted_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_local_issuer_is_contacted_over_http(monkeypatch: pytest.MonkeyPatch) ->
         for path, document in issuer.documents.items():
             handlers[path.removeprefix(address)] = make_reply(200, json.dumps(document).encode())
         handlers["/moved"] = make_reply(302, b"", Location=f"{address}/keys")
-        handlers["/big"] = make_reply(200, b"x" * (issuer_http.MAX_BYTES + 1))
+        handlers["/big"] = make_reply(200, b"x" * (issuers.MAX_BYTES + 1))
         handlers["/odd"] = reply_without_http
         handlers["/slow"] = reply_slowly
 
@@ -296,12 +296,12 @@ def test_local_issuer_is_contacted_over_http(monkeypatch: pytest.MonkeyPatch) ->
             ("/odd", "sent an invalid HTTP response"),
         ]:
             with pytest.raises(OSError, match=re.escape(address + path) + f".*{message}"):
-                issuer_http.fetch(address + path)
-        monkeypatch.setattr(issuer_http, "TIMEOUT_SECONDS", 0.2)
+                issuers.fetch(address + path)
+        monkeypatch.setattr(issuers, "TIMEOUT_SECONDS", 0.2)
         with pytest.raises(OSError, match=r"took longer than 0\.2 seconds"):
-            issuer_http.fetch(f"{address}/slow")
+            issuers.fetch(f"{address}/slow")
     with pytest.raises(OSError, match="refused"):
-        issuer_http.fetch(address)
+        issuers.fetch(address)
 
 
 @contextmanager

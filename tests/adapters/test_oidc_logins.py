@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from fairlead.adapters.identity import issuer_http
+from fairlead.adapters.identity import issuers
 from fairlead.adapters.identity.logins import OidcLogin
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
 from fairlead.ports import LoginAttempt, Principal
@@ -299,20 +299,20 @@ def test_repr_of_an_attempt_hides_its_secrets() -> None:
 def test_token_request_is_a_form_with_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     with providers.running() as provider:
         form, headers = {"code": "a&b=c"}, {"Authorization": "Basic Ojo="}
-        status, content = issuer_http.send(f"{provider.issuer}/token", form, headers)
+        status, content = issuers.send(f"{provider.issuer}/token", form, headers)
         assert (status, json.loads(content)) == (401, {"error": "invalid_client"})
         assert provider.login_endpoints.exchanged == [form]
-        assert issuer_http.send(f"{provider.issuer}/nothing", form, {})[0] == 404
+        assert issuers.send(f"{provider.issuer}/nothing", form, {})[0] == 404
         with pytest.raises(OSError, match="is not an https URL"):
-            issuer_http.send("http://example.org/token", form, {})
+            issuers.send("http://example.org/token", form, {})
 
         def exchange_slowly(_form: Mapping[str, str], _authorization: str) -> tuple[int, dict[str, Any]]:
             threading.Event().wait(1)
             return 200, {}
 
-        monkeypatch.setattr(issuer_http, "TIMEOUT_SECONDS", 0.1)
+        monkeypatch.setattr(issuers, "TIMEOUT_SECONDS", 0.1)
         monkeypatch.setattr(provider.login_endpoints, "exchange", exchange_slowly)
         started = time.monotonic()
         with pytest.raises(OSError, match=r"cannot reach .*/token: .*timed out"):
-            issuer_http.send(f"{provider.issuer}/token", form, {})
+            issuers.send(f"{provider.issuer}/token", form, {})
         assert time.monotonic() - started < 0.9

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.database import writer_lock
-from fairlead.adapters.database.writer_lock import LOCKED, WriterLock
+from fairlead.adapters.database import engines
+from fairlead.adapters.database.engines import LOCKED, WriterLock
 from fairlead.errors import Unavailable
 
 LONG_SECONDS = 1.0
@@ -19,7 +19,7 @@ SQLITE_ERROR, TIMEOUT_ERROR = "database is locked", f"cannot change the database
 @pytest.fixture
 def lock(monkeypatch: pytest.MonkeyPatch) -> WriterLock:
     """A writer lock with a one-second timeout."""
-    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LONG_SECONDS)
+    monkeypatch.setattr(engines, "LONG_SECONDS", LONG_SECONDS)
     return WriterLock()
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from fairlead.adapters import keyrings
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.kubernetes.clients import KubernetesClient
-from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
+from fairlead.adapters.kubernetes.executor import ExecutorConfig, KubernetesExecutor
 from fairlead.model.project_objects import Connection
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import LaunchSpec, Observation, Phase

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import KubernetesClient
-from fairlead.adapters.kubernetes.cluster_checks import check_cluster
+from fairlead.adapters.kubernetes.cluster_checks import check_callbacks, check_cluster
 from fairlead.manifests.kubernetes_rbac import ACCOUNT, SYSTEM, list_permissions, render_access
 from fairlead.model.project_objects import Connection
 from fairlead.model.runs import Check

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from fairlead.adapters.local.executors import LocalExecutor
+from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.errors import NotFound, Unavailable
 from fairlead.lifecycle.attempts import run_id_of

@@ -5,8 +5,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from fairlead.adapters.kubernetes.capabilities import DEFAULT_CLASS
-from fairlead.adapters.kubernetes.cluster_checks import MIN_VERSION, check_cluster
+from fairlead.adapters.kubernetes.cluster_checks import DEFAULT_CLASS, MIN_VERSION, check_cluster
 from fairlead.cli.clusters import ClusterOptions, print_checks
 from fairlead.core.kubeconfigs import BASIC_AUTH, FILES, PLUGINS
 from fairlead.manifests.kubernetes_rbac import RbacRule, list_permissions

@@ -2,7 +2,7 @@
 
 import re
 
-from fairlead.adapters.local.pod_to_spec import INHERITED_VARIABLES
+from fairlead.adapters.local.allocation import INHERITED_VARIABLES
 from fairlead.model.runs import State
 from fairlead.settings import CAPACITY
 from tests.docs.pages import ROOT

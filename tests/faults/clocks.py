@@ -32,14 +32,14 @@ def install(variables: Mapping[str, str]) -> None:
     """Make this process, which becomes a server, use the clock offset from a file, if one is configured."""
     if CLOCK_FILE not in variables:
         return
-    from fairlead.adapters.local import executors, folders
+    from fairlead.adapters.local import executor, folders
     from fairlead.services import registry
 
     use_clock_file(Path(variables[CLOCK_FILE]))
     registry.datetime = folders.datetime = _ShiftedDatetime  # type: ignore[attr-defined, assignment]
     registry.uuid_utils = _ShiftedUuids()  # type: ignore[attr-defined, assignment]
-    executors.SUPERVISOR = SUPERVISOR
-    executors.PACKAGES = os.pathsep.join([executors.PACKAGES, str(ROOT)])
+    executor.SUPERVISOR = SUPERVISOR
+    executor.PACKAGES = os.pathsep.join([executor.PACKAGES, str(ROOT)])
 
 
 def use_clock_file(file: Path) -> None:

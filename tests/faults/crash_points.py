@@ -18,7 +18,7 @@ import fairlead
 
 PACKAGE = Path(fairlead.__file__).parent
 # The controller's reconcile step, and the local executor modules that it calls.
-STEP_FILES = ("controllers/*.py", "adapters/local/executors.py", "adapters/local/allocation.py")
+STEP_FILES = ("controllers/*.py", "adapters/local/executor.py", "adapters/local/allocation.py")
 CRASH_AT, COUNT_FILE = "CRASH_AT", "COUNT_FILE"  # server environment variables
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.log_files import HEADER, LogWriter, read_records
+from fairlead.adapters.logs import HEADER, LogWriter, read_records
 
 FIRST = b"first\n"
 LATER = b"later\n"

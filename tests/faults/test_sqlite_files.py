@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.database import writer_lock
+from fairlead.adapters.database import engines
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.errors import FairleadError, Unavailable
@@ -87,7 +87,7 @@ def locked(file: Path) -> Iterator[None]:
 def test_after_one_lock_timeout_the_next_writers_fail_quickly(
     file: Path, locked: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LOCK_SECONDS)
+    monkeypatch.setattr(engines, "LONG_SECONDS", LOCK_SECONDS)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
         assert time_failing_write(store) >= LOCK_SECONDS
         assert max(time_failing_write(store) for _ in range(3)) < LOCK_SECONDS
@@ -97,7 +97,7 @@ def test_after_one_lock_timeout_the_next_writers_fail_quickly(
 def test_after_a_successful_write_the_full_lock_timeout_applies_again(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_lock, "LONG_SECONDS", LOCK_SECONDS)
+    monkeypatch.setattr(engines, "LONG_SECONDS", LOCK_SECONDS)
     with contextlib.closing(DatabaseStore(f"sqlite:///{file}")) as store:
         add_records(store, *make_scopes())
         with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:

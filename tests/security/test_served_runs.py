@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairlead.adapters.local import readiness_probe
+from fairlead.adapters.local import supervisor
 from fairlead.adapters.local.specs import SOCKET
 from fairlead.sdk.runs import Run
 from tests.adapters.local.test_readiness_probe import make_spec
@@ -142,7 +142,7 @@ def test_socket_replaced_by_a_symlink_is_not_followed(tmp_path: Path) -> None:
                     os.link(home / name, home / "next", follow_symlinks=False)
                     os.rename(home / "next", home / SOCKET)
                 if name == "socket":
-                    probe_thread = threading.Thread(target=readiness_probe.find_address, args=(spec, tmp_path))
+                    probe_thread = threading.Thread(target=supervisor.find_address, args=(spec, tmp_path))
                     probe_thread.start()
             probe_thread.join()
         finished.set()

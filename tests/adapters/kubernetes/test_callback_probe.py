@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.callback_probe import check_callbacks
 from fairlead.adapters.kubernetes.clients import ApiError
+from fairlead.adapters.kubernetes.cluster_checks import check_callbacks
 from fairlead.errors import Unavailable
 from fairlead.model.runs import Check
 from fairlead.model.scopes import Cluster

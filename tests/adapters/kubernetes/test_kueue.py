@@ -7,12 +7,12 @@ import pytest
 from fairlead.adapters.kubernetes.clients import ApiError
 from fairlead.adapters.kubernetes.kueue import (
     KueueQueues,
+    describe_queued,
     find_path,
     read_cluster_queue,
     read_local_queue,
     read_workload,
 )
-from fairlead.adapters.kubernetes.kueue_messages import describe_queued
 from fairlead.adapters.kubernetes.objects import MainObject
 from fairlead.model.nodes import QueueWorkload, QuotaUsage
 from fairlead.model.quantities import NANOS

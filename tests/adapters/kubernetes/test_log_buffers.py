@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.kubernetes.log_buffers import SECOND, LogBuffer
-from fairlead.adapters.log_files import MAX_RECORD_BYTES, read_records
+from fairlead.adapters.kubernetes.logs import SECOND, LogBuffer
+from fairlead.adapters.logs import MAX_RECORD_BYTES, read_records
 
 NOW = 1_700_000_000 * SECOND
 

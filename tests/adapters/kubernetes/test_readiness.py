@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.adapters.kubernetes.clients import KubernetesClient
-from fairlead.adapters.kubernetes.endpoints import find_endpoint
+from fairlead.adapters.kubernetes.starting import find_endpoint
 from fairlead.adapters.kubernetes.views import RunView
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.project_objects import Connection

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.kubernetes.executors import ExecutorConfig, KubernetesExecutor
+from fairlead.adapters.kubernetes.executor import ExecutorConfig, KubernetesExecutor
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.errors import Unavailable

@@ -1,6 +1,6 @@
 """Claims, volumes, classes and namespaces of a cluster, to the extent they have been listed."""
 
-from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
+from fairlead.adapters.kubernetes.views import SchedulingContextWatcher
 from fairlead.model.runs import JSON
 from tests.adapters.kubernetes.apis import ScriptedApi
 

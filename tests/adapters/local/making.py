@@ -12,8 +12,8 @@ from typing import Any
 
 import fairlead
 from fairlead import packing
+from fairlead.adapters.local.allocation import Allocation, Runtime, find_runtime
 from fairlead.adapters.local.machines import Machine, find_machine
-from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, find_runtime
 from fairlead.files.sources import load_program
 from fairlead.model.records import VolumeRecord
 from fairlead.model.runs import LaunchSpec

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local import log_lines
-from fairlead.adapters.local.log_lines import MAX_LINE, WAIT_SECONDS, LineBuffer
-from fairlead.adapters.log_files import LogWriter, read_records
-from fairlead.adapters.masking import Masker
+from fairlead.adapters.local import supervisor
+from fairlead.adapters.local.supervisor import MAX_LINE, WAIT_SECONDS, LineBuffer
+from fairlead.adapters.logs import LogWriter, Masker, read_records
 
 
 class Clock:
@@ -33,7 +32,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that the line buffer uses."""
     clock = Clock()
-    monkeypatch.setattr(log_lines, "time", clock)
+    monkeypatch.setattr(supervisor, "time", clock)
     return clock
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome, read_result_file
-from fairlead.adapters.log_files import LogWriter
-from fairlead.adapters.masking import Masker
+from fairlead.adapters.logs import LogWriter, Masker
 from fairlead.lifecycle.lifecycle import MAX_OUTCOME_BYTES
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import outputs
-from fairlead.adapters.local.outputs import list_outputs, open_output
+from fairlead.adapters.local import folders
+from fairlead.adapters.local.folders import list_outputs, open_output
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_missing_or_symlinked_output_folder_has_no_files(output: Path, tmp_path:
 
 
 def test_number_of_listed_files_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "MAX_FILES", 5)
+    monkeypatch.setattr(folders, "MAX_FILES", 5)
     for number in range(9):
         (tmp_path / f"f{number}").touch()
     assert [file.path for file in list_outputs(tmp_path)] == ["f0", "f1", "f2", "f3", "f4"]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local import pod_to_spec
-from fairlead.adapters.local.pod_to_spec import Runtime, build_spec, find_runtime, map_gid, write_code
+from fairlead.adapters.local import allocation as pod_to_spec
+from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime, map_gid, write_code
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
 from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import orphans, procfs
-from fairlead.adapters.local.procfs import CLOCK_TICKS, PAGE_SIZE, Process
+from fairlead.adapters.local import processes as orphans
+from fairlead.adapters.local import processes as procfs
+from fairlead.adapters.local.processes import CLOCK_TICKS, PAGE_SIZE, Process
 
 RUN = f"measured-{os.getpid()}"  # unique per test worker, because others run the same tests concurrently
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local import readiness_probe, tcp_ports
+from fairlead.adapters.local import sampling, supervisor
 from fairlead.adapters.local.specs import SOCKET, Spec, UserMapping
 from fairlead.errors import Unavailable
 from tests.adapters.local.making import make_launch_spec
@@ -46,7 +46,7 @@ def opened(folder: Path, *, listens: bool = True) -> Iterator[None]:
 
 
 def find(home: Path, **fields: Any) -> str | None:
-    return readiness_probe.find_address(make_spec(home, **fields), home.parent)
+    return supervisor.find_address(make_spec(home, **fields), home.parent)
 
 
 def test_listening_socket_is_moved_out_of_reach_of_the_run(home: Path) -> None:
@@ -69,7 +69,7 @@ def test_socket_of_a_restarted_process_replaces_the_old_one(home: Path) -> None:
         assert find(home) == SOCKET
     with opened(home):
         assert find(home) == SOCKET
-    readiness_probe.remove_socket(make_spec(home), home.parent)
+    supervisor.remove_socket(make_spec(home), home.parent)
     assert (os.listdir(home), os.listdir(home.parent)) == ([], ["home"])
 
 
@@ -117,22 +117,22 @@ def test_port_of_another_user_is_ignored(home: Path) -> None:
 
 
 def test_run_without_a_port_gets_a_free_port(tmp_path: Path) -> None:
-    first = tcp_ports.choose_port(make_launch_spec("r1"), None, [])
-    assert tcp_ports.FIRST_PORT <= first < tcp_ports.FIRST_PORT + tcp_ports.PORTS
+    first = sampling.choose_port(make_launch_spec("r1"), None, [])
+    assert sampling.FIRST_PORT <= first < sampling.FIRST_PORT + sampling.PORTS
     taken = make_spec(tmp_path, port=first)
-    second = tcp_ports.choose_port(make_launch_spec("r1"), None, [taken])
+    second = sampling.choose_port(make_launch_spec("r1"), None, [taken])
     assert second != first
     with socket.create_server(("127.0.0.1", second)):
-        assert tcp_ports.choose_port(make_launch_spec("r1"), None, [taken]) not in (first, second)
+        assert sampling.choose_port(make_launch_spec("r1"), None, [taken]) not in (first, second)
 
 
 def test_requested_port_is_assigned_or_reported_as_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(Unavailable, match=f"^port {port} on this machine is in use by another program$"):
-            tcp_ports.choose_port(make_launch_spec("r2"), port, [])
-    assert tcp_ports.choose_port(make_launch_spec("r2"), port, []) == port
+            sampling.choose_port(make_launch_spec("r2"), port, [])
+    assert sampling.choose_port(make_launch_spec("r2"), port, []) == port
     with pytest.raises(Unavailable, match=r"is in use by run r1$"):
-        tcp_ports.choose_port(make_launch_spec("r2"), port, [make_spec(tmp_path, port=port)])
+        sampling.choose_port(make_launch_spec("r2"), port, [make_spec(tmp_path, port=port)])
     with pytest.raises(Unavailable, match=r"is in use by another run$"):  # from another project
-        tcp_ports.choose_port(make_launch_spec("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])
+        sampling.choose_port(make_launch_spec("r2", project="meadow"), port, [make_spec(tmp_path, port=port)])

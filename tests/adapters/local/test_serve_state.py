@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairlead.adapters.local.serve_state import BACKOFF_RESET_SECONDS, PROBE_SECONDS, ServeState
+from fairlead.adapters.local.supervisor import BACKOFF_RESET_SECONDS, PROBE_SECONDS, ServeState
 
 
 class ServedRun:

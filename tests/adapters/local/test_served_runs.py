@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.adapters.local.executors import LocalExecutor
-from fairlead.adapters.local.pod_to_spec import find_runtime
+from fairlead.adapters.local.allocation import find_runtime
+from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.specs import SOCKET, STATE, Spec, read_json
 from fairlead.errors import NotFound, Unavailable
 from fairlead.model.runs import Endpoint, Observation, Phase

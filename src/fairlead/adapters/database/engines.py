@@ -1,20 +1,67 @@
 """Opens the database engines: a SQLite file with one writer at a time, or a PostgreSQL server."""
 
+import contextlib
 import importlib.util
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+import structlog
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from fairlead.adapters.database.writer_lock import LONG_SECONDS, WriterLock
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, RequestRejected, Unavailable
+from fairlead.model.plans import Violation
+
+LONG_SECONDS = 10.0  # how long a change waits for others before it fails with 503
+# How long a change waits while another program holds SQLite's lock. With a longer wait, all of the server's threads
+# would end up waiting, and not even reads would be served.
+BRIEF_SECONDS = 0.1
+LOCKED = "another program has locked the database"
+
+
+class WriterLock:
+    """Allows one writer at a time. After a writer times out, the next ones wait only briefly until one succeeds."""
+
+    # Threads wait for this lock and not for SQLite's, which is polled with increasing pauses: threads would wait
+    # longer than needed, and newer ones could repeatedly overtake older ones.
+
+    def __init__(self) -> None:
+        self._lock, self._timeout = threading.Lock(), LONG_SECONDS
+        self._until: float | None = None  # deadline of the current writer
+
+    def __enter__(self) -> None:
+        until = time.monotonic() + self._timeout
+        if not self._lock.acquire(timeout=self._timeout):
+            reason = "too many changes are waiting" if self._timeout == LONG_SECONDS else LOCKED
+            raise Unavailable(f"cannot change the database: {reason}", "try again in a moment")
+        self._until = min(until, time.monotonic() + self._timeout)  # another writer may have timed out in the meantime
+
+    def __exit__(self, *_: object) -> None:
+        self._until = None
+        self._lock.release()
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Begin as a writer: a transaction that reads first and writes later fails if another one writes in between."""
+        # Migrations use the engine without entering this lock.
+        left = LONG_SECONDS if self._until is None else max(self._until - time.monotonic(), BRIEF_SECONDS)
+        connection.execute(f"PRAGMA busy_timeout={left * 1000:.0f}")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                self._timeout = BRIEF_SECONDS
+            raise
+        # The other program has released the database.
+        self._timeout = LONG_SECONDS
+
 
 POOL = 5
 HINT = "set database to postgresql://user:password@host/name, or omit it to use SQLite in the data folder"
@@ -139,3 +186,68 @@ def _create(address: sa.URL, **options: Any) -> sa.Engine:
         json_deserializer=msgspec.json.decode,
         **options,
     )
+
+
+log = structlog.get_logger()
+
+# Temporary errors: SQLite's by name, PostgreSQL's by SQLSTATE class. A moved database file causes CANTOPEN or
+# READONLY. 08: lost connection, 40: deadlock, 53: out of resources, 55: locked, 57: shutdown, 58: I/O error.
+TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
+TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
+# Messages and hints for errors that users can act on.
+NO_RESPONSE = "the database is not responding", "try again in a moment"
+MESSAGES = {
+    "SQLITE_BUSY": (LOCKED, "try again in a moment"),
+    "SQLITE_FULL": ("the database disk is full", "free some space, then try again"),
+    "53100": ("the database disk is full", "free some space, then try again"),
+}
+
+
+@contextlib.contextmanager
+def translate_errors(operation: str) -> Iterator[None]:
+    """Raise our errors in place of the database library's. `operation` completes "cannot ..."."""
+    try:
+        yield
+    # sqlite3 errors arrive unwrapped from the engine's event handlers, which use the driver directly.
+    except (OperationalError, PoolTimeout, sqlite3.OperationalError) as error:
+        if not _is_temporary(error):
+            raise
+        # The reason is logged but not shown, because it contains host, user and file names.
+        log.warning("database failed", operation=operation, reason=_reason(error))
+        problem, hint = MESSAGES.get(_code_of(error), NO_RESPONSE)
+        raise Unavailable(f"cannot {operation}: {problem}", hint) from error
+    # For example, PostgreSQL cannot store a NUL character or a number that needs more than 64 bits.
+    except DataError as error:
+        violation = Violation(
+            "", "value", "the database cannot store one of the values", "use a smaller value without unusual characters"
+        )
+        raise RequestRejected([violation]) from error
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlite_errorname", "") == "SQLITE_NOTADB":
+            raise FairleadError(
+                f"cannot {operation}: the file is not a database", "set data to another folder"
+            ) from error
+        if error.connection_invalidated:
+            raise Unavailable(f"cannot {operation}: the connection was lost", "try again in a moment") from error
+        raise
+
+
+def _is_temporary(error: Exception) -> bool:
+    """Whether a retry may succeed, which depends on the error's code, not on its type."""
+    code = _code_of(error)
+    return code.startswith(TEMPORARY if code.startswith("SQLITE") else TEMPORARY_STATES)
+
+
+def _code_of(error: Exception) -> str:
+    """Return the SQLite error name or the PostgreSQL SQLSTATE; if there is neither, the one for a lost connection."""
+    cause = _cause_of(error)
+    return str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "08000")
+
+
+def _reason(error: Exception) -> str:
+    return (str(_cause_of(error)).strip().splitlines() or ["no response"])[0]
+
+
+def _cause_of(error: Exception) -> BaseException:
+    """Return the driver's error, which the library usually wraps."""
+    return getattr(error, "orig", None) or error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from fairlead.adapters.database.failures import translate_errors
+from fairlead.adapters.database.engines import translate_errors
 from fairlead.errors import FairleadError
 
 FOLDER = Path(__file__).parent / "migrations"

@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from fairlead.adapters.database import engines, queries
-from fairlead.adapters.database.failures import translate_errors
-from fairlead.adapters.database.sorting import sort_expression
+from fairlead.adapters.database.engines import WriterLock, translate_errors
+from fairlead.adapters.database.queries import sort_expression
 from fairlead.adapters.database.tables import TABLES, generations, scopes
-from fairlead.adapters.database.writer_lock import WriterLock
 from fairlead.errors import Changed, Conflict
 from fairlead.model import columns
 from fairlead.model.columns import Condition, Page, Query

@@ -1,21 +1,234 @@
 """Reads and caches an issuer's metadata and signing keys."""
 
 import base64
+import json
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPException, HTTPResponse
+from typing import Any, NoReturn
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPErrorProcessor, OpenerDirector, ProxyHandler, Request, build_opener
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from joserfc.errors import JoseError
 from joserfc.jwk import Key, import_key
 
-from fairlead.adapters.identity.claims import parse_object
-from fairlead.adapters.identity.issuer_http import is_safe_url
-from fairlead.errors import Unavailable, Unreadable
+from fairlead.errors import Unauthenticated, Unavailable, Unreadable
+from fairlead.model.names import is_loopback
 from fairlead.model.parsing import short_repr
+from fairlead.model.project_objects import MAX_NAME_LENGTH
 from fairlead.ports import Clock
+
+TIMEOUT_SECONDS = 5
+MAX_BYTES = 1024 * 1024  # metadata and keys are a few kilobytes; more would only fill memory
+CHUNK = 64 * 1024
+HEADERS = {"Accept": "application/json", "User-Agent": "fairlead"}
+
+
+def is_safe_url(url: str, *, plain: bool) -> bool:
+    """Whether requests may be sent to a URL: HTTPS or, with `plain`, HTTP on this machine."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises ValueError for an invalid port
+    except ValueError:
+        return False
+    # Messages would show a password, and a space or a line break would end the request line early.
+    if not parts.hostname or port == 0 or "@" in parts.netloc or not url.isascii() or not url.isprintable():
+        return False
+    is_safe = parts.scheme == "https" or (plain and parts.scheme == "http" and is_loopback(parts.hostname))
+    return is_safe and " " not in url
+
+
+def fetch(url: str) -> bytes:
+    """Fetch a document. Raises `OSError` if that fails."""
+    status, content = _request(url, None, HEADERS)
+    if not 200 <= status < 300:
+        raise OSError(f"{url} responded with status {status}")
+    return content
+
+
+def send(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+    """Post a form and return the response's status and body. Raises `OSError` if there is no response."""
+    return _request(url, urlencode(form).encode(), {**HEADERS, **headers})
+
+
+def _request(url: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    # urllib also opens file: and ftp: URLs.
+    if not is_safe_url(url, plain=True):
+        raise OSError(f"{url!r} is not an https URL")
+    request = Request(url, data=body, headers=dict(headers))
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    try:
+        with _opener_for(url).open(request, timeout=TIMEOUT_SECONDS) as response:
+            return response.status, _read(response, deadline)
+    except HTTPException as error:
+        raise OSError(f"{url} sent an invalid HTTP response: {error!r}") from error
+    except OSError as error:
+        raise OSError(f"cannot reach {url}: {getattr(error, 'reason', error)}") from error
+
+
+class _NoRedirects(HTTPErrorProcessor):
+    """Returns every response unchanged. Redirects are not followed: only the issuer in the settings is trusted."""
+
+    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
+        return response
+
+    https_response = http_response
+
+
+def _opener_for(url: str) -> OpenerDirector:
+    if is_loopback(urlsplit(url).hostname or ""):
+        return build_opener(_NoRedirects, ProxyHandler({}))  # a proxy cannot reach this machine's loopback address
+    return build_opener(_NoRedirects)
+
+
+def _read(response: HTTPResponse, deadline: float) -> bytes:
+    """Read the whole response before the deadline. The socket's timeout limits only each single read."""
+    content = bytearray()
+    # read1 returns what has arrived. read would wait for a full chunk, past the deadline if the issuer sends slowly.
+    while chunk := response.read1(CHUNK):
+        content += chunk
+        if len(content) > MAX_BYTES:
+            raise OSError(f"the response is larger than {MAX_BYTES} bytes")
+        if time.monotonic() > deadline:
+            raise OSError(f"the response took longer than {TIMEOUT_SECONDS} seconds")
+    return bytes(content)
+
+
+LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
+END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
+MAX_SHOWN = 5
+SIGN_IN = "sign in with the identity provider again and use the new token"
+ASK_ADMINISTRATOR = "ask the identity provider's administrator to correct the tokens that it issues for this server"
+
+Claims = Mapping[str, Any]
+
+
+def parse_object(content: bytes) -> dict[str, Any]:
+    """Parse a JSON object, rejecting duplicate names and non-finite numbers. Raises `ValueError`."""
+    try:
+        # Decode first: json.loads would also accept bytes in UTF-16 and UTF-32.
+        value = json.loads(content.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    return value
+
+
+def check_issuer(claims: Claims, issuer: str) -> None:
+    """Check that a token is from the trusted issuer. The URLs must be exactly equal."""
+    value = claims.get("iss")
+    if value != issuer:
+        message = f"the token was issued by {short_repr(value)}; this server trusts {short_repr(issuer)}"
+        raise Unauthenticated(message, f"get a token from {issuer}")
+
+
+def check_audience(claims: Claims, audience: str) -> None:
+    """Check that a token is for this server."""
+    value = claims.get("aud")
+    audiences = value if isinstance(value, list) else [value]
+    if audience not in audiences:
+        shown = ", ".join(map(short_repr, audiences[:MAX_SHOWN])) + (", ..." if len(audiences) > MAX_SHOWN else "")
+        message = f"the token has the audience {shown or '[]'}; this server expects {short_repr(audience)}"
+        raise Unauthenticated(message, f"request a token with the audience {audience} from the identity provider")
+
+
+def check_login(claims: Claims, client: str, nonce: str) -> None:
+    """Check that an ID token is from this sign-in and for this client."""
+    if claims.get("nonce") != nonce:
+        raise Unauthenticated("the token is from another sign-in (nonce)", "sign in again")
+    # The issuer may list this client among the audiences of a token that it issued to another client.
+    if claims.get("azp", client) != client:
+        message = f"the token was issued to {short_repr(claims['azp'])} (azp); this server is {short_repr(client)}"
+        raise Unauthenticated(message, ASK_ADMINISTRATOR)
+
+
+def parse_end(claims: Claims) -> datetime:
+    """Return when a token expires."""
+    expires = _timestamp(claims, "exp")
+    if expires is None:
+        raise Unauthenticated("the token has no expiry time (exp)", ASK_ADMINISTRATOR)
+    return expires
+
+
+def check_times(claims: Claims, now: datetime) -> None:
+    """Check that a token is valid now."""
+    expires = parse_end(claims)
+    if now >= expires + LEEWAY:
+        raise Unauthenticated(f"the token expired at {_format(expires)}; it is now {_format(now)}", SIGN_IN)
+    for name, text in (("nbf", "is not valid before"), ("iat", "was issued at")):
+        begins = _timestamp(claims, name)
+        if begins is not None and now < begins - LEEWAY:
+            message = f"the token {text} {_format(begins)} ({name}); it is now {_format(now)}"
+            raise Unauthenticated(message, "check the clocks of this server and the identity provider")
+
+
+def parse_user(claims: Claims, name: str) -> str:
+    """Return the user that a token identifies."""
+    value = claims.get(name)
+    if not isinstance(value, str) or not _is_name(value):
+        message = f"the token's {name!r} claim is not a valid user name: {short_repr(value)}"
+        hint = f"it must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
+        raise Unauthenticated(message, hint)
+    # If anyone can sign up with any address, an unverified address would let them impersonate its owner.
+    # Issuers that verify all addresses may omit the claim, and some issuers send it as a string.
+    if name == "email" and claims.get("email_verified") in (False, "false"):
+        message = f"the identity provider has not verified the email address {short_repr(value)}"
+        raise Unauthenticated(message, "verify the address with the identity provider, then sign in again")
+    return value
+
+
+def parse_groups(claims: Claims, name: str) -> tuple[str, ...]:
+    """Return the user's groups. The claim can be a string, a list, or missing."""
+    value = claims.get(name, [])
+    groups = [value] if isinstance(value, str) else value
+    if not isinstance(groups, list):
+        message = f"the token's {name!r} claim is not a list of groups: {short_repr(value)}"
+        raise Unauthenticated(message, ASK_ADMINISTRATOR)
+    for group in groups:
+        if not isinstance(group, str) or not _is_name(group):
+            message = f"the token's {name!r} claim contains an invalid group name: {short_repr(group)}"
+            hint = f"names must have 1 to {MAX_NAME_LENGTH} printable characters; {ASK_ADMINISTRATOR}"
+            raise Unauthenticated(message, hint)
+    return tuple(dict.fromkeys(groups))
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object. Duplicate names are rejected, because different parsers might use different values."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("it has duplicate names")
+    return value
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"it contains {name}, which is not JSON")
+
+
+def _timestamp(claims: Claims, name: str) -> datetime | None:
+    if name not in claims:
+        return None
+    value = claims[name]
+    # A JSON number such as 1e999 is parsed as infinity, and True is an int in Python.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or not 0 <= value < END_OF_TIME:
+        message = f"the token's {name!r} claim is not a valid time: {short_repr(value)}"
+        raise Unauthenticated(message, ASK_ADMINISTRATOR)
+    return datetime.fromtimestamp(value, UTC)
+
+
+def _format(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _is_name(text: str) -> bool:
+    return 1 <= len(text) <= MAX_NAME_LENGTH and text.isprintable() and not text.isspace()
+
 
 Fetch = Callable[[str], bytes]
 

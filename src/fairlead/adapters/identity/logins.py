@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from fairlead.adapters.identity import issuer_http
-from fairlead.adapters.identity.claims import parse_object
+from fairlead.adapters.identity import issuers
+from fairlead.adapters.identity.issuers import parse_object
 from fairlead.adapters.identity.oidc import OidcAuthenticator
 from fairlead.errors import Unauthenticated, Unavailable
 from fairlead.model.parsing import short_repr
@@ -36,7 +36,7 @@ class OidcLogin:
         authenticator: OidcAuthenticator,
         client_id: str,
         client_secret: str | None = None,
-        send: Send = issuer_http.send,
+        send: Send = issuers.send,
     ) -> None:
         self._authenticator, self._send = authenticator, send
         self._client_id, self._client_secret = client_id, client_secret

@@ -9,7 +9,7 @@ from joserfc import jws
 from joserfc.errors import BadSignatureError, JoseError, UnsupportedAlgorithmError
 from joserfc.jwk import Key
 
-from fairlead.adapters.identity import claims, issuer_http
+from fairlead.adapters.identity import issuers
 from fairlead.adapters.identity.issuers import Fetch, IssuerKeys
 from fairlead.errors import Unauthenticated, Unreadable
 from fairlead.model.parsing import short_repr
@@ -40,7 +40,7 @@ class OidcAuthenticator:
         user_claim: str = "sub",
         groups_claim: str = "groups",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        fetch: Fetch = issuer_http.fetch,
+        fetch: Fetch = issuers.fetch,
     ) -> None:
         if not (audience and user_claim and groups_claim):
             hint = "set oidc_audience, oidc_user_claim and oidc_groups_claim"
@@ -59,29 +59,29 @@ class OidcAuthenticator:
     def authenticate_login(self, token: str, *, client: str, nonce: str) -> Principal:
         """Return the user of an ID token with this sign-in's nonce. Raises the same errors as `authenticate`."""
         verified = self._verify_token(token, client)
-        claims.check_login(verified, client, nonce)
+        issuers.check_login(verified, client, nonce)
         return self._read_principal(verified)
 
-    def _verify_token(self, token: str, audience: str) -> claims.Claims:
+    def _verify_token(self, token: str, audience: str) -> issuers.Claims:
         """Verify a token's signature, issuer, audience and times, and return its claims."""
         header, unverified = _parse_token(token)
         algorithm, key_id = _check_header(header)
         # Also check the issuer before the signature, to reject tokens from other issuers without fetching keys.
-        claims.check_issuer(unverified, self.issuer)
+        issuers.check_issuer(unverified, self.issuer)
         keys = self._choose_keys(key_id, algorithm)
         # From here on, only claims covered by the signature are used.
         verified = self._verify_signature(token, keys)
-        claims.check_issuer(verified, self.issuer)
-        claims.check_audience(verified, audience)
-        claims.check_times(verified, self._clock())
+        issuers.check_issuer(verified, self.issuer)
+        issuers.check_audience(verified, audience)
+        issuers.check_times(verified, self._clock())
         return verified
 
-    def _read_principal(self, proven: claims.Claims) -> Principal:
+    def _read_principal(self, proven: issuers.Claims) -> Principal:
         return Principal(
-            user=claims.parse_user(proven, self.user_claim),
-            groups=claims.parse_groups(proven, self.groups_claim),
+            user=issuers.parse_user(proven, self.user_claim),
+            groups=issuers.parse_groups(proven, self.groups_claim),
             via=VIA,
-            until=claims.parse_end(proven),
+            until=issuers.parse_end(proven),
         )
 
     def _choose_keys(self, key_id: str | None, algorithm: str) -> list[Key]:
@@ -89,7 +89,7 @@ class OidcAuthenticator:
         key_text = "a key without an ID" if key_id is None else f"the key {short_repr(key_id)}"
         if not keys:
             message = f"the token is signed with {key_text}, which {self.issuer} does not have"
-            raise Unauthenticated(message, f"{claims.SIGN_IN}; new issuer keys can take 30 seconds to be recognized")
+            raise Unauthenticated(message, f"{issuers.SIGN_IN}; new issuer keys can take 30 seconds to be recognized")
         # The token names the algorithm, which an attacker can choose, so the algorithm must also match the key type.
         suitable = [key for key in keys if _suits(key, algorithm)]
         if not suitable:
@@ -97,23 +97,23 @@ class OidcAuthenticator:
                 f"the token is signed with {key_text} and {algorithm}, "
                 f"but {self.issuer} has no such key for that algorithm"
             )
-            raise Unauthenticated(message, claims.SIGN_IN)
+            raise Unauthenticated(message, issuers.SIGN_IN)
         # OpenID Connect requires a key ID if the issuer has several keys.
         if key_id is None and len(suitable) > 1:
             message = f"the token does not name the key it is signed with; {self.issuer} has {len(suitable)} keys"
-            raise Unauthenticated(message, claims.ASK_ADMINISTRATOR)
+            raise Unauthenticated(message, issuers.ASK_ADMINISTRATOR)
         return suitable
 
     def _verify_signature(self, token: str, keys: list[Key]) -> dict[str, Any]:
         for key in keys:  # several keys can have the same ID
             try:
                 signed = jws.deserialize_compact(token, key, registry=_REGISTRY)
-                return claims.parse_object(signed.payload)
+                return issuers.parse_object(signed.payload)
             except BadSignatureError:
                 continue
             except (JoseError, ValueError):
                 raise Unauthenticated(NOT_A_TOKEN, SEND_TOKEN) from None
-        raise Unauthenticated(f"the token's signature is not from {self.issuer}", claims.SIGN_IN)
+        raise Unauthenticated(f"the token's signature is not from {self.issuer}", issuers.SIGN_IN)
 
 
 class _Registry(jws.JWSRegistry):
@@ -151,7 +151,7 @@ def _parse_token(bearer: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _parse_part(part: str) -> dict[str, Any]:
     padded = part.encode("ascii") + b"=" * (-len(part) % 4)
-    return claims.parse_object(base64.b64decode(padded, altchars=b"-_", validate=True))
+    return issuers.parse_object(base64.b64decode(padded, altchars=b"-_", validate=True))
 
 
 def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
@@ -161,10 +161,10 @@ def _check_header(header: dict[str, Any]) -> tuple[str, str | None]:
         message = f"the token is signed with {short_repr(algorithm)}; allowed algorithms: {', '.join(ALGORITHMS)}"
         raise Unauthenticated(message, "configure the identity provider to sign with RS256 or ES256")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
-        raise Unauthenticated(f"tokens of type {short_repr(kind)} do not identify a caller", claims.SIGN_IN)
+        raise Unauthenticated(f"tokens of type {short_repr(kind)} do not identify a caller", issuers.SIGN_IN)
     # `crit` lists extensions that a verifier must support; we support none. `b64` changes what is signed (RFC 7797).
     if "crit" in header or "b64" in header:
-        raise Unauthenticated("the token requires unknown extensions (crit)", claims.ASK_ADMINISTRATOR)
+        raise Unauthenticated("the token requires unknown extensions (crit)", issuers.ASK_ADMINISTRATOR)
     if not isinstance(key_id, str | None):
         raise Unauthenticated(NOT_A_TOKEN, SEND_TOKEN)
     return algorithm, key_id

@@ -2,27 +2,115 @@
 
 import contextlib
 import gzip
+import os
 import re
 import shutil
 import tempfile
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
+import msgspec
 import structlog
 
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
-from fairlead.adapters.kubernetes.log_buffers import SECOND, LogBuffer, first_pod_file
 from fairlead.adapters.kubernetes.objects import ObservedPod
-from fairlead.adapters.log_pages import read_page
+from fairlead.adapters.logs import MASK, MAX_RECORD_BYTES, LogWriter, Masker, read_page, read_records
 from fairlead.errors import Conflict, FairleadError, Unavailable
-from fairlead.model.runs import LogPage
+from fairlead.lifecycle.lifecycle import parse_outcome, read_result
+from fairlead.model.runs import JSON, LogPage, Observation, Phase
 from fairlead.ports import Clock, Store
-from fairlead.run_files import load_size, open_file, save_file
+from fairlead.run_files import load_file, load_size, open_file, save_file
+from fairlead.run_tokens import PREFIX
+
+MAX_BYTES = 64 << 20  # the log is saved in the database when the run has ended
+SECOND = 10**9
+POD = re.compile(rb"pod (\S+):\n")
+# Run tokens are recognized by their format: they are not stored, so other servers do not know their values.
+TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
+ALL = 1 << 62
+
+ReadPosition = tuple[int, int]  # time of the last line in whole seconds, and the number of lines read with that time
+
+
+class LogBuffer:
+    """The log of one run. Thread-safe."""
+
+    def __init__(self, file: Path, secrets: Iterable[str], *, many: bool) -> None:
+        self.file, self._many = file, many
+        self._masker = Masker(secrets)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._positions: dict[str, ReadPosition] = {}
+        self._pod = _read_first(file)  # the pod of the last line
+        end = 0
+        with contextlib.suppress(ValueError):  # the file contains other data
+            for piece in read_records(file, 0, ALL):
+                self._remember(piece.stream, piece.data, piece.nanoseconds)
+                end = piece.end
+        if file.exists():
+            os.truncate(file, end)  # an incomplete record is written again
+        self._writer = LogWriter(file, MAX_BYTES)
+
+    def read_position(self, pod: str) -> ReadPosition:
+        """The position up to which a pod's log has been read."""
+        with self._lock:
+            return self._positions.get(pod, (0, 0))
+
+    def add(self, pod: str, nanoseconds: int, line: bytes) -> None:
+        """Add a line, with secrets masked."""
+        masked = TOKEN.sub(MASK, self._masker.mask_bytes(line))
+        with self._lock:
+            if self._closed:
+                return
+            if pod != self._pod and (self._many or self._pod):
+                self._write("platform", f"pod {pod}:\n".encode(), nanoseconds)
+            elif not self._pod:
+                # A log from a single pod has no platform line with the pod's name, so a separate file stores it.
+                first_pod_file(self.file).write_text(pod, "utf-8")
+            self._pod = pod
+            self._write("stdout", masked, nanoseconds)
+
+    def close(self) -> None:
+        """Close the file; later lines are dropped."""
+        with self._lock:
+            self._closed = True
+            self._writer.close()
+
+    def _write(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        self._writer.write(stream, data, nanoseconds)
+        self._remember(stream, data, nanoseconds)
+
+    def _remember(self, stream: str, data: bytes, nanoseconds: int) -> None:
+        if stream == "platform":
+            if (match := POD.fullmatch(data)) is not None:
+                self._pod = match[1].decode()
+            return
+        if len(data) == MAX_RECORD_BYTES and not data.endswith(b"\n"):
+            return  # the line continues in the next record
+        second, count = self._positions.get(self._pod, (0, 0))
+        if nanoseconds // SECOND > second:
+            self._positions[self._pod] = nanoseconds // SECOND, 1
+        elif nanoseconds // SECOND == second:
+            self._positions[self._pod] = second, count + 1
+
+
+def first_pod_file(file: Path) -> Path:
+    """The file with the name of the pod whose lines come first in a log, before any platform line."""
+    return file.with_suffix(".pod")
+
+
+def _read_first(file: Path) -> str:
+    try:
+        return first_pod_file(file).read_text("utf-8")
+    except FileNotFoundError:
+        return ""
+
 
 log = structlog.get_logger()
 
@@ -280,3 +368,92 @@ def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
             moment = datetime.fromisoformat((stamp[1] + stamp[3]).decode())
             last = int(moment.timestamp()) * SECOND + int((stamp[2] or b"0").ljust(9, b"0"))
         yield last, line if stamp is None else line[stamp.end() :]
+
+
+OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
+MAX_REMEMBERED = 5000
+RECHECK_SECONDS = 1.0  # active runs are observed often, and almost always have no stored outcome
+
+
+class Outcomes:
+    """The outcomes of all runs on one cluster. An outcome never changes once it is recorded."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Observation] = OrderedDict()
+        self._missing: dict[str, float] = {}  # by run ID: when the store was last found to have no outcome
+
+    def get(self, run_id: str) -> Observation | None:
+        """A run's outcome, if this process knows it."""
+        with self._lock:
+            return self._known.get(run_id)
+
+    def load(self, run_id: str) -> Observation | None:
+        """A run's outcome, even if another server stored it."""
+        if (known := self.get(run_id)) is not None:
+            return known
+        if time.monotonic() - self._missing.get(run_id, -RECHECK_SECONDS) < RECHECK_SECONDS:
+            return None
+        with self.store.reading() as tx:
+            content = load_file(tx, run_id, OUTCOME)
+        if content is not None:
+            return self._remember(run_id, _read(content))
+        if len(self._missing) > MAX_REMEMBERED:
+            self._missing.clear()
+        self._missing[run_id] = time.monotonic()
+        return None
+
+    def record(self, run_id: str, observation: Observation) -> Observation:
+        """Record the outcome of a run, or return the one that is already recorded."""
+        return self.get(run_id) or self._remember(run_id, observation)
+
+    def save(self, run_id: str, observation: Observation, usage: list[JSON]) -> None:
+        """Store the outcome and usage of a run with its files. Does nothing if they are already stored."""
+        # Check first, because `clean_up` calls this repeatedly, and reading does not wait for other writers.
+        with self.store.reading() as tx:
+            if load_size(tx, run_id, OUTCOME) is not None:
+                return
+        try:
+            with self.store.recording() as tx:
+                if load_file(tx, run_id, OUTCOME) is None:
+                    save_file(tx, run_id, OUTCOME, msgspec.json.encode(vars(observation)), self.clock())
+                    save_file(tx, run_id, USAGE, msgspec.json.encode(usage), self.clock())
+        except Conflict:  # the run was deleted
+            return
+
+    def load_usage(self, run_id: str) -> list[JSON]:
+        """A run's stored usage samples."""
+        with self.store.reading() as tx:
+            content = load_file(tx, run_id, USAGE)
+        samples: list[JSON] = [] if content is None else msgspec.json.decode(content)
+        return [{**sample, "at": datetime.fromisoformat(sample["at"])} for sample in samples]
+
+    def load_uploaded(self, run_id: str, name: Any) -> JSON:
+        """The result or error that the sidecar uploaded because it was too long for the termination message."""
+        if name not in (RESULT, ERROR):
+            return {}
+        with self.store.reading() as tx:
+            content = load_file(tx, run_id, name)
+        value = None if content is None else parse_outcome(content)
+        return {"result": read_result(value)} if name == RESULT else {"error": value}
+
+    def forget(self, run_id: str) -> None:
+        """Remove a run from the cache."""
+        with self._lock:
+            self._known.pop(run_id, None)
+
+    def _remember(self, run_id: str, observation: Observation) -> Observation:
+        with self._lock:
+            # Two threads may observe the end of a run differently. Both must use the same outcome.
+            known = self._known.setdefault(run_id, observation)
+            if len(self._known) > MAX_REMEMBERED:
+                self._known.popitem(last=False)
+            return known
+
+
+def _read(content: bytes) -> Observation:
+    fields = msgspec.json.decode(content)
+    for name in ("started_at", "finished_at"):
+        fields[name] = None if fields[name] is None else datetime.fromisoformat(fields[name])
+    return Observation(**{**fields, "phase": Phase(fields["phase"])})

@@ -18,10 +18,11 @@ from fairlead.adapters.kubernetes.objects import (
     RELEASED,
     VOLUME_LABEL,
 )
-from fairlead.errors import FairleadError, StartFailed, Unavailable
+from fairlead.adapters.kubernetes.views import RunView
+from fairlead.errors import FairleadError, NotFound, StartFailed, Unavailable
 from fairlead.manifests.functions import RUN_TOKEN, available_bytes
 from fairlead.model.names import RUN_LABEL, SECRET_NAME, label_value
-from fairlead.model.runs import JSON, LaunchSpec
+from fairlead.model.runs import JSON, Endpoint, LaunchSpec
 from fairlead.model.scopes import Cluster
 
 PLURALS = {
@@ -246,3 +247,38 @@ def _render_shared(launch: LaunchSpec, name: str, namespace: str, labels: JSON) 
 
 def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+CLAIMS = PLURALS["PersistentVolumeClaim"]
+
+
+def list_volumes(api: KubernetesClient, platform: str) -> list[str]:
+    """The IDs of a platform's shared volumes that have a claim."""
+    metadata = [claim["metadata"] for claim in _list_claims(api, platform)]
+    return sorted(meta["labels"][VOLUME_LABEL] for meta in metadata if "deletionTimestamp" not in meta)
+
+
+def remove_volume(api: KubernetesClient, platform: str, volume_id: str) -> None:
+    """Delete the claims of a shared volume."""
+    for claim in _list_claims(api, platform, f"={volume_id}"):
+        meta = claim["metadata"]
+        api.delete(path_of("v1", CLAIMS, meta["namespace"], meta["name"]), uid=meta["uid"])
+
+
+def _list_claims(api: KubernetesClient, platform: str, condition: str = "") -> list[JSON]:
+    selector = f"{VOLUME_LABEL}{condition},{PLATFORM_LABEL}={platform}"
+    claims: list[JSON] = api.list(path_of("v1", CLAIMS), labelSelector=selector)["items"]
+    return claims
+
+
+def find_endpoint(api: KubernetesClient, cluster: Cluster, run_id: str, view: RunView | None) -> Endpoint:
+    """The endpoint of a run. Raises `NotFound` if the run is not served, `Unavailable` if no pod is ready."""
+    main = None if view is None else view.main
+    if view is None or main is None or main.deleting or main.port is None:
+        raise NotFound(f"run {run_id} does not serve requests or no longer exists")
+    if not any(pod.is_ready for pod in view.pods.values()):
+        raise Unavailable(f"run {run_id} is not ready yet")
+    if cluster.connection == "in_cluster":
+        return Endpoint(f"http://{main.name}.{main.namespace}.svc:{main.port}")
+    # Without "http:", the API server would interpret the name before the first colon as the scheme.
+    return api.proxy_endpoint(f"/api/v1/namespaces/{main.namespace}/services/http:{main.name}:{main.port}/proxy")

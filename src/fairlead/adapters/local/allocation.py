@@ -1,19 +1,250 @@
 """Allocates a user ID, cores, GPUs and a port to a run, and prepares its folder."""
 
+import base64
+import json
 import os
+import site
+import subprocess
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local import pod_to_spec, tcp_ports
+from fairlead.adapters.local import sampling
 from fairlead.adapters.local.machines import GPU, Machine
-from fairlead.adapters.local.pod_to_spec import Allocation, Runtime, map_gid
-from fairlead.adapters.local.specs import Spec
-from fairlead.errors import Unavailable
+from fairlead.adapters.local.specs import SOCKET, Mount, Spec, UserMapping
+from fairlead.errors import FairleadError, StartFailed, Unavailable
+from fairlead.manifests.functions import COMMAND
+from fairlead.model.names import BOOTSTRAP, HOME
 from fairlead.model.quantities import NANOS, Quantity
 from fairlead.model.runs import LaunchSpec
 from fairlead.scheduling.pod_requests import read_pod_request
+
+# Runs inherit only these variables from the server's environment: search paths, locale and certificates.
+INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+# Group IDs on the host: 100,000 for each of 20,000 projects, above the IDs of ordinary users and below 2**31.
+FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The folders, user ID, cores, GPUs and port of a run. `uid` is None unless the server runs as root."""
+
+    folder: Path
+    volumes: Path
+    uid: int | None
+    cpus: tuple[int, ...]
+    devices: tuple[str, ...]
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The Python interpreter for runs, the paths it needs, and the environment that runs inherit from."""
+
+    python: Path
+    paths: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    def has(self, module: str) -> bool:
+        """Whether a package is installed."""
+        return any(os.path.isdir(os.path.join(folder, module)) for folder in self.paths)
+
+
+def find_runtime(python: Path, environment: Mapping[str, str]) -> Runtime:
+    """Inspect a Python interpreter. Raises `FairleadError` if it cannot be run."""
+    program = "import sys, json; print(json.dumps([sys.prefix, sys.base_prefix, *sys.path]))"
+    try:
+        completed = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True, timeout=60)
+        paths = json.loads(completed.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise FairleadError(f"cannot run Python at {python}: {error}", "set python to another interpreter") from error
+    return Runtime(
+        Path(os.path.abspath(python)),  # not resolved: the symbolic link in a virtual environment selects its packages
+        tuple(sorted({path for path in paths if path and os.path.exists(path)})),
+        environment,
+    )
+
+
+def build_spec(launch: LaunchSpec, allocation: Allocation, machine: Machine, runtime: Runtime) -> Spec:
+    """Build the specification of a run. Raises `StartFailed` if this machine can never start the run."""
+    job = launch.manifests[0]
+    pod = job["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    isolated, folder = machine.isolation_error is None, allocation.folder
+    pod_request, limits = read_pod_request(launch.manifests), container.get("resources", {}).get("limits", {})
+    argv = [*container.get("command", ()), *container.get("args", ())]
+    own_path = any(env["name"] == "PATH" for env in container.get("env", ()))
+    if argv[:1] == [COMMAND[0]] and not own_path:  # if the run sets PATH, it selects its own Python
+        argv[0] = str(runtime.python)
+        _require_jupyterlab(launch, runtime)
+    deadline = job["spec"]["template"]["spec"].get("activeDeadlineSeconds")
+    return Spec(
+        run_id=launch.run_id,
+        project=launch.project,
+        name=launch.name,
+        boot_id=machine.boot_id,
+        command=[_resolve_code_path(_unescape(argument), folder, isolated) for argument in argv],
+        env=_environment(container, allocation, runtime, isolated=isolated)
+        | _listen_environment(launch, allocation, isolated=isolated),
+        secret_envs=[env["name"] for env in container.get("env", ()) if "valueFrom" in env],
+        cwd=HOME if isolated else str(folder / "home"),
+        home=str(folder / "home"),
+        identity=_identity(pod["securityContext"], allocation.uid, launch.project),
+        isolated=isolated,
+        mounts=list(_mounts(launch, pod, allocation, machine)),
+        revealed=list(runtime.paths),
+        hidden=[str(folder.parent.parent.resolve())],  # the server's data folder
+        memory=_round_up(limits.get("memory")),
+        disk=_round_up(limits.get("ephemeral-storage")),
+        cpus=list(allocation.cpus),
+        devices=list(allocation.devices),
+        deadline=deadline,
+        serves=is_served(launch),
+        port=allocation.port,
+        nvml=_find_nvml() if allocation.devices else None,
+        amounts=dict(pod_request.amounts),
+    )
+
+
+def write_code(launch: LaunchSpec, folder: Path) -> None:
+    """Write the function's code and the bootstrap to a folder: the contents of the ConfigMap, and the archive."""
+    # Set modes explicitly, because the run may have a different user and the server a strict umask.
+    folder.mkdir(mode=0o755, exist_ok=True)
+    folder.chmod(0o755)
+    config_map = next((item for item in launch.manifests if item["kind"] == "ConfigMap"), None)
+    files = {name: text.encode() for name, text in (config_map or {}).get("data", {}).items()}
+    files |= {name: base64.b64decode(data) for name, data in (config_map or {}).get("binaryData", {}).items()}
+    if launch.code:
+        files["code.tar.gz"] = launch.code
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o644)
+
+
+def is_served(launch: LaunchSpec) -> bool:
+    """Whether the run serves requests until it is stopped."""
+    return bool(launch.manifests[0]["kind"] == "Deployment")
+
+
+def read_call(launch: LaunchSpec) -> Json:
+    """Return the call that the bootstrap of a Python function executes."""
+    program = next(item for item in launch.manifests if item["kind"] == "ConfigMap")
+    call: Json = json.loads(program["data"]["call.json"])
+    return call
+
+
+def map_gid(project: str, gid: int) -> int:
+    """Return the group ID on the host for a group ID inside runs of a project."""
+    # Each project has its own range, so that a run that chooses its group freely cannot get another project's group.
+    # Use crc32, because the result of hash() differs between processes, and files on volumes keep their group.
+    return FIRST_GID + zlib.crc32(project.encode()) % PROJECTS * GIDS + gid % GIDS
+
+
+def _environment(container: Json, allocation: Allocation, runtime: Runtime, *, isolated: bool) -> dict[str, str]:
+    env = {name: runtime.environment[name] for name in INHERITED_VARIABLES if name in runtime.environment}
+    env["PATH"] = f"{runtime.python.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
+    if allocation.uid is None and site.ENABLE_USER_SITE:
+        env["PYTHONUSERBASE"] = site.getuserbase()  # a run has its own home, but imports the user's packages
+    home = HOME if isolated else str(allocation.folder / "home")
+    env |= {item["name"]: _unescape(item["value"]) for item in container.get("env", ()) if "value" in item}
+    # HOME in the plan is the mount path of the home folder, which does not exist without isolation.
+    env |= {"HOME": home if env.get("HOME") == HOME else env.get("HOME", home), "FAIRLEAD_HOME": home}
+    env["FAIRLEAD_OUTPUT"] = f"{home}/output"
+    env.setdefault("TMPDIR", f"{home}/tmp")  # deleted with the run, and counted as part of its disk usage
+    # A run can use only the GPUs allocated to it. Device numbers follow NVML's order; CUDA sorts by speed by default.
+    return env | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(allocation.devices)}
+
+
+def _listen_environment(launch: LaunchSpec, allocation: Allocation, *, isolated: bool) -> dict[str, str]:
+    """Return the variable with the port or the private socket on which a served run listens."""
+    if not is_served(launch):
+        return {}
+    if allocation.port is not None:
+        return {"PORT": str(allocation.port)}
+    return {"FAIRLEAD_SOCKET": f"{HOME if isolated else allocation.folder / 'home'}/{SOCKET}"}
+
+
+def _require_jupyterlab(launch: LaunchSpec, runtime: Runtime) -> None:
+    call = read_call(launch)
+    if call["action"] == "workspace" and not call["command"] and not runtime.has("jupyterlab"):
+        message = f"JupyterLab is not installed for {runtime.python}"
+        raise StartFailed(message, "install it with pip install jupyterlab, or set the function's command")
+
+
+def _identity(security: Json, uid: int | None, project: str) -> UserMapping:
+    user, group, shared = security["runAsUser"], security["runAsGroup"], security["fsGroup"]
+    more = [shared] if shared != group else []
+    if uid is None:
+        return UserMapping(user, group)  # only root can map more than one group, so fsGroup has no effect
+    outer = [map_gid(project, gid) for gid in more]
+    return UserMapping(user, group, [*more], uid, map_gid(project, group), outer)
+
+
+def _mounts(launch: LaunchSpec, pod: Json, allocation: Allocation, machine: Machine) -> list[Mount]:
+    sources = {volume["name"]: volume for volume in pod.get("volumes", ())}
+    mounts = []
+    for mount in pod["containers"][0].get("volumeMounts", ()):
+        own = mount["name"] in ("fairlead-home", "fairlead-code")
+        if machine.isolation_error is not None and not own:
+            message = f"cannot mount {mount['mountPath']}: this machine does not support mounts for runs"
+            raise StartFailed(
+                f"{message} ({machine.isolation_error})", "run the server as root, or allow user namespaces"
+            )
+        if machine.isolation_error is None:
+            mounts.append(_mount(launch, sources[mount["name"]], mount, allocation))
+    return mounts
+
+
+def _mount(launch: LaunchSpec, volume: Json, mount: Json, allocation: Allocation) -> Mount:
+    target, read_only = os.path.normpath(mount["mountPath"]), bool(mount.get("readOnly"))
+    if "emptyDir" in volume and volume["emptyDir"].get("medium") == "Memory":
+        return Mount(target, read_only=read_only, size=_round_up(volume["emptyDir"].get("sizeLimit")))
+    if "secret" in volume:
+        return Mount(target, secrets={item["path"]: item["key"] for item in volume["secret"]["items"]})
+    return Mount(target, str(_find_source(launch, volume, allocation)), mount.get("subPath", ""), read_only)
+
+
+def _find_source(launch: LaunchSpec, volume: Json, allocation: Allocation) -> Path:
+    """Return the folder of a volume. The run's own volumes are in its folder and are deleted with it."""
+    name, claim = volume["name"], volume.get("persistentVolumeClaim", {}).get("claimName")
+    if name == "fairlead-home":
+        return allocation.folder / "home"
+    if name == "fairlead-code":
+        return allocation.folder / "code"
+    if "configMap" in volume:
+        message = f"config map {volume['configMap']['name']} not found: local execution does not support config maps"
+        raise StartFailed(message, "use a secret, a shared volume or a Kubernetes cluster")
+    own_claims = {item["metadata"]["name"] for item in launch.manifests if item["kind"] == "PersistentVolumeClaim"}
+    if claim is not None and claim not in own_claims:
+        if claim not in launch.volumes:
+            raise StartFailed(f"volume {claim} not found", "create it with fairlead volumes create")
+        return allocation.volumes / launch.volumes[claim].id
+    return allocation.folder / "volumes" / str(name)
+
+
+def _resolve_code_path(argument: str, folder: Path, isolated: bool) -> str:
+    """Replace the code's mount path with its real path if the run cannot have mounts."""
+    return argument if isolated else argument.replace(f"{BOOTSTRAP}/", f"{folder / 'code'}/")
+
+
+def _find_nvml() -> str | None:
+    module = find_spec("pynvml")
+    return None if module is None or module.origin is None else str(Path(module.origin).parent)
+
+
+def _unescape(text: str) -> str:
+    """Undo the escaping that prevents Kubernetes from expanding $(NAME)."""
+    return text.replace("$$", "$") if "$$" in text else text
+
+
+def _round_up(amount: str | None) -> int | None:
+    return None if amount is None else -(-Quantity.parse(amount).nanos // NANOS)
+
 
 FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
 TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
@@ -40,8 +271,8 @@ def prepare_run(launch: LaunchSpec, allocation: Allocation, machine: Machine, ru
     """Create a run's folder with its code, home, volumes and specification."""
     folder, group = allocation.folder, launch.manifests[0]["spec"]["template"]["spec"]["securityContext"]["fsGroup"]
     make_traversable(folder)
-    spec = pod_to_spec.build_spec(launch, allocation, machine, runtime)
-    pod_to_spec.write_code(launch, folder / "code")
+    spec = build_spec(launch, allocation, machine, runtime)
+    write_code(launch, folder / "code")
     (folder / "root").mkdir(mode=0o755, exist_ok=True)
     gid = map_gid(launch.project, group)
     for path in (folder / "home", folder / "home" / "output", folder / "home" / "tmp"):
@@ -64,10 +295,10 @@ def make_traversable(folder: Path) -> None:
 
 def _find_port(launch: LaunchSpec, pod: dict[str, Any], active: Collection[Spec]) -> int | None:
     """Return the port on which a command listens; None for runs without a port."""
-    if not pod_to_spec.is_served(launch) or not pod_to_spec.read_call(launch)["command"]:
+    if not is_served(launch) or not read_call(launch)["command"]:
         return None
     requested = next((port["containerPort"] for port in pod["containers"][0].get("ports", ())), None)
-    return tcp_ports.choose_port(launch, requested, active)
+    return sampling.choose_port(launch, requested, active)
 
 
 def _choose_uid(run_id: str, active: Collection[Spec]) -> int:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.exits import describe_exit
-from fairlead.adapters.log_files import read_records
-from fairlead.adapters.masking import Masker
+from fairlead.adapters.logs import Masker, read_records
 from fairlead.lifecycle.lifecycle import MAX_OUTCOME_BYTES, parse_outcome, read_result
 
 TAIL_BYTES = 1 << 16

@@ -4,26 +4,223 @@ It is a separate program, so that a run survives server restarts: `python -m fai
 FOLDER`, with the run's secrets on standard input. Standard library only, so that it is small and starts quickly.
 """
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
 import selectors
 import signal
+import socket
+import stat
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fairlead.adapters.exits import describe_exit, describe_times
-from fairlead.adapters.local import processes, procfs, readiness_probe
-from fairlead.adapters.local.log_lines import LineBuffer
+from fairlead.adapters.local import processes
 from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
 from fairlead.adapters.local.sampling import ProcessSampler
-from fairlead.adapters.local.serve_state import ServeState
-from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, STATE, Spec, write_json
-from fairlead.adapters.log_files import LogWriter
-from fairlead.adapters.masking import Masker
+from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, SOCKET, STATE, Spec, write_json
+from fairlead.adapters.logs import LogWriter, Masker
+
+FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
+BACKOFF_RESET_SECONDS = 60.0  # after being ready for this long, a run restarts with the shortest backoff again
+PROBE_SECONDS = 5.0  # how often a ready run is probed
+FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # the longer a run takes to become ready, the less often it is probed
+FAILURE_THRESHOLD = 2  # a single probe can fail because the run is busy and its backlog is full
+ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited on its own
+
+
+class ServeState:
+    """The state of a served run. `find_address` returns the address that accepts connections, or None."""
+
+    def __init__(self, find_address: Callable[[], str | None], address_text: str, now: float) -> None:
+        self.find_address, self.address_text = find_address, address_text
+        self.phase, self.reason = "starting", ""
+        self.message = f"starting: not accepting connections on {address_text} yet"
+        self.address: str | None = None
+        self.exits = 0
+        self.restart_at: float | None = None
+        self._backoff = FIRST_BACKOFF
+        self._started, self._probe_at, self._failures = now, now, 0
+        self._ready_since: float | None = None
+
+    def probe(self, now: float) -> bool:
+        """Probe the run if due; return whether its state changed."""
+        if self.restart_at is not None or now < self._probe_at:
+            return False
+        if (address := self.find_address()) is not None:
+            changed = self.phase != "running" or address != self.address
+            self._ready_since = now if self._ready_since is None else self._ready_since
+            self._probe_at, self._failures, self.address = now + PROBE_SECONDS, 0, address
+            self.phase, self.reason, self.message = "running", "Ready", "ready to serve requests"
+            return changed
+        if self.phase != "running":
+            self._probe_at = now + min(max((now - self._started) / SHARE, FIRST_PROBE_SECONDS), PROBE_SECONDS)
+            return False
+        self._failures, self._probe_at = self._failures + 1, now + PROBE_SECONDS
+        failed = self._failures >= FAILURE_THRESHOLD
+        address_lost = self.address is not None and (failed or ":" in self.address)
+        if address_lost:
+            self.address = None  # another program may now be listening on the port and must not get the run's requests
+        if not failed:
+            return address_lost
+        self.phase, self.reason = "degraded", "NotReady"
+        self.message = f"running, but no longer accepting connections on {self.address_text}"
+        self._ready_since, self._started = None, now  # probe often again, as after a start
+        return True
+
+    def record_exit(self, reason: str, message: str, now: float) -> None:
+        """Record that the process exited, and schedule its restart with exponential backoff."""
+        if self._ready_since is not None and now - self._ready_since >= BACKOFF_RESET_SECONDS:
+            self._backoff = FIRST_BACKOFF
+        self.exits += 1
+        self.restart_at, self.address, self._ready_since = now + self._backoff, None, None
+        self.phase, self.reason = "degraded", reason if reason in ENFORCED_REASONS else "CrashLoopBackOff"
+        self._exit_message = f"{message}; it has exited {describe_times(self.exits)}"
+        self.message = f"{self._exit_message} and will restart in {self._backoff:g} s"
+        self._backoff = min(2 * self._backoff, MAX_BACKOFF)
+
+    def is_restart_due(self, now: float) -> bool:
+        """Whether the process should be restarted now."""
+        return self.restart_at is not None and now >= self.restart_at
+
+    def record_restart(self, now: float) -> None:
+        """Record that the process was restarted."""
+        self.restart_at, self._started, self._probe_at = None, now, now
+        self.message = f"{self._exit_message} and was restarted: not accepting connections on {self.address_text} yet"
+
+
+CONNECT_SECONDS = 0.05  # a local listener accepts at once, or its backlog is full
+PROC_SELF_FD = "/proc/self/fd"
+STAGED_SOCKET = f".{SOCKET}"
+OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+TCP_LISTEN = "0A"
+# The local addresses that accept a connection to each loopback address, in the format of /proc/net/tcp: 32-bit words,
+# whose bytes are reversed on little-endian machines.
+ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
+LOOPBACK = {
+    "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
+    "::1": (socket.AF_INET6, {"00000000000000000000000001000000", ANY_6}),
+}
+
+
+def find_address(spec: Spec, folder: Path) -> str | None:
+    """Return the address that accepts connections: the name of the socket, or host:port. None if there is none yet."""
+    uid = os.getuid() if spec.identity.outer_uid is None else spec.identity.outer_uid
+    if spec.port is not None:
+        return _find_host(spec.port, uid)
+    with contextlib.suppress(OSError), _open(folder, OPEN_FOLDER) as run_folder:
+        with contextlib.suppress(OSError), _open(spec.home, OPEN_FOLDER) as home:
+            if _is_own_socket(home, uid):
+                # Move the socket to a folder that the run cannot write to, so that the run cannot replace it with a
+                # symbolic link. It may already have done so, so check again before the socket gets its final name.
+                os.rename(SOCKET, STAGED_SOCKET, src_dir_fd=home, dst_dir_fd=run_folder)
+                if _is_own_socket(run_folder, uid, STAGED_SOCKET):
+                    os.rename(STAGED_SOCKET, SOCKET, src_dir_fd=run_folder, dst_dir_fd=run_folder)
+        if _is_own_socket(run_folder, uid):
+            return SOCKET
+    return None
+
+
+def remove_socket(spec: Spec, folder: Path) -> None:
+    """Remove the socket of a process that has ended."""
+    for path in (folder, spec.home):
+        with contextlib.suppress(OSError), _open(path, OPEN_FOLDER) as fd:
+            os.unlink(SOCKET, dir_fd=fd)
+
+
+def describe_address(spec: Spec) -> str:
+    """Describe the address on which a run should listen."""
+    return f"port {spec.port} ($PORT)" if spec.port is not None else "its socket"
+
+
+def _is_own_socket(folder: int, uid: int, name: str = SOCKET) -> bool:
+    """Whether a file is the user's socket and accepts connections. All checks use the same open file."""
+    with contextlib.suppress(OSError), _open(name, os.O_PATH | os.O_NOFOLLOW, folder) as fd:
+        status = os.fstat(fd)
+        is_socket = stat.S_ISSOCK(status.st_mode) and status.st_uid == uid
+        # Connect to the file that was checked, even if its name now belongs to a different file.
+        return is_socket and _accepts_connections(socket.AF_UNIX, f"{PROC_SELF_FD}/{fd}")
+    return False
+
+
+def _find_host(port: int, uid: int) -> str | None:
+    for host, (family, addresses) in LOOPBACK.items():
+        if _accepts_connections(family, (host, port)):
+            users = {user for address, user in _list_listeners(port) if address in addresses}
+            if users <= {uid}:  # empty if /proc cannot be read
+                return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return None
+
+
+def _accepts_connections(family: int, address: str | tuple[str, int]) -> bool:
+    try:
+        with socket.socket(family) as client:
+            client.settimeout(CONNECT_SECONDS)
+            client.connect(address)
+    except OSError:
+        return False
+    return True
+
+
+def _list_listeners(port: int) -> Iterator[tuple[str, int]]:
+    """List the addresses of the listeners on a port, with their user IDs."""
+    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(file, encoding="ascii") as lines:
+            for line in lines:
+                words = line.split()
+                if words[3] == TCP_LISTEN and words[1].endswith(f":{port:04X}"):
+                    yield words[1].partition(":")[0], int(words[7])
+
+
+@contextlib.contextmanager
+def _open(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
+    fd = os.open(path, flags, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line breaks does not fill memory
+WAIT_SECONDS = 0.1  # how long to wait for the rest of a line, because programs may write it in several pieces
+
+
+class LineBuffer:
+    """The buffer of one output stream."""
+
+    def __init__(self, stream: str, masker: Masker, log: LogWriter) -> None:
+        self.stream, self.masker, self.log = stream, masker, log
+        self.pending, self.since = b"", 0.0
+
+    def feed(self, data: bytes) -> None:
+        """Add output; write complete lines to the log."""
+        self.since = self.since if self.pending else time.monotonic()
+        self.pending += self.masker.feed(data)
+        if len(self.pending) >= MAX_LINE:
+            self._write(len(self.pending))
+        else:
+            self._write(self.pending.rfind(b"\n") + 1)
+
+    def flush_stale(self) -> None:
+        """Write a partial line that has waited long enough."""
+        if self.pending and time.monotonic() - self.since > WAIT_SECONDS:
+            self._write(len(self.pending))
+
+    def finish(self) -> None:
+        """Write all remaining output."""
+        self.pending += self.masker.finish()
+        self._write(len(self.pending))
+
+    def _write(self, length: int) -> None:
+        if length:
+            self.log.write(self.stream, self.pending[:length], time.time_ns())
+            self.pending, self.since = self.pending[length:], time.monotonic()
+
 
 CHUNK = 1 << 16
 POLL_SECONDS = 0.1  # how often memory is measured; a process can allocate up to half a gigabyte in that time
@@ -48,12 +245,12 @@ class Supervisor:
         self.disk_was_full = False
         self.running_since = 0.0  # monotonic: the system clock may be changed
         self.kill_at: float | None = None  # end of the grace period
-        self.oom_kills = procfs.count_oom_kills()
+        self.oom_kills = processes.count_oom_kills()
         self.log_offset = 0  # where the current process's log begins
         self.serve_state: ServeState | None = None
         if spec.serves:
-            address = readiness_probe.describe_address(spec)
-            self.serve_state = ServeState(lambda: readiness_probe.find_address(spec, folder), address, time.monotonic())
+            address = describe_address(spec)
+            self.serve_state = ServeState(lambda: find_address(spec, folder), address, time.monotonic())
 
     def run(self) -> None:
         """Start the run and supervise it until it has ended."""
@@ -152,8 +349,8 @@ class Supervisor:
             buffer.finish()
         outcome, status = self._describe_exit(), self.process_exit.status
         serve_state.record_exit(outcome["reason"], outcome["message"] or describe_exit(0), time.monotonic())
-        self.process_exit, self.oom_kills = ProcessExit(status), procfs.count_oom_kills()
-        readiness_probe.remove_socket(self.spec, self.folder)
+        self.process_exit, self.oom_kills = ProcessExit(status), processes.count_oom_kills()
+        remove_socket(self.spec, self.folder)
         self._log_event(serve_state.message)
         self._write_state(serve_state.phase)
 
@@ -244,7 +441,7 @@ class Supervisor:
 
     def _describe_exit(self) -> dict[str, Any]:
         """Build the outcome of the current process."""
-        if self.process_exit.killed and procfs.count_oom_kills() > self.oom_kills:
+        if self.process_exit.killed and processes.count_oom_kills() > self.oom_kills:
             self.process_exit.reason, self.process_exit.message = "OOMKilled", "this machine ran out of memory"
         log = self.folder / LOG
         return build_outcome(self.process_exit, Path(self.spec.home), log, self.masker, log_offset=self.log_offset)

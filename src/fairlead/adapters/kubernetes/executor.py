@@ -9,21 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairlead.adapters.kubernetes import objects, observing, shared_volumes
+from fairlead.adapters.kubernetes import objects, observing, starting
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, connect_from_within, path_of
 from fairlead.adapters.kubernetes.cluster_checks import check_cluster
-from fairlead.adapters.kubernetes.endpoints import find_endpoint
 from fairlead.adapters.kubernetes.kueue import KueueQueues
-from fairlead.adapters.kubernetes.logs import Logs
+from fairlead.adapters.kubernetes.logs import Logs, Outcomes
 from fairlead.adapters.kubernetes.objects import MainObject, ObservedPod
 from fairlead.adapters.kubernetes.observing import ObservationContext
-from fairlead.adapters.kubernetes.outcomes import Outcomes
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
-from fairlead.adapters.kubernetes.scheduling_context import SchedulingContextWatcher
-from fairlead.adapters.kubernetes.starting import PLURALS, Starter
-from fairlead.adapters.kubernetes.views import ClusterView, RunView, belongs
-from fairlead.adapters.masking import Masker
+from fairlead.adapters.kubernetes.starting import PLURALS, Starter, find_endpoint
+from fairlead.adapters.kubernetes.views import ClusterView, RunView, SchedulingContextWatcher, belongs
+from fairlead.adapters.logs import Masker
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.lifecycle import find_peaks
 from fairlead.manifests.functions import read_secret_names
@@ -214,11 +211,11 @@ class KubernetesExecutor:
 
     def list_volumes(self) -> list[str]:
         """The IDs of shared volumes that have a claim."""
-        return shared_volumes.list_volumes(self.api, self.config.platform)
+        return starting.list_volumes(self.api, self.config.platform)
 
     def remove_volume(self, volume_id: str) -> None:
         """Delete a shared volume with its data."""
-        shared_volumes.remove_volume(self.api, self.config.platform, volume_id)
+        starting.remove_volume(self.api, self.config.platform, volume_id)
 
     def list_runs(self) -> list[str]:
         """The IDs of runs that have objects or a local log."""

@@ -1,10 +1,13 @@
 """Executes runs as processes on this machine, each with a supervisor that survives server restarts."""
 
 import contextlib
+import ctypes
 import json
 import os
+import selectors
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -13,17 +16,110 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import fairlead
-from fairlead.adapters.local import allocation, machine_checks, orphans, outputs
+from fairlead.adapters.local import allocation, folders, machines, processes
+from fairlead.adapters.local.allocation import Runtime
 from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
 from fairlead.adapters.local.machines import Machine
-from fairlead.adapters.local.pod_to_spec import Runtime
-from fairlead.adapters.local.run_watcher import RunWatcher
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
 from fairlead.model.nodes import Node, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.scheduling.node_tables import NodeTable
+
+IN_MOVED_TO = 0x80  # files are replaced by renaming, so they are always complete
+INOTIFY_EVENT = struct.Struct("iIII")  # watch descriptor, mask, cookie, and length of the name that follows
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class RunWatcher:
+    """Calls `notify` when a run may have changed. One thread watches all runs."""
+
+    def __init__(self) -> None:
+        self.notify: Callable[[str], None] = lambda _run_id: None
+        self._selector = selectors.DefaultSelector()
+        self._lock = threading.Lock()
+        self._wake, self._waker = os.pipe()
+        self._selector.register(self._wake, selectors.EVENT_READ, None)
+        self._folders: dict[int, str] = {}  # run IDs by inotify watch descriptor
+        self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)  # -1 if the limit on instances is reached
+        if self._inotify >= 0:
+            self._selector.register(self._inotify, selectors.EVENT_READ, None)
+        self._thread = threading.Thread(target=self._loop, name="watch", daemon=True)
+        self._thread.start()
+
+    def add(self, run_id: str, fd: int, close: Callable[[], None]) -> None:
+        """Notify once when a file descriptor becomes readable."""
+        with self._lock:
+            self._selector.register(fd, selectors.EVENT_READ, (run_id, close))
+        os.write(self._waker, b".")
+
+    def add_process(self, run_id: str, pid: int) -> None:
+        """Notify when a process ends, even one that another server started."""
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(pid)
+            self.add(run_id, pidfd, lambda: os.close(pidfd))
+
+    def add_folder(self, run_id: str, folder: Path) -> None:
+        """Notify each time a file in a folder is replaced, for as long as the folder exists.
+
+        If inotify is not available, the controller's periodic check finds the change later.
+        """
+        with self._lock:
+            descriptor = _libc.inotify_add_watch(self._inotify, os.fsencode(folder), IN_MOVED_TO)
+            if descriptor >= 0:
+                self._folders[descriptor] = run_id
+
+    def remove_folder(self, run_id: str) -> None:
+        """Stop watching a folder."""
+        with self._lock:
+            for descriptor in [descriptor for descriptor, known in self._folders.items() if known == run_id]:
+                del self._folders[descriptor]
+                _libc.inotify_rm_watch(self._inotify, descriptor)
+
+    def close(self) -> None:
+        """Stop watching."""
+        os.write(self._waker, b"x")
+        self._thread.join()
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                key.data[1]()
+        self._selector.close()
+        if self._inotify >= 0:
+            os.close(self._inotify)
+        os.close(self._wake)
+        os.close(self._waker)
+
+    def _loop(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd == self._inotify:
+                    self._read_inotify()
+                    continue
+                if key.data is None:
+                    if b"x" in os.read(self._wake, 4096):
+                        return
+                    continue
+                run_id, close = key.data
+                # Notify only once, because a pipe at its end and the pidfd of an ended process stay readable.
+                with self._lock:
+                    self._selector.unregister(key.fd)
+                close()
+                self.notify(run_id)
+
+    def _read_inotify(self) -> None:
+        data, at, descriptors = os.read(self._inotify, 1 << 16), 0, set()
+        while at < len(data):
+            descriptor, _, _, length = INOTIFY_EVENT.unpack_from(data, at)
+            at += INOTIFY_EVENT.size + length
+            descriptors.add(descriptor)
+        # Send one notification per run, however many files were replaced.
+        with self._lock:
+            run_ids = [self._folders[descriptor] for descriptor in descriptors & self._folders.keys()]
+        for run_id in run_ids:
+            self.notify(run_id)
+
 
 RECHECK_SECONDS = 0.2
 SUPERVISOR = "fairlead.adapters.local.supervisor"
@@ -151,12 +247,12 @@ class LocalExecutor:
 
     def list_files(self, run_id: str) -> list[OutputFile]:
         """List the files in the run's output folder."""
-        return outputs.list_outputs(self.runs / run_id / "home" / "output")
+        return folders.list_outputs(self.runs / run_id / "home" / "output")
 
     def open_file(self, run_id: str, path: str) -> BinaryIO:
         """Open an output file. Raises `NotFound` if it does not exist."""
         try:
-            return outputs.open_output(self.runs / run_id / "home" / "output", path)
+            return folders.open_output(self.runs / run_id / "home" / "output", path)
         except OSError:
             raise NotFound(f"run {run_id} has no output file {path!r}", "list the run's output files") from None
 
@@ -175,7 +271,7 @@ class LocalExecutor:
 
     def check(self, projects: Sequence[str]) -> list[Check]:  # noqa: ARG002
         """Report the resources of this machine and how it isolates runs, which is the same for all projects."""
-        return list(machine_checks.check_machine(self.machine, is_root=self.is_root))
+        return list(machines.check_machine(self.machine, is_root=self.is_root))
 
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder(self.runs / run_id)
@@ -246,7 +342,7 @@ class LocalExecutor:
     def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
         # Without a PID namespace, the run's descendants may survive the supervisor.
-        orphans.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
+        processes.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the run's supervisor was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
             reason, message = "NodeLost", "this machine was rebooted while the run was active"
