@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli.tables import format_age, format_cell, format_table, print_table
+from fairlead.cli.output import format_age, format_cell, format_table, print_table
 
 NOW = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
 ROWS = [["NAME", "SCOPE", "DESCRIPTION"], ["a", "platform", "word " * 10], ["longer-name", "p", "x"]]

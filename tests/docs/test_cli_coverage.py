@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from fairlead.cli import NOUNS, app
 from fairlead.cli.compute import ComputeOptions
-from fairlead.cli.object_commands import ListOptions
+from fairlead.cli.objects import ListOptions
 from fairlead.cli.project_objects import create, set_
 from tests.docs.pages import ROOT
 

@@ -4,7 +4,7 @@ import inspect
 import re
 from functools import cache
 
-from fairlead.cli.preview import preview
+from fairlead.cli.local_planning import preview
 from fairlead.files.documents import KINDS
 from fairlead.model import fields
 from fairlead.model.assets import ComputeResource, LimitFactor, Policy, Quota, Rule, Switches, Template

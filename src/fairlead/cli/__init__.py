@@ -16,13 +16,13 @@ app = App(
     help_format="plaintext",  # shown as written, without interpreting it as Markdown
 )
 # Commands are import paths, so that `fairlead --help` imports none of them. This is why their help is repeated here.
-app.command("fairlead.cli.preview:preview", name="preview", help="Show a run's plan without submitting it.")
+app.command("fairlead.cli.local_planning:preview", name="preview", help="Show a run's plan without submitting it.")
 
-app.command("fairlead.cli.run_command:run", name="run", help="Run a program with the requested compute.")
+app.command("fairlead.cli.run:run", name="run", help="Run a program with the requested compute.")
 app.command("fairlead.cli.runs:why", name="why", help="Explain why a run is waiting, and suggest changes.")
 app.command("fairlead.cli.fit:fit", name="fit", help="Check whether a run fits now, later or never.")
 app.command("fairlead.cli.servers:up", name="up", help="Start a server on this machine.")
-app.command("fairlead.cli.open_command:open_", name="open", help="Open the web UI or a served run in a browser.")
+app.command("fairlead.cli.runs:open_", name="open", help="Open the web UI or a served run in a browser.")
 app.command("fairlead.cli.documents:apply", name="apply", help="Apply configuration files to the server.")
 app.command("fairlead.cli.documents:export", name="export", help="Export the server configuration as files.")
 
@@ -34,21 +34,21 @@ app.command(keys)
 NOUNS = {
     "runs": ("fairlead.cli.runs:runs", "List, follow, explain and stop runs."),
     "compute": ("fairlead.cli.compute:compute", "Manage compute resources."),
-    "templates": ("fairlead.cli.assets:templates", "Manage templates."),
-    "policy": ("fairlead.cli.policies:policy", "Show and delete policies."),
+    "templates": ("fairlead.cli.compute:templates", "Manage templates."),
+    "policy": ("fairlead.cli.clusters:policy", "Show and delete policies."),
     "functions": ("fairlead.cli.project_objects:functions", "Manage a project's functions."),
-    "schedules": ("fairlead.cli.schedules:schedules", "Manage a project's schedules."),
+    "schedules": ("fairlead.cli.project_objects:schedules", "Manage a project's schedules."),
     "secrets": ("fairlead.cli.project_objects:secrets", "Manage a project's secrets."),
     "volumes": ("fairlead.cli.project_objects:volumes", "Manage a project's shared volumes."),
-    "projects": ("fairlead.cli.scopes:projects", "Manage projects."),
-    "departments": ("fairlead.cli.scopes:departments", "Manage departments."),
+    "projects": ("fairlead.cli.clusters:projects", "Manage projects."),
+    "departments": ("fairlead.cli.clusters:departments", "Manage departments."),
     "nodes": ("fairlead.cli.nodes:nodes", "Show nodes and free capacity."),
     "clusters": ("fairlead.cli.clusters:clusters", "Manage and check clusters."),
 }
 for _name, (_path, _help) in NOUNS.items():
     app.command(_path, name=_name, help=_help)
 
-app.command("fairlead.cli.completion_script:completion", name="completion", help="Print the shell completion script.")
+app.command("fairlead.cli.servers:completion", name="completion", help="Print the shell completion script.")
 
 
 def run(words: Sequence[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def run(words: Sequence[str] | None = None) -> int:
         status: int = app(words, result_action="return_int_as_exit_code_else_zero")
     except Exception as error:
         # Imported late: the errors import the model, which would slow down --help.
-        from fairlead.cli.printing import print_error
+        from fairlead.cli.output import print_error
         from fairlead.errors import FairleadError
 
         if not isinstance(error, FairleadError):

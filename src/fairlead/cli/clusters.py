@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,15 +11,27 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from fairlead.cli.object_commands import Force, Json, ObjectCommands, connect, forced, gather
-from fairlead.cli.printing import print_done
-from fairlead.cli.tables import format_cell
-from fairlead.errors import FairleadError, Unreadable
+from fairlead.cli.objects import (
+    Force,
+    Json,
+    ObjectCommands,
+    WithListOptions,
+    connect,
+    forced,
+    gather,
+    print_item,
+    print_items,
+    print_list,
+)
+from fairlead.cli.output import Columns, format_cell, print_done
+from fairlead.errors import FairleadError, RequestRejected, Unreadable
 from fairlead.files import kubeconfigs, yamls
 from fairlead.files.kubeconfigs import LoadedKubeconfig
 from fairlead.manifests import kubernetes_rbac
 from fairlead.model import names
-from fairlead.model.scopes import Cluster, ScopeTree
+from fairlead.model.parsing import collect_mistakes
+from fairlead.model.plans import Layer, Source, Violation, format_value
+from fairlead.model.scopes import PLATFORM, Cluster, ScopeTree, parse_scope
 from fairlead.sdk.api_client import ApiClient
 
 CLUSTERS = ObjectCommands(
@@ -228,3 +240,113 @@ def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
 
 
 clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect_, check, rbac, CLUSTERS.rm)
+
+
+SCOPE_COLUMNS = {"NAME": "name", "PARENT": "parent", "MANAGED BY": "managed_by", "AGE": "created_at"}
+
+
+@dataclass(frozen=True)
+class ScopeCommands(ObjectCommands):
+    """Commands for a kind of scope."""
+
+    def create(self, name: str, /, *, parent: str | None = None, as_json: Json = False) -> int:
+        """Create a scope.
+
+        Parameters
+        ----------
+        parent
+            The parent scope, such as cluster/local. Default: platform.
+        """
+        answer = connect().post(self.path, {"name": name} if parent is None else {"name": name, "parent": parent})
+        return print_done(f"created {self.one} {name} in {answer['parent']}", answer, as_json)
+
+    def move(self, name: str, parent: str, /, *, force: Force = False, as_json: Json = False) -> int:
+        """Move a scope and everything in it to another parent."""
+        answer = connect().patch(self.at(name), {"parent": parent}, **forced(force))
+        return print_done(f"moved {self.one} {name} to {parent}", answer, as_json)
+
+
+PROJECTS = ScopeCommands("project", "/projects", SCOPE_COLUMNS)
+DEPARTMENTS = ScopeCommands("department", "/departments", SCOPE_COLUMNS)
+projects, departments = (
+    gather(f"{kind.one}s", kind.ls, kind.show, kind.create, kind.rename, kind.move, kind.rm)
+    for kind in (PROJECTS, DEPARTMENTS)
+)
+
+
+POLICY_COLUMNS: Columns = {"SCOPE": "scope", "CONTENTS": lambda policy: list(policy["content"]), "AGE": "created_at"}
+PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
+
+Row = dict[str, Any]
+
+
+def ls(*, list_options: WithListOptions = None, as_json: Json = False) -> int:
+    """List the scopes that have a policy."""
+    return print_list("/policies", POLICY_COLUMNS, "policies", list_options, as_json)
+
+
+def show(scope: str, /, *, as_json: Json = False) -> int:
+    """Show a scope's policy."""
+    return print_item(connect().get(_at(scope)), as_json)
+
+
+def effective(scope: str, /, *, as_json: Json = False) -> int:
+    """Show a scope's effective policy, with the source of each part."""
+    answer = connect().get(f"{_at(scope)}/effective")
+    if as_json:
+        return print_item(answer, as_json)
+    return print_items(list_parts(answer), PARTS, "rules", as_json)
+
+
+def rm(scope: str, /, *, force: Force = False, as_json: Json = False) -> int:
+    """Delete a scope's policy. Policies of parent scopes still apply."""
+    connect().delete(_at(scope), **forced(force))
+    return print_done(f"deleted policy of {scope}", None, as_json)
+
+
+def list_parts(effective: Row) -> Iterator[Row]:
+    """Table rows for an effective policy."""
+    for path, rule in effective["rules"].items():
+        for bound, entries in rule.items():
+            # Options from several scopes apply together, so the server returns a list.
+            for entry in entries if isinstance(entries, list) else [entries]:
+                yield _row(f"rules.{path}.{bound}", entry)
+    for group in ("switches", "limit_factor"):
+        yield from (_row(f"{group}.{name}", entry) for name, entry in effective[group].items())
+    for defaults in effective["defaults"]:
+        source = f"{defaults['scope']} policy"
+        leaves = _leaves("defaults", defaults["requirements"])
+        yield from ({"part": part, "value": value, "source": source} for part, value in leaves)
+    for quota in effective["quotas"]:
+        # The other fields, such as the scope, are not limits.
+        for name in [name for name in quota if name in quota["used"]]:
+            value = f"{quota[name]}, {quota['used'][name]} used"
+            yield {"part": f"quotas.{name}", "value": value, "source": f"{quota['scope']} policy"}
+
+
+def _row(part: str, entry: Row) -> Row:
+    source = Source(**entry["source"] | {"layer": Layer(entry["source"]["layer"])})
+    # Shown as users write it: true, not True.
+    value = format_value(entry["value"]) if isinstance(entry["value"], bool) else entry["value"]
+    return {"part": part, "value": value, "source": str(source)}
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """All leaf values with their paths."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(f"{path}.{name}", inner)
+    else:
+        yield path, value
+
+
+def _at(scope: str) -> str:
+    """The URL path of a scope's policy."""
+    mistakes = [Violation(*mistake) for mistake in collect_mistakes("scope", parse_scope, scope)]
+    if mistakes:
+        raise RequestRejected(mistakes)
+    # URLs have the form kind/name. The platform has no name.
+    return f"/policies/{PLATFORM}/{PLATFORM}" if scope == PLATFORM else f"/policies/{scope}"
+
+
+policy = gather("policy", ls, show, effective, rm)

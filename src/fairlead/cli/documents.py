@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.printing import count, print_violations
+from fairlead.cli.output import count, print_violations
 from fairlead.errors import RequestRejected
 from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation

@@ -1,19 +1,25 @@
 """Plan runs from configuration files, for commands that need no server."""
 
+import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from fairlead.files import documents, snapshots, sources
-from fairlead.files.documents import Library
+from fairlead.cli.output import count, print_sentences, print_violations, print_warnings
+from fairlead.files import documents, snapshots, sources, yamls
+from fairlead.files.documents import Document, Library
 from fairlead.model.assets import Defaults
 from fairlead.model.names import NAME
 from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation
 from fairlead.model.requests import RunRequest
+from fairlead.model.scopes import ScopeTree
+from fairlead.planning import explanations, linting
+from fairlead.planning.linting import LintResult
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 
@@ -97,3 +103,112 @@ def _point_to_options(violations: Iterable[Violation], library: Library) -> Iter
         if option and not library.of(kind):
             violation = replace(violation, hint=f"add the folder that defines it: {option} DIR")
         yield violation
+
+
+Output = Literal["explain", "yaml", "json"]
+
+
+def preview(
+    request: Path,
+    /,
+    *,
+    compute: Paths = (),
+    templates: Paths = (),
+    policy: Paths = (),
+    defaults: Path | None = None,
+    secrets: str | None = None,
+    project: str = "default",
+    output: Annotated[Output, Parameter(name=["--output", "-o"])] = "explain",
+) -> int:
+    """Show the plan for a request: all values and their sources. Needs no server and creates nothing.
+
+    Parameters
+    ----------
+    request
+        A YAML file with a request.
+    compute
+        A file or folder with compute resources. Folders may contain documents of any kind.
+    templates
+        A file or folder with templates.
+    policy
+        A file or folder with policies.
+    defaults
+        A YAML file with the platform defaults.
+    secrets
+        The project's secret names, separated by commas. Default: secrets are not checked.
+    project
+        The project of the run.
+    output
+        Print the explanation, the manifests as YAML, or the plan as JSON.
+    """
+    config = load_config(Files(compute, templates, policy, defaults), project)
+    violations = list(config.violations)
+    # Files do not contain secret names, so secrets are checked only if their names are given.
+    if secrets is not None:
+        named = frozenset(filter(None, map(str.strip, secrets.split(","))))
+        config = replace(config, snapshot=replace(config.snapshot, secrets=named))
+    unnamed = request.stem if NAME.matches(request.stem) else "run"
+    parsed = documents.load_object(RunRequest, request, violations, function=unnamed)
+    if parsed is None or violations:
+        return _print(Plan(settings=(), violations=tuple(violations)), "", output)
+    plan = plan_request(parsed, request.parent, config)
+    warnings = (*plan.warnings, *snapshots.warn_unrelated_policies(config.library, project))
+    title = f"{parsed.action} {parsed.function.name} in project {project}"
+    return _print(replace(plan, warnings=warnings), title, output)
+
+
+def _print(plan: Plan, title: str, output: Output) -> int:
+    if output == "json":
+        print(json.dumps(explanations.to_data(plan), indent=2))
+    elif output == "yaml":
+        print(yamls.format_documents(plan.manifests) if plan.manifests else "", end="")
+        print_warnings(plan.warnings)
+    elif plan.settings:
+        print(explanations.explain(plan, title))
+    sys.stdout.flush()  # stdout is buffered and stderr is not, so lines could be out of order
+    return print_violations(plan.violations)
+
+
+def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), show_default=False)] = False) -> int:
+    """Check compute resource definitions: fields, names, contradictions and policies.
+
+    Parameters
+    ----------
+    folder
+        A file or folder with compute resources. Policies and clusters in it also apply.
+    explain
+        For each compute resource, explain what a pod gets and what may kill it.
+    """
+    library = documents.load_library([(folder, "ComputeResource")])
+    tree = snapshots.tree_of(library)
+    resources = [document for document in library.documents if document.kind == "ComputeResource"]
+    trials = [(document, _try_out(document, library, tree)) for document in resources]
+    findings = [
+        replace(finding, location=_file_of(document)) for document, trial in trials for finding in trial.findings
+    ]
+    violations = [*library.violations, *snapshots.check_scopes(library)]
+    violations += [finding for finding in findings if isinstance(finding, Violation)]
+    warnings = [finding for finding in findings if isinstance(finding, PlanWarning)]
+    if not resources and not violations:
+        hint = "add a document with kind: ComputeResource"
+        violations.append(Violation("", "file", "contains no compute resources", hint, location=str(folder)))
+    for document, trial in trials if explain else ():
+        print(document.name)
+        print_sentences(trial.sentences)
+    print_warnings(warnings)
+    if not violations:
+        print(f"{count(len(resources), 'compute resource')}: {count(len(warnings), 'warning')}, no violations")
+    return print_violations(violations)
+
+
+def _try_out(document: Document, library: Library, tree: ScopeTree) -> LintResult:
+    scope = document.object.scope
+    policies = [policy for policy in library.of("Policy") if policy.scope in tree.path(scope)]
+    clusters = [cluster for cluster in library.of("Cluster") if tree.are_related(cluster.scope, scope)]
+    return linting.lint_compute_resource(document.object, policies, clusters)
+
+
+def _file_of(document: Document) -> str:
+    # In a file with several documents, the location already contains the name.
+    named = document.location.endswith(f", {document.name})")
+    return document.location if named else f"{document.location}: {document.name}"

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.object_commands import Json, connect, gather, print_items
-from fairlead.cli.printing import count
-from fairlead.cli.tables import Item, print_table
+from fairlead.cli.objects import Json, connect, gather, print_items
+from fairlead.cli.output import Item, count, print_table
 
 WORDS = {"cpu": "CPU", "memory": "MEM", "ephemeral-storage": "DISK", "pods": "PODS"}
 PODS = "pods"

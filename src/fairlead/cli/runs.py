@@ -5,10 +5,11 @@ import sys
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from fairlead.cli.object_commands import (
+from fairlead.cli.objects import (
     Json,
     ListOptions,
     ObjectCommands,
@@ -19,12 +20,11 @@ from fairlead.cli.object_commands import (
     print_items,
     print_list,
 )
-from fairlead.cli.printing import count, print_done, write_log
-from fairlead.cli.run_command import follow
-from fairlead.cli.tables import Columns, Item, print_table
+from fairlead.cli.output import Columns, Item, count, print_done, print_table, write_log
+from fairlead.cli.run import follow
 from fairlead.errors import Conflict, Forbidden, NotFound, Unreadable
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
-from fairlead.sdk import showing
+from fairlead.sdk import opening, showing
 from fairlead.sdk.plans import choose
 from fairlead.sdk.projects import get_run
 
@@ -262,3 +262,43 @@ def again(run_id: str, /, *, detach: Annotated[bool, Parameter(name=["--detach",
 
 
 runs = gather("runs", ls, show, attempts, logs, stop, rm, explain, why, change, result, usage, files, download, again)
+
+
+def open_(
+    what: str = "/",
+    /,
+    *,
+    only_print: Annotated[bool, Parameter(name="--print", negative=(), show_default=False)] = False,
+    as_json: Json = False,
+) -> int:
+    """Open the web UI or a served run in a browser, signed in as you.
+
+    Parameters
+    ----------
+    what
+        A web UI path, such as /policies, or a run ID.
+    only_print
+        Print the URL instead. It works once, within 15 minutes for the web UI or 1 minute for a run.
+    """
+    is_page = "/" in what or not what  # run IDs contain no slash
+    if is_page:
+        link, lasts = connect().post("/sessions/link", {"next": what}), "15 minutes"
+    else:
+        link, lasts = connect().post(RUNS.at(_find_run(what), "open"), None), "a minute"
+    if only_print:
+        return print_done(link["url"], link, as_json)
+    if not opening.show(link["url"]):
+        print(f"no browser found: open this URL, which works once, within {lasts}", file=sys.stderr)
+        return print_done(link["url"], link, as_json)
+    # The query is left out, because it contains the one-time code.
+    parts = urlsplit(link["url"])
+    path = (what or "/") if is_page else "/"
+    return print_done(f"opened {parts.scheme}://{parts.netloc}{path} in a browser", link, as_json)
+
+
+def _find_run(text: str) -> str:
+    try:
+        return find_id(text)
+    except NotFound as error:
+        hint = f"list runs with fairlead runs ls; for a web UI path, use fairlead open /{text}"
+        raise NotFound(str(error), hint) from None

@@ -3,6 +3,9 @@
 import importlib.util
 import os
 import sys
+from typing import Literal
+
+from fairlead.cli import app
 
 NEEDED = ("fastapi", "sqlalchemy", "uvicorn")
 
@@ -72,3 +75,15 @@ def _become(command: str, **fields: object) -> int:
         return 1
     # Replaces this process, so that signals from a terminal or systemd reach the server itself.
     return os.execv(sys.executable, [sys.executable, "-m", "fairlead.app", command, *options])
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print the completion script for a shell.
+
+    Parameters
+    ----------
+    shell
+        The shell. For bash: source <(fairlead completion bash)
+    """
+    print(app.generate_completion(shell=shell))
+    return 0

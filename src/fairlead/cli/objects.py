@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from cyclopts import App, Parameter, validators
 
-from fairlead.cli.printing import print_done
-from fairlead.cli.tables import Columns, Item, print_table
+from fairlead.cli.output import Columns, Item, print_done, print_table
 from fairlead.errors import NotFound, Unreadable
 from fairlead.files import yamls
 from fairlead.model.parsing import suggest_names
