@@ -21,7 +21,7 @@ HELPERS = {
 }
 PACK = """
 import json, pathlib
-from fairlead.sdk.packing import pack_function
+from fairlead.sdk.functions import pack_function
 packed = pack_function(main)
 pathlib.Path("packed.tar.gz").write_bytes(packed.archive)
 fields = {"source": packed.source, "handler": packed.handler, "digest": packed.digest}

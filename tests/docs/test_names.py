@@ -19,10 +19,9 @@ from cyclopts import App
 import fairlead
 from fairlead.cli import app
 from fairlead.model.runs import State
-from fairlead.sdk.functions import Function, RunParameters
+from fairlead.sdk.functions import Function, RunParameters, Schedule
 from fairlead.sdk.projects import Project
 from fairlead.sdk.runs import Run
-from fairlead.sdk.schedules import Schedule
 from fairlead.settings import Settings
 from tests.docs.pages import FENCE, PAGES, ROOT, list_blocks
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import NotFound, RequestRejected, RunFailed, Unreadable
-from fairlead.sdk import packing
+from fairlead.sdk import functions
 from fairlead.sdk.runs import Run
 from tests.processes.execution import Platform, find_processes, wait_for_end
 
@@ -127,7 +127,7 @@ def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
     folder = Path(platform.shared / "unchecked")
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(text)
-    packed = packing.pack_path(folder / "main.py")
+    packed = functions.pack_path(folder / "main.py")
     definition: dict[str, Any] = {"name": "invalid", "source": packed.source, "code": packed.digest}
     connection = platform.project.api
     connection.put_bytes(f"/projects/default/code/{packed.digest}", packed.archive)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.errors import Unreadable
-from fairlead.sdk.packing import check_handler
+from fairlead.sdk.functions import check_handler
 from tests.cli.terminal import write
 
 CODE = """

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from fairlead.errors import Unreadable
 from fairlead.packing import MAX_SOURCE_BYTES, SKIPPED
 from fairlead.sdk.api_client import ApiClient
-from fairlead.sdk.packing import PackedCode, pack_function, pack_path
+from fairlead.sdk.functions import PackedCode, pack_function, pack_path
 from tests.cli.terminal import write
 from tests.suites import examples
 

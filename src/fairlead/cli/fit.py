@@ -37,7 +37,7 @@ from fairlead.planning.descriptions import format_list
 from fairlead.planning.fit_reports import FitReport, WhatIfChanges, WhatIfCluster
 from fairlead.planning.suggestions import find_suggestions
 from fairlead.scheduling.node_tables import NodeTable
-from fairlead.sdk.plans import describe_suggestions
+from fairlead.sdk.runs import describe_suggestions
 
 NOW = "now"
 MAX_SHOWN = 5  # nodes in the table; --all-nodes shows all of them

@@ -11,7 +11,7 @@ from fairlead.cli.clusters import PROJECTS
 from fairlead.cli.objects import Json, ObjectCommands, Project, WithListOptions, connect, gather
 from fairlead.cli.output import Columns, Item, print_done
 from fairlead.errors import Unreadable
-from fairlead.sdk.schedules import Schedule
+from fairlead.sdk.functions import Schedule
 
 DEFAULT = "default"  # the project that every new server has
 

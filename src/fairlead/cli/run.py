@@ -23,7 +23,7 @@ from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.runs import State
-from fairlead.sdk import showing
+from fairlead.sdk import runs
 from fairlead.sdk.projects import project as open_project
 from fairlead.sdk.runs import Run
 
@@ -371,7 +371,7 @@ def _print_outcome(run: Run, *, as_json: bool) -> int:
         text = repr(result) if isinstance(result, bytes) else result
         print(json.dumps({**run.data, "result": text}, indent=2))
     else:
-        took = showing.show_duration(run.data)
+        took = runs.show_duration(run.data)
         ending = f"{state}" + (f" in {took}" if took else "")
         ending += f": {run.message}" if state is not State.COMPLETED else ""
         # Printed to stderr, because stdout contains the program's output.

@@ -24,9 +24,10 @@ from fairlead.cli.output import Columns, Item, count, print_done, print_table, w
 from fairlead.cli.run import follow
 from fairlead.errors import Conflict, Forbidden, NotFound, Unreadable
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
-from fairlead.sdk import opening, showing
-from fairlead.sdk.plans import choose
+from fairlead.sdk import api_client
+from fairlead.sdk import runs as showing
 from fairlead.sdk.projects import get_run
+from fairlead.sdk.runs import choose
 
 COLUMNS: Columns = {
     "ID": "id",
@@ -287,7 +288,7 @@ def open_(
         link, lasts = connect().post(RUNS.at(_find_run(what), "open"), None), "a minute"
     if only_print:
         return print_done(link["url"], link, as_json)
-    if not opening.show(link["url"]):
+    if not api_client.show(link["url"]):
         print(f"no browser found: open this URL, which works once, within {lasts}", file=sys.stderr)
         return print_done(link["url"], link, as_json)
     # The query is left out, because it contains the one-time code.

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import sys
 import weakref
+import webbrowser
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -230,3 +232,16 @@ def _violation_of(data: Mapping[str, Any]) -> Violation:
     source = data.get("source")
     known = None if source is None else Source(**{**source, "layer": Layer(source["layer"])})
     return Violation(data["path"], data["rule"], data["message"], data.get("hint"), known, data.get("location"))
+
+
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without one of these, `webbrowser` falls back to a text browser
+
+
+def show(url: str) -> bool:
+    """Open a URL in a browser. Return False if there is none."""
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in DISPLAYS):
+        return False
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False

@@ -2,21 +2,167 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from pydantic import ValidationError
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
+from fairlead.inspecting import check_code
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Suggestion
 from fairlead.model.requests import RunRequest, merge
-from fairlead.sdk import packing
+from fairlead.packing import PackedCode, pack_path
 from fairlead.sdk.api_client import ApiClient, path_of
-from fairlead.sdk.packing import PackedCode
-from fairlead.sdk.plans import Preview
-from fairlead.sdk.runs import Run
-from fairlead.sdk.schedules import Schedule
+from fairlead.sdk.runs import Preview, Run, Runs
+
+__all__ = ["PackedCode", "check_handler", "pack_function", "pack_path"]
+
+
+def pack_function(function: Callable[..., Any]) -> PackedCode:
+    """Pickle a function with the local modules that it uses. The archive works only with this Python version."""
+    from fairlead.sdk import pickling  # importing cloudpickle takes 25 ms, and only decorated functions need it
+
+    return pickling.pack_function(function)
+
+
+def check_handler(path: Path, handler: str | None) -> None:
+    """Raise `Unreadable` if the source cannot be parsed or does not define the handler. Does not execute the source."""
+    module, _, name = (handler or "").rpartition(":")
+    file = _find_file(path, module, name)
+    if file is None:
+        return
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        message = f"{file} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise Unreadable(message, "check the path and its permissions") from error
+    check_code(content, str(file), name)
+
+
+def _find_file(path: Path, module: str, name: str) -> Path | None:
+    """The file that must define the handler; None if the image contains it or it is not Python."""
+    inside = path if path.is_dir() else path.parent
+    if module and not (path.is_file() and path.stem == module):
+        module_path = inside.joinpath(*module.split("."))
+        # A module that is not in the folder may be installed in the image.
+        return next(filter(Path.is_file, (module_path.with_suffix(".py"), module_path / "__init__.py")), None)
+    if path.suffix == ".py" and path.is_file():
+        return path
+    if not path.exists():
+        raise Unreadable(f"{path} does not exist", "use the path of a file or folder")
+    if name:
+        kind = "a folder" if path.is_dir() else "not a Python file"
+        raise Unreadable(
+            f"{path} is {kind}, but the handler {name!r} does not name a module", f"include the module: module:{name}"
+        )
+    if path.is_dir() and not (path / "__main__.py").is_file():
+        hint = "set a handler such as train:main, or add __main__.py"
+        raise Unreadable(f"{path} is a folder without __main__.py, and no handler is set", hint)
+    return path / "__main__.py" if path.is_dir() else None
+
+
+MAX_LISTED = 50
+
+
+class ScheduleChanges(TypedDict, total=False):
+    """The fields of a schedule that can be changed."""
+
+    cron: str
+    timezone: str
+    missed: str
+    overlap: str
+
+
+class Schedule:
+    """A schedule in a project, as of the server's last response."""
+
+    def __init__(self, api: ApiClient, data: Mapping[str, Any]) -> None:
+        self._api, self.data = api, dict(data)
+
+    @property
+    def name(self) -> str:
+        """The name of the schedule."""
+        return str(self.data["name"])
+
+    @property
+    def project(self) -> str:
+        """The name of the project."""
+        return str(self.data["scope"]).partition("/")[2]
+
+    @property
+    def paused(self) -> bool:
+        """Whether the schedule is paused."""
+        return bool(self.data["paused"])
+
+    @property
+    def next_at(self) -> datetime | None:
+        """The time of the next run; None while paused."""
+        return _moment(self.data["next_at"])
+
+    @property
+    def last_at(self) -> datetime | None:
+        """The time at which the schedule was last due."""
+        return _moment(self.data["last_at"])
+
+    @property
+    def last_run(self) -> Run | None:
+        """The run that was submitted at `last_at`; None if the submission failed (see `last_problem`)."""
+        run_id = self.data["last_run_id"]
+        return None if run_id is None else Run(self._api, self._api.get(path_of("runs", run_id)))
+
+    @property
+    def last_problem(self) -> str | None:
+        """Why no run was submitted at `last_at`."""
+        problem: str | None = self.data["last_problem"]
+        return problem
+
+    def refresh(self) -> "Schedule":
+        """Load the schedule from the server."""
+        self.data = self._api.get(self._path())
+        return self
+
+    def change(self, **times: Unpack[ScheduleChanges]) -> "Schedule":
+        """Change cron, timezone, missed or overlap."""
+        self.data = self._api.patch(self._path(), dict(times))
+        return self
+
+    def pause(self) -> "Schedule":
+        """Pause the schedule."""
+        self.data = self._api.post(self._path("pause"), None)
+        return self
+
+    def resume(self) -> "Schedule":
+        """Resume the schedule from its next due time."""
+        self.data = self._api.post(self._path("resume"), None)
+        return self
+
+    def run(self) -> Run:
+        """Submit a run now, without changing the schedule."""
+        return Run(self._api, self._api.post(self._path("run"), None))
+
+    def runs(self, *, limit: int = MAX_LISTED) -> Runs:
+        """The runs of this schedule, newest first."""
+        path = path_of("projects", self.project, "runs")
+        records = self._api.list(path, schedule=self.name, limit=min(limit, 500))
+        return Runs([Run(self._api, data) for _, data in zip(range(limit), records, strict=False)])
+
+    def delete(self) -> None:
+        """Delete the schedule, but not its runs."""
+        self._api.delete(self._path())
+
+    def _path(self, *further: str) -> str:
+        return path_of("projects", self.project, "schedules", self.name, *further)
+
+    def __repr__(self) -> str:
+        when = "paused" if self.paused else f"next run at {self.data['next_at']}"
+        return f"<schedule {self.name} of project {self.project}: {self.data['cron']}, {when}>"
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
 
 Amount = str | int | float | Mapping[str, Any]
 Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -172,7 +318,7 @@ def pack_source(source: str, handler: str | None, *, command: bool) -> Callable[
 
     def pack(action: str) -> PackedCode:
         if not command and action != "workspace":  # a workspace opens the files in JupyterLab and calls no handler
-            packing.check_handler(path, handler)
-        return packing.pack_path(path)
+            check_handler(path, handler)
+        return pack_path(path)
 
     return pack

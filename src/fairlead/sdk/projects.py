@@ -7,11 +7,11 @@ from typing import Any, overload
 
 from fairlead.errors import Conflict, NotFound, Unreadable
 from fairlead.model.requests import PullPolicy, RetryReason
-from fairlead.sdk import api_client, packing
+from fairlead.sdk import api_client
+from fairlead.sdk import functions as packing
 from fairlead.sdk.api_client import ApiClient, path_of
-from fairlead.sdk.functions import Function, pack_source
+from fairlead.sdk.functions import Function, Schedule, pack_source
 from fairlead.sdk.runs import Run, Runs
-from fairlead.sdk.schedules import Schedule
 
 MAX_LISTED = 50
 

@@ -1,23 +1,259 @@
-"""Runs: wait for them, read logs and results, stop, change and explain them."""
+"""Plans and fit reports from the API as Python objects."""
 
 import base64
+import html
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from fairlead.errors import Conflict, RunFailed, Unavailable
-from fairlead.model.plans import Fit, Suggestion
+from fairlead.errors import Conflict, NotFound, RunFailed, Unavailable, Unreadable
+from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Suggestion, Violation
 from fairlead.model.runs import State
-from fairlead.sdk import api_client, opening, showing
+from fairlead.planning import explanations
+from fairlead.sdk import api_client
 from fairlead.sdk.api_client import ApiClient, path_of, read_content
-from fairlead.sdk.plans import Text, choose, describe_fit, describe_suggestions, explain, read_fit, read_plan
+
+PLAIN = ("Starting", "Running", "Completed")  # messages with these reasons add nothing to the state
+COLUMNS = ("id", "function", "state", "reason", "compute_resource", "created_at", "duration")
+
+
+class Progress:
+    """Shows a run's state in a terminal or notebook, if there is one."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.began = time.monotonic()
+        self.shown = ""
+        self.display: Any = None
+
+    def update(self, run: Mapping[str, Any]) -> None:
+        """Show the current state of the run."""
+        line = f"{run['function']} {run['id'][-8:]}: {run['state']}"
+        if run["message"] and run["reason"] not in PLAIN:
+            line += f", {run['message']}"
+        # A long poll can return without a change.
+        if self.quiet or line == self.shown:
+            return
+        self.shown = line
+        if _is_notebook():
+            self._show_in_notebook(run)
+        elif sys.stderr.isatty():
+            # Return to the start of the line and clear it, because the new text may be shorter.
+            sys.stderr.write(f"\r\033[K{line[:200]} ({time.monotonic() - self.began:.1f} s)")
+            sys.stderr.flush()
+        else:
+            # A log file gets a line for each change.
+            sys.stderr.write(f"{line}\n")
+
+    def finish(self) -> None:
+        """End the progress line."""
+        if self.shown and sys.stderr.isatty() and not _is_notebook() and not self.quiet:
+            sys.stderr.write("\n")
+
+    def _show_in_notebook(self, run: Mapping[str, Any]) -> None:
+        from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
+
+        table = HTML(render_table([run]))
+        if self.display is None:
+            # The ID lets later updates replace this table instead of adding a new one.
+            self.display = display(table, display_id=True)
+        else:
+            self.display.update(table)
+
+
+def render_table(runs: Iterable[Mapping[str, Any]]) -> str:
+    """Render runs as an HTML table."""
+    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in COLUMNS)
+    rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in cells_of(run)) for run in runs)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def format_table(runs: Iterable[Mapping[str, Any]]) -> str:
+    """Render runs as a plain-text table."""
+    rows: list[Sequence[str]] = [[name.replace("_", " ") for name in COLUMNS], *(cells_of(run) for run in runs)]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(COLUMNS))]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def cells_of(run: Mapping[str, Any]) -> list[str]:
+    """The table cells for a run."""
+    return [show_duration(run) if name == "duration" else _show(run.get(name)) for name in COLUMNS]
+
+
+def show_duration(run: Mapping[str, Any]) -> str:
+    """How long a run took, or has taken so far."""
+    if run.get("started_at") is None:
+        return ""
+    began = datetime.fromisoformat(run["started_at"])
+    ended = datetime.fromisoformat(run["finished_at"]) if run.get("finished_at") else datetime.now(UTC)
+    # The client's and the server's clocks may differ.
+    seconds = max((ended - began).total_seconds(), 0.0)
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value)[:19].replace("T", " ") if str(value).endswith("Z") else str(value)
+
+
+def _is_notebook() -> bool:
+    """Whether this process is a notebook kernel. Does not import IPython, to keep startup fast."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and hasattr(running, "kernel")
+
+
+if TYPE_CHECKING:
+    pass
+
+Submit = Callable[[Suggestion], "Run"]
+
+
+class Text(str):
+    """Text that a notebook displays without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Preview:
+    """The plan for a run that has not been submitted."""
+
+    def __init__(self, title: str, data: Mapping[str, Any], submit: Submit | None = None) -> None:
+        self.title, self.data, self.plan = title, dict(data), read_plan(data)
+        self.token: str | None = data.get("token")
+        self._submit = submit
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All resolved settings by path."""
+        return {setting.path: setting.value for setting in self.plan.settings}
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """The violations that would cause the run to be rejected."""
+        return self.plan.violations
+
+    @property
+    def warnings(self) -> tuple[PlanWarning, ...]:
+        """The plan's warnings."""
+        return self.plan.warnings
+
+    @property
+    def fit(self) -> Fit:
+        """Whether the run fits now, later or never."""
+        return self.plan.fit
+
+    def apply(self, suggestion: Suggestion | int) -> "Run":
+        """Submit the run with a suggestion applied: one of `fit.suggestions`, or its number, starting at 1."""
+        chosen = choose(self.fit.suggestions, suggestion)
+        if self._submit is None or chosen.kind == "wait":
+            raise Conflict(
+                "this suggestion is to wait and changes nothing",
+                "submit the run unchanged; it starts as soon as it fits",
+            )
+        return self._submit(chosen)
+
+    def explain(self) -> Text:
+        """All values with their sources, all violations, and whether the run fits."""
+        lines, fit = explain(self.title, self.plan), "\n".join(describe_fit(self.plan.fit))
+        return Text(f"{lines}\n\n{fit}" if fit else lines)
+
+    def __repr__(self) -> str:
+        return self.explain()
+
+
+def describe_fit(fit: Fit) -> Iterator[str]:
+    """Describe a fit report line by line: verdict, reasons and suggestions. Empty if the fit is unknown."""
+    if fit.verdict == "unknown":
+        return
+    yield f"Fits {fit.verdict}"
+    yield from (f"  {reason}" for reason in fit.reasons)
+    yield from describe_suggestions(fit.suggestions)
+
+
+def choose(suggestions: Sequence[Suggestion], suggestion: Suggestion | int) -> Suggestion:
+    """Select a suggestion by number, starting at 1. Raise `NotFound` if it does not exist."""
+    if isinstance(suggestion, Suggestion):
+        return suggestion
+    # isinstance would accept True as suggestion 1.
+    if type(suggestion) is not int:
+        raise Unreadable(f"{suggestion!r} is not a suggestion", "pass one of the suggestions or its number")
+    if not 1 <= suggestion <= len(suggestions):
+        known = f"there are {len(suggestions)}" if suggestions else "there are none"
+        raise NotFound(f"suggestion {suggestion} does not exist: {known}", "list the suggestions with why()")
+    return suggestions[suggestion - 1]
+
+
+def describe_suggestions(suggestions: Sequence[Suggestion]) -> Iterator[str]:
+    """Describe suggestions as a numbered list."""
+    if suggestions:
+        yield "Suggestions"
+        yield from (f"  {number}. {suggestion.message}" for number, suggestion in enumerate(suggestions, 1))
+
+
+def explain(title: str, plan: Plan) -> str:
+    """Describe a plan as text."""
+    parts = [explanations.explain(plan, title)]
+    if plan.violations:
+        lines = [f"  {line}" for violation in plan.violations for line in explanations.format_finding(violation)]
+        parts += ["", "Violations", *lines]
+    return "\n".join(parts)
+
+
+def read_plan(data: Mapping[str, Any]) -> Plan:
+    """Parse a plan from JSON."""
+    return Plan(
+        settings=tuple(_read_setting(setting) for setting in data["settings"]),
+        warnings=tuple(map(_read_warning, data["warnings"])),
+        violations=tuple(Violation(**_read_finding(violation)) for violation in data["violations"]),
+        manifests=tuple(data["manifests"]),
+        fit=read_fit(data["fit"]),
+    )
+
+
+def read_fit(data: Mapping[str, Any]) -> Fit:
+    """Parse a fit from JSON."""
+    suggestions = tuple(Suggestion(**suggestion) for suggestion in data["suggestions"])
+    return Fit(data["verdict"], tuple(data["nodes"]), tuple(data["reasons"]), suggestions, data["counts"])
+
+
+def _read_warning(data: Mapping[str, Any]) -> PlanWarning:
+    return PlanWarning(**_read_finding(data), requested=_read_sourced_value(data.get("requested")))
+
+
+def _read_setting(data: Mapping[str, Any]) -> Setting:
+    lists = {
+        name: tuple(_read_sourced_value(item) for item in data.get(name, ())) for name in ("overridden", "combined")
+    }
+    return Setting(data["path"], data["value"], _read_source(data["source"]), reason=data.get("reason"), **lists)  # type: ignore[arg-type]
+
+
+def _read_sourced_value(data: Mapping[str, Any] | None) -> SourcedValue | None:
+    return None if data is None else SourcedValue(data["value"], _read_source(data["source"]))
+
+
+def _read_finding(data: Mapping[str, Any]) -> dict[str, Any]:
+    source = data.get("source")
+    named = {name: data.get(name) for name in ("path", "rule", "message", "hint", "location")}
+    return {**named, "source": None if source is None else _read_source(source)}
+
+
+def _read_source(data: Mapping[str, Any]) -> Source:
+    return Source(**{**data, "layer": Layer(data["layer"])})
+
 
 WAITING = (State.QUEUED, State.PENDING, State.STARTING)
 MAX_WAIT = 30  # seconds per long poll; proxies often close silent connections after a minute
@@ -123,7 +359,7 @@ class Run:
         # Without an ETag, the server responds immediately, because it cannot wait for a change.
         if self._tag is None:
             self._watch(0)
-        shown = showing.Progress(quiet=not progress)
+        shown = Progress(quiet=not progress)
         try:
             while waits():
                 shown.update(self._data)
@@ -198,7 +434,7 @@ class Run:
     def open(self) -> str:
         """Open the served run in a browser. Return the URL, which works once and expires after a minute."""
         url = str(self._api.post(path_of("runs", self.id, "open"), None)["url"])
-        opening.show(url)
+        api_client.show(url)
         return url
 
     def stop(self) -> "Run":
@@ -296,7 +532,7 @@ class Run:
         return f"<run {self.id} of {self.function}: {self._data['state']}>"
 
     def _repr_html_(self) -> str:
-        return showing.render_table([self._data])
+        return render_table([self._data])
 
 
 class Why(Text):
@@ -350,10 +586,10 @@ class Runs(Sequence[Run]):
         return len(self._runs)
 
     def __repr__(self) -> str:
-        return showing.format_table(run.data for run in self._runs)
+        return format_table(run.data for run in self._runs)
 
     def _repr_html_(self) -> str:
-        return showing.render_table(run.data for run in self._runs)
+        return render_table(run.data for run in self._runs)
 
 
 def _without_none(**parameters: Any) -> dict[str, Any]:
