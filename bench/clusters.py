@@ -24,7 +24,7 @@ import httpx2
 import psutil
 
 from bench.scheduling import measure_filters
-from fairlead import packing
+from fairlead import source_code
 from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import RELEASED
 from fairlead.adapters.kubernetes.starting import PLURALS
@@ -33,7 +33,7 @@ from fairlead.manifests.kubernetes_rbac import render_access
 from fairlead.model.names import run_name
 from fairlead.model.project_objects import Connection
 from fairlead.model.scopes import Cluster
-from fairlead.packing import ArchiveEntry
+from fairlead.source_code import ArchiveEntry
 from tests.cluster import nodes
 from tests.cluster.control_planes import ControlPlane, running
 from tests.cluster.kubelets import FakeKubelet
@@ -187,7 +187,7 @@ def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet,
 
 def _prepare(platform: Platform) -> dict[str, Any]:
     """Upload the code of a Python function and return a request that runs it."""
-    archive = packing.pack([ArchiveEntry("train.py", CODE.encode())])
+    archive = source_code.pack([ArchiveEntry("train.py", CODE.encode())])
     digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
     with platform.server.client() as client:
         response = client.put(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from fairlead.files import documents, snapshots, sources, yamls
+from fairlead.files import documents, snapshots, yamls
 from fairlead.model.requests import Function, RunRequest
 from fairlead.planning import explanations
 from fairlead.planning.plan import plan_run
@@ -29,7 +29,7 @@ def main() -> None:
     base, problems = snapshots.build_snapshot(library, "forest")
     assert not library.violations, library.violations
     assert not problems, problems
-    snapshot = replace(base, code=sources.load_code(HERE, Function(name="bench"))[0])
+    snapshot = replace(base, code=documents.load_code(HERE, Function(name="bench"))[0])
     print(f"{'':34}{'per second':>12}{'milliseconds':>14}{'x YAML':>8}")
     for name in ("small", "full"):
         _print(name, _measure(_cases(HERE / f"{name}.yaml", snapshot)))

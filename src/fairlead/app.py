@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 
 import fairlead
-from fairlead import hosting, logs
+from fairlead import hosting
 from fairlead.adapters import keyrings
 from fairlead.adapters.database import migrating
 from fairlead.adapters.database.stores import DatabaseStore
@@ -248,7 +248,7 @@ def main() -> int:
     if problems:
         print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
         return 2
-    logs.configure(settings.log_level)
+    hosting.configure(settings.log_level)
     try:
         return COMMANDS[command](settings)
     except FairleadError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import fairlead.in_container.bootstrap
 import fairlead.in_container.function_server
-from fairlead.packing import pack_path
+from fairlead.source_code import pack_path
 from tests.cli.terminal import write
 
 BOOTSTRAP = Path(fairlead.in_container.bootstrap.__file__)

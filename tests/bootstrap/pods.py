@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import fairlead.in_container.sidecar
-from fairlead.packing import pack_path
+from fairlead.source_code import pack_path
 from tests.bootstrap.containers import mount
 from tests.cli.terminal import write
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.packing import ArchiveEntry, pack
+from fairlead.source_code import ArchiveEntry, pack
 from tests.bootstrap.containers import error_of, execute, mount, value_of
 from tests.cli.terminal import write
 

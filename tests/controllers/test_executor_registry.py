@@ -7,8 +7,8 @@ import pytest
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.core import kubeconfigs
 from fairlead.errors import Unavailable
+from fairlead.files import kubeconfigs
 from fairlead.model.project_objects import Connection
 from fairlead.model.records import ScopeRecord, SecretRecord
 from fairlead.model.scopes import Cluster

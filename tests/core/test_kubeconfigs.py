@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core import kubeconfigs
 from fairlead.errors import RequestRejected
+from fairlead.files import kubeconfigs
 from fairlead.model.project_objects import Connection
 from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
 

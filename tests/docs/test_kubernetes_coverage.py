@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.adapters.kubernetes.cluster_checks import DEFAULT_CLASS, MIN_VERSION, check_cluster
 from fairlead.cli.clusters import ClusterOptions, print_checks
-from fairlead.core.kubeconfigs import BASIC_AUTH, FILES, PLUGINS
+from fairlead.files.kubeconfigs import BASIC_AUTH, FILES, PLUGINS
 from fairlead.manifests.kubernetes_rbac import RbacRule, list_permissions
 from fairlead.model.scopes import Cluster
 from tests.adapters.kubernetes.apis import OnePod, make_named, make_node, make_pod

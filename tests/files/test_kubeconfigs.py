@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.core import kubeconfigs
 from fairlead.errors import RequestRejected
+from fairlead.files import kubeconfigs
 from fairlead.files.kubeconfigs import find_paths, load_kubeconfig
 from tests.kubeconfigs import CERTIFICATE, KEY, SERVER, TOKEN, encode, make_kubeconfig
 

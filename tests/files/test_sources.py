@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.files.sources import load_code
+from fairlead.files.documents import load_code
 from fairlead.model.plans import PlanWarning
 from fairlead.model.requests import Function
-from fairlead.packing import pack_path
+from fairlead.source_code import pack_path
 from tests.cli.terminal import write
 
 FILES = {"src/main.py": "import lib.more\n", "src/lib/more.py": "x = 1\n", "src/data.txt": "é\n"}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fairlead.cli import app
-from fairlead.files import sources
+from fairlead.files import documents
 from fairlead.model.requests import Function
 from fairlead.planning import explanations
 from tests.golden import stories
@@ -64,7 +64,7 @@ def test_the_cli_gives_the_same_plan(story: str, tmp_path: Path, capsys: pytest.
     command = ["preview", str(request), "--project", stories.PROJECT, "--secrets", ",".join(stories.SECRETS)]
     command += ["--policy", str(platform)] if platform.exists() else []
 
-    code, _ = sources.load_code(tmp_path, Function.model_validate(stories.FUNCTION))
+    code, _ = documents.load_code(tmp_path, Function.model_validate(stories.FUNCTION))
     result = stories.plan_story(story, run_id="preview", code=code)
     with pytest.raises(SystemExit) as exited:
         app([*command, "--output", "json"])

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import Unreadable
-from fairlead.packing import MAX_SOURCE_BYTES, SKIPPED
 from fairlead.sdk.api_client import ApiClient
 from fairlead.sdk.functions import PackedCode, pack_function, pack_path
+from fairlead.source_code import MAX_SOURCE_BYTES, SKIPPED
 from tests.cli.terminal import write
 from tests.suites import examples
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from fairlead import packing
+from fairlead import source_code
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.model.columns import Condition
 from fairlead.model.records import EventRecord, OutcomeRecord, RunRecord
 from fairlead.model.scopes import Cluster, Project
-from fairlead.packing import ArchiveEntry
 from fairlead.ports import Store
 from fairlead.services import registry
 from fairlead.services.transactions.unit_of_work import Call
+from fairlead.source_code import ArchiveEntry
 from tests.contracts.executors import MemoryExecutor
 from tests.making import PYTHON
 from tests.services.worlds import World, initialize_world
@@ -31,7 +31,7 @@ TREE = (
     Project(name="lost"),
 )
 SERVER = "s1"
-CODE = packing.pack([ArchiveEntry("train.py", b"def main():\n    pass\n")])
+CODE = source_code.pack([ArchiveEntry("train.py", b"def main():\n    pass\n")])
 DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 
 

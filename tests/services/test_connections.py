@@ -10,8 +10,8 @@ import yaml
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.core import kubeconfigs
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.files import kubeconfigs
 from fairlead.model.project_objects import SharedVolume
 from fairlead.model.records import AuditRecord, IdempotencyRecord, SecretRecord
 from fairlead.model.runs import Check

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from fairlead.packing import ArchiveEntry, PackedCode, pack
+from fairlead.source_code import ArchiveEntry, PackedCode, pack
 from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibility
 from tests.ui.running import submit_like, wait
 from tests.ui.sites import Site

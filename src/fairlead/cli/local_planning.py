@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from fairlead.cli.output import count, print_sentences, print_violations, print_warnings
-from fairlead.files import documents, snapshots, sources, yamls
+from fairlead.files import documents, snapshots, yamls
 from fairlead.files.documents import Document, Library
 from fairlead.model.assets import Defaults
 from fairlead.model.names import NAME
@@ -77,7 +77,7 @@ def plan_alone(request: RunRequest, config: LocalConfig) -> Plan:
 
 def plan_request(request: RunRequest, folder: Path, config: LocalConfig) -> Plan:
     """Plan a request, with its function's code if the source is next to the request."""
-    code, findings = sources.load_code(folder, request.function, request.action)
+    code, findings = documents.load_code(folder, request.function, request.action)
     plan = plan_run(request, replace(config.snapshot, code=code), RUN_ID)
     refused = tuple(item for item in findings if isinstance(item, Violation))
     # Report why the code could not be packed instead of the general warning.

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import structlog
 
-from fairlead.core import kubeconfigs
 from fairlead.errors import FairleadError
+from fairlead.files import kubeconfigs
 from fairlead.model.columns import Condition
 from fairlead.model.project_objects import Connection
 from fairlead.model.records import ScopeRecord, SecretRecord

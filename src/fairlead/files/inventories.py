@@ -9,8 +9,7 @@ from typing import Any
 
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
-from fairlead.files.kube_objects import JSON
-from fairlead.files.kube_validation import check_objects, name_object
+from fairlead.files.kube_objects import JSON, check_objects, name_object
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import PlanWarning, Violation
 from fairlead.planning.fit_reports import PendingPod, read_pending_pods

@@ -9,13 +9,12 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from pydantic import ValidationError
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
-from fairlead.inspecting import check_code
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Suggestion
 from fairlead.model.requests import RunRequest, merge
-from fairlead.packing import PackedCode, pack_path
 from fairlead.sdk.api_client import ApiClient, path_of
 from fairlead.sdk.runs import Preview, Run, Runs
+from fairlead.source_code import PackedCode, check_code, pack_path
 
 __all__ = ["PackedCode", "check_handler", "pack_function", "pack_path"]
 

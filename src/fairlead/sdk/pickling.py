@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from fairlead.errors import Unreadable
-from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack
+from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack
 
 NAMELESS = "function"  # for lambdas and objects without a name
 INSTALLED = ("site-packages", "dist-packages")  # folders with installed packages, which images should contain

@@ -8,7 +8,7 @@ from typing import Any
 import uuid_utils
 
 from fairlead.controllers.executor_registry import ExecutorRegistry
-from fairlead.files.sources import load_program
+from fairlead.files.documents import load_program
 from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
 from fairlead.server.http.request_context import Services
 from fairlead.services.access.grants import Audits, Grants

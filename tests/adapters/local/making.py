@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import fairlead
-from fairlead import packing
+from fairlead import source_code
 from fairlead.adapters.local.allocation import Allocation, Runtime, find_runtime
 from fairlead.adapters.local.machines import Machine, find_machine
-from fairlead.files.sources import load_program
+from fairlead.files.documents import load_program
 from fairlead.model.records import VolumeRecord
 from fairlead.model.runs import LaunchSpec
 from fairlead.model.scopes import Cluster
-from fairlead.packing import ArchiveEntry
 from fairlead.planning.plan import plan_run
+from fairlead.source_code import ArchiveEntry
 from tests.contracts.samples import NOW
 from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot
@@ -78,7 +78,7 @@ def make_launch_spec(
     **fields: Any,
 ) -> LaunchSpec:
     """A run of a file with a function main, planned as the server plans it."""
-    code = packing.pack([ArchiveEntry("train.py", source.encode())])
+    code = source_code.pack([ArchiveEntry("train.py", source.encode())])
     request = {"function": PYTHON, "secrets": list(secrets or {}), **fields}
     snapshot = make_snapshot(
         cluster or make_cluster(name="here", executor="local"),

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from fairlead.core import kubeconfigs
-from fairlead.core.kubeconfigs import KUBECONFIG, SelectedContext
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unreadable
-from fairlead.files import yamls
+from fairlead.files import kubeconfigs, yamls
+from fairlead.files.kubeconfigs import KUBECONFIG, SelectedContext
 from fairlead.model.columns import Condition
 from fairlead.model.plans import Violation
 from fairlead.model.project_objects import Connection

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairlead.core.kubeconfigs import KUBECONFIG
 from fairlead.errors import Conflict, NotFound, RequestRejected
+from fairlead.files.kubeconfigs import KUBECONFIG
 from fairlead.model import names
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import violations_of

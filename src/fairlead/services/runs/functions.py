@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from fairlead.errors import NotFound, RequestRejected, Unreadable
-from fairlead.inspecting import NoSuchName, check_code
 from fairlead.model.columns import Condition, Page
 from fairlead.model.names import NAME
 from fairlead.model.parsing import short_repr, suggest_names
@@ -19,9 +18,9 @@ from fairlead.model.project_objects import DEFAULT_SOURCE, FunctionDefinition
 from fairlead.model.records import JSON, BlobRecord, CodeRecord, FunctionRecord
 from fairlead.model.requests import Function, RunRequest, parse_digest
 from fairlead.model.scopes import Permission
-from fairlead.packing import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, pack
 from fairlead.services.transactions.pages import ListQuery, load_page, parse_field
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
+from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, NoSuchName, PackedCode, check_code, pack
 
 
 @dataclass(frozen=True)
