@@ -19,9 +19,8 @@ from fairlead.adapters import keyrings
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.ports import Store
 from fairlead.server.application import create_application
-from fairlead.server.http.request_context import Services
 from fairlead.services.access.tokens import FirstRun
-from fairlead.services.registry import ExecutionOptions, SignInOptions, build_services, make_id
+from fairlead.services.registry import ExecutionOptions, Services, SignInOptions, build_services, make_id
 from tests.server.machines import Machine
 
 COOKIE = "fairlead_session"

@@ -24,9 +24,9 @@ from fairlead.model.records import (
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster, Department, Grant, Project
 from fairlead.ports import Principal, Store
-from fairlead.server.http.request_context import Services
 from fairlead.services import registry
 from fairlead.services.access.tokens import FirstRun
+from fairlead.services.registry import Services
 from fairlead.services.transactions.pages import ListQuery
 from fairlead.services.transactions.unit_of_work import Call
 from tests.making import CONTAINER

@@ -4,7 +4,7 @@ import json
 from typing import cast
 
 from fairlead.server.application import create_application
-from fairlead.server.http.request_context import Services
+from fairlead.services.registry import Services
 from tests.architecture.modules import ROOT
 
 FILE = ROOT / "ui" / "openapi.json"

@@ -33,10 +33,10 @@ from fairlead.model.plans import Suggestion, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster
 from fairlead.planning import fit_reports
-from fairlead.planning.descriptions import format_list
 from fairlead.planning.fit_reports import FitReport, WhatIfChanges, WhatIfCluster
 from fairlead.planning.suggestions import find_suggestions
 from fairlead.scheduling.node_tables import NodeTable
+from fairlead.scheduling.reasons import format_list
 from fairlead.sdk.runs import describe_suggestions
 
 NOW = "now"

@@ -7,12 +7,11 @@ from typing import Any
 from fairlead.lifecycle.attempts import RetryPolicy, execution_of
 from fairlead.manifests.volumes import SHARED
 from fairlead.model import names
-from fairlead.model.names import PREFIX, RUN_LABEL
+from fairlead.model.names import ATTEMPT, PREFIX, RUN_LABEL
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.model.records import PlanRecord, RunRecord
 
-ATTEMPT = "FAIRLEAD_ATTEMPT"
 Json = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""Name formats of Kubernetes and Fairlead, each with a description for error messages."""
+"""Formats of names, URLs and hosts, and the names that Fairlead gives to objects, labels and folders of pods."""
 
 import hashlib
 import ipaddress
@@ -272,3 +272,4 @@ def _hash(text: str, length: int) -> str:
 HOME = "/fairlead"  # writable home folder
 BOOTSTRAP = "/etc/fairlead"  # the ConfigMap with the bootstrap program and the code, read-only
 SHARED_MEMORY = "/dev/shm"
+ATTEMPT = "FAIRLEAD_ATTEMPT"  # environment variable with the number of the attempt

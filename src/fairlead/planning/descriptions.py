@@ -13,6 +13,7 @@ from fairlead.model.resources import WHOLE_DEVICE
 from fairlead.model.scopes import Cluster
 from fairlead.resolution.layers import REQUIRED, REQUIRED_NODES
 from fairlead.resolution.policy_merging import EffectiveRule
+from fairlead.scheduling.reasons import format_list
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,6 @@ def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterato
         yield Sentence(path, "note", f"({source} default)")
     else:
         yield Sentence(path, "note", f"({source})")
-
-
-def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
-    """Join words for a sentence, as in `a, b and c`. Long lists end with the number of words left out."""
-    if len(words) > most:
-        # One word fewer than `most`, because the count of the others takes the last place.
-        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
-        last = "and"
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 EXTENDED = "resources.extended"
@@ -270,16 +262,16 @@ def describe_variables(facts: Facts) -> Iterator[Sentence]:
 
 def describe_ids(facts: Facts) -> Iterator[Sentence]:
     """User and group IDs, if they are set."""
-    for field, text in (
+    for name, text in (
         ("run_as_user", "Runs as user {}{}."),
         ("run_as_group", "Runs as group {}{}."),
         ("fs_group", "Volumes belong to group {}{}."),
     ):
-        setting = facts.settings.get(field)
+        setting = facts.settings.get(name)
         if setting is not None and is_set(setting):
             root = " (root)" if setting.value == 0 else ""
-            yield Sentence(field, "note", text.format(setting.value, root))
-            yield from describe_source(facts, field, setting)
+            yield Sentence(name, "note", text.format(setting.value, root))
+            yield from describe_source(facts, name, setting)
 
 
 def describe_profile(facts: Facts) -> Iterator[Sentence]:
@@ -465,10 +457,10 @@ def describe_affinity(facts: Facts) -> Iterator[Sentence]:
 
 def describe_classes(facts: Facts) -> Iterator[Sentence]:
     """Runtime class and priority class, which have no effect on a local cluster."""
-    for field, text in CLASSES.items():
-        setting = facts.settings.get(field)
+    for name, text in CLASSES.items():
+        setting = facts.settings.get(name)
         if setting is not None and is_set(setting) and not facts.is_local:
-            yield Sentence(field, "note", text.format(setting.value))
+            yield Sentence(name, "note", text.format(setting.value))
             yield from describe_source(facts, field, setting)
 
 

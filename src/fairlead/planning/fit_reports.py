@@ -14,13 +14,13 @@ from fairlead.model.plans import Fit, Plan, Suggestion, Violation
 from fairlead.model.scopes import Cluster
 from fairlead.planning import explanations
 from fairlead.planning.capacity import gpu_type_of, group_of
-from fairlead.planning.descriptions import format_list
 from fairlead.scheduling import evaluation, quotas, selectors
 from fairlead.scheduling.filters import NodeFilter, place
 from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PodRequest, read_pod, read_pod_request
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts
 from fairlead.scheduling.readers import ENDED
+from fairlead.scheduling.reasons import format_list
 
 HOSTNAME = "kubernetes.io/hostname"
 # At most nine digits, because int() raises ValueError for thousands of them.

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from fairlead.manifests.attempts import ATTEMPT
 from fairlead.model import names
-from fairlead.model.names import HOME, PREFIX, RUN_LABEL
+from fairlead.model.names import ATTEMPT, HOME, PREFIX, RUN_LABEL
 from fairlead.model.plans import Layer, Source
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import Cluster

@@ -9,12 +9,19 @@ from itertools import chain, islice
 from fairlead.model.nodes import Node, ScheduledPod, Taint
 from fairlead.model.plans import Fit, Violation
 from fairlead.model.quantities import NANOS
-from fairlead.planning.descriptions import format_list
 from fairlead.scheduling import selectors
 from fairlead.scheduling.filters import Columns, NodeFilter
 from fairlead.scheduling.node_tables import NodeTable, taint_set_of
 from fairlead.scheduling.pod_requests import PODS, PodRequest
-from fairlead.scheduling.reasons import Cause, Reason, describe_amount, describe_pair, name_resource, path_of
+from fairlead.scheduling.reasons import (
+    Cause,
+    Reason,
+    describe_amount,
+    describe_pair,
+    format_list,
+    name_resource,
+    path_of,
+)
 
 MAX_NAMED_NODES = 4
 

@@ -96,3 +96,12 @@ def describe_pair(resource: str, one: int, other: int) -> tuple[str, str]:
         return described
     unit = " bytes" if resource in SIZES else ""
     return f"{Quantity(one, QuantityFormat.DECIMAL)}{unit}", f"{Quantity(other, QuantityFormat.DECIMAL)}{unit}"
+
+
+def format_list(words: Sequence[str], last: str = "and", most: int = 5) -> str:
+    """Join words for a sentence, as in `a, b and c`. Long lists end with the number of words left out."""
+    if len(words) > most:
+        # One word fewer than `most`, because the count of the others takes the last place.
+        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+        last = "and"
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))

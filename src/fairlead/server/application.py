@@ -17,11 +17,11 @@ import fairlead
 from fairlead.ports import MakeId
 from fairlead.server import web_ui
 from fairlead.server.http import problem_details
+from fairlead.server.http.middleware import Metrics, Middleware
 from fairlead.server.http.parameters import BytesBody, JsonBody, ListParams
-from fairlead.server.http.request_context import CLUSTER_THREADS, OIDC_THREADS, THREADS, Services
+from fairlead.server.http.request_context import CLUSTER_THREADS, OIDC_THREADS, THREADS
 from fairlead.server.http.routing import API, BYTES, COMPONENTS, REFERENCE, add_json_fields, dependants_of, refer
 from fairlead.server.http.streaming import RunEvents
-from fairlead.server.middleware import Metrics, Middleware
 from fairlead.server.proxy.http import ProxyConfig
 from fairlead.server.proxy.middleware import Proxy
 from fairlead.server.routes import (
@@ -38,6 +38,7 @@ from fairlead.server.routes import (
     scopes,
     sessions,
 )
+from fairlead.services.registry import Services
 from fairlead.services.runs.serving import ServedHosts
 
 # Route names or prefixes. These routes use POST but change an existing object, so they accept If-Match.

@@ -10,7 +10,6 @@ import uuid_utils
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.files.documents import load_program
 from fairlead.ports import Authenticator, Executors, Keyring, Login, Notify, Store
-from fairlead.server.http.request_context import Services
 from fairlead.services.access.grants import Audits, Grants
 from fairlead.services.access.tokens import FirstRun, Logins, Tokens
 from fairlead.services.catalog.compute_resources import ComputeResources, Templates
@@ -24,10 +23,41 @@ from fairlead.services.runs.capacity import CapacityReports
 from fairlead.services.runs.executions import Executions, RunFeed, RunUploads
 from fairlead.services.runs.fit import Explanations, FitChecks
 from fairlead.services.runs.functions import CodeStore, Functions
-from fairlead.services.runs.runs.runs import Runs
+from fairlead.services.runs.runs import Runs
 from fairlead.services.runs.schedules import Schedules
 from fairlead.services.runs.serving import Serving
 from fairlead.services.transactions.unit_of_work import UnitOfWorkFactory
+
+
+@dataclass(frozen=True)
+class Services:
+    """The server's use cases, by kind of object."""
+
+    units: UnitOfWorkFactory
+    scopes: Scopes
+    connections: Connections
+    compute_resources: ComputeResources
+    templates: Templates
+    policies: Policies
+    secrets: Secrets
+    volumes: Volumes
+    runs: Runs
+    fit_checks: FitChecks
+    executions: Executions
+    serving: Serving
+    explanations: Explanations
+    run_feed: RunFeed
+    capacity: CapacityReports
+    run_uploads: RunUploads
+    stored_code: CodeStore
+    functions: Functions
+    schedules: Schedules
+    grants: Grants
+    tokens: Tokens
+    logins: Logins
+    audits: Audits
+    settings: PlatformSettings
+    config_files: ConfigFiles
 
 
 def now() -> datetime:

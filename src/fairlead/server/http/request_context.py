@@ -13,22 +13,8 @@ from fastapi import Depends, Request, Response
 
 from fairlead.run_tokens import is_run_token
 from fairlead.server.http.problem_details import Problem
-from fairlead.services.access.grants import Audits, Grants
-from fairlead.services.access.tokens import Logins, Tokens
-from fairlead.services.catalog.compute_resources import ComputeResources, Templates
-from fairlead.services.catalog.policies import PlatformSettings, Policies
-from fairlead.services.config_files import ConfigFiles
-from fairlead.services.organization.clusters import Connections
-from fairlead.services.organization.project_objects import Secrets, Volumes
-from fairlead.services.organization.scopes import Scopes
-from fairlead.services.runs.capacity import CapacityReports
-from fairlead.services.runs.executions import Executions, RunFeed, RunUploads
-from fairlead.services.runs.fit import Explanations, FitChecks
-from fairlead.services.runs.functions import CodeStore, Functions
-from fairlead.services.runs.runs.runs import Runs
-from fairlead.services.runs.schedules import Schedules
-from fairlead.services.runs.serving import Serving
-from fairlead.services.transactions.unit_of_work import Call, UnitOfWorkFactory
+from fairlead.services.registry import Services
+from fairlead.services.transactions.unit_of_work import Call
 
 # More threads are slower, because they compete for the interpreter lock. Requests that wait for other servers use
 # separate threads, so that a slow server does not block all other requests.
@@ -39,37 +25,6 @@ COOKIE = "fairlead_session"
 MAX_KEY_LENGTH = 255
 ETAG_ID_LENGTH = 8  # characters of the ID in an ETag
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-
-
-@dataclass(frozen=True)
-class Services:
-    """The server's use cases, by kind of object."""
-
-    units: UnitOfWorkFactory
-    scopes: Scopes
-    connections: Connections
-    compute_resources: ComputeResources
-    templates: Templates
-    policies: Policies
-    secrets: Secrets
-    volumes: Volumes
-    runs: Runs
-    fit_checks: FitChecks
-    executions: Executions
-    serving: Serving
-    explanations: Explanations
-    run_feed: RunFeed
-    capacity: CapacityReports
-    run_uploads: RunUploads
-    stored_code: CodeStore
-    functions: Functions
-    schedules: Schedules
-    grants: Grants
-    tokens: Tokens
-    logins: Logins
-    audits: Audits
-    settings: PlatformSettings
-    config_files: ConfigFiles
 
 
 @dataclass(frozen=True)

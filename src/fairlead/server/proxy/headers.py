@@ -8,8 +8,8 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes, urljoin, urlsplit, 
 from starlette.types import Scope
 
 from fairlead.model.runs import Endpoint
+from fairlead.server.http.middleware import client_address
 from fairlead.server.http.problem_details import Problem
-from fairlead.server.middleware import client_address
 from fairlead.server.proxy.connections import UpstreamError
 from fairlead.services.runs.serving import RUN_ID, ServedHosts
 

@@ -11,14 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.errors import FairleadError, NotFound, Unauthenticated
 from fairlead.ports import MakeId
+from fairlead.server.http.middleware import AccessLog, Metrics, add_headers, client_address, read_request_id
 from fairlead.server.http.problem_details import Problem, render_unknown
-from fairlead.server.http.request_context import Services
-from fairlead.server.middleware import AccessLog, Metrics, add_headers, client_address, read_request_id
 from fairlead.server.proxy import sign_in
 from fairlead.server.proxy.headers import Target, find_header, find_target
 from fairlead.server.proxy.http import ProxyConfig, proxy_http
 from fairlead.server.proxy.sign_in import AccessRenewal
 from fairlead.server.proxy.websockets import proxy_websocket
+from fairlead.services.registry import Services
 from fairlead.services.runs.serving import ServedHosts
 from fairlead.services.transactions.unit_of_work import Call
 

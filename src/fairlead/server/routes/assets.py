@@ -15,9 +15,10 @@ from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRec
 from fairlead.planning.effective_policies import Difference
 from fairlead.planning.explanations import finding_data
 from fairlead.server.http.parameters import JsonBody, ListParams
-from fairlead.server.http.request_context import Context, Services
+from fairlead.server.http.request_context import Context
 from fairlead.server.http.routing import make_router, responses
 from fairlead.services.catalog.assets import AssetCheck, Assets
+from fairlead.services.registry import Services
 from fairlead.services.transactions.pages import ListQuery
 
 Number = Annotated[int, Query(ge=1, le=2**31 - 1)]  # PostgreSQL integers have 32 bits

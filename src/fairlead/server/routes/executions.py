@@ -14,11 +14,11 @@ from fairlead.model.records import EventRecord
 from fairlead.model.runs import LogPage, OutputFile
 from fairlead.run_tokens import is_run_token
 from fairlead.server.http import streaming
+from fairlead.server.http.middleware import is_head
 from fairlead.server.http.parameters import RawBody, SpooledBody
 from fairlead.server.http.request_context import Context, RunContext, UserOrRunContext
 from fairlead.server.http.routing import BYTES, make_router, responses
 from fairlead.server.http.streaming import send_events
-from fairlead.server.middleware import is_head
 from fairlead.services.runs.executions import AttemptView, NodeView, Outcome, UploadedFile, Usage
 from fairlead.services.runs.fit import RunExplanation
 from fairlead.services.runs.functions import StoredCode

@@ -19,10 +19,10 @@ from fairlead.model.parsing import StrictModel, field_error, parse_text, short_r
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.model.resources import Variable
 from fairlead.ports import LoginAttempt
+from fairlead.server.http.middleware import is_head
 from fairlead.server.http.parameters import JsonBody
 from fairlead.server.http.request_context import COOKIE, Context, OidcContext, PublicContext, make_response
 from fairlead.server.http.routing import make_router, responses
-from fairlead.server.middleware import is_head
 from fairlead.services.access.tokens import SESSION_LIFETIME, AuthorizationResponse, TokenView
 
 LOGIN, LOGIN_OIDC, CALLBACK, SIGN_IN_PAGE = "/login", "/login/oidc", "/login/callback", "/sign-in"

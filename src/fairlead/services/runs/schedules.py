@@ -17,7 +17,7 @@ from fairlead.model.records import JSON, RunRecord, ScheduleRecord
 from fairlead.model.requests import RunRequest, Schedule
 from fairlead.model.scopes import Permission
 from fairlead.ports import Notify, Principal
-from fairlead.services.runs.runs.runs import Runs
+from fairlead.services.runs.runs import Runs
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory, retry_on_conflict
 
