@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.model import columns
+from fairlead.lifecycle import attempts
 from fairlead.model.records import AttemptRecord, RunRecord
 from tests.contracts.memory import MemoryStore
 from tests.contracts.samples import make
@@ -61,7 +61,11 @@ def test_attempts_are_listed_with_their_outcome(site: Site, run: str) -> None:
 
 def test_log_starts_with_the_last_attempt_or_at_cursor_zero_with_the_first(site: Site, run: str) -> None:
     last, first = site.get(f"/runs/{run}/logs"), site.get(f"/runs/{run}/logs?cursor=0")
-    assert (lines(last), last["complete"], last["cursor"]) == ([LINE.decode()], True, columns.join(2, len(LINE)))
+    assert (lines(last), last["complete"], last["cursor"]) == (
+        [LINE.decode()],
+        True,
+        attempts.join_cursor(2, len(LINE)),
+    )
     assert (lines(first), first["complete"]) == ([LINE.decode(), SEPARATOR], False)
     assert first["entries"][-1]["stream"] == "platform"
     assert site.get(f"/runs/{run}/logs?cursor={first['cursor']}") == last
@@ -71,7 +75,7 @@ def test_attempt_parameter_selects_the_log_of_one_attempt(site: Site, run: str) 
     for number in (1, 2):
         page = site.get(f"/runs/{run}/logs?attempt={number}")
         assert (lines(page), page["complete"]) == ([LINE.decode()], True)
-        assert columns.split(page["cursor"]) == (number, len(LINE))
+        assert attempts.split_cursor(page["cursor"]) == (number, len(LINE))
     raw = site.request("GET", f"/runs/{run}/logs?attempt=1&format=raw")
     assert raw.content == LINE
     full_log = site.request("GET", f"/runs/{run}/logs?cursor=0&format=raw")
@@ -105,7 +109,7 @@ def test_invalid_attempt_number_is_rejected(site: Site, run: str, resource: str,
 
 
 def test_cursor_of_another_attempt_is_rejected(site: Site, run: str) -> None:
-    problem = problem_of(site.request("GET", f"/runs/{run}/logs?attempt=1&cursor={columns.join(2, 1)}"), 422)
+    problem = problem_of(site.request("GET", f"/runs/{run}/logs?attempt=1&cursor={attempts.join_cursor(2, 1)}"), 422)
     assert paths_of(problem) == ["cursor"]
     assert "the cursor belongs to attempt 2, not to attempt 1" in problem["violations"][0]["message"]
 

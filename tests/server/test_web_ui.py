@@ -13,7 +13,7 @@ from httpx2 import Response
 from starlette.types import Message
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.server.web_ui import accepts
+from fairlead.server.http.web_ui import accepts
 from tests.server.sites import Site, open_site, problem_of
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from fairlead.errors import Conflict, NotFound, RequestRejected, Unauthenticated, Unavailable
-from fairlead.model import columns
+from fairlead.lifecycle import attempts
 from fairlead.model.records import RunFileRecord
 from fairlead.model.runs import LogPage, Phase
 from fairlead.run_files import save_file
@@ -110,7 +110,7 @@ def test_log_is_complete_only_after_the_run_has_ended(platform: Platform) -> Non
     assert not read(platform, run, at_end).complete
     platform.stop(run)
     assert [entry.data.decode() for entry in read(platform, run, at_end).entries] == SEPARATORS[:1]
-    assert read(platform, run, columns.join(2, 0)).complete
+    assert read(platform, run, attempts.join_cursor(2, 0)).complete
 
 
 def test_log_of_one_attempt_can_be_read_to_its_end(platform: Platform) -> None:
@@ -120,7 +120,7 @@ def test_log_of_one_attempt_can_be_read_to_its_end(platform: Platform) -> None:
         page = read(platform, run, attempt=number)
         assert [entry.data.decode() for entry in page.entries] == [LINES[number - 1]]
         assert page.complete is complete
-        assert columns.split(page.cursor)[0] == number
+        assert attempts.split_cursor(page.cursor)[0] == number
         assert read(platform, run, page.cursor, attempt=number) == LogPage([], page.cursor, complete)
         assert read(platform, run, 0, attempt=number) == page
 
@@ -141,7 +141,7 @@ def test_cursor_identifies_the_attempt_and_the_position(platform: Platform) -> N
         assert read_all(platform, run, cursor) == lines[index:]
 
 
-@pytest.mark.parametrize("cursor", [-1, 999, columns.join(2, 0), columns.join(3, 5), 2**62])
+@pytest.mark.parametrize("cursor", [-1, 999, attempts.join_cursor(2, 0), attempts.join_cursor(3, 5), 2**62])
 def test_unknown_cursor_is_a_violation(platform: Platform, cursor: int) -> None:
     run = begin(platform)
     with pytest.raises(RequestRejected) as caught:

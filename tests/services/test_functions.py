@@ -11,7 +11,7 @@ import pytest
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected, RevisionMissing
 from fairlead.model.project_objects import FunctionDefinition
 from fairlead.model.records import FunctionRecord, PlanRecord
-from fairlead.services.runs.runs import runs
+from fairlead.services.runs import runs
 from tests.services.worlds import FOREST, LAKE, World, call_as, finding_rules, listing, make_request, names
 
 IMAGE = {"name": "train", "kind": "container", "image": "registry.example/train:1"}

@@ -185,3 +185,17 @@ def _pause_after(reason: str, used: int) -> int:
 def _read_bytes(text: str | None) -> int | None:
     """An amount from a plan, in bytes; None if unset or unlimited."""
     return None if text is None or text == "unlimited" else Quantity.parse(text).units
+
+
+# A log cursor is a position in the log of one attempt. Later attempts have greater cursors.
+POSITIONS = 2**40  # larger than any log, and 8,000 times this is still an exact integer in JavaScript
+
+
+def join_cursor(attempt: int, position: int) -> int:
+    """The cursor of a position in the log of an attempt. For the first attempt it equals the position."""
+    return (attempt - 1) * POSITIONS + position
+
+
+def split_cursor(cursor: int) -> tuple[int, int]:
+    """Split a cursor into the attempt and the position in its log."""
+    return cursor // POSITIONS + 1, cursor % POSITIONS

@@ -461,7 +461,7 @@ def describe_classes(facts: Facts) -> Iterator[Sentence]:
         setting = facts.settings.get(name)
         if setting is not None and is_set(setting) and not facts.is_local:
             yield Sentence(name, "note", text.format(setting.value))
-            yield from describe_source(facts, field, setting)
+            yield from describe_source(facts, name, setting)
 
 
 def _describe_toleration(path: str, taint: Json) -> Sentence:

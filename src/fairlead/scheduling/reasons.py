@@ -1,6 +1,6 @@
 """Reasons why a node cannot run a pod, modeled on kube-scheduler's filter plugins."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -15,8 +15,7 @@ from pydantic.json_schema import models_json_schema
 
 import fairlead
 from fairlead.ports import MakeId
-from fairlead.server import web_ui
-from fairlead.server.http import problem_details
+from fairlead.server.http import problem_details, web_ui
 from fairlead.server.http.middleware import Metrics, Middleware
 from fairlead.server.http.parameters import BytesBody, JsonBody, ListParams
 from fairlead.server.http.request_context import CLUSTER_THREADS, OIDC_THREADS, THREADS

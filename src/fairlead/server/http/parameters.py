@@ -10,13 +10,13 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from fairlead.errors import RequestRejected
-from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE, parse_conditions, parse_sort
+from fairlead.model.columns import COLUMNS, MAX_PAGE_SIZE
 from fairlead.model.parsing import collect_mistakes, printable, short_repr, suggest_names, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.project_objects import SensitiveModel
 from fairlead.model.quantities import parse_integer
 from fairlead.server.http.problem_details import Problem
-from fairlead.services.transactions.pages import ListQuery
+from fairlead.services.transactions.pages import ListQuery, parse_conditions, parse_sort
 
 # Keeps code that walks a body recursively far below Python's recursion limit.
 MAX_DEPTH = 100

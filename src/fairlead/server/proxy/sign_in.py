@@ -13,8 +13,8 @@ from starlette.types import Scope
 from fairlead.errors import FairleadError, Unauthenticated, Unavailable
 from fairlead.server.http.problem_details import Problem, render_known
 from fairlead.server.http.request_context import SAFE_METHODS
+from fairlead.server.http.web_ui import accepts
 from fairlead.server.proxy.headers import Target, find_header, read_cookies
-from fairlead.server.web_ui import accepts
 from fairlead.services.runs.serving import ServedHosts, SessionCookie
 
 RESERVED_PATH = "/.fairlead/"  # never forwarded to the run

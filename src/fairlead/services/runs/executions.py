@@ -12,7 +12,6 @@ from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected, Unau
 from fairlead.lifecycle import attempts
 from fairlead.lifecycle.attempts import attempt_of, execution_of, last_started_attempt, run_id_of
 from fairlead.lifecycle.lifecycle import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
-from fairlead.model import columns
 from fairlead.model.columns import Condition, Query
 from fairlead.model.nodes import Node
 from fairlead.model.parsing import short_repr
@@ -181,13 +180,13 @@ class Executions:
             handle = self._find_attempt(unit, run, number)
         # This is outside the transaction, because reading from a cluster may take a long time.
         page = _read_log(handle, position, max_bytes, continues=attempt is None)
-        entries = [replace(entry, end=columns.join(number, entry.end)) for entry in page.entries]
+        entries = [replace(entry, end=attempts.join_cursor(number, entry.end)) for entry in page.entries]
         if attempt is not None or not page.complete:
-            return LogPage(entries, columns.join(number, page.cursor), page.complete)
+            return LogPage(entries, attempts.join_cursor(number, page.cursor), page.complete)
         # This is the current attempt. While the run is active, its log can grow, or another attempt can follow.
         if handle.record is None:
-            return LogPage(entries, columns.join(number, page.cursor), complete=not run.active)
-        after = columns.join(number + 1, 0)
+            return LogPage(entries, attempts.join_cursor(number, page.cursor), complete=not run.active)
+        after = attempts.join_cursor(number + 1, 0)
         return LogPage([*entries, _attempt_separator(handle.record, after)], after, complete=False)
 
     def usage(self, call: Call, run_id: str, attempt: int | None = None) -> Usage:
@@ -279,7 +278,7 @@ def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> 
     """Return the attempt to read, and the position in its log to start from."""
     if cursor is None:
         return attempts.last_started_attempt(run) if attempt is None else attempt, 0
-    number, position = columns.split(cursor)
+    number, position = attempts.split_cursor(cursor)
     # 0 is accepted for every attempt, because clients use it for the start of a log.
     if attempt not in (None, number) and cursor != 0:
         raise _invalid_cursor(cursor, f"the cursor belongs to attempt {number}, not to attempt {attempt}")
@@ -305,7 +304,7 @@ def _read_log(handle: AttemptHandle, position: int, max_bytes: int, *, continues
             return LogPage([], position, complete=True)
         raise NotFound(f"the log of {attempts.describe_execution(handle.execution)} has been deleted") from None
     except ValueError as error:
-        raise _invalid_cursor(columns.join(handle.number, position), str(error)) from None
+        raise _invalid_cursor(attempts.join_cursor(handle.number, position), str(error)) from None
 
 
 def _attempt_separator(ended: AttemptRecord, end: int) -> LogEntry:
