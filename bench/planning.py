@@ -12,8 +12,8 @@ from pathlib import Path
 import yaml
 
 from fairlead.files import documents, snapshots, yamls
+from fairlead.model import explanations
 from fairlead.model.requests import Function, RunRequest
-from fairlead.planning import explanations
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 

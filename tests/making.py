@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from fairlead.model.assets import ComputeResource, Policy, Template
+from fairlead.model.explanations import to_json
 from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Plan, Setting, Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import Cluster
-from fairlead.planning.explanations import to_json
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Code, Snapshot
 

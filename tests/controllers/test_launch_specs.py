@@ -7,10 +7,10 @@ import pytest
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
 from fairlead.controllers.runs import LaunchInputMissing, load_launch_spec, load_secret_values
 from fairlead.manifests.functions import RUN_TOKEN
+from fairlead.model import explanations
 from fairlead.model.quantities import Quantity
 from fairlead.model.records import PlanRecord, RunRecord, SecretRecord
 from fairlead.model.runs import LaunchSpec
-from fairlead.planning import explanations
 from fairlead.run_tokens import open_run_token
 from fairlead.scheduling.pod_requests import read_pod_request
 from tests.contracts.memory import MemoryStore

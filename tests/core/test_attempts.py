@@ -17,8 +17,8 @@ from fairlead.lifecycle.attempts import (
     execution_of,
     run_id_of,
 )
+from fairlead.model import explanations
 from fairlead.model.records import PlanRecord, RunRecord
-from fairlead.planning import explanations
 from fairlead.scheduling import quotas
 from tests.contracts.samples import NOW, make
 from tests.making import make_compute_resource, make_policy, make_request, plan

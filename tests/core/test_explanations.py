@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from fairlead.model import explanations
 from fairlead.model.plans import Violation
-from fairlead.planning import explanations
 from tests.making import PYTHON, make_compute_resource, make_policy, plan
 
 RESOURCE = make_compute_resource(

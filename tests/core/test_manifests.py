@@ -267,7 +267,7 @@ def test_a_plan_can_be_changed_without_changing_the_next_one() -> None:
 
 PROGRAM = """
 import json, sys
-from fairlead.planning.explanations import to_data
+from fairlead.model.explanations import to_data
 from tests.making import find_violations, make_policy, plan
 from fairlead.model.resources import Volume
 

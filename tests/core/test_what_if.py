@@ -4,7 +4,8 @@ import pytest
 
 from fairlead.errors import RequestRejected
 from fairlead.model.nodes import SchedulingContext
-from fairlead.planning.fit_reports import HOSTNAME, MAX_ADDED_NODES, AddedNodes, NodeAddition, parse_addition, simulate
+from fairlead.model.plans import AddedNodes
+from fairlead.planning.fit_reports import HOSTNAME, MAX_ADDED_NODES, NodeAddition, parse_addition, simulate
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.node_tables import NodeTable
 from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
@@ -81,7 +82,7 @@ def test_simulation_does_not_change_the_cluster() -> None:
 def test_an_empty_simulation_returns_the_same_nodes() -> None:
     table = make_node_table()
     assert simulate(table).table is table
-    assert simulate(table).sentences == []
+    assert simulate(table).changes.sentences == []
 
 
 @pytest.mark.parametrize(("like", "first"), [("train", "a100-1"), (A100, "a100-1"), (L4, "l4-1"), ("A100", "a100-1")])
@@ -130,12 +131,12 @@ def test_simulated_nodes_change_the_verdict() -> None:
 
 def test_changes_are_described() -> None:
     simulated = simulate(make_node_table(), ["a100-1", "6xl4-1"], ["train", "plain"])
-    assert simulated.sentences == [
+    assert simulated.changes.sentences == [
         "1 empty node like a100-1: a100-1+1",
         "6 empty nodes like l4-1: l4-1+1, l4-1+2, l4-1+3 and 3 more",
         "without 3 nodes: a100-1, a100-2 and plain; 3 pods there are not rescheduled",
     ]
-    assert simulate(make_node_table(), without=["plain"]).sentences == ["without 1 node: plain (empty)"]
+    assert simulate(make_node_table(), without=["plain"]).changes.sentences == ["without 1 node: plain (empty)"]
 
 
 def test_all_invalid_changes_are_reported_with_path_and_hint() -> None:

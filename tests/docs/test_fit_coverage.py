@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from fairlead.cli.fit import fit
 from fairlead.cli.local_planning import Files
-from fairlead.planning.fit_reports import FitReport, NodeFit, WhatIfChanges
+from fairlead.model.plans import FitReport, NodeFit, WhatIfChanges
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "fit.md").read_text("utf-8")

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.database.stores import DatabaseStore
-from fairlead.services.runs import executions
-from fairlead.services.runs import runs
+from fairlead.services.runs import executions, runs
 from tests.services.executing import initialize_platform
 
 BLOCKED_SECONDS = 2.0  # ten times as long as a sync without delays takes

@@ -19,10 +19,10 @@ from pydantic import ValidationError
 
 from fairlead.adapters.database.migrating import migrate
 from fairlead.adapters.database.stores import DatabaseStore
+from fairlead.model import explanations
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Plan
 from fairlead.model.requests import RunRequest
-from fairlead.planning import explanations
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from tests.core.properties.strategies import snapshots

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead.files import documents, snapshots, yamls
+from fairlead.model import explanations
 from fairlead.model.plans import Plan, Violation
 from fairlead.model.requests import RunRequest
-from fairlead.planning import explanations
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Code, Snapshot
 

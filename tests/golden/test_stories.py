@@ -10,8 +10,8 @@ import yaml
 
 from fairlead.cli import app
 from fairlead.files import documents
+from fairlead.model import explanations
 from fairlead.model.requests import Function
-from fairlead.planning import explanations
 from tests.golden import stories
 from tests.validity import check_manifests
 

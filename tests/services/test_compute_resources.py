@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.model.assets import Defaults
-from fairlead.planning.effective_policies import Difference
+from fairlead.model.assets import Defaults, Difference
 from tests.services.worlds import (
     FOREST,
     LAKE,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.errors import NotFound, RequestRejected, Unavailable
-from fairlead.planning.fit_reports import FitReport
+from fairlead.model.plans import FitReport
 from fairlead.scheduling.node_tables import NodeTable
 from fairlead.services.transactions.unit_of_work import Call
 from tests.making import PYTHON

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
+from fairlead.model import explanations
 from fairlead.model.plans import Suggestion
-from fairlead.planning import explanations
 from fairlead.ports import Store
 from fairlead.scheduling.queue_order import PATIENCE_SECONDS, WAITING_FOR_TURN
 from tests.making import PYTHON

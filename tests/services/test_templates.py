@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected
-from fairlead.planning.effective_policies import Difference
+from fairlead.model.assets import Difference
 from tests.services.worlds import (
     FOREST,
     LAKE,

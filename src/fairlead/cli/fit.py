@@ -29,11 +29,11 @@ from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
 from fairlead.files.inventories import Inventory
 from fairlead.model.assets import ComputeResource
-from fairlead.model.plans import Suggestion, Violation
+from fairlead.model.plans import FitReport, Suggestion, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster
 from fairlead.planning import fit_reports
-from fairlead.planning.fit_reports import FitReport, WhatIfChanges, WhatIfCluster
+from fairlead.planning.fit_reports import WhatIfCluster
 from fairlead.planning.suggestions import find_suggestions
 from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.reasons import format_list
@@ -332,7 +332,7 @@ def _report(
 
 
 def _print_pending(inventory: Inventory, what_if_cluster: WhatIfCluster, cluster: Cluster, *, as_json: bool) -> int:
-    changes = asdict(WhatIfChanges.of(what_if_cluster))
+    changes = asdict(what_if_cluster.changes)
     placed = [
         asdict(pod)
         for pod in fit_reports.schedule_all(inventory.waiting, what_if_cluster.table, autoscaled=cluster.autoscaled)
@@ -349,7 +349,7 @@ def _print_offers(config: LocalConfig, what_if_cluster: WhatIfCluster, inventory
         waiting = f"; or --pending for the {len(inventory.waiting)} pending pods" if inventory.waiting else ""
         hint = f"specify --gpu 1, a program, a YAML file with a request, or --compute DIR{waiting}"
         raise Unreadable("the request is empty", hint)
-    changes = asdict(WhatIfChanges.of(what_if_cluster))
+    changes = asdict(what_if_cluster.changes)
     if not as_json:
         return print_offers(changes, offers)
     print(json.dumps({"what_if": changes, "compute_resources": offers}, indent=2))

@@ -12,13 +12,14 @@ from cyclopts import Parameter
 from fairlead.cli.output import count, print_sentences, print_violations, print_warnings
 from fairlead.files import documents, snapshots, yamls
 from fairlead.files.documents import Document, Library
+from fairlead.model import explanations
 from fairlead.model.assets import Defaults
 from fairlead.model.names import NAME
 from fairlead.model.parsing import collect_mistakes
 from fairlead.model.plans import Plan, PlanWarning, Violation
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import ScopeTree
-from fairlead.planning import explanations, linting
+from fairlead.planning import linting
 from fairlead.planning.linting import LintResult
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot

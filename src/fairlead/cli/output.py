@@ -10,8 +10,8 @@ from itertools import zip_longest
 from typing import Any
 
 from fairlead.errors import Conflict, FairleadError, RequestRejected
+from fairlead.model.explanations import format_finding
 from fairlead.model.plans import Finding, PlanWarning, Sentence, Violation
-from fairlead.planning.explanations import format_finding
 
 
 def print_error(error: FairleadError) -> int:

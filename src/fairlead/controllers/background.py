@@ -21,8 +21,8 @@ from fairlead.errors import FairleadError, RequestRejected
 from fairlead.files.documents import Library, load_library
 from fairlead.lifecycle.cron_times import GRACE_PERIOD, find_due
 from fairlead.model.columns import Condition
+from fairlead.model.explanations import format_finding
 from fairlead.model.records import RunRecord, ScheduleRecord
-from fairlead.planning.explanations import format_finding
 from fairlead.ports import Clock, Store
 
 SCHEDULES_EVERY_SECONDS = 1.0  # the longest possible delay of a scheduled run

@@ -1,13 +1,14 @@
 """Compute resources, templates and defaults: reusable requirements."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, WithJsonSchema, field_validator, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from fairlead.model import fields
+from fairlead.model import explanations, fields
 from fairlead.model.names import DnsSubdomain, ObjectName
 from fairlead.model.parsing import (
     Flag,
@@ -20,6 +21,7 @@ from fairlead.model.parsing import (
     short_repr,
     suggest_names,
 )
+from fairlead.model.plans import Source, SourcedValue
 from fairlead.model.quantities import Bytes, Cpu, Duration, Factor, WholeNumber
 from fairlead.model.resources import Requirements
 from fairlead.model.scopes import PLATFORM, ScopeRef
@@ -233,3 +235,59 @@ def _parse_at(path: str, parse: fields.Parser | None, value: Any) -> Any:
         return value if parse is None else parse(value)
     except PydanticCustomError as error:
         raise field_errors(mistakes_of(error, prefix=path)) from None
+
+
+@dataclass(frozen=True)
+class EffectiveValue:
+    """A value as JSON, with its source."""
+
+    value: Any
+    source: Source
+
+    @classmethod
+    def of(cls, sourced: SourcedValue) -> "EffectiveValue":
+        """Convert the value to JSON."""
+        return cls(explanations.to_json(sourced.value), sourced.source)
+
+
+@dataclass(frozen=True)
+class ScopeDefaults:
+    """The defaults of one scope. Defaults of lower scopes override them."""
+
+    scope: str
+    requirements: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ScopeUsage:
+    """The resources used by the admitted runs of a scope, in the units of a quota."""
+
+    gpu: int
+    cpu: str
+    mem: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class EffectivePolicy:
+    """The merged policies from the platform down to a scope, and the scope's usage.
+
+    Rules and quotas contain only the fields that are set.
+    """
+
+    scope: str
+    rules: dict[str, dict[str, Any]]
+    switches: dict[str, EffectiveValue]
+    limit_factor: dict[str, EffectiveValue]
+    defaults: list[ScopeDefaults]
+    quotas: list[dict[str, Any]]
+    used: ScopeUsage
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A path whose value was changed, added or removed."""
+
+    path: str
+    before: Any
+    after: Any

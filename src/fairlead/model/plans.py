@@ -141,6 +141,50 @@ class Plan:
     fit: Fit = field(default_factory=Fit)
 
 
+@dataclass(frozen=True)
+class AddedNodes:
+    """Empty nodes that were added, and the node they were copied from."""
+
+    like: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WhatIfChanges:
+    """Nodes that were added and removed. Pods on removed nodes are not rescheduled."""
+
+    added_nodes: list[AddedNodes] = field(default_factory=list)
+    removed_nodes: list[str] = field(default_factory=list)
+    removed_pods: int = 0
+    sentences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class NodeFit:
+    """Whether a node can run one of the run's pods now, and if not, all the reasons."""
+
+    name: str
+    fits: bool
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """Whether a request fits: `now`, `later`, `never`, or `unknown` if it is invalid or the cluster is unreachable.
+
+    `room`: how many such runs fit now, up to 1,000.
+    """
+
+    verdict: str = "unknown"
+    reasons: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    room: int | None = None
+    nodes: list[NodeFit] = field(default_factory=list)
+    suggestions: list[Suggestion] = field(default_factory=list)
+    violations: list[dict[str, Any]] = field(default_factory=list)
+    what_if: WhatIfChanges = field(default_factory=WhatIfChanges)
+
+
 _PRECEDENCE = {layer: precedence for precedence, layer in enumerate(Layer)}
 _DESCRIPTIONS = {
     Layer.PLATFORM: "platform default",

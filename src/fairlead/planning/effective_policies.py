@@ -1,54 +1,13 @@
 """The effective policy of a scope: each rule, switch, factor, default and quota with its source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from fairlead.model.assets import Policy
-from fairlead.model.plans import Source, SourcedValue
-from fairlead.planning import explanations
+from fairlead.model.assets import Difference, EffectivePolicy, EffectiveValue, Policy, ScopeDefaults, ScopeUsage
 from fairlead.resolution import policy_merging
 from fairlead.resolution.policy_merging import EffectiveRule
-from fairlead.scheduling.quotas import ScopeUsage
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class EffectiveValue:
-    """A value as JSON, with its source."""
-
-    value: Any
-    source: Source
-
-    @classmethod
-    def of(cls, sourced: SourcedValue) -> "EffectiveValue":
-        """Convert the value to JSON."""
-        return cls(explanations.to_json(sourced.value), sourced.source)
-
-
-@dataclass(frozen=True)
-class ScopeDefaults:
-    """The defaults of one scope. Defaults of lower scopes override them."""
-
-    scope: str
-    requirements: Json
-
-
-@dataclass(frozen=True)
-class EffectivePolicy:
-    """The merged policies from the platform down to a scope, and the scope's usage.
-
-    Rules and quotas contain only the fields that are set.
-    """
-
-    scope: str
-    rules: dict[str, Json]
-    switches: dict[str, EffectiveValue]
-    limit_factor: dict[str, EffectiveValue]
-    defaults: list[ScopeDefaults]
-    quotas: list[Json]
-    used: ScopeUsage
 
 
 def merge_policies(policies: Sequence[Policy], scope: str, used: Callable[[str], ScopeUsage]) -> EffectivePolicy:
@@ -80,15 +39,6 @@ def _describe_rule(rule: EffectiveRule) -> Json:
         "locked": None if rule.locked is None else EffectiveValue(True, rule.locked),
     }
     return {name: value for name, value in bounds.items() if value}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A path whose value was changed, added or removed."""
-
-    path: str
-    before: Any
-    after: Any
 
 
 def compare(before: Any, after: Any) -> list[Difference]:

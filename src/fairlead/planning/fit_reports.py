@@ -3,16 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
 from fairlead.errors import RequestRejected
+from fairlead.model import explanations
 from fairlead.model.nodes import Node
 from fairlead.model.parsing import short_repr, suggest_names
-from fairlead.model.plans import Fit, Plan, Suggestion, Violation
+from fairlead.model.plans import AddedNodes, Fit, FitReport, NodeFit, Plan, Violation, WhatIfChanges
 from fairlead.model.scopes import Cluster
-from fairlead.planning import explanations
 from fairlead.planning.capacity import gpu_type_of, group_of
 from fairlead.scheduling import evaluation, quotas, selectors
 from fairlead.scheduling.filters import NodeFilter, place
@@ -40,14 +40,6 @@ class NodeAddition:
 
 
 @dataclass(frozen=True)
-class AddedNodes:
-    """Empty nodes that were added, and the node they were copied from."""
-
-    like: str
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class WhatIfCluster:
     """A cluster with added and removed nodes. Pods on removed nodes are not rescheduled."""
 
@@ -57,8 +49,8 @@ class WhatIfCluster:
     removed_pods: int = 0
 
     @property
-    def sentences(self) -> list[str]:
-        """Descriptions of the changes."""
+    def changes(self) -> WhatIfChanges:
+        """The changes, with a description of each."""
         sentences = [
             f"{_count(len(part.names), 'empty node')} like {part.like}: {_name(part.names)}"
             for part in self.added_nodes
@@ -69,7 +61,7 @@ class WhatIfCluster:
             verb = "is" if self.removed_pods == 1 else "are"
             detail = f"; {pods} there {verb} not rescheduled" if self.removed_pods else " (empty)"
             sentences.append(f"{removed}{detail}")
-        return sentences
+        return WhatIfChanges(list(self.added_nodes), list(self.removed_nodes), self.removed_pods, sentences)
 
 
 def simulate(
@@ -184,46 +176,6 @@ def _name(names: Sequence[str]) -> str:
 MAX_ROOM = 1000
 
 
-@dataclass(frozen=True)
-class WhatIfChanges:
-    """Nodes that were added and removed. Pods on removed nodes are not rescheduled."""
-
-    added_nodes: list[AddedNodes] = field(default_factory=list)
-    removed_nodes: list[str] = field(default_factory=list)
-    removed_pods: int = 0
-    sentences: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, cluster: WhatIfCluster) -> "WhatIfChanges":
-        return cls(list(cluster.added_nodes), list(cluster.removed_nodes), cluster.removed_pods, cluster.sentences)
-
-
-@dataclass(frozen=True)
-class NodeFit:
-    """Whether a node can run one of the run's pods now, and if not, all the reasons."""
-
-    name: str
-    fits: bool
-    reasons: list[str]
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """Whether a request fits: `now`, `later`, `never`, or `unknown` if it is invalid or the cluster is unreachable.
-
-    `room`: how many such runs fit now, up to 1,000.
-    """
-
-    verdict: str = "unknown"
-    reasons: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    room: int | None = None
-    nodes: list[NodeFit] = field(default_factory=list)
-    suggestions: list[Suggestion] = field(default_factory=list)
-    violations: list[dict[str, Any]] = field(default_factory=list)
-    what_if: WhatIfChanges = field(default_factory=WhatIfChanges)
-
-
 def build_report(
     plan: Plan,
     cluster: WhatIfCluster,
@@ -233,7 +185,7 @@ def build_report(
     allowances: Sequence[Allowance] = (),
 ) -> FitReport:
     """The report on a plan, with reasons for the closest nodes or for all nodes."""
-    changes = WhatIfChanges.of(cluster)
+    changes = cluster.changes
     if plan.violations:
         return replace(report_violations(plan), what_if=changes)
     pod_request, table = read_pod_request(plan.manifests), cluster.table

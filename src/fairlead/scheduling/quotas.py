@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fairlead.model.assets import Quota
+from fairlead.model.assets import Quota, ScopeUsage
 from fairlead.model.columns import MAX_INTEGER
 from fairlead.model.plans import Fit, Setting
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
@@ -151,16 +151,6 @@ class QuotaShortage(NamedTuple):
         if self.part == "runs":
             return f"; one of them is run {largest.name}"
         return f"; run {largest.name} uses {_format_bare(self.part, getattr(largest.usage, self.part))}"
-
-
-@dataclass(frozen=True)
-class ScopeUsage:
-    """The resources used by the admitted runs of a scope, in the units of a quota."""
-
-    gpu: int
-    cpu: str
-    mem: str
-    runs: int
 
 
 def count_resources(settings: Iterable[Setting]) -> RunResources:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from fairlead.errors import Conflict, NotFound, RunFailed, Unavailable, Unreadable
+from fairlead.model import explanations
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Suggestion, Violation
 from fairlead.model.runs import State
-from fairlead.planning import explanations
 from fairlead.sdk import api_client
 from fairlead.sdk.api_client import ApiClient, path_of, read_content
 

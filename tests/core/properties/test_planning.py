@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fairlead.model import explanations
 from fairlead.model.assets import ComputeResource, Policy, Template
 from fairlead.model.parsing import StrictModel, violations_of
 from fairlead.model.plans import Layer, Plan, Source
@@ -16,7 +17,6 @@ from fairlead.model.quantities import Quantity
 from fairlead.model.requests import RunRequest
 from fairlead.model.resources import Amount, Requirements
 from fairlead.model.scopes import Cluster
-from fairlead.planning import explanations
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from tests.core.properties.strategies import (

@@ -21,9 +21,9 @@ from fairlead.errors import (
     Unavailable,
     Unreadable,
 )
+from fairlead.model.explanations import finding_data
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
-from fairlead.planning.explanations import finding_data
 
 log = structlog.get_logger()
 

@@ -6,14 +6,13 @@ from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from fairlead.model.assets import ComputeResource, NamedRequirements, Template
+from fairlead.model.assets import ComputeResource, Difference, NamedRequirements, Template
 from fairlead.model.columns import Page
+from fairlead.model.explanations import finding_data
 from fairlead.model.names import ObjectName
 from fairlead.model.parsing import StrictModel
 from fairlead.model.plans import Sentence, Violation
 from fairlead.model.records import ComputeResourceRecord, RevisionRecord, RunRecord, TemplateRecord
-from fairlead.planning.effective_policies import Difference
-from fairlead.planning.explanations import finding_data
 from fairlead.server.http.parameters import JsonBody, ListParams
 from fairlead.server.http.request_context import Context
 from fairlead.server.http.routing import make_router, responses

@@ -6,13 +6,12 @@ from fastapi import Depends, Response
 from pydantic import ValidationError
 
 from fairlead.errors import NotFound, RequestRejected
-from fairlead.model.assets import Policy
+from fairlead.model.assets import EffectivePolicy, Policy
 from fairlead.model.columns import Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Violation
 from fairlead.model.records import PolicyRecord
 from fairlead.model.scopes import PLATFORM
-from fairlead.planning.effective_policies import EffectivePolicy
 from fairlead.server.http.parameters import JsonBody, ListParams
 from fairlead.server.http.request_context import Context
 from fairlead.server.http.routing import make_router, responses

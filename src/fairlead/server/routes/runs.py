@@ -11,9 +11,9 @@ from pydantic import Field
 from fairlead.model.columns import Page
 from fairlead.model.names import Name
 from fairlead.model.parsing import Flag, StrictModel
+from fairlead.model.plans import FitReport
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RunRequest
-from fairlead.planning.fit_reports import FitReport
 from fairlead.server.http.parameters import JsonBody, ListParams
 from fairlead.server.http.request_context import Context
 from fairlead.server.http.routing import make_router, responses

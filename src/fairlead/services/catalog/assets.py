@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import ValidationError
 
 from fairlead.errors import Conflict, NotFound, RequestRejected
-from fairlead.model.assets import NamedRequirements
+from fairlead.model.assets import Difference, NamedRequirements
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Finding, Sentence, Violation
 from fairlead.model.records import JSON, SETTINGS, AssetRecord, PolicyRecord, RevisionRecord, RunRecord, SettingsRecord
 from fairlead.model.scopes import PLATFORM, Permission
-from fairlead.planning.effective_policies import Difference, compare
+from fairlead.planning.effective_policies import compare
 from fairlead.planning.linting import LintResult
 from fairlead.ports import ConfigPart
 from fairlead.services.transactions.pages import ListQuery, load_page

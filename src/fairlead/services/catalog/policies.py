@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.errors import NotFound, RequestRejected
-from fairlead.model.assets import Defaults, Policy
+from fairlead.model import explanations
+from fairlead.model.assets import Defaults, EffectivePolicy, Policy, ScopeUsage
 from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import Violation
@@ -21,13 +22,12 @@ from fairlead.model.records import (
 )
 from fairlead.model.requests import RunRequest
 from fairlead.model.scopes import PLATFORM, Permission
-from fairlead.planning import effective_policies, explanations, linting
-from fairlead.planning.effective_policies import EffectivePolicy
+from fairlead.planning import effective_policies, linting
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY
-from fairlead.scheduling.quotas import RunResources, ScopeUsage
+from fairlead.scheduling.quotas import RunResources
 from fairlead.services.catalog.snapshots import build_planning_context, compute_resource_of, resolve_names, template_of
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, Organization, UnitOfWork, UnitOfWorkFactory

@@ -10,17 +10,17 @@ from typing import NamedTuple
 from fairlead.errors import NotFound, Unavailable
 from fairlead.lifecycle.attempts import execution_of, is_paused
 from fairlead.manifests.attempts import manifests_of
+from fairlead.model import explanations
 from fairlead.model.columns import Condition
 from fairlead.model.names import run_name
 from fairlead.model.nodes import QueuePosition
 from fairlead.model.parsing import short_repr
-from fairlead.model.plans import Fit, Suggestion
+from fairlead.model.plans import Fit, FitReport, Suggestion
 from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
 from fairlead.model.requests import RunRequest
 from fairlead.model.runs import State
 from fairlead.model.scopes import Permission
-from fairlead.planning import explanations, fit_reports, suggestions
-from fairlead.planning.fit_reports import FitReport
+from fairlead.planning import fit_reports, suggestions
 from fairlead.planning.plan import plan_run
 from fairlead.planning.queue_messages import describe_queue_position
 from fairlead.planning.suggestions import OtherProject

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from fairlead.errors import Conflict, FairleadError, NotFound, RequestRejected
 from fairlead.lifecycle import lifecycle
 from fairlead.manifests.attempts import manifests_of
+from fairlead.model import explanations
 from fairlead.model.columns import Condition, Page
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Fit, Plan, Suggestion, Violation
@@ -20,7 +21,6 @@ from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, R
 from fairlead.model.requests import Function, RunRequest, merge
 from fairlead.model.runs import FINAL, State
 from fairlead.model.scopes import Permission
-from fairlead.planning import explanations
 from fairlead.planning.checks import check_stored_code
 from fairlead.planning.plan import plan_run
 from fairlead.ports import Executors, Notify
