@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.in_container import sidecar
-from fairlead.lifecycle import lifecycle
+from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES
 from fairlead.services.runs import executions
 from tests.bootstrap.containers import execute, make_container, value_of
 from tests.bootstrap.pods import TOKEN, Server, closed_url, envs_of, limit, make_pod, message_of, run_server
@@ -312,5 +312,5 @@ def test_the_limits_equal_those_of_the_server() -> None:
     )
     assert (sidecar.MAX_OUTPUT_FILES, sidecar.MAX_OUTCOME_BYTES) == (
         executions.MAX_OUTPUT_FILES,
-        lifecycle.MAX_OUTCOME_BYTES,
+        MAX_OUTCOME_BYTES,
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.folders import RunFolder
-from fairlead.adapters.local.processes import list_processes_of
+from fairlead.adapters.local.orphans import list_processes_of
 from tests.faults.callers import RequestRecord, RetryingClient, submitting_runs
 from tests.faults.checking import Footprint, check_all, check_footprint
 from tests.faults.sites import Site, open_site

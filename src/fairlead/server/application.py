@@ -168,11 +168,6 @@ def _dependencies(route: APIRoute) -> Iterator[JsonBody | BytesBody | ListParams
 
 ROUTERS: tuple[APIRouter, ...] = (
     runs.router,  # first, because it gets the most requests
-    runs.router,
-    executions.router,
-    executions.router,
-    executions.router,
-    runs.router,
     executions.router,
     assets.compute_resources_router,
     scopes.router,

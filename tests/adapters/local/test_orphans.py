@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.adapters.local import processes
+from fairlead.adapters.local.orphans import kill_processes_of, list_processes_of
 
 RUN = "0198c0de0198c0de0198c0de0198c0de"
 # Each process starts its successor and exits, so one of them is always newer than any list of processes.
@@ -29,5 +29,5 @@ def chain() -> Iterator[None]:
 
 @pytest.mark.usefixtures("chain")
 def test_no_process_of_a_run_is_left_even_if_it_starts_others() -> None:
-    processes.kill_processes_of(RUN)
-    assert processes.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode()) == []
+    kill_processes_of(RUN)
+    assert list_processes_of(f"FAIRLEAD_RUN={RUN}".encode()) == []

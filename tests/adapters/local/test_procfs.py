@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import processes as orphans
+from fairlead.adapters.local import orphans
 from fairlead.adapters.local import processes as procfs
 from fairlead.adapters.local.processes import CLOCK_TICKS, PAGE_SIZE, Process
 

@@ -22,7 +22,7 @@ from fairlead.adapters.kubernetes.starting import PLURALS, Starter, find_endpoin
 from fairlead.adapters.kubernetes.views import ClusterView, RunView, SchedulingContextWatcher, belongs
 from fairlead.adapters.logs import Masker
 from fairlead.errors import NotFound, StartFailed, Unavailable
-from fairlead.lifecycle.lifecycle import find_peaks
+from fairlead.lifecycle.outcomes import find_peaks
 from fairlead.manifests.functions import read_secret_names
 from fairlead.model.names import RUN_LABEL
 from fairlead.model.project_objects import Connection

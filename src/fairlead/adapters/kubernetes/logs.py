@@ -20,9 +20,10 @@ import structlog
 
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import ObservedPod
-from fairlead.adapters.logs import MASK, MAX_RECORD_BYTES, LogWriter, Masker, read_page, read_records
+from fairlead.adapters.log_pages import read_page
+from fairlead.adapters.logs import MASK, MAX_RECORD_BYTES, LogWriter, Masker, read_records
 from fairlead.errors import Conflict, FairleadError, Unavailable
-from fairlead.lifecycle.lifecycle import parse_outcome, read_result
+from fairlead.lifecycle.outcomes import parse_outcome, read_result
 from fairlead.model.runs import JSON, LogPage, Observation, Phase
 from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, open_file, save_file

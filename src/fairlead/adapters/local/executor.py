@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import fairlead
-from fairlead.adapters.local import allocation, folders, machines, processes
+from fairlead.adapters.local import allocation, folders, machines
 from fairlead.adapters.local.allocation import Runtime
 from fairlead.adapters.local.folders import RunFolder, observe_active, observe_ended
 from fairlead.adapters.local.machines import Machine
+from fairlead.adapters.local.orphans import kill_processes_of
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
@@ -342,7 +343,7 @@ class LocalExecutor:
     def _fail_lost_run(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
         """Fail a run whose supervisor died without writing an outcome, after killing its remaining processes."""
         # Without a PID namespace, the run's descendants may survive the supervisor.
-        processes.kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
+        kill_processes_of(Spec.load(folder.path).env["FAIRLEAD_RUN"])
         reason, message = "SupervisorLost", "the run's supervisor was killed, and the run was killed with it"
         if state["boot_id"] != self.machine.boot_id:
             reason, message = "NodeLost", "this machine was rebooted while the run was active"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fairlead.adapters.local.specs import ERRORS, LOCK, LOG, OUTCOME, STATE, USAGE, read_json, write_json
-from fairlead.adapters.logs import read_page
+from fairlead.adapters.log_pages import read_page
 from fairlead.errors import NotFound
 from fairlead.model.runs import LogPage, Observation, OutputFile, Phase
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, TypeVar
 from fairlead.errors import Conflict, Forbidden, NotFound, RequestRejected, Unauthenticated, Unavailable
 from fairlead.lifecycle import attempts
 from fairlead.lifecycle.attempts import attempt_of, execution_of, last_started_attempt, run_id_of
-from fairlead.lifecycle.lifecycle import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
+from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
 from fairlead.model.columns import Condition, Query
 from fairlead.model.nodes import Node
 from fairlead.model.parsing import short_repr
