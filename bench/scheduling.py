@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from fairlead.model.nodes import NodeTable
 from fairlead.scheduling import evaluation
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import read_pod
 from fairlead.scheduling.readers import read_cluster
 from tests.cluster import nodes

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 from fairlead.model.columns import Condition, Page, Query
+from fairlead.model.nodes import NodeTable
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile
 from fairlead.model.scopes import Cluster
-from fairlead.scheduling.node_tables import NodeTable
 
 RecordT = TypeVar("RecordT")
 ConfigPart = Literal["organization", "assets"]

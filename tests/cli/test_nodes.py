@@ -13,17 +13,16 @@ import fairlead
 from fairlead.cli import nodes as command
 from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.errors import NotFound
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import Node, NodeTable
 from fairlead.model.quantities import NANOS
 from fairlead.model.scopes import Cluster, Project
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.sdk import projects
 from fairlead.sdk.api_client import ApiClient
 from fairlead.services import registry
 from tests.cli.terminal import CommandResult, Terminal, run
 from tests.contracts.executors import MemoryExecutor
 from tests.contracts.memory import MemoryStore
-from tests.core.nodes import make_node, make_scheduled_pod
+from tests.scheduling.nodes import make_node, make_scheduled_pod
 from tests.services.worlds import World, initialize_world
 
 NVIDIA, AMD, GROUP = "nvidia.com/gpu.product", "amd.com/gpu.product-name", "karpenter.sh/nodepool"

@@ -12,15 +12,14 @@ from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import Machine
 from fairlead.errors import NotFound, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
-from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile, Phase
 from fairlead.ports import Executor
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import read_pod_request
 from tests.adapters.local.making import make_launch_spec, runtime
 from tests.contracts.samples import NOW
-from tests.core.nodes import make_amounts
 from tests.databases import wait_until
+from tests.scheduling.nodes import make_amounts
 
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 

@@ -23,8 +23,8 @@ from tests.contracts.executors import (
     find_scheduled_pods,
     read_all,
 )
-from tests.core.nodes import make_amounts
 from tests.databases import wait_until
+from tests.scheduling.nodes import make_amounts
 
 SHARED = {"name": "data", "volume_type": "shared_volume", "mount_path": "/data", "spec": {"claim_name": "sets"}}
 

@@ -17,8 +17,8 @@ from fairlead.ports import Transaction
 from fairlead.scheduling.queue_order import PATIENCE_SECONDS
 from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor
-from tests.core.nodes import make_amounts
 from tests.making import PYTHON
+from tests.scheduling.nodes import make_amounts
 from tests.services.executing import CODE, DIGEST, FAR, HOME, OTHER, Platform
 from tests.services.worlds import OTHER_KEY
 

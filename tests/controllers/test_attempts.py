@@ -13,8 +13,8 @@ from fairlead.model.records import AttemptRecord
 from fairlead.model.runs import Phase
 from tests.contracts.executors import MemoryExecutor
 from tests.controllers.test_retention import make_retention
-from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_request
+from tests.scheduling.nodes import make_amounts
 from tests.services.executing import HOME, SERVER, Platform
 
 GI = 2**30

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 
-from tests.core.properties.strategies import GARBAGE, REQUESTS
+from tests.properties.strategies import GARBAGE, REQUESTS
 
 Data = dict[str, Any]
 Draw = st.DrawFn

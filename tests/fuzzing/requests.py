@@ -25,10 +25,10 @@ from fairlead.model.plans import Plan
 from fairlead.model.requests import RunRequest
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
-from tests.core.properties.strategies import snapshots
-from tests.core.properties.test_planning import with_amounts
 from tests.fuzzing.grammars import is_json, mutated_requests
 from tests.fuzzing.rounds import time_limit
+from tests.properties.strategies import snapshots
+from tests.properties.test_planning import with_amounts
 from tests.server.samples import fill
 from tests.server.sites import Site, open_site
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from tests.architecture.modules import SOURCES
 
 # The code to mutate: decisions, use cases, control loops and the local executor.
-PACKAGES = ("core", "services", "controllers", "adapters/local")
+PACKAGES = (
+    "lifecycle", "manifests", "planning", "resolution", "scheduling", "services", "controllers", "adapters/local",
+)  # fmt: skip
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
     ast.NotEq: "==",

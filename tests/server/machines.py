@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from fairlead.errors import NotFound
-from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.quantities import NANOS
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogEntry, LogPage, Observation, OutputFile
 from fairlead.ports import Store
-from fairlead.scheduling.node_tables import NodeTable
 
 AT = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
 FILE = "models/best model.bin"

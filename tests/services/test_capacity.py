@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fairlead.errors import NotFound, Unavailable
-from fairlead.model.nodes import Node, Taint
+from fairlead.model.nodes import Node, NodeTable, Taint
 from fairlead.model.scopes import Cluster
 from fairlead.ports import Store
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.services.runs.capacity import Capacity, ComputeResourceCapacity
 from fairlead.services.transactions.unit_of_work import Call
 from tests.contracts.executors import MemoryExecutor

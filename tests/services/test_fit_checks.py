@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fairlead.errors import NotFound, RequestRejected, Unavailable
+from fairlead.model.nodes import NodeTable
 from fairlead.model.plans import FitReport
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.services.transactions.unit_of_work import Call
 from tests.making import PYTHON
 from tests.services.executing import FAR, HOME, OTHER, Platform

@@ -9,7 +9,7 @@ from fairlead.model.nodes import QueuePosition
 from fairlead.model.runs import Observation, Phase, State
 from fairlead.ports import Executor
 from fairlead.services.runs.fit import find_queue_position
-from tests.core.test_lifecycle import make_run
+from tests.lifecycle.test_lifecycle import make_run
 
 QUEUED = QueuePosition(pool="gpus", pending=True)
 

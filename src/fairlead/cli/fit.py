@@ -29,13 +29,13 @@ from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import inventories
 from fairlead.files.inventories import Inventory
 from fairlead.model.assets import ComputeResource
+from fairlead.model.nodes import NodeTable
 from fairlead.model.plans import FitReport, Suggestion, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, Action, RunRequest
 from fairlead.model.scopes import Cluster
 from fairlead.planning import fit_reports
 from fairlead.planning.fit_reports import WhatIfCluster
 from fairlead.planning.suggestions import find_suggestions
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.reasons import format_list
 from fairlead.sdk.runs import describe_suggestions
 

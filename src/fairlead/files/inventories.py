@@ -10,10 +10,10 @@ from typing import Any
 from fairlead.errors import RequestRejected, Unreadable
 from fairlead.files import yamls
 from fairlead.files.kube_objects import JSON, check_objects, name_object
+from fairlead.model.nodes import NodeTable
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import PlanWarning, Violation
 from fairlead.planning.fit_reports import PendingPod, read_pending_pods
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.readers import (
     is_placed,
     read_claim,

@@ -44,7 +44,7 @@ class NameFormat:
         return text
 
 
-# Allows more than Kubernetes does: `core.manifests.names` derives valid object names from these names.
+# Allows more than Kubernetes does: `slug` below derives valid object names from these names.
 NAME = NameFormat(
     "name",
     r"[A-Za-z0-9][A-Za-z0-9._+-]*",

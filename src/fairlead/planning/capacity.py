@@ -7,11 +7,10 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from fairlead.model.nodes import Amounts, Labels, Node
+from fairlead.model.nodes import Amounts, Labels, Node, NodeTable, TaintSet
 from fairlead.planning.checks import GPU_RESOURCES
 from fairlead.scheduling import selectors
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.node_tables import NodeTable, TaintSet
 from fairlead.scheduling.pod_requests import PODS
 
 # Node group labels that managed clusters and autoscalers set; the first one that a node has applies. Cloud nodes always

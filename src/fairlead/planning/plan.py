@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fairlead.manifests import rendering
+from fairlead.model.nodes import NodeTable
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 from fairlead.model.requests import RunRequest
@@ -23,7 +24,6 @@ from fairlead.resolution.layers import (
     single_setting,
 )
 from fairlead.scheduling import evaluation
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import read_pod_request
 
 # The smallest step of a computed limit: a millicore, a byte.

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nlargest
 
-from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod, TaintSet
 from fairlead.scheduling import gpu_sharing, pod_affinity, selectors, volumes
-from fairlead.scheduling.node_tables import NodeTable, TaintSet
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import NodeCheck
 

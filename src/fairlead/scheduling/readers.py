@@ -8,6 +8,7 @@ from typing import Any
 from fairlead.model.nodes import (
     Labels,
     Node,
+    NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
     ScheduledPod,
@@ -16,7 +17,6 @@ from fairlead.model.nodes import (
     Taint,
 )
 from fairlead.scheduling.gpu_sharing import read_devices, read_gpu_allocations
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import (
     count_amounts,
     read_amounts,

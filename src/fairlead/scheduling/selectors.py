@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fairlead.model.nodes import HostPort, Labels, Node, Taint, Term
-from fairlead.scheduling.node_tables import TaintSet, taint_set_of
+from fairlead.model.nodes import HostPort, Labels, Node, Taint, TaintSet, Term, taint_set_of
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, Reason
 

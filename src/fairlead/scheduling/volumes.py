@@ -7,13 +7,13 @@ from typing import NamedTuple
 from fairlead.model.nodes import (
     Labels,
     Node,
+    NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
     SchedulingContext,
     StorageClass,
     Term,
 )
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
 from fairlead.scheduling.selectors import selects, show_expression

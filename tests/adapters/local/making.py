@@ -21,8 +21,8 @@ from fairlead.model.scopes import Cluster
 from fairlead.planning.plan import plan_run
 from fairlead.source_code import ArchiveEntry
 from tests.contracts.samples import NOW
-from tests.core.nodes import make_amounts
 from tests.making import PYTHON, make_cluster, make_policy, make_request, make_snapshot
+from tests.scheduling.nodes import make_amounts
 
 BOOTSTRAP = (Path(fairlead.__file__).parent / "in_container" / "bootstrap.py").read_text("utf-8")
 ALLOWED = make_policy(switches={"existing_volumes": "allow", "allow_root": True})

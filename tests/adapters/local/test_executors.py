@@ -24,8 +24,8 @@ from fairlead.model.quantities import Quantity
 from fairlead.model.runs import Phase
 from tests.adapters.local.making import make_launch_spec, runtime, this_machine
 from tests.contracts.executors import ENDED, RETURNS, WAITS, LocalBench, is_over, read_all
-from tests.core.nodes import make_amounts
 from tests.databases import wait_until
+from tests.scheduling.nodes import make_amounts
 
 IGNORES = """
 import signal, time

@@ -17,7 +17,7 @@ from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
 from tests.adapters.local.making import make_allocation, make_launch_spec, make_machine
-from tests.core.nodes import make_amounts
+from tests.scheduling.nodes import make_amounts
 
 FOLDER = Path("/srv/fairlead")
 RUN_FOLDER = FOLDER / "runs" / "r1"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.model.nodes import NodeTable
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import read_pod
 from fairlead.scheduling.readers import read_cluster, read_scheduling_context
 from fairlead.scheduling.reasons import Cause, Reason

@@ -25,6 +25,7 @@ from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.outcomes import find_peaks
 from fairlead.manifests.functions import read_secret_names
 from fairlead.model.names import RUN_LABEL
+from fairlead.model.nodes import NodeTable
 from fairlead.model.project_objects import Connection
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
 from fairlead.model.scopes import Cluster
@@ -32,7 +33,6 @@ from fairlead.ports import Clock, Notify, Store
 from fairlead.run_files import OUTPUT, list_files, open_file, remove_files
 from fairlead.scheduling.evaluation import explain_no_fit
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.node_tables import NodeTable
 
 VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)

@@ -11,10 +11,9 @@ from fairlead.adapters.kubernetes.clients import KubernetesClient, path_of
 from fairlead.adapters.kubernetes.objects import MainObject, ObjectCondition, ObservedNode, ObservedPod, WarningEvent
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.lifecycle.attempts import run_id_of
-from fairlead.model.nodes import Node, ScheduledPod, SchedulingContext
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod, SchedulingContext
 from fairlead.model.runs import JSON
 from fairlead.scheduling import readers
-from fairlead.scheduling.node_tables import NodeTable
 
 MAX_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"

@@ -24,9 +24,8 @@ from fairlead.adapters.local.orphans import kill_processes_of
 from fairlead.adapters.local.specs import ERRORS, SOCKET, Spec
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.attempts import run_id_of
-from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.runs import Check, Endpoint, LaunchSpec, LogPage, Observation, OutputFile, Phase
-from fairlead.scheduling.node_tables import NodeTable
 
 IN_MOVED_TO = 0x80  # files are replaced by renaming, so they are always complete
 INOTIFY_EVENT = struct.Struct("iIII")  # watch descriptor, mask, cookie, and length of the name that follows

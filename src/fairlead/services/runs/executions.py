@@ -13,7 +13,7 @@ from fairlead.lifecycle import attempts
 from fairlead.lifecycle.attempts import attempt_of, execution_of, last_started_attempt, run_id_of
 from fairlead.lifecycle.outcomes import MAX_OUTCOME_BYTES, find_peaks, parse_outcome, read_result
 from fairlead.model.columns import Condition, Query
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import Node, NodeTable, taint_set_of
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Violation
 from fairlead.model.records import (
@@ -32,7 +32,6 @@ from fairlead.planning import capacity
 from fairlead.ports import Executor, Executors, Keyring, Principal
 from fairlead.run_files import OUTPUT, load_size, measure_files, save_file
 from fairlead.run_tokens import is_run_token, open_run_token
-from fairlead.scheduling.node_tables import NodeTable, taint_set_of
 from fairlead.scheduling.reasons import show_amount
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 

@@ -13,7 +13,7 @@ from fairlead.manifests.attempts import manifests_of
 from fairlead.model import explanations
 from fairlead.model.columns import Condition
 from fairlead.model.names import run_name
-from fairlead.model.nodes import QueuePosition
+from fairlead.model.nodes import NodeTable, QueuePosition
 from fairlead.model.parsing import short_repr
 from fairlead.model.plans import Fit, FitReport, Suggestion
 from fairlead.model.records import JSON, EventRecord, PlanRecord, RunRecord
@@ -27,7 +27,6 @@ from fairlead.planning.suggestions import OtherProject
 from fairlead.ports import Executor, Executors
 from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.evaluation import LATER, NOW
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import read_pod_request
 from fairlead.scheduling.queue_order import (
     ADMITTED,

@@ -15,6 +15,7 @@ from fairlead.lifecycle import lifecycle
 from fairlead.manifests.attempts import manifests_of
 from fairlead.model import explanations
 from fairlead.model.columns import Condition, Page
+from fairlead.model.nodes import NodeTable
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Fit, Plan, Suggestion, Violation
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
@@ -25,7 +26,6 @@ from fairlead.planning.checks import check_stored_code
 from fairlead.planning.plan import plan_run
 from fairlead.ports import Executors, Notify
 from fairlead.scheduling import quotas
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.queue_order import queue_key
 from fairlead.scheduling.quotas import QuotaAmounts
 from fairlead.services.catalog.snapshots import PlanningContext, Snapshots

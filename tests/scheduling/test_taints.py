@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from fairlead.model.nodes import NodeTable
 from fairlead.scheduling import evaluation, selectors
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.node_tables import NodeTable
-from tests.core.nodes import make_node, make_pod_request
+from tests.scheduling.nodes import make_node, make_pod_request
 
 CORDON = "node.kubernetes.io/unschedulable"
 

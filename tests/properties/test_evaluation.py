@@ -7,14 +7,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, SchedulingContext
+from fairlead.model.nodes import Node, NodeTable, SchedulingContext
 from fairlead.scheduling import evaluation, selectors
 from fairlead.scheduling.evaluation import LATER, NEVER, NOW
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PODS, PodRequest
-from tests.core.nodes import make_node, make_scheduled_pod
-from tests.core.properties.clusters import (
+from tests.properties.clusters import (
     EMPTY,
     SCHEDULING_CONTEXTS,
     ZONE,
@@ -24,6 +22,7 @@ from tests.core.properties.clusters import (
     nodes,
     pod_requests,
 )
+from tests.scheduling.nodes import make_node, make_scheduled_pod
 
 RANKS = {NOW: 0, LATER: 1, NEVER: 2}
 

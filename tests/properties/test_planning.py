@@ -19,7 +19,8 @@ from fairlead.model.resources import Amount, Requirements
 from fairlead.model.scopes import Cluster
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
-from tests.core.properties.strategies import (
+from tests.making import CONTAINER, make_snapshot, values
+from tests.properties.strategies import (
     GARBAGE,
     POLICIES,
     REQUESTS,
@@ -28,7 +29,6 @@ from tests.core.properties.strategies import (
     optional,
     snapshots,
 )
-from tests.making import CONTAINER, make_snapshot, values
 from tests.validity import check_manifests
 from tests.validity.parts import parse_quantity
 from tests.validity.pods import container_of, pod_of

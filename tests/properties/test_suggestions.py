@@ -7,16 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.plans import Plan, Suggestion
 from fairlead.model.requests import RunRequest, merge
 from fairlead.planning.plan import plan_run
 from fairlead.planning.suggestions import OtherProject, find_suggestions
 from fairlead.scheduling import quotas
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts, QuotaHolder
-from tests.core.nodes import make_amounts, make_node
-from tests.core.test_suggestions import GPUS, make_request, make_snapshot
+from tests.planning.test_suggestions import GPUS, make_request, make_snapshot
+from tests.scheduling.nodes import make_amounts, make_node
 
 CAPACITY: Any = {"cpu": 32, "mem": "64Gi", "example.com/fpga": 2}
 SIZES = st.fixed_dictionaries(

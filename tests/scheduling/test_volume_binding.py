@@ -6,6 +6,7 @@ import pytest
 
 from fairlead.model.nodes import (
     Node,
+    NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
     ScheduledPod,
@@ -14,7 +15,6 @@ from fairlead.model.nodes import (
 )
 from fairlead.model.quantities import Quantity
 from fairlead.scheduling import volumes
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.readers import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.scheduling.reasons import Cause, Reason

@@ -8,7 +8,7 @@ import pytest
 from fairlead.model.nodes import Node
 from fairlead.scheduling import queue_order
 from fairlead.scheduling.queue_order import PATIENCE_SECONDS, AdmissionDecision, QueuedRun
-from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
+from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 LONGER_THAN_PATIENCE = PATIENCE_SECONDS + 0.001
 

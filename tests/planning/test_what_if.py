@@ -3,13 +3,12 @@
 import pytest
 
 from fairlead.errors import RequestRejected
-from fairlead.model.nodes import SchedulingContext
+from fairlead.model.nodes import NodeTable, SchedulingContext
 from fairlead.model.plans import AddedNodes
 from fairlead.planning.fit_reports import HOSTNAME, MAX_ADDED_NODES, NodeAddition, parse_addition, simulate
 from fairlead.scheduling import evaluation
-from fairlead.scheduling.node_tables import NodeTable
-from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
 from tests.making import make_cluster
+from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 A100, L4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4"
 

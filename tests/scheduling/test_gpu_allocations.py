@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.model.nodes import GpuAllocation, SharedGpu
 from fairlead.scheduling import gpu_sharing
-from tests.core.test_gpu_sharing import describe, make_kai_node, make_share_request, make_sharing_pod
+from tests.scheduling.test_gpu_sharing import describe, make_kai_node, make_share_request, make_sharing_pod
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"

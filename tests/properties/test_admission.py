@@ -5,10 +5,9 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, ScheduledPod, Taint
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod, Taint
 from fairlead.scheduling import evaluation, queue_order
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.queue_order import PATIENCE_SECONDS, QueuedRun
 

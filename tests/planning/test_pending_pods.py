@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from fairlead.model.nodes import NodeTable
 from fairlead.planning.fit_reports import PendingPod, read_pending_pods, schedule_all
-from fairlead.scheduling.node_tables import NodeTable
-from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
+from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 
 def make_pod(

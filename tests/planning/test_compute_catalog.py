@@ -9,8 +9,8 @@ from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
 from fairlead.planning.compute_catalog import find_pod_request
 from fairlead.scheduling.pod_requests import PodRequest
-from tests.core.nodes import make_amounts
 from tests.making import make_cluster, make_compute_resource, make_policy, make_snapshot
+from tests.scheduling.nodes import make_amounts
 
 LOCAL = make_cluster(executor="local")
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from fairlead.model.assets import ComputeResource, Policy
+from fairlead.model.nodes import NodeTable
 from fairlead.model.requests import RunRequest, merge
 from fairlead.model.scopes import Cluster
 from fairlead.planning.suggestions import OtherProject, find_suggestions
 from fairlead.resolution.drafts import Snapshot
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts, QuotaHolder
-from tests.core.nodes import make_node, make_scheduled_pod
+from tests.scheduling.nodes import make_node, make_scheduled_pod
 
 GPUS = {"1xa100": 1, "4xa100": 4, "8xa100": 8}
 

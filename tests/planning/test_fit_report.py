@@ -1,9 +1,9 @@
 """Fit reports on real and hypothetical nodes."""
 
+from fairlead.model.nodes import NodeTable
 from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate
-from fairlead.scheduling.node_tables import NodeTable
-from tests.core.nodes import make_node, make_scheduled_pod
 from tests.making import SERVED, make_policy, plan
+from tests.scheduling.nodes import make_node, make_scheduled_pod
 
 ONE_GPU = {"resources": {"gpu": 1}}
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.model.nodes import GpuAllocation, Node, ScheduledPod, SharedGpu
+from fairlead.model.nodes import GpuAllocation, Node, NodeTable, ScheduledPod, SharedGpu
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import gpu_sharing
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import GpuShare, PodRequest
 from fairlead.scheduling.readers import read_cluster
 from fairlead.scheduling.reasons import Cause, Reason
-from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
+from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 REGISTER = "hami.io/node-nvidia-register"
 ALLOCATED = "hami.io/vgpu-devices-allocated"

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Amounts, Node, ScheduledPod, Taint
+from fairlead.model.nodes import Amounts, Node, NodeTable, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 from fairlead.planning import capacity
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PodRequest
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")

@@ -9,8 +9,8 @@ from fairlead.model.plans import Layer, Plan, Sentence
 from fairlead.model.quantities import Quantity
 from fairlead.model.scopes import Cluster
 from fairlead.planning.linting import LintResult, lint_compute_resource, lint_template
-from tests.core.properties.strategies import CLUSTERS, POLICIES, REQUIREMENTS, optional, snapshots
 from tests.making import make_cluster, make_compute_resource, make_policy
+from tests.properties.strategies import CLUSTERS, POLICIES, REQUIREMENTS, optional, snapshots
 
 slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
 

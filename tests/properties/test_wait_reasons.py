@@ -6,15 +6,14 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, ScheduledPod, Taint
+from fairlead.model.nodes import Node, NodeTable, ScheduledPod, Taint, taint_set_of
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import evaluation, selectors
 from fairlead.scheduling.evaluation import explain_no_fit
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.node_tables import NodeTable, taint_set_of
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import describe_amount, name_resource
-from tests.core.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
+from tests.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
 
 # Hypothesis fails if it finds no example at all for an `assume`; it is expected here that most are discarded.
 rare = settings(suppress_health_check=[HealthCheck.filter_too_much])

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import Node, NodeTable
 from fairlead.model.plans import Layer, Plan
 from fairlead.planning.plan import plan_run
-from fairlead.scheduling.node_tables import NodeTable
-from tests.core.nodes import make_node, make_scheduled_pod
 from tests.making import (
     CONTAINER,
     PYTHON,
@@ -21,6 +19,7 @@ from tests.making import (
     violated_rules,
     warning_rules,
 )
+from tests.scheduling.nodes import make_node, make_scheduled_pod
 
 LOCAL = make_cluster(name="here", executor="local")
 COMMAND = {"name": "train", "command": ["nvidia-smi"]}

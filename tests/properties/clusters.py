@@ -11,6 +11,7 @@ from fairlead.model.nodes import (
     GpuAllocation,
     HostPort,
     Node,
+    NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
     ScheduledPod,
@@ -20,7 +21,6 @@ from fairlead.model.nodes import (
     Taint,
 )
 from fairlead.model.quantities import NANOS
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PODS, GpuShare, PodRequest
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", PODS)

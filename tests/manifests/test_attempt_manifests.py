@@ -11,9 +11,9 @@ from fairlead.model.plans import Manifest
 from fairlead.model.records import RunRecord
 from fairlead.scheduling.pod_requests import read_pod_request
 from tests.contracts.samples import make
-from tests.core.test_attempts import make_plan_record
-from tests.core.test_manifests import ALLOW_ALL, REQUESTS
+from tests.lifecycle.test_attempts import make_plan_record
 from tests.making import CONTAINER, PYTHON, make_cluster, plan
+from tests.manifests.test_manifests import ALLOW_ALL, REQUESTS
 from tests.validity import check_manifests
 
 GI = 2**30

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.nodes import Node
+from fairlead.model.nodes import Node, NodeTable
 from fairlead.scheduling.evaluation import explain_no_fit
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.node_tables import NodeTable
 from fairlead.scheduling.pod_requests import PodRequest
-from tests.core.nodes import make_node, make_pod_request, make_scheduled_pod
+from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 NOT_READY = "node.kubernetes.io/not-ready:NoExecute"
 TEAM = "team=b:NoSchedule"
