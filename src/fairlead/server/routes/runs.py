@@ -61,7 +61,8 @@ async def preview(context: Context, project: str, request: RunRequestBody) -> Re
 
     To submit exactly this plan, send `token` as `plan_token`.
     """
-    return await context.respond(context.services.runs.preview, f"project/{project}", request, quick=True)
+    # Not `quick`: with suggestions, a preview can take as long as a hundred plans.
+    return await context.respond(context.services.runs.preview, f"project/{project}", request)
 
 
 @router.post("/projects/{project}/runs", name="submit_run", **responses(RunRecord, status=201, writing=True))
