@@ -2,8 +2,8 @@
 
 FairleadError
 ├─ Unreadable                             the text cannot be parsed; carries a hint
-│  ├─ packing.TooLarge                    the code is larger than the limit
-│  └─ inspecting.NoSuchName               the file does not define the function to call
+│  ├─ source_code.TooLarge                the code is larger than the limit
+│  └─ source_code.NoSuchName              the file does not define the function to call
 ├─ RequestRejected                        the request breaks rules; carries every violation
 ├─ Unauthenticated                        the caller is not authenticated
 ├─ Forbidden                              the caller may see the object but lacks permission for this operation
@@ -14,9 +14,9 @@ FairleadError
 ├─ Unavailable                            the request cannot be served now; retry after `retry_after_seconds`
 ├─ StartFailed                            the executor can never start the run; retrying is pointless
 ├─ RunFailed                              the run whose result was requested did not complete
-├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
+├─ controllers.runs.LaunchInputMissing    the plan, code or a secret of the run was deleted before it started
 ├─ adapters.kubernetes.clients.ApiError   the Kubernetes API server rejected the request
-└─ server.problem_details.Problem         an HTTP error from the server itself, with its own status and code
+└─ server.http.problem_details.Problem    an HTTP error from the server itself, with its own status and code
 
 An error whose name includes a module is defined in that module, next to the code that raises it.
 

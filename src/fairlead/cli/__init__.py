@@ -18,7 +18,7 @@ app = App(
 # Commands are import paths, so that `fairlead --help` imports none of them. This is why their help is repeated here.
 app.command("fairlead.cli.local_planning:preview", name="preview", help="Show a run's plan without submitting it.")
 
-app.command("fairlead.cli.run:run", name="run", help="Run a program with the requested compute.")
+app.command("fairlead.cli.run_command:run", name="run", help="Run a program with the requested compute.")
 app.command("fairlead.cli.runs:why", name="why", help="Explain why a run is waiting, and suggest changes.")
 app.command("fairlead.cli.fit:fit", name="fit", help="Check whether a run fits now, later or never.")
 app.command("fairlead.cli.servers:up", name="up", help="Start a server on this machine.")

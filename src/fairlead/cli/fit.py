@@ -15,7 +15,7 @@ from fairlead.cli.local_planning import Files, LocalConfig, load_config, plan_al
 from fairlead.cli.objects import Project, connect
 from fairlead.cli.output import count, format_cell, format_table, print_violations, print_warnings
 from fairlead.cli.project_objects import DEFAULT
-from fairlead.cli.run import (
+from fairlead.cli.run_command import (
     Arguments,
     RequestOptions,
     WithRequestOptions,

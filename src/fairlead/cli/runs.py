@@ -21,7 +21,7 @@ from fairlead.cli.objects import (
     print_list,
 )
 from fairlead.cli.output import Columns, Item, count, print_done, print_table, write_log
-from fairlead.cli.run import follow
+from fairlead.cli.run_command import follow
 from fairlead.errors import Conflict, Forbidden, NotFound, Unreadable
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.sdk import api_client
