@@ -40,7 +40,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert {name for name in loaded if name.startswith("fairlead.")} == set()
 
 
-def test_help_loads_only_the_cli() -> None:
+def test_help_loads_only_the_command_line() -> None:
     loaded = {name for name in _loaded_by(HELP) if name.startswith("fairlead.")}
     assert loaded == {"fairlead.cli"}
 

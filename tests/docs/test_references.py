@@ -15,7 +15,10 @@ from tests.docs.pages import FENCE, PAGES, ROOT
 SOURCES = ROOT / "src" / "fairlead"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 LONGEST_README, LONGEST_DECISION = 130, 30
-LAYERS = "model|core|files|services|controllers|adapters|server|sdk|cli"
+LAYERS = (
+    "model|resolution|planning|manifests|scheduling|lifecycle|files|services|controllers|adapters|server|sdk|cli"
+    "|source_code|hosting|run_files|run_tokens|ports"
+)
 
 # Everything in the parentheses, including spaces, which a link must not contain.
 LINKS = [
@@ -87,6 +90,17 @@ def test_the_architecture_names_every_folder_of_the_code() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     folders = [folder.parent.name for folder in SOURCES.rglob("__init__.py") if folder.parent != SOURCES]
     assert [name for name in folders if f"{name}/" not in page] == []
+
+
+def test_the_architecture_lists_every_module() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    tree = page.partition("\n### Modules\n")[2].partition("```\n")[2].partition("```")[0]
+    listed, folder = [], ""
+    for name in re.findall(r"^ *\S+", tree, re.MULTILINE):
+        folder = name if name.endswith("/") else folder
+        listed += [] if name.endswith("/") else [f"{folder}{name.strip()}"]
+    files = [str(file.relative_to(SOURCES)) for file in SOURCES.glob("*/**/*.py") if file.name != "__init__.py"]
+    assert sorted(listed) == sorted(file for file in files if "/migrations/" not in file)
 
 
 def test_no_term_is_defined_twice() -> None:

@@ -11,11 +11,9 @@ STATES = (ROOT / "docs" / "users" / "run-states.md").read_text("utf-8")
 LOCAL = (ROOT / "docs" / "admins" / "local-execution.md").read_text("utf-8")
 SOURCES = ROOT / "src" / "fairlead"
 FILES_WITH_REASONS = (
-    *("lifecycle/lifecycle.py", "scheduling/queue_order.py", "scheduling/queue_order.py"),
-    *(f"controllers/{name}.py" for name in ("run_state", "runs", "launch_specs")),
-    *(f"adapters/local/{name}.py" for name in ("executors", "outcomes", "sampling", "serve_state", "supervisor")),
-    *(f"services/{name}.py" for name in ("runs", "submissions")),
-    "lifecycle/lifecycle.py",
+    *("lifecycle/lifecycle.py", "scheduling/queue_order.py", "services/runs/runs.py"),
+    *(f"controllers/{name}.py" for name in ("run_state", "runs")),
+    *(f"adapters/local/{name}.py" for name in ("executor", "outcomes", "sampling", "supervisor")),
 )
 REASON = re.compile(r'(?<!== )"((?:[A-Z]+[a-z]+)+)"')
 REASONS = sorted(

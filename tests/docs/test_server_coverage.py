@@ -76,7 +76,7 @@ def test_every_error_code_is_in_the_table_with_its_status() -> None:
 
 
 def test_every_kind_of_audit_entry_is_in_the_table_with_its_actions() -> None:
-    text = "".join(file.read_text("utf-8") for file in (SOURCES / "services").glob("*.py"))
+    text = "".join(file.read_text("utf-8") for file in (SOURCES / "services").rglob("*.py"))
     created = set(re.findall(r'unit\.(?:add|remove)\(\w+, "(\w+)"', text))
     assert created >= {"policy", "role", "run", "secret", "settings", "token", "volume"}
     kinds = {*created, PLATFORM, *KINDS, ComputeResources.code, Templates.code}

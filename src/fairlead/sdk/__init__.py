@@ -1,1 +1,1 @@
-"""The Python SDK: a client of the HTTP API. It imports only the model and the errors."""
+"""The Python SDK: a client of the HTTP API. It imports only the model, the errors and `source_code`."""
