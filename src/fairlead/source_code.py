@@ -24,6 +24,11 @@ SKIPPED = frozenset(
 )
 LOCK_PREFIX = ".#"
 
+DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+INNER_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+# A module that defines one of these names can have any attribute, so no name is certain to be missing.
+DYNAMIC_NAMES = {"*", "__getattr__"}
+
 
 class TooLarge(Unreadable):
     """The code is larger than the limit."""
@@ -139,12 +144,6 @@ def _check_size(path: Path, files: Iterable[Path]) -> list[Path]:
 
 def _read(file: Path) -> tuple[bytes, bool]:
     return file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR)
-
-
-DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-INNER_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-# A module that defines one of these names can have any attribute, so no name is certain to be missing.
-DYNAMIC_NAMES = {"*", "__getattr__"}
 
 
 class NoSuchName(Unreadable):

@@ -21,6 +21,9 @@ MAX_LOG_BYTES = 1 << 30
 LOG_FULL = b"the log has reached its maximum size; further output is discarded\n"
 DISK_FULL = b"the disk was full; %d bytes of output were discarded\n"
 
+MASK = b"***"
+MIN_LENGTH = 4  # masking shorter values would make logs unreadable
+
 
 class LogRecord(NamedTuple):
     """Data that one stream wrote, and the offset of the next record."""
@@ -107,8 +110,6 @@ def read_records(file: Path, start: int, max_bytes: int) -> Iterator[LogRecord]:
             yield LogRecord(nanoseconds, STREAMS[stream], reader.read(length), start)
 
 
-MASK = b"***"
-MIN_LENGTH = 4  # masking shorter values would make logs unreadable
 
 
 class Masker:

@@ -67,6 +67,13 @@ Several = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
 Kubeconfig = Annotated[Path | None, Parameter(help="The kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.")]
 Context = Annotated[str | None, Parameter(help="The kubeconfig context. Default: the current context.")]
 
+SCOPE_COLUMNS = {"NAME": "name", "PARENT": "parent", "MANAGED BY": "managed_by", "AGE": "created_at"}
+
+POLICY_COLUMNS: Columns = {"SCOPE": "scope", "CONTENTS": lambda policy: list(policy["content"]), "AGE": "created_at"}
+PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
+
+Row = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class ClusterOptions:
@@ -242,9 +249,6 @@ def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
 clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect_, check, rbac, CLUSTERS.rm)
 
 
-SCOPE_COLUMNS = {"NAME": "name", "PARENT": "parent", "MANAGED BY": "managed_by", "AGE": "created_at"}
-
-
 @dataclass(frozen=True)
 class ScopeCommands(ObjectCommands):
     """Commands for a kind of scope."""
@@ -272,12 +276,6 @@ projects, departments = (
     gather(f"{kind.one}s", kind.ls, kind.show, kind.create, kind.rename, kind.move, kind.rm)
     for kind in (PROJECTS, DEPARTMENTS)
 )
-
-
-POLICY_COLUMNS: Columns = {"SCOPE": "scope", "CONTENTS": lambda policy: list(policy["content"]), "AGE": "created_at"}
-PARTS = {"PART": "part", "VALUE": "value", "FROM": "source"}
-
-Row = dict[str, Any]
 
 
 def ls(*, list_options: WithListOptions = None, as_json: Json = False) -> int:

@@ -41,6 +41,12 @@ RUNS = {
     "AGE": "created_at",
 }
 
+KIND = "ComputeResource"
+DEFAULT_PROJECT = "default"
+UNKNOWN = {"fits_now": None}  # not available on the cluster, or it is unclear which cluster to query
+# The field that an amount without a field name sets.
+AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
+
 
 @dataclass(frozen=True)
 class Asset(ObjectCommands):
@@ -110,13 +116,6 @@ TEMPLATES = Asset(
 )
 
 templates = gather("templates", TEMPLATES.ls, TEMPLATES.show, *TEMPLATES.changes)
-
-
-KIND = "ComputeResource"
-DEFAULT_PROJECT = "default"
-UNKNOWN = {"fits_now": None}  # not available on the cluster, or it is unclear which cluster to query
-# The field that an amount without a field name sets.
-AMOUNTS = {"cpu": "requests", "mem": "requests", "gpu": "devices"}
 
 
 @dataclass(frozen=True)

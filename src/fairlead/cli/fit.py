@@ -45,6 +45,12 @@ MAX_NAMED = 4  # nodes in a sentence
 
 JSON = Mapping[str, Any]
 
+STDIN = Path("-")
+# A placeholder function for requests without one; valid for all actions.
+UNNAMED = {"name": "fit", "source": "fit.py", "handler": "main"}
+
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
+
 
 def print_fit_report(report: JSON, *, all_nodes: bool = False) -> int:
     """Print a fit report. Return the exit code, 0 if the run fits now."""
@@ -161,13 +167,6 @@ def _print_rows(heading: Sequence[str], rows: Iterable[tuple[Sequence[Any], Sequ
 def _say(line: str) -> None:
     # Escapes control characters: names from files and clusters can contain any text.
     print(format_cell(line, datetime.now(UTC)))
-
-
-STDIN = Path("-")
-# A placeholder function for requests without one; valid for all actions.
-UNNAMED = {"name": "fit", "source": "fit.py", "handler": "main"}
-
-Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 
 
 def fit(

@@ -28,6 +28,8 @@ RUN_ID = "preview"  # constant, so that the same files always produce the same m
 
 Paths = Annotated[Sequence[Path], Parameter(negative=(), show_default=False)]
 
+Output = Literal["explain", "yaml", "json"]
+
 
 @dataclass(frozen=True)
 class Files:
@@ -104,9 +106,6 @@ def _point_to_options(violations: Iterable[Violation], library: Library) -> Iter
         if option and not library.of(kind):
             violation = replace(violation, hint=f"add the folder that defines it: {option} DIR")
         yield violation
-
-
-Output = Literal["explain", "yaml", "json"]
 
 
 def preview(

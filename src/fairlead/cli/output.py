@@ -13,6 +13,14 @@ from fairlead.errors import Conflict, FairleadError, RequestRejected
 from fairlead.model.explanations import format_finding
 from fairlead.model.plans import Finding, PlanWarning, Sentence, Violation
 
+GAP = "  "
+NARROWEST = 6  # narrower columns would be unreadable
+AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+Item = Mapping[str, Any]
+# Column titles, each with a dotted path into the item, or a function.
+Columns = Mapping[str, str | Callable[[Item], Any]]
+
 
 def print_error(error: FairleadError) -> int:
     """Print an error with its details to stderr. Return the exit code."""
@@ -75,15 +83,6 @@ def _name(user: Mapping[str, Any]) -> str:
     """Describe an object that prevents a deletion, with its scope unless the name contains it."""
     kind, name, scope = (user.get(part, "") for part in ("kind", "name", "scope"))
     return f"{kind} {name}" if scope in ("", name, f"{kind}/{name}") else f"{kind} {name} of {scope}"
-
-
-GAP = "  "
-NARROWEST = 6  # narrower columns would be unreadable
-AGES = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-
-Item = Mapping[str, Any]
-# Column titles, each with a dotted path into the item, or a function.
-Columns = Mapping[str, str | Callable[[Item], Any]]
 
 
 def print_table(items: Iterable[Item], columns: Columns) -> None:

@@ -15,6 +15,8 @@ from fairlead.sdk.functions import Schedule
 
 DEFAULT = "default"  # the project that every new server has
 
+Word = Annotated[str | None, Parameter(show_default=False)]
+
 
 @dataclass(frozen=True)
 class ProjectObject:
@@ -125,9 +127,6 @@ def _ask(name: str) -> str:
 functions = gather("functions", FUNCTIONS.ls, FUNCTIONS.show, FUNCTIONS.rm)
 secrets = gather("secrets", SECRETS.ls, set_, SECRETS.rm)
 volumes = gather("volumes", VOLUMES.ls, create, VOLUMES.rm)
-
-
-Word = Annotated[str | None, Parameter(show_default=False)]
 
 
 def _describe_next(item: Item) -> str:

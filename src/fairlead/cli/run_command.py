@@ -31,6 +31,8 @@ Words = Annotated[Sequence[str], Parameter(negative=(), show_default=False)]
 Amount = Annotated[str | None, Parameter(show_default=False)]
 Arguments = Annotated[str, Parameter(show_default=False, help="Arguments for the program, after `--`.")]
 
+INTERRUPTED = 130  # a shell's exit code after Ctrl-C: 128 + SIGINT
+
 
 # Values remain text: the request model parses them and reports all mistakes with their paths.
 @dataclass(frozen=True)
@@ -277,9 +279,6 @@ def _parse_input(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
-
-
-INTERRUPTED = 130  # a shell's exit code after Ctrl-C: 128 + SIGINT
 
 
 def run(

@@ -25,7 +25,19 @@ from fairlead.model.explanations import format_finding
 from fairlead.model.records import RunRecord, ScheduleRecord
 from fairlead.ports import Clock, Store
 
+log = structlog.get_logger()
+
 SCHEDULES_EVERY_SECONDS = 1.0  # the longest possible delay of a scheduled run
+
+RETRY_MILLISECONDS = 5_000  # also the longest time until a replaced folder is noticed
+
+CHECK_SECONDS = 5.0  # the longest pause between two checks
+FIRST_RETRY_SECONDS = 1.0
+
+STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
+# A clock that was behind stays ahead of the counter once it is corrected, so it must be trusted eventually. A day
+# leaves enough time to notice and correct a wrong clock before data is deleted.
+TRUSTED_AFTER = timedelta(days=1)
 
 
 class Scheduler:
@@ -57,11 +69,6 @@ class Scheduler:
         # A check of all schedules finds many that are not due. These must not each cause a transaction.
         if find_due(schedule, now).next_at != schedule.next_at:
             self.submit_due_runs(schedule.id)
-
-
-log = structlog.get_logger()
-
-RETRY_MILLISECONDS = 5_000  # also the longest time until a replaced folder is noticed
 
 
 @dataclass(frozen=True)
@@ -143,10 +150,6 @@ class WatchedFolder:
         return None
 
 
-CHECK_SECONDS = 5.0  # the longest pause between two checks
-FIRST_RETRY_SECONDS = 1.0
-
-
 @contextlib.asynccontextmanager
 async def run_background_tasks(
     folder: WatchedFolder | None, controller: RunController, retention: Retention, scheduler: Scheduler
@@ -207,12 +210,6 @@ def _count_active(store: Store) -> int:
         # A server must be running when a schedule is next due.
         scheduled = tx.count(ScheduleRecord, Condition("next_at", "!=", None))
         return tx.count(RunRecord, Condition("active", "=", True)) + scheduled
-
-
-STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
-# A clock that was behind stays ahead of the counter once it is corrected, so it must be trusted eventually. A day
-# leaves enough time to notice and correct a wrong clock before data is deleted.
-TRUSTED_AFTER = timedelta(days=1)
 
 
 def boot_seconds() -> float:

@@ -30,6 +30,8 @@ from fairlead.scheduling.quotas import QuotaShortage
 
 HELD_PER_QUOTA = 50  # waiting runs read per quota, oldest first; if some are admitted, another pass follows
 
+AUTHOR = "fairlead"
+
 
 @dataclass
 class AdmissionPass:
@@ -141,9 +143,6 @@ def fits_quotas(tx: Transaction, quota_limits: QuotaLimits, run: RunRecord) -> b
     # The first scope of the path contains the others, so its runs are enough to compute the usage in all of them.
     allowances = quota_limits.allowances(tx.tally(RunRecord, COUNTED_BY, *ADMITTED, *quota_limits.within(path[0])))
     return not quotas.find_shortages(quotas.amounts_of(run), [allowances[scope] for scope in path])
-
-
-AUTHOR = "fairlead"
 
 
 class OrganizationCache(NamedTuple):

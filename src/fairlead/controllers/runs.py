@@ -27,6 +27,19 @@ from fairlead.ports import Clock, Executor, Executors, Keyring, MakeId, Notify, 
 from fairlead.run_tokens import seal_run_token
 from fairlead.scheduling.pod_requests import PODS
 
+log = structlog.get_logger()
+
+FindExecutor = Callable[[Transaction, RunRecord], Executor | None]
+
+RESYNC_SECONDS = 5.0  # a resync finds changes by other servers, changes to quotas, and changes whose event was missed
+RESYNC_INTERVAL = timedelta(seconds=RESYNC_SECONDS)
+WATCHED_RESYNCS = 6  # clusters send events about their runs, so these need only every sixth resync
+LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long loses its runs to other servers
+# Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
+# must be cheap even when the queue is long.
+FULL_PASS_LIMIT, SHORT_PASS_LIMIT = 1000, 50
+DELAYED = "StartDelayed"  # the reason shown for a run whose start is retried on each resync
+
 
 class LaunchInputMissing(FairleadError):
     """The run's plan, its code or one of its secrets was deleted after submission."""
@@ -108,9 +121,6 @@ def _find_volumes(
             yield claim, record
 
 
-FindExecutor = Callable[[Transaction, RunRecord], Executor | None]
-
-
 class IdleCuller:
     """Stops one server's idle runs. Needs a `StableClock`, because a stop cannot be undone."""
 
@@ -144,18 +154,6 @@ class IdleCuller:
         if lifecycle.is_idle(*usage, executor.read_usage(execution_of(run.id, run.attempt)), now):
             self.state_writer.save(run, lifecycle.decide_idle_stop(run), None, stopped_by=lifecycle.STOPPED_BY)
             stopped.append(run.id)
-
-
-log = structlog.get_logger()
-
-RESYNC_SECONDS = 5.0  # a resync finds changes by other servers, changes to quotas, and changes whose event was missed
-RESYNC_INTERVAL = timedelta(seconds=RESYNC_SECONDS)
-WATCHED_RESYNCS = 6  # clusters send events about their runs, so these need only every sixth resync
-LEASE = timedelta(seconds=60)  # a server without a heartbeat for this long loses its runs to other servers
-# Maximum number of queued runs that an admission pass reads. Short passes follow events, which are frequent, so they
-# must be cheap even when the queue is long.
-FULL_PASS_LIMIT, SHORT_PASS_LIMIT = 1000, 50
-DELAYED = "StartDelayed"  # the reason shown for a run whose start is retried on each resync
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,10 @@ from fairlead.errors import FairleadError, Unavailable
 
 log = structlog.get_logger()
 
+WORKERS = 4  # per cluster; they mostly wait for responses from its API server
+
+Process = Callable[[str], None]
+
 
 def log_failures(name: str, step: Callable[[], None], *expected: type[Exception]) -> bool:
     """Run a step, log its failure and continue. Returns whether it succeeded.
@@ -28,11 +32,6 @@ def log_failures(name: str, step: Callable[[], None], *expected: type[Exception]
             known = isinstance(error, (FairleadError, *expected))
             log.error(f"{name} failed", problem=str(error), exc_info=None if known else error)
         return False
-
-
-WORKERS = 4  # per cluster; they mostly wait for responses from its API server
-
-Process = Callable[[str], None]
 
 
 class WorkQueue:

@@ -22,6 +22,27 @@ MAX_PORT = 65535
 # These texts appear in terminal messages, so control characters and line separators are rejected.
 PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
 
+# Messages by pydantic error type.
+MESSAGES = {
+    "missing": "is missing",
+    "string_type": "must be text",
+    "string_unicode": "must be text",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must be text without {without}",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "list_type": "must be a list",
+    "too_short": "must not be empty",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+RULES = {"missing": "required", "literal_error": "options"}
+WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control characters"}
+
 
 @lru_cache(maxsize=4096)  # clusters repeat the same few amounts
 def _parse(amount: str) -> int:
@@ -414,26 +435,6 @@ KINDS: Mapping[str, type[KubeModel]] = {
     "StorageClass": KubeStorageClass,
     "Namespace": KubeObject,
 }
-# Messages by pydantic error type.
-MESSAGES = {
-    "missing": "is missing",
-    "string_type": "must be text",
-    "string_unicode": "must be text",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must be text without {without}",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "list_type": "must be a list",
-    "too_short": "must not be empty",
-    "bool_type": "must be true or false",
-    "int_type": "must be a whole number",
-    "literal_error": "must be {expected}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-}
-RULES = {"missing": "required", "literal_error": "options"}
-WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control characters"}
 
 
 def check_objects(objects: Iterable[JSON], location: str, alternative: str) -> list[Violation]:

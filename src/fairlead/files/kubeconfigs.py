@@ -42,6 +42,10 @@ IGNORED_FIELDS = ("extensions", "disable-compression", "namespace")
 CLUSTER_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
 USER_FIELDS = ("token", "client-certificate-data", "client-key-data")
 
+MAX_FILE_BYTES = 1024 * 1024
+SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
+ANOTHER = "use another file: --kubeconfig FILE"
+
 
 @dataclass(frozen=True)
 class SelectedContext:
@@ -275,11 +279,6 @@ def _kind(value: Any) -> str:
 
 def _describe(value: Any) -> str:
     return short_repr(value) if isinstance(value, str) else _kind(value)
-
-
-MAX_FILE_BYTES = 1024 * 1024
-SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
-ANOTHER = "use another file: --kubeconfig FILE"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10, 300
 MAX_GROWTHS = 20  # a factor close to 1 would otherwise cause many retries
 STEP = 2**20  # memory grows to a multiple of this many bytes, so that amounts stay readable
 
+# A log cursor is a position in the log of one attempt. Later attempts have greater cursors.
+POSITIONS = 2**40  # larger than any log, and 8,000 times this is still an exact integer in JavaScript
+
 
 def execution_of(run_id: str, attempt: int) -> str:
     """The execution ID of an attempt. For the first attempt, this is the run ID."""
@@ -185,10 +188,6 @@ def _pause_after(reason: str, used: int) -> int:
 def _read_bytes(text: str | None) -> int | None:
     """An amount from a plan, in bytes; None if unset or unlimited."""
     return None if text is None or text == "unlimited" else Quantity.parse(text).units
-
-
-# A log cursor is a position in the log of one attempt. Later attempts have greater cursors.
-POSITIONS = 2**40  # larger than any log, and 8,000 times this is still an exact integer in JavaScript
 
 
 def join_cursor(attempt: int, position: int) -> int:

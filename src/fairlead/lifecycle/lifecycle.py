@@ -17,6 +17,28 @@ BUSY_CORES = 0.05  # even idle notebook servers use a little CPU
 RECENT = timedelta(minutes=1)
 MIN_IDLE_TIMEOUT = Duration(300)  # the last use is only stored once per minute
 
+FINAL_STATES = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
+RETRYING = "Retrying"
+STOPPED_BEFORE_START = "stopped by {by} before {it} started"
+STOPPED = "stopped by {by}"
+LOST = "disappeared: it was removed by something other than Fairlead"
+CLAIMED = "scheduled, starting"
+DEFAULT_REASONS = {
+    Phase.PENDING: ("Claimed", CLAIMED),
+    Phase.STARTING: ("Starting", "starting"),
+    Phase.RUNNING: ("Running", "running"),
+    Phase.DEGRADED: ("Degraded", "not responding correctly"),
+    Phase.SUCCEEDED: ("Completed", "completed"),
+    Phase.FAILED: ("Failed", "failed"),
+}
+ACTIVE_STATES = {
+    Phase.PENDING: State.PENDING,
+    Phase.STARTING: State.STARTING,
+    Phase.RUNNING: State.RUNNING,
+    Phase.DEGRADED: State.DEGRADED,
+}
+
+
 
 def is_unused(idle_seconds: int, last_used_at: datetime | None, started_at: datetime | None, now: datetime) -> bool:
     """Whether the URL of a started run has not been used for at least `idle_seconds`."""
@@ -51,28 +73,6 @@ def is_idle(
 def describe_idle(idle_seconds: int) -> str:
     """The message of a run that was stopped because it was idle."""
     return f"stopped after {Duration(idle_seconds)} without use"
-
-
-FINAL_STATES = {Phase.SUCCEEDED: State.COMPLETED, Phase.FAILED: State.FAILED}
-RETRYING = "Retrying"
-STOPPED_BEFORE_START = "stopped by {by} before {it} started"
-STOPPED = "stopped by {by}"
-LOST = "disappeared: it was removed by something other than Fairlead"
-CLAIMED = "scheduled, starting"
-DEFAULT_REASONS = {
-    Phase.PENDING: ("Claimed", CLAIMED),
-    Phase.STARTING: ("Starting", "starting"),
-    Phase.RUNNING: ("Running", "running"),
-    Phase.DEGRADED: ("Degraded", "not responding correctly"),
-    Phase.SUCCEEDED: ("Completed", "completed"),
-    Phase.FAILED: ("Failed", "failed"),
-}
-ACTIVE_STATES = {
-    Phase.PENDING: State.PENDING,
-    Phase.STARTING: State.STARTING,
-    Phase.RUNNING: State.RUNNING,
-    Phase.DEGRADED: State.DEGRADED,
-}
 
 
 class ExecutorAction(StrEnum):

@@ -10,6 +10,13 @@ from fairlead.model.names import BOOTSTRAP, SECRET_NAME
 from fairlead.model.plans import Manifest
 from fairlead.resolution.drafts import Draft
 
+# -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.
+COMMAND = ("python3", "-u", f"{BOOTSTRAP}/bootstrap.py")
+# Authenticates the pod to the server. It is created when the run starts, so it is not a project secret.
+RUN_TOKEN = "FAIRLEAD_RUN_TOKEN"
+PULL_KEY = ".dockerconfigjson"  # the key that Kubernetes requires for type kubernetes.io/dockerconfigjson
+MAX_CONFIG_MAP_BYTES = 1_000_000  # Kubernetes allows 1 MiB of data
+
 
 def name_of(draft: Draft, suffix: str = "") -> str:
     """The name of a run's main object, or with a suffix, the name of another object."""
@@ -36,14 +43,6 @@ def render_names(draft: Draft) -> dict[str, str]:
 def render_labels(draft: Draft) -> dict[str, str]:
     """The labels that all of a run's objects have."""
     return draft.resolution.values("labels")
-
-
-# -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.
-COMMAND = ("python3", "-u", f"{BOOTSTRAP}/bootstrap.py")
-# Authenticates the pod to the server. It is created when the run starts, so it is not a project secret.
-RUN_TOKEN = "FAIRLEAD_RUN_TOKEN"
-PULL_KEY = ".dockerconfigjson"  # the key that Kubernetes requires for type kubernetes.io/dockerconfigjson
-MAX_CONFIG_MAP_BYTES = 1_000_000  # Kubernetes allows 1 MiB of data
 
 
 def render_image(draft: Draft) -> dict[str, Any]:

@@ -31,6 +31,12 @@ with open({TERMINATION!r}, "w") as file:
     file.write(message[:{MAX_MESSAGE_LENGTH}])
 """
 
+MEBIBYTE = 2**20
+SCHEDULERS = {"kai": "kai-scheduler", "hami": "hami-scheduler"}
+
+CONTAINER = "main"
+RESOURCES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
+
 
 def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> Manifest:
     """A pod that sends one request to the server and exits."""
@@ -70,10 +76,6 @@ def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> M
             ],
         },
     }
-
-
-MEBIBYTE = 2**20
-SCHEDULERS = {"kai": "kai-scheduler", "hami": "hami-scheduler"}
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,6 @@ def _render_kai(draft: Draft) -> dict[str, str]:
 def _mebibytes(memory: GpuMemory) -> str:
     # HAMi and KAI count in MiB. The amount is rounded up, so that the pod gets at least what it requested.
     return str(-(-memory.units // MEBIBYTE))
-
-
-CONTAINER = "main"
-RESOURCES = {"cpu": "cpu", "mem": "memory", "disk": "ephemeral-storage"}
 
 
 def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:

@@ -37,6 +37,9 @@ _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 # A filter on a text column matches part of the text; on a keyword column it must match the whole value.
 ColumnKind = Literal["text", "keyword", "number", "time", "boolean"]
 
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "until", "contains", "in"]
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True)
 class Column:
@@ -220,10 +223,6 @@ def computed_columns(record: Record) -> Iterator[tuple[str, Any]]:
     for column in COLUMNS.get(type(record), {}).values():
         if column.read is not None:
             yield column.name, column.of(record)
-
-
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "until", "contains", "in"]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,28 @@ LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
 WORD = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 
+PROJECT = "{project}"
+MAX_AFFIX_LENGTH = 30  # leaves about half of a namespace's 63 characters for the project name
+MAX_URL_LENGTH = 500
+NAMESPACE = r"([a-z0-9][a-z0-9-]*)?\{project\}([a-z0-9-]*[a-z0-9])?"
+URL = r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~!$&'()*+,;=:%/-]*)?"
+
+MAX_HOST_LENGTH = 253  # the limit for a DNS name
+HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
+MAX_PORT = 65535
+
+PREFIX = "fairlead.dev"
+RUN_LABEL = f"{PREFIX}/run"
+SECRET_NAME = f"{PREFIX}/secret"  # annotation with the secret's name in the project
+MAX_LABEL_LENGTH = 63  # the limit for DNS labels and for label values
+MAX_RUN_LENGTH = MAX_LABEL_LENGTH - len("-9999")  # Kubernetes appends an index to the names of an indexed Job's pods
+HASHED = re.compile(r"-[0-9a-f]{8}$")
+
+HOME = "/fairlead"  # writable home folder
+BOOTSTRAP = "/etc/fairlead"  # the ConfigMap with the bootstrap program and the code, read-only
+SHARED_MEMORY = "/dev/shm"
+ATTEMPT = "FAIRLEAD_ATTEMPT"  # environment variable with the number of the attempt
+
 
 class NameFormat:
     """A name format: a pattern, a maximum length and a description."""
@@ -121,13 +143,6 @@ LabelValue = Annotated[str, PlainValidator(LABEL_VALUE.parse), WithJsonSchema(LA
 ExtendedResourceName = Annotated[str, PlainValidator(EXTENDED_RESOURCE.parse), WithJsonSchema(EXTENDED_RESOURCE.schema)]
 
 
-PROJECT = "{project}"
-MAX_AFFIX_LENGTH = 30  # leaves about half of a namespace's 63 characters for the project name
-MAX_URL_LENGTH = 500
-NAMESPACE = r"([a-z0-9][a-z0-9-]*)?\{project\}([a-z0-9-]*[a-z0-9])?"
-URL = r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~!$&'()*+,;=:%/-]*)?"
-
-
 def parse_namespace_template(value: Any) -> str:
     """Parse the template for project namespaces: a name that contains {project} once."""
     if not isinstance(value, str):  # YAML reads an unquoted {project} as a mapping
@@ -194,11 +209,6 @@ ServerUrl = Annotated[
 ]
 
 
-MAX_HOST_LENGTH = 253  # the limit for a DNS name
-HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
-MAX_PORT = 65535
-
-
 def is_host(text: str) -> bool:
     """Whether the text is a valid host name or IP address."""
     try:
@@ -217,14 +227,6 @@ def is_loopback(host: str) -> bool:
     # Other names are not resolved: the model does no I/O, and a name's address can change.
     except ValueError:
         return host.lower() == "localhost"
-
-
-PREFIX = "fairlead.dev"
-RUN_LABEL = f"{PREFIX}/run"
-SECRET_NAME = f"{PREFIX}/secret"  # annotation with the secret's name in the project
-MAX_LABEL_LENGTH = 63  # the limit for DNS labels and for label values
-MAX_RUN_LENGTH = MAX_LABEL_LENGTH - len("-9999")  # Kubernetes appends an index to the names of an indexed Job's pods
-HASHED = re.compile(r"-[0-9a-f]{8}$")
 
 
 def slug(text: str, max_length: int = MAX_LABEL_LENGTH) -> str:
@@ -267,9 +269,3 @@ def label_value(text: str) -> str:
 
 def _hash(text: str, length: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
-
-
-HOME = "/fairlead"  # writable home folder
-BOOTSTRAP = "/etc/fairlead"  # the ConfigMap with the bootstrap program and the code, read-only
-SHARED_MEMORY = "/dev/shm"
-ATTEMPT = "FAIRLEAD_ATTEMPT"  # environment variable with the number of the attempt

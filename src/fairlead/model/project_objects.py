@@ -16,6 +16,9 @@ from fairlead.model.resources import Variable
 MAX_CODE_LENGTH = 500_000
 DEFAULT_SOURCE = "main.py"
 
+MAX_NAME_LENGTH = 250  # leaves room for the `group:` prefix in a grant's subject
+PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH})
+
 
 class SensitiveModel(StrictModel):
     """Base class of models with sensitive values. Error messages never repeat their input."""
@@ -69,10 +72,6 @@ class FunctionDefinition(FunctionContent):
         fields = self.model_dump(mode="json", exclude_unset=True, exclude={"text"}, warnings=False)
         packed = {} if code is None else {"source": self.source or DEFAULT_SOURCE, "code": code}
         return Function.model_validate({"name": name, **fields, **packed})
-
-
-MAX_NAME_LENGTH = 250  # leaves room for the `group:` prefix in a grant's subject
-PRINTABLE = WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH})
 
 
 def parse_user(value: Any) -> str:

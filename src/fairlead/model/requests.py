@@ -21,6 +21,38 @@ MAX_GROWTH = 10
 # The failures that can be retried: program failures, and loss of the node, pod or supervisor.
 RetryReason = Literal["ExitCode", "OOMKilled", "Evicted", "NodeLost", "PodRemoved", "SupervisorLost"]
 
+Retries = Annotated[
+    int,
+    PlainValidator(lambda value: parse_integer(value, maximum=MAX_RETRIES)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": MAX_RETRIES}),
+]
+
+Missed = Literal["skip", "once", "all"]
+Overlap = Literal["allow", "skip"]
+MAX_TEXT_LENGTH = 200
+
+Action = Literal["job", "serve", "workspace"]
+Kind = Literal["python", "container"]
+PullPolicy = Literal["Always", "IfNotPresent", "Never"]
+WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
+MAX_REPLICAS = 10_000  # pod names have room for an index of up to 9999
+MAX_PRIORITY = 100  # one point counts as an hour of waiting, so no run waits for one submitted over 200 hours later
+MAX_INPUT_DEPTH = 50  # Python code can pass lists that contain themselves
+MAX_TOKEN_LENGTH = 200
+MAX_FILE_NAME_BYTES = 255  # the limit of most file systems
+DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.ASCII)
+
+Replicas = Annotated[
+    int,
+    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=MAX_REPLICAS)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": MAX_REPLICAS}),
+]
+Port = Annotated[
+    int,
+    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=65535)),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 65535}),
+]
+
 
 def parse_growth(value: Any) -> Fraction:
     """Parse the factor by which memory grows with each retry."""
@@ -31,11 +63,6 @@ def parse_growth(value: Any) -> Fraction:
     return factor
 
 
-Retries = Annotated[
-    int,
-    PlainValidator(lambda value: parse_integer(value, maximum=MAX_RETRIES)),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": 0, "maximum": MAX_RETRIES}),
-]
 Growth = Annotated[
     Fraction,
     PlainValidator(parse_growth),
@@ -51,11 +78,6 @@ class OnOom(StrictModel):
 
     grow: Growth = Fraction(3, 2)
     max: Size | None = None  # None: limited only by policies and quotas
-
-
-Missed = Literal["skip", "once", "all"]
-Overlap = Literal["allow", "skip"]
-MAX_TEXT_LENGTH = 200
 
 
 class Schedule(StrictModel):
@@ -78,18 +100,6 @@ class Schedule(StrictModel):
     @classmethod
     def _read_line(cls, data: Any) -> Any:
         return {"cron": data} if isinstance(data, str) else data
-
-
-Action = Literal["job", "serve", "workspace"]
-Kind = Literal["python", "container"]
-PullPolicy = Literal["Always", "IfNotPresent", "Never"]
-WORKLOAD_TYPES: Mapping[str, str] = {"job": "training", "serve": "inference", "workspace": "workspace"}
-MAX_REPLICAS = 10_000  # pod names have room for an index of up to 9999
-MAX_PRIORITY = 100  # one point counts as an hour of waiting, so no run waits for one submitted over 200 hours later
-MAX_INPUT_DEPTH = 50  # Python code can pass lists that contain themselves
-MAX_TOKEN_LENGTH = 200
-MAX_FILE_NAME_BYTES = 255  # the limit of most file systems
-DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.ASCII)
 
 
 def parse_command_line(value: Any) -> tuple[str, ...]:
@@ -152,16 +162,6 @@ def _parse_word(value: Any) -> str:
 
 _COMMAND_LINE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "number"]}}]}
 CommandLine = Annotated[tuple[str, ...], PlainValidator(parse_command_line), WithJsonSchema(_COMMAND_LINE)]
-Replicas = Annotated[
-    int,
-    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=MAX_REPLICAS)),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": MAX_REPLICAS}),
-]
-Port = Annotated[
-    int,
-    PlainValidator(lambda value: parse_integer(value, minimum=1, maximum=65535)),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "maximum": 65535}),
-]
 Priority = Annotated[
     int,
     PlainValidator(parse_priority),

@@ -64,6 +64,29 @@ from fairlead.model.quantities import (
 MAX_DEVICES = 1024
 WHOLE_DEVICE = Percent(100)
 
+SCALAR: Mapping[str, Any] = {"type": ["string", "number"]}
+
+RESERVED = "fairlead-"  # the prefix of volumes that the platform adds to a pod
+
+VolumeType = Literal["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"]
+
+# The spec fields that each type allows.
+SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "persistent_volume_claim": ("size", "storage_class"),
+    "ephemeral": ("size", "storage_class"),
+    "empty_dir": ("size", "medium"),
+    "shared_volume": ("claim_name",),
+    "config_map": ("name",),
+    "secret": ("name",),
+}
+SIZED = ("persistent_volume_claim", "ephemeral")
+NAMED = ("config_map", "secret")
+NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
+EXISTING = ("shared_volume", "config_map")  # allowed only if the existing_volumes switch is `allow`
+PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
+
+MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN on Linux, for one argument or variable
+
 
 def parse_devices(value: Any) -> int:
     """Parse a number of GPUs. The hint explains how to request a fraction of a GPU or a GPU type."""
@@ -110,7 +133,6 @@ SharedMemory = Annotated[
     PlainSerializer(lambda value: value if isinstance(value, bool) else str(value)),
     WithJsonSchema({"type": ["boolean", "string", "integer"], "examples": [True, "8Gi"]}),
 ]
-SCALAR: Mapping[str, Any] = {"type": ["string", "number"]}
 
 
 class Amount(StrictModel):
@@ -275,26 +297,6 @@ class Resources(StrictModel):
         return named
 
 
-RESERVED = "fairlead-"  # the prefix of volumes that the platform adds to a pod
-
-VolumeType = Literal["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"]
-
-# The spec fields that each type allows.
-SPEC_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "persistent_volume_claim": ("size", "storage_class"),
-    "ephemeral": ("size", "storage_class"),
-    "empty_dir": ("size", "medium"),
-    "shared_volume": ("claim_name",),
-    "config_map": ("name",),
-    "secret": ("name",),
-}
-SIZED = ("persistent_volume_claim", "ephemeral")
-NAMED = ("config_map", "secret")
-NAMED_BY: Mapping[str, str] = {"shared_volume": "claim_name", "config_map": "name", "secret": "name"}
-EXISTING = ("shared_volume", "config_map")  # allowed only if the existing_volumes switch is `allow`
-PROCESS_FOLDERS = ("/proc", "/dev/fd")  # differ per process, and container runtimes refuse to mount there
-
-
 def parse_mount_path(value: Any) -> str:
     """Parse an absolute path inside the container."""
     if not isinstance(value, str) or not value.startswith("/"):
@@ -378,9 +380,6 @@ class Volume(StrictModel):
         if field == "claim_name" and self.volume_type == "persistent_volume_claim":
             return "set volume_type to shared_volume to use an existing volume"
         return f"use {', '.join(SPEC_FIELDS[self.volume_type])}"
-
-
-MAX_VARIABLE_BYTES = 128 * 1024 - 1  # MAX_ARG_STRLEN on Linux, for one argument or variable
 
 
 def parse_selector(data: Any) -> Mapping[str, str]:

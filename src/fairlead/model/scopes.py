@@ -27,6 +27,8 @@ PLATFORM = "platform"
 KINDS = ("cluster", "department", "project")  # from the top down, so that the position determines the rank
 RANKS = {kind: rank for rank, kind in enumerate((PLATFORM, *KINDS))}
 
+MAX_SUBJECT_LENGTH = 256
+
 
 def parse_scope(value: Any) -> str:
     """Parse a scope: `platform`, `cluster/<name>`, `department/<name>` or `project/<name>`."""
@@ -152,9 +154,6 @@ class Project(Scope):
 
     KIND = "project"
     EXAMPLE: ClassVar[Any] = {"name": "forest", "parent": "department/vision"}
-
-
-MAX_SUBJECT_LENGTH = 256
 
 
 class Role(StrEnum):

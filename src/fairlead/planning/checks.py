@@ -21,6 +21,13 @@ from fairlead.resolution import layers
 from fairlead.resolution.drafts import Draft
 from fairlead.resolution.layers import AMOUNTS
 
+RESERVED = "FAIRLEAD_"  # the prefix of the platform's variables
+MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
+MAX_AMOUNT = Quantity.of(MAXIMUM)
+GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
+
+Check = Callable[[Draft], Iterator[Violation]]
+
 
 def check_gpu_sharing(draft: Draft) -> Iterator[Violation]:
     """Requests for part of a GPU need a cluster with GPU sharing or MIG."""
@@ -144,14 +151,6 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
         message = f"the code takes up {size} bytes; at most {available} are allowed on cluster/{cluster.name}"
         hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
         yield Violation("function.source", "size", message, hint)
-
-
-RESERVED = "FAIRLEAD_"  # the prefix of the platform's variables
-MAX_OBJECT_BYTES = 1_200_000  # etcd stores at most 1.5 MB
-MAX_AMOUNT = Quantity.of(MAXIMUM)
-GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi")
-
-Check = Callable[[Draft], Iterator[Violation]]
 
 
 def check(draft: Draft) -> tuple[Violation, ...]:

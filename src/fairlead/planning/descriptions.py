@@ -15,6 +15,30 @@ from fairlead.resolution.layers import REQUIRED, REQUIRED_NODES
 from fairlead.resolution.policy_merging import EffectiveRule
 from fairlead.scheduling.reasons import format_list
 
+EXTENDED = "resources.extended"
+
+Parts = Mapping[str, Any]
+
+PATH = "resources.gpu"
+MEMORY = f"{PATH}.memory"
+FRACTIONS: Mapping[int, str] = {25: "a quarter", 50: "half", 75: "three quarters"}
+
+Memory = Percent | GpuMemory
+
+MAX_TERMS = 3
+AFFINITY_PHRASES: Mapping[tuple[str, bool], str] = {
+    ("podAffinity", True): "Only near",
+    ("podAffinity", False): "Preferably near",
+    ("podAntiAffinity", True): "Never near",
+    ("podAntiAffinity", False): "Preferably not near",
+}
+CLASSES: Mapping[str, str] = {
+    "runtime_class": "Runtime class {} (must exist in the cluster).",
+    "priority_class": "Priority class {} of the cluster, which determines scheduling order and preemption.",
+}
+
+Json = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -66,9 +90,6 @@ def describe_source(facts: Facts, path: str, setting: Setting | None) -> Iterato
         yield Sentence(path, "note", f"({source} default)")
     else:
         yield Sentence(path, "note", f"({source})")
-
-
-EXTENDED = "resources.extended"
 
 
 def describe_cpu(facts: Facts) -> Iterator[Sentence]:
@@ -229,9 +250,6 @@ def _cores(amount: Quantity) -> str:
     return f"{_number(amount)} {'core' if amount.nanos == NANOS else 'cores'}"
 
 
-Parts = Mapping[str, Any]
-
-
 def describe_volumes(facts: Facts) -> Iterator[Sentence]:
     """Each volume with its mount path and lifetime."""
     volumes: dict[str, dict[str, Setting]] = {}
@@ -331,13 +349,6 @@ def _describe_consequence(path: str, parts: Parts, facts: Facts) -> Iterator[Sen
         yield Sentence(path, "note", f"The cluster does not enforce the size of {format_size(amount)}.")
 
 
-PATH = "resources.gpu"
-MEMORY = f"{PATH}.memory"
-FRACTIONS: Mapping[int, str] = {25: "a quarter", 50: "half", 75: "three quarters"}
-
-Memory = Percent | GpuMemory
-
-
 def describe_gpus(facts: Facts) -> Iterator[Sentence]:
     """The GPUs of each pod."""
     devices = facts.value(f"{PATH}.devices")
@@ -412,21 +423,6 @@ def _describe_fraction(memory: Memory) -> str:
 
 def _format_memory(memory: Memory) -> str:
     return str(memory) if isinstance(memory, Percent) else format_size(memory)
-
-
-MAX_TERMS = 3
-AFFINITY_PHRASES: Mapping[tuple[str, bool], str] = {
-    ("podAffinity", True): "Only near",
-    ("podAffinity", False): "Preferably near",
-    ("podAntiAffinity", True): "Never near",
-    ("podAntiAffinity", False): "Preferably not near",
-}
-CLASSES: Mapping[str, str] = {
-    "runtime_class": "Runtime class {} (must exist in the cluster).",
-    "priority_class": "Priority class {} of the cluster, which determines scheduling order and preemption.",
-}
-
-Json = Mapping[str, Any]
 
 
 def describe_nodes(facts: Facts) -> Iterator[Sentence]:

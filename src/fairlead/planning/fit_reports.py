@@ -29,6 +29,12 @@ MAX_NAMED = 4
 
 NodesByName = Mapping[str, Sequence[Node]]  # by node name, node group or GPU type
 
+MAX_ROOM = 1000
+
+WEIGHED = ("cpu", "memory")  # resources that kube-scheduler scores to find the least allocated node
+
+JSON = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class NodeAddition:
@@ -172,9 +178,6 @@ def _name(names: Sequence[str]) -> str:
     return format_list(names, most=MAX_NAMED)
 
 
-MAX_ROOM = 1000
-
-
 def build_report(
     plan: Plan,
     cluster: WhatIfCluster,
@@ -224,11 +227,6 @@ def _list_all(pod_request: PodRequest, table: NodeTable) -> list[NodeFit]:
     order = sorted(range(len(table)), key=lambda at: (ranks.get(at, 2), table.names[at]))
     reasons_by_node = ((table.names[at], evaluation.list_reasons(node_filter, table.nodes[at])) for at in order)
     return [NodeFit(name, not reasons, reasons) for name, reasons in reasons_by_node]
-
-
-WEIGHED = ("cpu", "memory")  # resources that kube-scheduler scores to find the least allocated node
-
-JSON = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,16 @@ from fairlead.resolution.policy_merging import EffectiveRule
 USE_KUBERNETES = "run it on a Kubernetes cluster"
 PORT = "PORT"  # the environment variable with the port to listen on
 
+MEBIBYTE = 2**20 * NANOS
+MAX_PATH = "on_oom.max"
+MEMORY = ("resources.mem.requests", "resources.mem.limits")
+# Locking a section also locks the memory settings in it.
+LOCKS = ("resources", "resources.mem", *MEMORY)
+
+REQUESTING_LAYERS = (Layer.USER, Layer.TEMPLATE)  # overridden defaults produce no warning
+MIN_PLAUSIBLE = Quantity.of(2**20)
+NOUNS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "of memory", "runs": "run"}
+
 
 def check_local(draft: Draft) -> Iterator[Violation]:
     """A local cluster executes Python functions, each as a single process."""
@@ -75,13 +85,6 @@ def _pull_settings(draft: Draft) -> Iterator[tuple[str, str]]:
         yield "function.pull_policy", policy
     for name, path in draft.pull_secrets.items():
         yield path, name
-
-
-MEBIBYTE = 2**20 * NANOS
-MAX_PATH = "on_oom.max"
-MEMORY = ("resources.mem.requests", "resources.mem.limits")
-# Locking a section also locks the memory settings in it.
-LOCKS = ("resources", "resources.mem", *MEMORY)
 
 
 def bound_growth(settings: Settings, snapshot: Snapshot) -> None:
@@ -180,11 +183,6 @@ def _scale(amount: Quantity, ratio: Fraction) -> Quantity:
     # Rounded down, because rounding up would exceed the rule.
     step = MEBIBYTE if nanos >= MEBIBYTE else NANOS
     return Quantity(nanos // step * step, QuantityFormat.BINARY)
-
-
-REQUESTING_LAYERS = (Layer.USER, Layer.TEMPLATE)  # overridden defaults produce no warning
-MIN_PLAUSIBLE = Quantity.of(2**20)
-NOUNS = {"gpu": "GPUs", "cpu": "CPUs", "mem": "of memory", "runs": "run"}
 
 
 def warn(draft: Draft) -> tuple[PlanWarning, ...]:

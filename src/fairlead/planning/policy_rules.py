@@ -16,6 +16,8 @@ SET_BY_COMPUTE_RESOURCE = "choose another compute resource, or ask an administra
 # A missing limit means unlimited, so it violates every maximum.
 LIMIT_PATHS = ("resources.cpu.limits", "resources.mem.limits", "resources.disk.limits")
 
+IDS = ("run_as_user", "run_as_group", "fs_group")
+
 
 def check_rules(
     rules: Mapping[str, EffectiveRule], resolution: Resolution, layers: Sequence[LayerValues]
@@ -143,9 +145,6 @@ def _is_at(path: str, setting_path: str) -> bool:
         # Not fullmatch, because `volumes.*` includes volumes.data.spec.size.
         return fields.pattern_of(path).match(setting_path) is not None
     return setting_path == path or setting_path.startswith(path + ".")
-
-
-IDS = ("run_as_user", "run_as_group", "fs_group")
 
 
 def check_existing_volumes(draft: Draft) -> Iterator[Violation]:

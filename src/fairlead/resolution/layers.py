@@ -18,6 +18,14 @@ MAX_TERMS = 256  # in all layers combined; two layers with 64 terms each would a
 
 Term = Mapping[str, Any]
 
+AMOUNTS = ("cpu", "mem", "disk")
+SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+# By section, name and part.
+Settings = dict[str, dict[str, dict[str, Setting]]]
+
 
 def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
     """The lists of terms of an affinity, by path such as `podAffinity.requiredDuring...`."""
@@ -95,10 +103,6 @@ def _contradicts(selector: Mapping[str, str], term: Term) -> bool:
     return bool(present & absent) or any(not values for values in allowed.values())
 
 
-AMOUNTS = ("cpu", "mem", "disk")
-SCALARS = ("fs_group", "run_as_user", "run_as_group", "runtime_class", "priority_class", "profile", "template")
-
-
 class SettingGroup(NamedTuple):
     """Settings that are overridden together: a resource with its request and limit, a variable, a volume or a field.
 
@@ -121,12 +125,6 @@ class LayerValues:
 
     source: Source
     groups: tuple[SettingGroup, ...]
-
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-# By section, name and part.
-Settings = dict[str, dict[str, dict[str, Setting]]]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,20 @@ from fairlead.scheduling.reasons import (
 
 MAX_NAMED_NODES = 4
 
+MAX_NAMED = 3
+MAX_NODES = 20  # formatting reasons for 5,000 nodes takes longer than evaluating them
+NOW, LATER, NEVER = "now", "later", "never"
+HINTS = {
+    Cause.AMOUNT: "remove this request: no node has this resource",
+    Cause.LABELS: "remove this requirement, or change it to match an existing node",
+    Cause.TAINT: "add a toleration",
+    Cause.POD_AFFINITY: "remove this affinity, or use a topology key that nodes have",
+    Cause.VOLUME: "mount a volume that a node can access",
+    Cause.ZONE: "mount a volume that a node can access",
+    Cause.SHARE: "request less GPU memory, or a whole GPU",
+}
+OTHERWISE = "ask an administrator for a suitable node"
+
 
 def explain_no_fit(node_filter: NodeFilter) -> str:
     """An explanation, with numbers, of why no node can run the pod now; empty if one can.
@@ -240,21 +254,6 @@ def _show_amounts(pod_request: PodRequest) -> str:
 def _at(columns: Columns, resource: str, at: int) -> int:
     # Free amounts of overcommitted nodes are negative, which would confuse users.
     return max(columns[resource][at], 0) if resource in columns else 0
-
-
-MAX_NAMED = 3
-MAX_NODES = 20  # formatting reasons for 5,000 nodes takes longer than evaluating them
-NOW, LATER, NEVER = "now", "later", "never"
-HINTS = {
-    Cause.AMOUNT: "remove this request: no node has this resource",
-    Cause.LABELS: "remove this requirement, or change it to match an existing node",
-    Cause.TAINT: "add a toleration",
-    Cause.POD_AFFINITY: "remove this affinity, or use a topology key that nodes have",
-    Cause.VOLUME: "mount a volume that a node can access",
-    Cause.ZONE: "mount a volume that a node can access",
-    Cause.SHARE: "request less GPU memory, or a whole GPU",
-}
-OTHERWISE = "ask an administrator for a suitable node"
 
 
 def evaluate(pod_request: PodRequest, table: NodeTable, *, autoscaled: bool = False) -> Fit:

@@ -15,6 +15,13 @@ INFEASIBLE = "Infeasible"  # the kubelet rejected a resize because the node is t
 
 JSON = Mapping[str, Any]
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+# Suffixes of GPU resources that only the scheduler accounts for, by scheduler. Nodes do not list them as allocatable.
+UNLISTED: Mapping[str | None, tuple[str, ...]] = {"hami-scheduler": ("mem", "mem-percentage", "cores")}
+CLAIM = "PersistentVolumeClaim"
+CONTAINER_PREFIX, REQUEST, LIMIT = "nvidia.com/container.", ".gpu-memory.request", ".gpu-memory.limit"
+MEBIBYTE = 2**20
+
 
 def count_amounts(spec: JSON, status: JSON | None = None) -> Amounts:
     """The effective request of a pod: the sum over its containers, or the largest init step if that is larger.
@@ -119,14 +126,6 @@ def _max(parts: Sequence[Amounts]) -> dict[str, int]:
 def _parse(text: Any) -> int:
     # The API server rounds every quantity up to a multiple of 0.001.
     return -(-Quantity.parse(str(text)).nanos // MILLICORE) * MILLICORE
-
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Suffixes of GPU resources that only the scheduler accounts for, by scheduler. Nodes do not list them as allocatable.
-UNLISTED: Mapping[str | None, tuple[str, ...]] = {"hami-scheduler": ("mem", "mem-percentage", "cores")}
-CLAIM = "PersistentVolumeClaim"
-CONTAINER_PREFIX, REQUEST, LIMIT = "nvidia.com/container.", ".gpu-memory.request", ".gpu-memory.limit"
-MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)

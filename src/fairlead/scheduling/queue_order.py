@@ -29,6 +29,11 @@ COUNTED_BY = ("scope", *RunResources._fields)
 
 Tallies = Mapping[tuple[Any, ...], int]  # number of runs by scope and resources per run
 
+# How long later runs may overtake a run that does not fit. A longer time keeps the machine busier, but it is also how
+# long a steady stream of small runs can delay a large one.
+PATIENCE_SECONDS = 300.0
+WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
+
 
 def queue_key(run_id: str, priority: int) -> str:
     """Sort key of a run in the queue: its ID, with the creation time moved back one hour per point of priority.
@@ -128,12 +133,6 @@ class Queue:
     def _reserve(self, amounts: QuotaAmounts, scope: str) -> None:
         allowance = self.allowances[scope]
         self.allowances[scope] = replace(allowance, reserved=allowance.reserved.plus(amounts))
-
-
-# How long later runs may overtake a run that does not fit. A longer time keeps the machine busier, but it is also how
-# long a steady stream of small runs can delay a large one.
-PATIENCE_SECONDS = 300.0
-WAITING_FOR_TURN = "waiting behind a larger run, which has been queued longer"
 
 
 @dataclass(frozen=True)

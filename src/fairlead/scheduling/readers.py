@@ -31,6 +31,12 @@ ENDED = ("Succeeded", "Failed")
 
 JSON = Mapping[str, Any]
 
+BOUND = "pv.kubernetes.io/bind-completed"
+CHOSEN_NODE = "volume.kubernetes.io/selected-node"
+OLD_CLASS = "volume.beta.kubernetes.io/storage-class"  # deprecated annotation that overrides the field
+NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")  # volumes are created by administrators
+STORAGE_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+
 
 def read_node(raw: JSON) -> Node:
     """A node without pods."""
@@ -85,13 +91,6 @@ def read_cluster(items: Iterable[JSON]) -> NodeTable:
     table = NodeTable(replace(node, pods=tuple(pods[node.name])) for node in nodes)
     table.noun = "pod"
     return table
-
-
-BOUND = "pv.kubernetes.io/bind-completed"
-CHOSEN_NODE = "volume.kubernetes.io/selected-node"
-OLD_CLASS = "volume.beta.kubernetes.io/storage-class"  # deprecated annotation that overrides the field
-NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")  # volumes are created by administrators
-STORAGE_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 
 
 def read_claim(raw: JSON) -> PersistentVolumeClaim:

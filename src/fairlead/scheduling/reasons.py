@@ -8,6 +8,10 @@ from fairlead.model.nodes import Node
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.scheduling.pod_requests import PODS
 
+NAMES = {"memory": "memory", "ephemeral-storage": "disk", PODS: "pods"}
+PATHS = {"cpu": "resources.cpu", "memory": "resources.mem", "ephemeral-storage": "resources.disk"}
+SIZES = ("memory", "ephemeral-storage")
+
 
 class Cause(StrEnum):
     """The kind of filter that rejects a node."""
@@ -44,11 +48,6 @@ class Reason(NamedTuple):
 
 
 NodeCheck = Callable[[Node], Iterator[Reason]]  # prepared once for a pod, then called for each node
-
-
-NAMES = {"memory": "memory", "ephemeral-storage": "disk", PODS: "pods"}
-PATHS = {"cpu": "resources.cpu", "memory": "resources.mem", "ephemeral-storage": "resources.disk"}
-SIZES = ("memory", "ephemeral-storage")
 
 
 def name_resource(resource: str, amount: int = NANOS) -> str:

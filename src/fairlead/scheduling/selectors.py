@@ -43,6 +43,8 @@ GPU_PRODUCT = "gpu.product"  # suffix of the label with a node's GPU type
 
 NodeMatcher = Callable[[Labels, str], bool]  # takes the labels and the name of a node
 
+Selector = Mapping[str, Any]  # a LabelSelector as JSON
+
 
 def find_mismatches(pod_request: PodRequest, node: Node) -> Iterator[Reason]:
     """Reasons why the name, labels, taints or host ports of a node exclude a pod."""
@@ -198,9 +200,6 @@ def _compares(value: str | None, wanted: Sequence[str], sign: int) -> bool:
     if len(numbers) != 2 or any(not -MAX_INT64 - 1 <= number <= MAX_INT64 for number in numbers):
         return False
     return (numbers[0] - numbers[1]) * sign > 0
-
-
-Selector = Mapping[str, Any]  # a LabelSelector as JSON
 
 
 def selects(selector: Selector | None, labels: Labels) -> bool:

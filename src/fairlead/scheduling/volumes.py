@@ -18,6 +18,15 @@ from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
 from fairlead.scheduling.selectors import selects, show_expression
 
+ONE_POD = "ReadWriteOncePod"
+# The current names for deprecated zone and region labels.
+NEW_NAMES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+ZONES = (*NEW_NAMES, *NEW_NAMES.values())
+ZONE_SEPARATOR = "__"  # between the zones of a volume that is replicated across several
+
 
 class VolumeIndex:
     """Free volumes, smallest first, indexed by the node labels that give access to them.
@@ -148,16 +157,6 @@ def _find_values(term: Term) -> tuple[str, Sequence[str]] | None:
     """A label and the values that a term allows for it, or None if the term lists no values."""
     expressions = term.get("matchExpressions") or ()
     return next(((each["key"], each["values"]) for each in expressions if each["operator"] == "In"), None)
-
-
-ONE_POD = "ReadWriteOncePod"
-# The current names for deprecated zone and region labels.
-NEW_NAMES = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-ZONES = (*NEW_NAMES, *NEW_NAMES.values())
-ZONE_SEPARATOR = "__"  # between the zones of a volume that is replicated across several
 
 
 class MountedVolume(NamedTuple):

@@ -39,6 +39,8 @@ ERRORS: Mapping[str, type[FairleadError]] = {
     for error in (Unauthenticated, Forbidden, NotFound, Conflict, Changed, RevisionMissing, Unavailable)
 }
 
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without one of these, `webbrowser` falls back to a text browser
+
 
 @dataclass(frozen=True)
 class ApiClient:
@@ -232,9 +234,6 @@ def _violation_of(data: Mapping[str, Any]) -> Violation:
     source = data.get("source")
     known = None if source is None else Source(**{**source, "layer": Layer(source["layer"])})
     return Violation(data["path"], data["rule"], data["message"], data.get("hint"), known, data.get("location"))
-
-
-DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # without one of these, `webbrowser` falls back to a text browser
 
 
 def show(url: str) -> bool:

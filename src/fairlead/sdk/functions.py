@@ -18,6 +18,13 @@ from fairlead.source_code import PackedCode, check_code, pack_path
 
 __all__ = ["PackedCode", "check_handler", "pack_function", "pack_path"]
 
+MAX_LISTED = 50
+
+Amount = str | int | float | Mapping[str, Any]
+Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+
+Action = Literal["job", "serve", "workspace"]
+
 
 def pack_function(function: Callable[..., Any]) -> PackedCode:
     """Pickle a function with the local modules that it uses. The archive works only with this Python version."""
@@ -60,9 +67,6 @@ def _find_file(path: Path, module: str, name: str) -> Path | None:
         hint = "set a handler such as train:main, or add __main__.py"
         raise Unreadable(f"{path} is a folder without __main__.py, and no handler is set", hint)
     return path / "__main__.py" if path.is_dir() else None
-
-
-MAX_LISTED = 50
 
 
 class ScheduleChanges(TypedDict, total=False):
@@ -163,10 +167,6 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-Amount = str | int | float | Mapping[str, Any]
-Pairs = Sequence[Mapping[str, Any]] | Mapping[str, Any]
-
-
 class RunParameters(TypedDict, total=False):
     """The parameters of a run, other than the function."""
 
@@ -194,9 +194,6 @@ class RunParameters(TypedDict, total=False):
     priority: int
     strict: bool
     plan_token: str
-
-
-Action = Literal["job", "serve", "workspace"]
 
 
 class Function:

@@ -23,6 +23,13 @@ from fairlead.sdk.api_client import ApiClient, path_of, read_content
 PLAIN = ("Starting", "Running", "Completed")  # messages with these reasons add nothing to the state
 COLUMNS = ("id", "function", "state", "reason", "compute_resource", "created_at", "duration")
 
+Submit = Callable[[Suggestion], "Run"]
+
+WAITING = (State.QUEUED, State.PENDING, State.STARTING)
+MAX_WAIT = 30  # seconds per long poll; proxies often close silent connections after a minute
+CALL_SECONDS = 90.0  # read timeout; the server does not wait longer than this for a served run
+PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
+
 
 class Progress:
     """Shows a run's state in a terminal or notebook, if there is one."""
@@ -115,8 +122,6 @@ def _is_notebook() -> bool:
 
 if TYPE_CHECKING:
     pass
-
-Submit = Callable[[Suggestion], "Run"]
 
 
 class Text(str):
@@ -253,12 +258,6 @@ def _read_finding(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_source(data: Mapping[str, Any]) -> Source:
     return Source(**{**data, "layer": Layer(data["layer"])})
-
-
-WAITING = (State.QUEUED, State.PENDING, State.STARTING)
-MAX_WAIT = 30  # seconds per long poll; proxies often close silent connections after a minute
-CALL_SECONDS = 90.0  # read timeout; the server does not wait longer than this for a served run
-PATIENCE_SECONDS = 60.0  # how long to retry while the server restarts
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,24 @@ HEADERS = {
     },
 }
 
+ROUTERS: tuple[APIRouter, ...] = (
+    runs.router,  # first, because it gets the most requests
+    executions.router,
+    assets.compute_resources_router,
+    scopes.router,
+    connections.router,
+    assets.templates_router,
+    policies.router,
+    project_objects.router,
+    schedules.router,
+    access.router,
+    files.router,
+    sessions.router,
+    health.make_routes(API),
+    health.make_routes("", described=False),  # where probes and Prometheus expect them
+)
+Background = Callable[[], AbstractAsyncContextManager[None]]
+
 
 def build_openapi(app: FastAPI, routes: list[APIRoute]) -> dict[str, Any]:
     """Build the application's OpenAPI document, only once."""
@@ -164,25 +182,6 @@ def _dependencies(route: APIRoute) -> Iterator[JsonBody | BytesBody | ListParams
     for dependant in dependants_of(route.dependant):
         if isinstance(dependant.call, JsonBody | BytesBody | ListParams):
             yield dependant.call
-
-
-ROUTERS: tuple[APIRouter, ...] = (
-    runs.router,  # first, because it gets the most requests
-    executions.router,
-    assets.compute_resources_router,
-    scopes.router,
-    connections.router,
-    assets.templates_router,
-    policies.router,
-    project_objects.router,
-    schedules.router,
-    access.router,
-    files.router,
-    sessions.router,
-    health.make_routes(API),
-    health.make_routes("", described=False),  # where probes and Prometheus expect them
-)
-Background = Callable[[], AbstractAsyncContextManager[None]]
 
 
 @asynccontextmanager

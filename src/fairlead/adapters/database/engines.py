@@ -20,11 +20,38 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from fairlead.errors import FairleadError, RequestRejected, Unavailable
 from fairlead.model.plans import Violation
 
+log = structlog.get_logger()
+
 LONG_SECONDS = 10.0  # how long a change waits for others before it fails with 503
 # How long a change waits while another program holds SQLite's lock. With a longer wait, all of the server's threads
 # would end up waiting, and not even reads would be served.
 BRIEF_SECONDS = 0.1
 LOCKED = "another program has locked the database"
+
+POOL = 5
+HINT = "set database to postgresql://user:password@host/name, or omit it to use SQLite in the data folder"
+# WAL: readers and the writer do not block each other. FULL: a commit is on disk when it is acknowledged, so that a
+# power failure loses no acknowledged change (NORMAL would only keep the database consistent).
+# Recursive triggers: the triggers on append-only tables also reject INSERT OR REPLACE.
+PRAGMAS = (
+    f"busy_timeout={LONG_SECONDS * 1000:.0f}",
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "recursive_triggers=ON",
+)
+
+# Temporary errors: SQLite's by name, PostgreSQL's by SQLSTATE class. A moved database file causes CANTOPEN or
+# READONLY. 08: lost connection, 40: deadlock, 53: out of resources, 55: locked, 57: shutdown, 58: I/O error.
+TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
+TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
+# Messages and hints for errors that users can act on.
+NO_RESPONSE = "the database is not responding", "try again in a moment"
+MESSAGES = {
+    "SQLITE_BUSY": (LOCKED, "try again in a moment"),
+    "SQLITE_FULL": ("the database disk is full", "free some space, then try again"),
+    "53100": ("the database disk is full", "free some space, then try again"),
+}
 
 
 class WriterLock:
@@ -61,20 +88,6 @@ class WriterLock:
             raise
         # The other program has released the database.
         self._timeout = LONG_SECONDS
-
-
-POOL = 5
-HINT = "set database to postgresql://user:password@host/name, or omit it to use SQLite in the data folder"
-# WAL: readers and the writer do not block each other. FULL: a commit is on disk when it is acknowledged, so that a
-# power failure loses no acknowledged change (NORMAL would only keep the database consistent).
-# Recursive triggers: the triggers on append-only tables also reject INSERT OR REPLACE.
-PRAGMAS = (
-    f"busy_timeout={LONG_SECONDS * 1000:.0f}",
-    "journal_mode=WAL",
-    "synchronous=FULL",
-    "foreign_keys=ON",
-    "recursive_triggers=ON",
-)
 
 
 def open_engines(url: str, lock: WriterLock) -> tuple[sa.Engine, sa.Engine]:
@@ -186,21 +199,6 @@ def _create(address: sa.URL, **options: Any) -> sa.Engine:
         json_deserializer=msgspec.json.decode,
         **options,
     )
-
-
-log = structlog.get_logger()
-
-# Temporary errors: SQLite's by name, PostgreSQL's by SQLSTATE class. A moved database file causes CANTOPEN or
-# READONLY. 08: lost connection, 40: deadlock, 53: out of resources, 55: locked, 57: shutdown, 58: I/O error.
-TEMPORARY = tuple(f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "IOERR", "CANTOPEN", "FULL", "READONLY"))
-TEMPORARY_STATES = ("08", "40", "53", "55", "57", "58")
-# Messages and hints for errors that users can act on.
-NO_RESPONSE = "the database is not responding", "try again in a moment"
-MESSAGES = {
-    "SQLITE_BUSY": (LOCKED, "try again in a moment"),
-    "SQLITE_FULL": ("the database disk is full", "free some space, then try again"),
-    "53100": ("the database disk is full", "free some space, then try again"),
-}
 
 
 @contextlib.contextmanager

@@ -10,6 +10,9 @@ from fairlead.adapters.database.tables import TABLES, UtcDateTime, compute_resou
 from fairlead.model import records
 from fairlead.model.columns import COLUMNS, Column, Condition, Query, fold
 
+# Longer lists of values are passed as one parameter: SQLite accepts 32,766 parameters per statement, PostgreSQL 65,535.
+MAX_PARAMETERS = 1000
+
 
 def _uses(column: sa.Column[Any], table: sa.Table) -> Mapping[str, sa.ScalarSelect[Any]]:
     """Count the active runs that use each row of a table, and find the time of the last run."""
@@ -81,10 +84,6 @@ for _kind, _names in _INDEXED.items():
             sa.Index(f"ix_{TABLES[_kind].name}_by_{_name}", sort_expression(_kind, _name), TABLES[_kind].c.id)
 # For the derived `templates` column, which is counted for each compute resource on a page.
 sa.Index("ix_templates_compute_resource", templates.c.compute_resource)
-
-
-# Longer lists of values are passed as one parameter: SQLite accepts 32,766 parameters per statement, PostgreSQL 65,535.
-MAX_PARAMETERS = 1000
 
 
 def select_records(kind: Any) -> sa.Select[Any]:

@@ -28,6 +28,30 @@ MAX_BYTES = 1024 * 1024  # metadata and keys are a few kilobytes; more would onl
 CHUNK = 64 * 1024
 HEADERS = {"Accept": "application/json", "User-Agent": "fairlead"}
 
+LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
+END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
+MAX_SHOWN = 5
+SIGN_IN = "sign in with the identity provider again and use the new token"
+ASK_ADMINISTRATOR = "ask the identity provider's administrator to correct the tokens that it issues for this server"
+
+Claims = Mapping[str, Any]
+
+Fetch = Callable[[str], bytes]
+
+DISCOVERY = "/.well-known/openid-configuration"
+CACHE_TIME = timedelta(hours=1)  # also how long a key that the issuer has withdrawn is still accepted
+PAUSE = timedelta(seconds=30)  # forged key IDs must not cause more frequent requests to the issuer
+PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would query the issuer
+# Callers wait for the thread that reads the keys. With an unknown key ID, the wait is shorter: forged IDs must
+# not block all of the server's threads while an issuer is slow.
+WAIT_SECONDS = 10  # two documents, at most five seconds each
+WAIT_FOR_UNKNOWN_SECONDS = 1
+
+MIN_RSA_BITS = 2048  # required by RFC 7518
+CURVES = {"EC": ("P-256", "P-384"), "OKP": ("Ed25519", "Ed448")}
+PUBLIC = ("kty", "kid", "alg", "n", "e", "crv", "x", "y")
+NOT_A_KEY = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, LookupError)
+
 
 def is_safe_url(url: str, *, plain: bool) -> bool:
     """Whether requests may be sent to a URL: HTTPS or, with `plain`, HTTP on this machine."""
@@ -97,15 +121,6 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
         if time.monotonic() > deadline:
             raise OSError(f"the response took longer than {TIMEOUT_SECONDS} seconds")
     return bytes(content)
-
-
-LEEWAY = timedelta(seconds=60)  # allowed difference between clocks
-END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC).timestamp()  # datetime cannot represent years after 9999
-MAX_SHOWN = 5
-SIGN_IN = "sign in with the identity provider again and use the new token"
-ASK_ADMINISTRATOR = "ask the identity provider's administrator to correct the tokens that it issues for this server"
-
-Claims = Mapping[str, Any]
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
@@ -228,23 +243,6 @@ def _format(moment: datetime) -> str:
 
 def _is_name(text: str) -> bool:
     return 1 <= len(text) <= MAX_NAME_LENGTH and text.isprintable() and not text.isspace()
-
-
-Fetch = Callable[[str], bytes]
-
-DISCOVERY = "/.well-known/openid-configuration"
-CACHE_TIME = timedelta(hours=1)  # also how long a key that the issuer has withdrawn is still accepted
-PAUSE = timedelta(seconds=30)  # forged key IDs must not cause more frequent requests to the issuer
-PAUSE_AFTER_FAILURE = timedelta(seconds=5)  # without any keys, every request would query the issuer
-# Callers wait for the thread that reads the keys. With an unknown key ID, the wait is shorter: forged IDs must
-# not block all of the server's threads while an issuer is slow.
-WAIT_SECONDS = 10  # two documents, at most five seconds each
-WAIT_FOR_UNKNOWN_SECONDS = 1
-
-MIN_RSA_BITS = 2048  # required by RFC 7518
-CURVES = {"EC": ("P-256", "P-384"), "OKP": ("Ed25519", "Ed448")}
-PUBLIC = ("kty", "kid", "alg", "n", "e", "crv", "x", "y")
-NOT_A_KEY = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, LookupError)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,24 @@ MIG = "nvidia.com/mig-"
 
 Groups = Mapping[str, str]  # API groups of a cluster with their preferred versions
 
+PATIENCE_SECONDS = 35.0  # so that the whole check takes less than a minute
+POD_SECONDS = 60  # deadline of the pod, in case the server is killed before it deletes the pod
+PAUSE_SECONDS = 0.25
+NAME = "callbacks"
+ENDED = ("Succeeded", "Failed")
+LIMITS = (
+    "pods cannot call the server because the cluster has no server_url: code is limited to 1 MB and results to "
+    "4000 bytes, and output files are not saved"
+)
+
+MIN_VERSION = (1, 27)  # the first version with strict field validation and mutable pod templates in suspended Jobs
+CONCURRENT_REVIEWS = 8  # a check needs about fifty, and more with many namespaces
+MAX_NAMESPACES = 20  # only the first ones are checked
+REVIEWS = path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
+CHECK_ADDRESS = "check that the kubeconfig has the address of the API server"
+
+Namespaces = Mapping[str, str]  # namespace by project
+
 
 def check_storage(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     """Check storage classes."""
@@ -196,17 +214,6 @@ def _list(names: Sequence[str] | set[str] | Mapping[str, object]) -> str:
     return ", ".join(ordered[:MAX_LISTED]) + more
 
 
-PATIENCE_SECONDS = 35.0  # so that the whole check takes less than a minute
-POD_SECONDS = 60  # deadline of the pod, in case the server is killed before it deletes the pod
-PAUSE_SECONDS = 0.25
-NAME = "callbacks"
-ENDED = ("Succeeded", "Failed")
-LIMITS = (
-    "pods cannot call the server because the cluster has no server_url: code is limited to 1 MB and results to "
-    "4000 bytes, and output files are not saved"
-)
-
-
 def check_callbacks(
     api: KubernetesClient,
     cluster: Cluster,
@@ -290,15 +297,6 @@ def _evaluate(pod: JSON, cluster: Cluster, patience: float) -> Check:
     message = f"the probe pod for {cluster.server_url} did not run within {patience:.0f} s: {detail}"
     hint = f"fix the reported cause; if {cluster.python_image} is still being pulled, check again"
     return Check(NAME, "warning", message, hint)
-
-
-MIN_VERSION = (1, 27)  # the first version with strict field validation and mutable pod templates in suspended Jobs
-CONCURRENT_REVIEWS = 8  # a check needs about fifty, and more with many namespaces
-MAX_NAMESPACES = 20  # only the first ones are checked
-REVIEWS = path_of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
-CHECK_ADDRESS = "check that the kubeconfig has the address of the API server"
-
-Namespaces = Mapping[str, str]  # namespace by project
 
 
 def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[str]) -> list[Check]:

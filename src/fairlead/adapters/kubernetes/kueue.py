@@ -26,6 +26,23 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 ResourceFlavor = tuple[str, str]  # names of a resource and of one of its flavors
 
+QUEUED = "Queued"
+STOPPED = "no runs start there until it is resumed"
+# The keys are Kueue's eviction reasons.
+EVICTIONS = {
+    "PodsReadyTimeout": "its pods were not ready in time",
+    "AdmissionCheck": "an admission check of its queue rejected it",
+    "ClusterQueueStopped": "its queue was stopped",
+    "LocalQueueStopped": "its queue was stopped",
+    "NodeFailures": "its nodes failed",
+}
+PREEMPTIONS = {
+    "InClusterQueue": "preempted by a run with higher priority",
+    "InCohortReclamation": "preempted: another queue reclaimed its borrowed quota",
+    "InCohortFairSharing": "preempted: another queue in the cohort was entitled to the quota",
+    "InCohortReclaimWhileBorrowing": "preempted: another queue reclaimed its borrowed quota",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -305,24 +322,6 @@ def _add_up(parts: Iterator[Mapping[str, Any]]) -> dict[str, int]:
         for resource, amount in part.items():
             total[resource] = total.get(resource, 0) + Quantity.parse(str(amount)).nanos
     return total
-
-
-QUEUED = "Queued"
-STOPPED = "no runs start there until it is resumed"
-# The keys are Kueue's eviction reasons.
-EVICTIONS = {
-    "PodsReadyTimeout": "its pods were not ready in time",
-    "AdmissionCheck": "an admission check of its queue rejected it",
-    "ClusterQueueStopped": "its queue was stopped",
-    "LocalQueueStopped": "its queue was stopped",
-    "NodeFailures": "its nodes failed",
-}
-PREEMPTIONS = {
-    "InClusterQueue": "preempted by a run with higher priority",
-    "InCohortReclamation": "preempted: another queue reclaimed its borrowed quota",
-    "InCohortFairSharing": "preempted: another queue in the cohort was entitled to the quota",
-    "InCohortReclaimWhileBorrowing": "preempted: another queue reclaimed its borrowed quota",
-}
 
 
 def describe_queued(main: MainObject, state: QueueState) -> tuple[str, str]:

@@ -29,6 +29,8 @@ from fairlead.ports import Clock, Store
 from fairlead.run_files import load_file, load_size, open_file, save_file
 from fairlead.run_tokens import PREFIX
 
+log = structlog.get_logger()
+
 MAX_BYTES = 64 << 20  # the log is saved in the database when the run has ended
 SECOND = 10**9
 POD = re.compile(rb"pod (\S+):\n")
@@ -37,6 +39,20 @@ TOKEN = re.compile(re.escape(PREFIX).encode() + rb"[A-Za-z0-9._-]+")
 ALL = 1 << 62
 
 ReadPosition = tuple[int, int]  # time of the last line in whole seconds, and the number of lines read with that time
+
+LOG = "log"  # name of a saved log among its run's files
+SUFFIX = ".log"
+COPY_SECONDS = 600.0  # how long to keep the local copy of a saved log
+MAX_FOLLOWED = 100  # each followed pod has a thread and a connection
+OPEN_SECONDS = 10.0  # how long to wait for the logs when stopping a run
+RETRY_SECONDS = (0.1, 0.4, 1.0)  # short, because a pod that is being deleted soon loses its log
+STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
+
+SecretsOf = Callable[[str], Iterable[str]]
+
+OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
+MAX_REMEMBERED = 5000
+RECHECK_SECONDS = 1.0  # active runs are observed often, and almost always have no stored outcome
 
 
 class LogBuffer:
@@ -111,19 +127,6 @@ def _read_first(file: Path) -> str:
         return first_pod_file(file).read_text("utf-8")
     except FileNotFoundError:
         return ""
-
-
-log = structlog.get_logger()
-
-LOG = "log"  # name of a saved log among its run's files
-SUFFIX = ".log"
-COPY_SECONDS = 600.0  # how long to keep the local copy of a saved log
-MAX_FOLLOWED = 100  # each followed pod has a thread and a connection
-OPEN_SECONDS = 10.0  # how long to wait for the logs when stopping a run
-RETRY_SECONDS = (0.1, 0.4, 1.0)  # short, because a pod that is being deleted soon loses its log
-STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
-
-SecretsOf = Callable[[str], Iterable[str]]
 
 
 @dataclass
@@ -369,11 +372,6 @@ def _read_lines(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
             moment = datetime.fromisoformat((stamp[1] + stamp[3]).decode())
             last = int(moment.timestamp()) * SECOND + int((stamp[2] or b"0").ljust(9, b"0"))
         yield last, line if stamp is None else line[stamp.end() :]
-
-
-OUTCOME, RESULT, ERROR, USAGE = "outcome.json", "result.json", "error.json", "usage.json"
-MAX_REMEMBERED = 5000
-RECHECK_SECONDS = 1.0  # active runs are observed often, and almost always have no stored outcome
 
 
 class Outcomes:

@@ -18,6 +18,34 @@ SEVERITY = (Phase.STARTING, Phase.RUNNING, Phase.PENDING, Phase.DEGRADED)  # mos
 OTHERS = "the others are starting"
 OUT_OF_MEMORY = "OOMKilled"
 
+TAIL_LINES, MAX_TAIL = 3, 600
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+# Reasons why containers wait: normal progress, and images that cannot be pulled.
+IN_PROGRESS = ("", "ContainerCreating", "PodInitializing")
+# The kubelet alternates between some of the image errors; the run shows one reason for all of them.
+IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+KUBELET_TERMINATION = "TerminationByKubelet"
+DISRUPTIONS = {
+    "PreemptionByScheduler": ("Preempted", "preempted by a pod with higher priority, waiting for another node"),
+    "DeletionByTaintManager": ("NodeLost", "its node was lost, waiting for another node"),
+    "DeletionByPodGC": ("NodeLost", "its node was lost, waiting for another node"),
+    "EvictionByEvictionAPI": ("Evicted", "evicted from its node, waiting for another node"),
+    KUBELET_TERMINATION: ("Evicted", "terminated by its node, waiting for another node"),
+}
+START_ERRORS = ("StartError", "ContainerCannotRun")
+STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the container, for example after a reboot
+BLOCKING_EVENTS = ("FailedCreate", "FailedMount", "FailedAttachVolume")
+PROVISIONING_FAILED, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
+PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # hides the original error
+# The scheduler also appends why preemption would not help, often repeating the same reasons.
+PREEMPTION = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
+# Removed from messages, because it contains a new pod name on each attempt.
+CREATION_ERROR = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')
+FINISHED = ("Complete", "Failed")
+# Kubernetes has decided how the Job ends, but its remaining pods are still terminating.
+ENDING = ("FailureTarget", "SuccessCriteriaMet")
+
 
 class PodProblem(NamedTuple):
     """Why a pod is not running or not ready."""
@@ -67,35 +95,6 @@ def find_readiness_problem(main: MainObject, pod: ObservedPod, ended: str) -> Po
 def crash_reason(pod: ObservedPod) -> str:
     """The run reason for a pod that exits and restarts."""
     return OUT_OF_MEMORY if pod.ended is not None and pod.ended.reason == OUT_OF_MEMORY else "CrashLoopBackOff"
-
-
-TAIL_LINES, MAX_TAIL = 3, 600
-EARLIEST = datetime.min.replace(tzinfo=UTC)
-
-# Reasons why containers wait: normal progress, and images that cannot be pulled.
-IN_PROGRESS = ("", "ContainerCreating", "PodInitializing")
-# The kubelet alternates between some of the image errors; the run shows one reason for all of them.
-IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
-KUBELET_TERMINATION = "TerminationByKubelet"
-DISRUPTIONS = {
-    "PreemptionByScheduler": ("Preempted", "preempted by a pod with higher priority, waiting for another node"),
-    "DeletionByTaintManager": ("NodeLost", "its node was lost, waiting for another node"),
-    "DeletionByPodGC": ("NodeLost", "its node was lost, waiting for another node"),
-    "EvictionByEvictionAPI": ("Evicted", "evicted from its node, waiting for another node"),
-    KUBELET_TERMINATION: ("Evicted", "terminated by its node, waiting for another node"),
-}
-START_ERRORS = ("StartError", "ContainerCannotRun")
-STATUS_UNKNOWN = "ContainerStatusUnknown"  # the kubelet lost track of the container, for example after a reboot
-BLOCKING_EVENTS = ("FailedCreate", "FailedMount", "FailedAttachVolume")
-PROVISIONING_FAILED, CLAIM = "ProvisioningFailed", "PersistentVolumeClaim"
-PULLING = re.compile(r"^Back-off pulling image .*?: ErrImagePull: ")  # hides the original error
-# The scheduler also appends why preemption would not help, often repeating the same reasons.
-PREEMPTION = re.compile(r" (no new claims to deallocate, )?preemption: .*", re.DOTALL)
-# Removed from messages, because it contains a new pod name on each attempt.
-CREATION_ERROR = re.compile(r'^Error creating: (pods "[^"]*" is forbidden: )?')
-FINISHED = ("Complete", "Failed")
-# Kubernetes has decided how the Job ends, but its remaining pods are still terminating.
-ENDING = ("FailureTarget", "SuccessCriteriaMet")
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ ARCHIVE = "code.tar.gz"
 # Retrying cannot succeed after these. 403 is retried, because an exceeded ResourceQuota or a webhook can also cause it.
 PERMANENT = (400, 405, 413, 415, 422)
 
+CLAIMS = PLURALS["PersistentVolumeClaim"]
+
 
 class Starter:
     """Creates the objects of runs on one cluster."""
@@ -247,9 +249,6 @@ def _render_shared(launch: LaunchSpec, name: str, namespace: str, labels: JSON) 
 
 def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-CLAIMS = PLURALS["PersistentVolumeClaim"]
 
 
 def list_volumes(api: KubernetesClient, platform: str) -> list[str]:

@@ -18,6 +18,14 @@ from fairlead.scheduling import readers
 MAX_WARNINGS = 5000
 DISRUPTED = "DisruptionTarget"
 
+RESOURCES: dict[str, tuple[str, Callable[[JSON], Any]]] = {
+    "persistentvolumeclaims": ("v1", readers.read_claim),
+    "persistentvolumes": ("v1", readers.read_volume),
+    "storageclasses": ("storage.k8s.io/v1", readers.read_class),
+    "namespaces": ("v1", lambda raw: raw["metadata"].get("labels") or {}),
+}
+STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
+
 
 @dataclass
 class RunView:
@@ -209,15 +217,6 @@ class ClusterView:
 def belongs(pod: ObservedPod, main: MainObject) -> bool:
     """Whether a pod belongs to the main object. Labels are not enough, because users can set them on any pod."""
     return pod.namespace == main.namespace and (main.kind != "Job" or pod.owner == main.uid)
-
-
-RESOURCES: dict[str, tuple[str, Callable[[JSON], Any]]] = {
-    "persistentvolumeclaims": ("v1", readers.read_claim),
-    "persistentvolumes": ("v1", readers.read_volume),
-    "storageclasses": ("storage.k8s.io/v1", readers.read_class),
-    "namespaces": ("v1", lambda raw: raw["metadata"].get("labels") or {}),
-}
-STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ FIRST_GID, PROJECTS, GIDS = 800_000, 20_000, 100_000
 
 Json = dict[str, Any]
 
+FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
+TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
+
 
 @dataclass(frozen=True)
 class Allocation:
@@ -244,10 +247,6 @@ def _unescape(text: str) -> str:
 
 def _round_up(amount: str | None) -> int | None:
     return None if amount is None else -(-Quantity.parse(amount).nanos // NANOS)
-
-
-FIRST_UID, UIDS = 1_000_000, 1_000_000  # above the IDs of ordinary users
-TRAVERSABLE, PRIVATE, SHARED = 0o711, 0o700, 0o2770
 
 
 def allocate(launch: LaunchSpec, folder: Path, volumes: Path, machine: Machine, active: Collection[Spec]) -> Allocation:

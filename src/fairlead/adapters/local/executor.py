@@ -32,6 +32,10 @@ INOTIFY_EVENT = struct.Struct("iIII")  # watch descriptor, mask, cookie, and len
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+RECHECK_SECONDS = 0.2
+SUPERVISOR = "fairlead.adapters.local.supervisor"
+PACKAGES = str(Path(fairlead.__file__).parent.parent)
+
 
 class RunWatcher:
     """Calls `notify` when a run may have changed. One thread watches all runs."""
@@ -119,11 +123,6 @@ class RunWatcher:
             run_ids = [self._folders[descriptor] for descriptor in descriptors & self._folders.keys()]
         for run_id in run_ids:
             self.notify(run_id)
-
-
-RECHECK_SECONDS = 0.2
-SUPERVISOR = "fairlead.adapters.local.supervisor"
-PACKAGES = str(Path(fairlead.__file__).parent.parent)
 
 
 class LocalExecutor:

@@ -22,6 +22,10 @@ OUTPUT_FOLDER = "output"  # in the run's home; the only part that remains after 
 
 JSON = dict[str, Any]
 
+MAX_FILES, MAX_DEPTH = 10_000, 50  # each folder level needs an open file descriptor
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a named pipe must not block
+
 
 class RunFolder:
     """The folder of a run."""
@@ -127,11 +131,6 @@ def observe_ended(outcome: JSON) -> Observation:
 
 def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-MAX_FILES, MAX_DEPTH = 10_000, 50  # each folder level needs an open file descriptor
-OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a named pipe must not block
 
 
 def list_outputs(folder: Path) -> list[OutputFile]:

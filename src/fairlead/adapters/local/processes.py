@@ -18,6 +18,13 @@ from fairlead.adapters.local.specs import Spec, UserMapping
 PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
+NICENESS = 5  # so that the server stays responsive while runs use all cores
+MAP_IDS = b"?"
+RESTART = b"again"
+KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes in its PID namespace
+OOM_SCORE_ADJ = 500  # if the machine runs out of memory, the kernel kills runs first
+
+
 
 class Process(NamedTuple):
     """A process, from /proc/<pid>/stat."""
@@ -115,13 +122,6 @@ def _read_pss(proc: str, process: Process) -> int:
     except OSError:
         pass  # the process has ended, or belongs to another user
     return process.resident
-
-
-NICENESS = 5  # so that the server stays responsive while runs use all cores
-MAP_IDS = b"?"
-RESTART = b"again"
-KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes in its PID namespace
-OOM_SCORE_ADJ = 500  # if the machine runs out of memory, the kernel kills runs first
 
 
 @dataclass

@@ -25,6 +25,9 @@ DISK_SHARE = 20  # measuring disk usage may take up to 1/20 of the time
 
 Sample = dict[str, Any]
 
+# This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
+FIRST_PORT, PORTS = 20_000, 10_000
+
 
 class ProcessSampler:
     """Samples the processes of a run."""
@@ -152,10 +155,6 @@ def _format_excess(size: int, limit: int) -> str:
 
 def _format_bytes(size: int) -> str:
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-# This range is below the kernel's ephemeral ports, so that no outgoing connection takes one of them.
-FIRST_PORT, PORTS = 20_000, 10_000
 
 
 def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Spec]) -> int:

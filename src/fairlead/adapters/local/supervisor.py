@@ -33,6 +33,29 @@ FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # the longer a run takes to become ready, 
 FAILURE_THRESHOLD = 2  # a single probe can fail because the run is busy and its backlog is full
 ENFORCED_REASONS = ("OOMKilled", "Evicted")  # the supervisor killed it; otherwise it exited on its own
 
+CONNECT_SECONDS = 0.05  # a local listener accepts at once, or its backlog is full
+PROC_SELF_FD = "/proc/self/fd"
+STAGED_SOCKET = f".{SOCKET}"
+OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+TCP_LISTEN = "0A"
+# The local addresses that accept a connection to each loopback address, in the format of /proc/net/tcp: 32-bit words,
+# whose bytes are reversed on little-endian machines.
+ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
+LOOPBACK = {
+    "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
+    "::1": (socket.AF_INET6, {"00000000000000000000000001000000", ANY_6}),
+}
+
+MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line breaks does not fill memory
+WAIT_SECONDS = 0.1  # how long to wait for the rest of a line, because programs may write it in several pieces
+
+CHUNK = 1 << 16
+POLL_SECONDS = 0.1  # how often memory is measured; a process can allocate up to half a gigabyte in that time
+DRAIN_SECONDS = 5.0  # without a PID namespace, a process that survives the run may keep the run's output open
+LOCK_ATTEMPTS = 10
+DISK_FULL = "the disk was full during the run"
+MIN_FREE_BYTES = 1 << 20  # a disk with less than this counts as full, although a small file may still fit
+
 
 class ServeState:
     """The state of a served run. `find_address` returns the address that accepts connections, or None."""
@@ -92,20 +115,6 @@ class ServeState:
         """Record that the process was restarted."""
         self.restart_at, self._started, self._probe_at = None, now, now
         self.message = f"{self._exit_message} and was restarted: not accepting connections on {self.address_text} yet"
-
-
-CONNECT_SECONDS = 0.05  # a local listener accepts at once, or its backlog is full
-PROC_SELF_FD = "/proc/self/fd"
-STAGED_SOCKET = f".{SOCKET}"
-OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-TCP_LISTEN = "0A"
-# The local addresses that accept a connection to each loopback address, in the format of /proc/net/tcp: 32-bit words,
-# whose bytes are reversed on little-endian machines.
-ANY, ANY_6, MAPPED = "0" * 8, "0" * 32, "0000000000000000FFFF00000100007F"
-LOOPBACK = {
-    "127.0.0.1": (socket.AF_INET, {"0100007F", MAPPED, ANY, ANY_6}),
-    "::1": (socket.AF_INET6, {"00000000000000000000000001000000", ANY_6}),
-}
 
 
 def find_address(spec: Spec, folder: Path) -> str | None:
@@ -186,10 +195,6 @@ def _open(path: str | Path, flags: int, folder: int | None = None) -> Iterator[i
         os.close(fd)
 
 
-MAX_LINE = 1 << 16  # longer lines are written in parts, so that output without line breaks does not fill memory
-WAIT_SECONDS = 0.1  # how long to wait for the rest of a line, because programs may write it in several pieces
-
-
 class LineBuffer:
     """The buffer of one output stream."""
 
@@ -220,14 +225,6 @@ class LineBuffer:
         if length:
             self.log.write(self.stream, self.pending[:length], time.time_ns())
             self.pending, self.since = self.pending[length:], time.monotonic()
-
-
-CHUNK = 1 << 16
-POLL_SECONDS = 0.1  # how often memory is measured; a process can allocate up to half a gigabyte in that time
-DRAIN_SECONDS = 5.0  # without a PID namespace, a process that survives the run may keep the run's output open
-LOCK_ATTEMPTS = 10
-DISK_FULL = "the disk was full during the run"
-MIN_FREE_BYTES = 1 << 20  # a disk with less than this counts as full, although a small file may still fit
 
 
 class Supervisor:

@@ -26,6 +26,18 @@ SPOOL_BYTES = 1024 * 1024  # larger bodies are written to disk
 # UTF-8 cannot encode surrogates, so they occur only as escapes. Bodies without such escapes skip the string check.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
+MAX_VALUE_LENGTH = 1000
+# Each filter becomes a condition in an SQL statement, and databases limit how many conditions a statement may have.
+MAX_PARAMETERS = 50
+RESERVED = ("search", "sort", "cursor", "limit", "total")
+HELP = {
+    "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
+    "keyword": "The value, or several separated by commas; `!value` to exclude it, `none` for items without a value",
+    "number": "The value, optionally preceded by `>`, `>=`, `<`, `<=` or `!`; `none` for items without a value",
+    "time": "A time, optionally preceded by `>`, `>=`, `<` or `<=`",
+    "boolean": "`true`, `false` or `any`",
+}
+
 
 class JsonBody:
     """Dependency that parses a JSON body into a model, or into a dictionary of some of its fields if `partial`."""
@@ -173,19 +185,6 @@ def _strings(data: Any) -> Iterator[str]:
     elif isinstance(data, list):
         for item in data:
             yield from _strings(item)
-
-
-MAX_VALUE_LENGTH = 1000
-# Each filter becomes a condition in an SQL statement, and databases limit how many conditions a statement may have.
-MAX_PARAMETERS = 50
-RESERVED = ("search", "sort", "cursor", "limit", "total")
-HELP = {
-    "text": "Part of the text; `=text` for an exact match, `!text` to exclude it",
-    "keyword": "The value, or several separated by commas; `!value` to exclude it, `none` for items without a value",
-    "number": "The value, optionally preceded by `>`, `>=`, `<`, `<=` or `!`; `none` for items without a value",
-    "time": "A time, optionally preceded by `>`, `>=`, `<` or `<=`",
-    "boolean": "`true`, `false` or `any`",
-}
 
 
 class ListParams:

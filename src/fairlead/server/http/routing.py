@@ -17,6 +17,11 @@ BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
 READING = (400, 401, 403, 404, 422, 503)
 WRITING = (400, 401, 403, 404, 409, 412, 413, 415, 422, 428, 503)
 
+Schema = dict[str, Any]
+
+REFERENCE = "#/components/schemas/{model}"
+TEXT: Schema = {"type": "string"}
+
 
 class FilePathConvertor(PathConvertor):
     """`{path:file}`: like Starlette's `path`, but file names may contain line breaks."""
@@ -82,12 +87,6 @@ def responses(
 def _problem(status: int) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
     return {"description": TITLES[status], "content": {PROBLEM: {"schema": schema}}}
-
-
-Schema = dict[str, Any]
-
-REFERENCE = "#/components/schemas/{model}"
-TEXT: Schema = {"type": "string"}
 
 
 def refer(model: str) -> Schema:

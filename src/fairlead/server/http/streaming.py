@@ -17,6 +17,16 @@ from fairlead.server.http.request_context import RequestContext
 from fairlead.services.runs.executions import RunChanges
 from fairlead.services.transactions.unit_of_work import Call
 
+PAGE_BYTES = 256 * 1024  # of a log, held in memory per reader
+LOG_POLL_SECONDS = 0.1
+HEARTBEAT_SECONDS = 15.0
+
+ReadPage = Callable[[Call, int | None, int], LogPage]  # arguments: call, cursor, maximum number of bytes
+
+POLL_SECONDS = 2.0  # changes made by other servers are found by polling
+GATHER_SECONDS = 0.1  # changes within this time are sent together
+SHUTDOWN_CHECK_SECONDS = 0.5  # on shutdown, the server waits for its streams to end
+
 
 class Subscription(asyncio.Event):
     """Collects the IDs of changed runs until they are taken. Each change sets the event."""
@@ -79,13 +89,6 @@ async def wait_for_change(subscription: asyncio.Event, seconds: float) -> None:
     subscription.clear()
 
 
-PAGE_BYTES = 256 * 1024  # of a log, held in memory per reader
-LOG_POLL_SECONDS = 0.1
-HEARTBEAT_SECONDS = 15.0
-
-ReadPage = Callable[[Call, int | None, int], LogPage]  # arguments: call, cursor, maximum number of bytes
-
-
 def entry_to_json(entry: LogEntry) -> dict[str, Any]:
     """A log entry as JSON: `text`, or `base64` if the bytes are not valid UTF-8."""
     data: dict[str, Any] = {"at": entry.at, "stream": entry.stream, "cursor": entry.end}
@@ -145,11 +148,6 @@ def write_event(name: str, data: Any, cursor: int | None = None) -> bytes:
 def send_events(events: AsyncIterator[bytes]) -> StreamingResponse:
     """A response with server-sent events that proxies do not buffer."""
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-
-
-POLL_SECONDS = 2.0  # changes made by other servers are found by polling
-GATHER_SECONDS = 0.1  # changes within this time are sent together
-SHUTDOWN_CHECK_SECONDS = 0.5  # on shutdown, the server waits for its streams to end
 
 
 async def stream_run_changes(

@@ -15,6 +15,15 @@ from fairlead.model.runs import Endpoint
 
 CHUNK_BYTES = 64 * 1024
 
+# Limits the file descriptors that a slow run can occupy.
+MAX_PER_RUN = 128  # requests and WebSockets together
+WAIT_SECONDS = 10.0  # for a free connection
+CONNECT_SECONDS = 10.0
+# Most servers close idle connections after two seconds or more. A longer time here would risk sending requests on
+# connections that are just being closed.
+IDLE_SECONDS = 1.0
+MAX_HEAD_BYTES = 128 * 1024  # of a response, because h11 buffers an incomplete head in memory
+
 
 class Stream(Protocol):
     """A connection to a run. Reading and writing raise OSError if it is lost."""
@@ -117,16 +126,6 @@ async def _connect_socket(family: int, address: object) -> socket.socket:
         connected.close()
         raise
     return connected
-
-
-# Limits the file descriptors that a slow run can occupy.
-MAX_PER_RUN = 128  # requests and WebSockets together
-WAIT_SECONDS = 10.0  # for a free connection
-CONNECT_SECONDS = 10.0
-# Most servers close idle connections after two seconds or more. A longer time here would risk sending requests on
-# connections that are just being closed.
-IDLE_SECONDS = 1.0
-MAX_HEAD_BYTES = 128 * 1024  # of a response, because h11 buffers an incomplete head in memory
 
 
 class UpstreamError(Exception):

@@ -13,6 +13,35 @@ from fairlead.server.http.problem_details import Problem
 from fairlead.server.proxy.connections import UpstreamError
 from fairlead.services.runs.serving import RUN_ID, ServedHosts
 
+SERVED = b"/served/"
+PRINTABLE = bytes(range(0x21, 0x7F))  # other bytes are percent-encoded, because h11 rejects them
+
+Headers = list[tuple[bytes, bytes]]
+
+# Headers for a single connection, which must not be forwarded (RFC 9110, section 7.6.1).
+HOP_BY_HOP = {
+    *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+    *(b"proxy-authenticate", b"proxy-authorization", b"http2-settings"),
+}
+# Headers that only this server sets. `_` counts as `-`, because some programs treat X_Real_IP as X-Real-IP.
+OWN = {b"host", b"authorization", b"cookie", b"content-length", b"expect", b"forwarded", b"x-real-ip", b"x-request-id"}
+OWN_PREFIXES = (b"x-forwarded-", b"sec-websocket-")
+# Headers that affect the whole host, which is Fairlead's own host for paths under /served.
+HOST_WIDE = {
+    *(b"alt-svc", b"clear-site-data", b"nel", b"report-to", b"reporting-endpoints", b"service-worker-allowed"),
+    b"strict-transport-security",
+}
+# Pages under /served share Fairlead's origin. The sandbox gives them an opaque one without access to its cookies.
+SANDBOX = [(b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff")]
+# Fairlead's cookies, in any spelling. Runs neither receive nor set them.
+OWN_COOKIE = re.compile(r"\s*(__(Host|Secure)-)?fairlead_", re.IGNORECASE)
+PORTS = {"http": 80, "https": 443}
+# Hosts that all URL parsers read the same way. Browsers could read others as this host even if urlsplit() does not.
+PLAIN_HOST = re.compile(r"([\w.-]+|\[[0-9a-f:.]+\])(:\d+)?", re.ASCII | re.IGNORECASE)
+ENCODED_DOT = re.compile("%2e", re.IGNORECASE)  # browsers resolve it like a dot
+# Control characters except tab, which are invalid in headers.
+UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
 
 class PrefixRemover:
     """Removes all occurrences of a prefix from a stream of chunks, even if one is split between two chunks."""
@@ -32,10 +61,6 @@ class PrefixRemover:
         """Return the buffered rest at the end of the stream."""
         rest, self._pending = self._pending, b""
         return rest
-
-
-SERVED = b"/served/"
-PRINTABLE = bytes(range(0x21, 0x7F))  # other bytes are percent-encoded, because h11 rejects them
 
 
 @dataclass(frozen=True)
@@ -83,33 +108,6 @@ def format_target(target: Target, base_path: str) -> bytes:
         raise Problem(400, "address", message, "use the resolved path")
     request_target = base_path.encode() + target.path + (b"?" + target.query if target.query else b"")
     return quote_from_bytes(request_target, safe=PRINTABLE).encode("ascii")
-
-
-Headers = list[tuple[bytes, bytes]]
-
-# Headers for a single connection, which must not be forwarded (RFC 9110, section 7.6.1).
-HOP_BY_HOP = {
-    *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
-    *(b"proxy-authenticate", b"proxy-authorization", b"http2-settings"),
-}
-# Headers that only this server sets. `_` counts as `-`, because some programs treat X_Real_IP as X-Real-IP.
-OWN = {b"host", b"authorization", b"cookie", b"content-length", b"expect", b"forwarded", b"x-real-ip", b"x-request-id"}
-OWN_PREFIXES = (b"x-forwarded-", b"sec-websocket-")
-# Headers that affect the whole host, which is Fairlead's own host for paths under /served.
-HOST_WIDE = {
-    *(b"alt-svc", b"clear-site-data", b"nel", b"report-to", b"reporting-endpoints", b"service-worker-allowed"),
-    b"strict-transport-security",
-}
-# Pages under /served share Fairlead's origin. The sandbox gives them an opaque one without access to its cookies.
-SANDBOX = [(b"content-security-policy", b"sandbox"), (b"x-content-type-options", b"nosniff")]
-# Fairlead's cookies, in any spelling. Runs neither receive nor set them.
-OWN_COOKIE = re.compile(r"\s*(__(Host|Secure)-)?fairlead_", re.IGNORECASE)
-PORTS = {"http": 80, "https": 443}
-# Hosts that all URL parsers read the same way. Browsers could read others as this host even if urlsplit() does not.
-PLAIN_HOST = re.compile(r"([\w.-]+|\[[0-9a-f:.]+\])(:\d+)?", re.ASCII | re.IGNORECASE)
-ENCODED_DOT = re.compile("%2e", re.IGNORECASE)  # browsers resolve it like a dot
-# Control characters except tab, which are invalid in headers.
-UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def read_cookies(scope: Scope) -> Iterator[str]:

@@ -45,6 +45,18 @@ Cursor = Annotated[int | None, Query(ge=0, le=MAX_CURSOR)]
 Attempt = Annotated[int | None, Query(ge=1, le=MAX_ATTEMPT)]
 Archive = Annotated[bytes, Depends(RawBody("application/octet-stream", "application/gzip"))]
 
+UploadBody = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]
+
+# A server-sent event: a changed run, or the ID of a deleted one.
+CHANGE_EVENT: dict[str, Any] = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["ready", "run", "deleted", "reload", "error"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
+
 
 @dataclass(frozen=True)
 class LogView:
@@ -191,9 +203,6 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
             yield chunk
 
 
-UploadBody = Annotated[IO[bytes], Depends(SpooledBody("application/octet-stream"))]
-
-
 @router.put("/runs/{run_id}/uploads/{path:file}", name="upload_run_file", **responses(UploadedFile, writing=True))
 async def upload_file(context: RunContext, run_id: str, path: str, file: UploadBody) -> Response:
     """Upload a file of a run: `result.json`, `error.json` or an output file. Only the run itself may do so."""
@@ -212,15 +221,6 @@ async def open_(context: Context, run_id: str) -> Response:
     return await context.respond(context.services.serving.open, run_id, context.request.app.state.hosts)
 
 
-# A server-sent event: a changed run, or the ID of a deleted one.
-CHANGE_EVENT: dict[str, Any] = {
-    "type": "object",
-    "required": ["event", "data"],
-    "properties": {
-        "event": {"enum": ["ready", "run", "deleted", "reload", "error"]},
-        "data": {"type": "string", "contentMediaType": "application/json"},
-    },
-}
 _STREAM = responses(None) | {"response_class": StreamingResponse}
 _STREAM["responses"][200]["content"] = {"text/event-stream": {"schema": CHANGE_EVENT}}
 

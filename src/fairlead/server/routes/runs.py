@@ -29,6 +29,11 @@ router = make_router("runs")
 Wait = Annotated[int, Query(ge=0, le=MAX_WAIT_SECONDS)]
 RunListParams = Annotated[ListQuery, Depends(ListParams(RunRecord))]
 
+MAX_NODES = 100
+MAX_NAME_LENGTH = 300
+
+NodeName = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
+
 
 class RunChange(StrictModel):
     """Changes to the request of a run, merged like JSON Merge Patch: null removes a field. `project` moves the run."""
@@ -131,12 +136,6 @@ async def request_of(context: Context, run_id: str) -> Response:
 async def manifests(context: Context, run_id: str) -> Response:
     """List the Kubernetes objects of the current attempt of a run."""
     return await context.respond(context.services.runs.manifests, run_id)
-
-
-MAX_NODES = 100
-MAX_NAME_LENGTH = 300
-
-NodeName = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 
 
 class FitRequest(StrictModel):

@@ -11,6 +11,8 @@ from fairlead.model.scopes import PLATFORM, Grant, Permission, Role
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 
+EXPORT_PAGE_SIZE = 500
+
 
 class Grants:
     """Manages role grants."""
@@ -55,9 +57,6 @@ class Grants:
                     message = f"{record.subject} is the last platform administrator"
                     raise Conflict(message, "grant the admin role to another user first")
             unit.remove(record, "role", record.subject, record.scope)
-
-
-EXPORT_PAGE_SIZE = 500
 
 
 class Audits:

@@ -31,6 +31,11 @@ SESSION_LIFETIME = timedelta(hours=12)  # a user who leaves a group keeps its ro
 # Tokens that can create sign-in links and sessions, which expire with the token.
 LONG_LIVED_PURPOSES = ("api", "local")
 
+SIGN_IN_AGAIN = "sign in again"
+
+# Trusted, because on a new platform no user has a role yet.
+FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TokenView:
@@ -247,9 +252,6 @@ def _own_tokens_only(unit: UnitOfWork) -> list[Condition]:
     )
 
 
-SIGN_IN_AGAIN = "sign in again"
-
-
 @dataclass(frozen=True)
 class AuthorizationResponse:
     """The issuer's authorization response: query parameters of the redirect back to the server."""
@@ -301,10 +303,6 @@ class Logins:
         if self._login is None:
             raise NotFound("sign-in with OpenID Connect is not configured", "sign in with a token or a link")
         return self._login
-
-
-# Trusted, because on a new platform no user has a role yet.
-FIRST_RUN_CALL = Call(principal=Principal("fairlead", via="start"), trusted=True)
 
 
 class FirstRun:

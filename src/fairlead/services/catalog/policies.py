@@ -36,6 +36,8 @@ from fairlead.services.transactions.unit_of_work import Call, Organization, Unit
 MAX_CHECKED = 500
 RECENT_RUNS = 100
 
+FindViolations = Callable[[UnitOfWork, Any, str, tuple[Policy, ...]], list[Violation]]
+
 
 @dataclass(frozen=True)
 class RejectedItem:
@@ -163,9 +165,6 @@ def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
             profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.visible_scopes(), limit=1000))
         )
         raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
-
-
-FindViolations = Callable[[UnitOfWork, Any, str, tuple[Policy, ...]], list[Violation]]
 
 
 def _evaluate_draft(unit: UnitOfWork, draft: Policy) -> PolicyImpact:

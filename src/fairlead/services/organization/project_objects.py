@@ -15,6 +15,8 @@ from fairlead.services.catalog.assets import format_objects
 from fairlead.services.transactions.pages import ListQuery, load_page, map_page, parse_field
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 
+RESEAL_BATCH_SIZE = 200  # per transaction, which blocks other configuration changes
+
 
 class Volumes:
     """Manages shared volumes."""
@@ -72,9 +74,6 @@ class Volumes:
         if record is None:
             raise NotFound(f"volume {short_repr(name)} does not exist in {scope}")
         return record
-
-
-RESEAL_BATCH_SIZE = 200  # per transaction, which blocks other configuration changes
 
 
 @dataclass(frozen=True, kw_only=True)

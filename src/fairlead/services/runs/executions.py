@@ -35,6 +35,26 @@ from fairlead.run_tokens import is_run_token, open_run_token
 from fairlead.scheduling.reasons import show_amount
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 
+EPOCH = datetime.fromtimestamp(0, UTC)
+# Reasons of pending runs whose pod has no node.
+UNSCHEDULED_REASONS = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
+
+MAX_CHANGES = 1000  # beyond this, the client reloads its list instead
+DELETE_ACTIONS = ("run.delete", "project.delete")  # deleting a project deletes its runs
+# Server clocks differ, and a change becomes visible shortly after its timestamp.
+OVERLAP = timedelta(seconds=5)
+
+RecordT = TypeVar("RecordT")
+
+RESULT_FILES = ("result.json", "error.json")
+# Uploads are limited because they are stored in the database; large data belongs in volumes. The sidecar has the same
+# limits.
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_OUTPUT_BYTES = 256 * 1024 * 1024
+MAX_OUTPUT_FILES = 10_000
+MAX_PATH_BYTES = 1000
+USE_VOLUME_HINT = "write it to a volume"
+
 
 @dataclass(frozen=True)
 class AttemptView:
@@ -110,11 +130,6 @@ def list_attempts(unit: UnitOfWork, run: RunRecord) -> list[AttemptView]:
 
 def _view_of_attempt(attempt: AttemptRecord) -> AttemptView:
     return AttemptView(**{name: getattr(attempt, name) for name in AttemptView.__dataclass_fields__})
-
-
-EPOCH = datetime.fromtimestamp(0, UTC)
-# Reasons of pending runs whose pod has no node.
-UNSCHEDULED_REASONS = ("Unschedulable", "SchedulerError", "Preempted", "Evicted", "NodeLost", "ProvisioningFailed")
 
 
 @dataclass(frozen=True)
@@ -372,14 +387,6 @@ def is_unscheduled(run: RunRecord) -> bool:
     )
 
 
-MAX_CHANGES = 1000  # beyond this, the client reloads its list instead
-DELETE_ACTIONS = ("run.delete", "project.delete")  # deleting a project deletes its runs
-# Server clocks differ, and a change becomes visible shortly after its timestamp.
-OVERLAP = timedelta(seconds=5)
-
-RecordT = TypeVar("RecordT")
-
-
 @dataclass(frozen=True)
 class RunChanges:
     """Changes up to a point in time. `reload` means that there are too many to list, so the client must reload."""
@@ -433,16 +440,6 @@ def _find_since(unit: UnitOfWork, kind: type[RecordT], column: str, since: datet
 
 def _is_included(unit: UnitOfWork, scope: str, requested: str | None) -> bool:
     return unit.permissions.sees(scope) if requested is None else scope == requested
-
-
-RESULT_FILES = ("result.json", "error.json")
-# Uploads are limited because they are stored in the database; large data belongs in volumes. The sidecar has the same
-# limits.
-MAX_FILE_BYTES = 64 * 1024 * 1024
-MAX_OUTPUT_BYTES = 256 * 1024 * 1024
-MAX_OUTPUT_FILES = 10_000
-MAX_PATH_BYTES = 1000
-USE_VOLUME_HINT = "write it to a volume"
 
 
 @dataclass(frozen=True)

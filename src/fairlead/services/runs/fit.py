@@ -46,6 +46,11 @@ from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOf
 
 MAX_WAITING, MAX_HOLDERS = 200, 200  # runs read for one explanation, which is approximate if there are more
 
+MAX_CLUSTERS = 5  # for each one, the request is planned again and evaluated on all nodes
+
+SCHEDULER_PREFIX = "the scheduler says: "  # precedes the cluster's own message in a run's message
+MAX_NODES = 5
+
 
 def load_allowances(
     unit: UnitOfWork,
@@ -98,9 +103,6 @@ def _add_holders(unit: UnitOfWork, allowances: Sequence[Allowance]) -> tuple[All
         replace(allowance, holders=tuple(holder for path, holder in holders if allowance.scope in path))
         for allowance in allowances
     )
-
-
-MAX_CLUSTERS = 5  # for each one, the request is planned again and evaluated on all nodes
 
 
 class Suggestions:
@@ -243,10 +245,6 @@ def describe(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str
     # A queue may contain thousands of runs from a few projects.
     sees = cache(lambda project: unit.permissions.sees(f"project/{project}"))
     return [] if queue_position is None else list(describe_queue_position(queue_position, sees))
-
-
-SCHEDULER_PREFIX = "the scheduler says: "  # precedes the cluster's own message in a run's message
-MAX_NODES = 5
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ from fairlead.services.transactions.pages import ListQuery, load_page, parse_fie
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
 from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, NoSuchName, PackedCode, check_code, pack
 
+MAX_SHOWN_BYTES = 256 * 1024  # per file; larger files are not shown in the web UI
+MAX_FILES = 1000
+GZIP = 31  # zlib's wbits value for gzip
+
 
 @dataclass(frozen=True)
 class StoredCode:
@@ -82,11 +86,6 @@ def copy_code(unit: UnitOfWork, source: str, target: str, digest: str | None) ->
 def _id_of(unit: UnitOfWork, scope: str, digest: str) -> str:
     # Includes the project, because knowing a digest must not give access to other projects' code.
     return f"{unit.organization.scopes[scope].id}/{digest}"
-
-
-MAX_SHOWN_BYTES = 256 * 1024  # per file; larger files are not shown in the web UI
-MAX_FILES = 1000
-GZIP = 31  # zlib's wbits value for gzip
 
 
 @dataclass(frozen=True)

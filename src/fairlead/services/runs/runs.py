@@ -46,6 +46,8 @@ from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOf
 
 QUEUED_MESSAGE = "waiting in the queue"
 
+PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run ID and SHA-256 of the plan
+
 
 def build_run_record(
     unit: UnitOfWork, run_id: str, scope: str, request: RunRequest, plan: Plan, context: PlanningContext
@@ -96,9 +98,6 @@ def _uses_of(values: dict[str, Any]) -> set[str]:
         elif section == "volumes" and value == "secret" and part.endswith(".volume_type"):
             used.add(f"secret/{values[path.removesuffix('volume_type') + 'spec.name']}")
     return used
-
-
-PLAN_TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9a-f]{64})", re.ASCII)  # run ID and SHA-256 of the plan
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from fairlead.ports import Transaction
 
 RecordT = TypeVar("RecordT")
 
+OPERATORS: Mapping[str, Operator] = {">=": ">=", "<=": "<=", ">": ">", "<": "<", "!": "!=", "=": "="}
+
 
 @dataclass(frozen=True)
 class ListQuery:
@@ -94,9 +96,6 @@ def parse_field(path: str, parse: Callable[[Any], Any], value: Any) -> Any:
     if mistakes:
         raise RequestRejected(Violation(*mistake) for mistake in mistakes)
     return parse(value)
-
-
-OPERATORS: Mapping[str, Operator] = {">=": ">=", "<=": "<=", ">": ">", "<": "<", "!": "!=", "=": "="}
 
 
 def parse_conditions(columns: Mapping[str, Column], params: Iterable[tuple[str, str]]) -> list[Condition]:

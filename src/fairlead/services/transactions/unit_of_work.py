@@ -33,6 +33,21 @@ from fairlead.model.scopes import PLATFORM, Cluster, Permission, Permissions, Ro
 from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, Principal, Store, Transaction
 from fairlead.scheduling.queue_order import QuotaLimits
 
+UNCOMMITTED = -1  # generation of an organization with uncommitted changes; stored generations are never negative
+TOKEN_PREFIX = "fl_"  # distinguishes tokens issued by this server from the identity provider's tokens
+# Keys are stored for longer than clients retry. Redeemed one-time codes are stored for the same time, which is longer
+# than the codes are valid.
+IDEMPOTENCY_KEY_LIFETIME = timedelta(days=2)
+# Avoids verifying a signature on each request. Until an entry expires, the token's own expiry is not checked.
+PRINCIPAL_CACHE_LIFETIME = timedelta(seconds=30)
+MAX_CACHED_PRINCIPALS = 1000  # beyond this, the cache is emptied, which costs one verification per token
+MAX_ATTEMPTS = 10
+NOT_AUDITED = ("sealed", "key_id", "digest")  # record fields that must not appear in the audit log
+
+RecordT = TypeVar("RecordT", bound=Record)
+ManagedRecord = ScopeRecord | AssetRecord | PolicyRecord
+ResponseT = TypeVar("ResponseT")
+
 
 @dataclass(frozen=True)
 class Call:
@@ -137,22 +152,6 @@ class Organization:
         self._tokens[digest] = token
         # Expiry does not change the generation, so it is checked on each use.
         return token if token.expires_at is None or token.expires_at > now else None
-
-
-UNCOMMITTED = -1  # generation of an organization with uncommitted changes; stored generations are never negative
-TOKEN_PREFIX = "fl_"  # distinguishes tokens issued by this server from the identity provider's tokens
-# Keys are stored for longer than clients retry. Redeemed one-time codes are stored for the same time, which is longer
-# than the codes are valid.
-IDEMPOTENCY_KEY_LIFETIME = timedelta(days=2)
-# Avoids verifying a signature on each request. Until an entry expires, the token's own expiry is not checked.
-PRINCIPAL_CACHE_LIFETIME = timedelta(seconds=30)
-MAX_CACHED_PRINCIPALS = 1000  # beyond this, the cache is emptied, which costs one verification per token
-MAX_ATTEMPTS = 10
-NOT_AUDITED = ("sealed", "key_id", "digest")  # record fields that must not appear in the audit log
-
-RecordT = TypeVar("RecordT", bound=Record)
-ManagedRecord = ScopeRecord | AssetRecord | PolicyRecord
-ResponseT = TypeVar("ResponseT")
 
 
 @dataclass(frozen=True)
