@@ -187,7 +187,7 @@ def measure_calls(plane: ControlPlane, platform: Platform, kubelet: FakeKubelet,
 
 def _prepare(platform: Platform) -> dict[str, Any]:
     """Upload the code of a Python function and return a request that runs it."""
-    archive = source_code.pack([ArchiveEntry("train.py", CODE.encode())])
+    archive = source_code.pack_entries([ArchiveEntry("train.py", CODE.encode())])
     digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
     with platform.server.client() as client:
         response = client.put(

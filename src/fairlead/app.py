@@ -164,7 +164,7 @@ def up(settings: Settings) -> int:
             server.app,
             ws="wsproto",  # the proxy for served runs uses the same library
             ws_max_size=MAX_MESSAGE_BYTES,
-            log_config=None,  # `logs.configure` has already configured logging
+            log_config=None,  # `configure_logging` has already configured logging
             access_log=False,  # the middleware writes the access log, without one-time codes in URLs
             timeout_graceful_shutdown=5,  # a WebSocket or a long request must not delay a restart
             server_header=False,
@@ -248,7 +248,7 @@ def main() -> int:
     if problems:
         print("\n".join(f"error: {problem}" for problem in problems), file=sys.stderr)
         return 2
-    hosting.configure(settings.log_level)
+    hosting.configure_logging(settings.log_level)
     try:
         return COMMANDS[command](settings)
     except FairleadError as error:

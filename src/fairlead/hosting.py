@@ -87,7 +87,7 @@ def write_private(file: Path, text: str) -> None:
     temporary.replace(file)
 
 
-def configure(level: str) -> None:
+def configure_logging(level: str) -> None:
     """Configure structlog and library logging."""
     min_level = logging.getLevelName(level.upper())
     terminal = sys.stderr.isatty()

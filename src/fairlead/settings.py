@@ -159,16 +159,6 @@ class Settings(BaseSettings):
         return f"{getpass.getuser()}{OWN_USERS}"
 
 
-def _parse_amount(name: str, amount: object) -> Quantity:
-    if name not in CAPACITY and "/" not in name:
-        raise ValueError(f"unknown resource {short_repr(name)}: {suggest_names(name, CAPACITY, 'use one of {known}')}")
-    parse = CAPACITY.get(name, parse_count)
-    mistakes = list(collect_mistakes(name, parse, amount))
-    if mistakes:
-        raise ValueError("; ".join(f"{mistake.path} {mistake.message}: {mistake.hint}" for mistake in mistakes))
-    return parse(amount)
-
-
 def find_problems(settings: Settings) -> list[str]:
     """Return the reasons why a server cannot start with these settings."""
     problems = []
@@ -215,6 +205,16 @@ def find_unknown_variables(environment: Mapping[str, str]) -> list[str]:
 def describe_validation_errors(error: ValidationError) -> list[str]:
     """Describe each validation error. Most values are not shown because they may be secrets."""
     return [_describe(details) for details in error.errors(include_url=False)]
+
+
+def _parse_amount(name: str, amount: object) -> Quantity:
+    if name not in CAPACITY and "/" not in name:
+        raise ValueError(f"unknown resource {short_repr(name)}: {suggest_names(name, CAPACITY, 'use one of {known}')}")
+    parse = CAPACITY.get(name, parse_count)
+    mistakes = list(collect_mistakes(name, parse, amount))
+    if mistakes:
+        raise ValueError("; ".join(f"{mistake.path} {mistake.message}: {mistake.hint}" for mistake in mistakes))
+    return parse(amount)
 
 
 def _describe(details: ErrorDetails) -> str:

@@ -63,7 +63,7 @@ def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
     start = Path(os.path.abspath(folder)) if folder else absolute.parent
     try:
         files = _check_size(path, _list_files(absolute, path))
-        entries = [ArchiveEntry(file.relative_to(start).as_posix(), *_read(file)) for file in files]
+        entries = [ArchiveEntry(file.relative_to(start).as_posix(), *_read_file(file)) for file in files]
     except FileNotFoundError as error:
         raise Unreadable(f"{error.filename or path} does not exist", "pass the path of a file or folder") from error
     except OSError as error:
@@ -71,10 +71,10 @@ def pack_path(path: Path, folder: Path | None = None) -> PackedCode:
         raise Unreadable(message, "pass a readable file") from error
     if not entries:
         raise Unreadable(f"the folder {path} contains no files", "add the code, or pass another path")
-    return PackedCode(pack(entries), absolute.relative_to(start).as_posix())
+    return PackedCode(pack_entries(entries), absolute.relative_to(start).as_posix())
 
 
-def pack(entries: Iterable[ArchiveEntry]) -> bytes:
+def pack_entries(entries: Iterable[ArchiveEntry]) -> bytes:
     """Pack files into a compressed archive."""
     packed = io.BytesIO()
     # By default, the gzip header contains the current time, which would change the digest.
@@ -91,14 +91,14 @@ def _list_files(path: Path, shown: Path) -> Iterator[Path]:
     """Yield the file, or the files in a folder. Rejects other types, such as named pipes, which can block forever."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        yield from _walk(path, os.path.realpath(path), ())
+        yield from _walk_folder(path, os.path.realpath(path), ())
     elif stat.S_ISREG(mode):
         yield path
     else:
         raise Unreadable(f"{shown} is not a file or folder", "pass the path of a file or folder")
 
 
-def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
+def _walk_folder(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
     """Yield the files in a folder and its subfolders. Follows symbolic links whose target is inside the root."""
     parents = (*parents, os.path.realpath(folder))
     with os.scandir(folder) as scan:
@@ -109,7 +109,7 @@ def _walk(folder: Path, root: str, parents: tuple[str, ...]) -> Iterator[Path]:
             # A link that points outside could cause large or private files to be packed by accident.
             _check_link(path, root, parents)
         if entry.is_dir():
-            yield from _walk(path, root, parents)
+            yield from _walk_folder(path, root, parents)
         elif entry.is_file():  # sockets and pipes are left out
             yield path
 
@@ -142,7 +142,7 @@ def _check_size(path: Path, files: Iterable[Path]) -> list[Path]:
     return list(sizes)
 
 
-def _read(file: Path) -> tuple[bytes, bool]:
+def _read_file(file: Path) -> tuple[bytes, bool]:
     return file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR)
 
 
@@ -152,14 +152,14 @@ class NoSuchName(Unreadable):
 
 def check_code(content: bytes, file: str, name: str) -> None:
     """Raise `Unreadable` if a file cannot be parsed or does not define a name."""
-    defined = set(_list_names(_parse(content, file)))
+    defined = set(_list_names(_parse_module(content, file)))
     if name and name not in defined and not defined & DYNAMIC_NAMES:
         known = [each for each in defined if not each.startswith("_")]
         hint = suggest_names(name, known, "the file defines {known}") if known else f"define {name} at the top level"
         raise NoSuchName(f"no function {name!r} in {file}", hint)
 
 
-def _parse(content: bytes, file: str) -> ast.Module:
+def _parse_module(content: bytes, file: str) -> ast.Module:
     try:
         with warnings.catch_warnings(action="ignore"):  # such as those about invalid escapes, which the run shows
             return ast.parse(content, file)

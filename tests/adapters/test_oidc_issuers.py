@@ -271,7 +271,7 @@ def test_issuer_url_can_end_with_a_slash() -> None:
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "http://example.org/", "ftp://127.0.0.1/", "data:,{}", ""])
 def test_only_https_urls_are_fetched(address: str) -> None:
     with pytest.raises(OSError, match="is not an https URL"):
-        issuers.fetch(address)
+        issuers.fetch_document(address)
 
 
 def test_local_issuer_is_contacted_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,12 +296,12 @@ def test_local_issuer_is_contacted_over_http(monkeypatch: pytest.MonkeyPatch) ->
             ("/odd", "sent an invalid HTTP response"),
         ]:
             with pytest.raises(OSError, match=re.escape(address + path) + f".*{message}"):
-                issuers.fetch(address + path)
+                issuers.fetch_document(address + path)
         monkeypatch.setattr(issuers, "TIMEOUT_SECONDS", 0.2)
         with pytest.raises(OSError, match=r"took longer than 0\.2 seconds"):
-            issuers.fetch(f"{address}/slow")
+            issuers.fetch_document(f"{address}/slow")
     with pytest.raises(OSError, match="refused"):
-        issuers.fetch(address)
+        issuers.fetch_document(address)
 
 
 @contextmanager

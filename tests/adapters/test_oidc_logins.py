@@ -299,12 +299,12 @@ def test_repr_of_an_attempt_hides_its_secrets() -> None:
 def test_token_request_is_a_form_with_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     with providers.running() as provider:
         form, headers = {"code": "a&b=c"}, {"Authorization": "Basic Ojo="}
-        status, content = issuers.send(f"{provider.issuer}/token", form, headers)
+        status, content = issuers.post_form(f"{provider.issuer}/token", form, headers)
         assert (status, json.loads(content)) == (401, {"error": "invalid_client"})
         assert provider.login_endpoints.exchanged == [form]
-        assert issuers.send(f"{provider.issuer}/nothing", form, {})[0] == 404
+        assert issuers.post_form(f"{provider.issuer}/nothing", form, {})[0] == 404
         with pytest.raises(OSError, match="is not an https URL"):
-            issuers.send("http://example.org/token", form, {})
+            issuers.post_form("http://example.org/token", form, {})
 
         def exchange_slowly(_form: Mapping[str, str], _authorization: str) -> tuple[int, dict[str, Any]]:
             threading.Event().wait(1)
@@ -314,5 +314,5 @@ def test_token_request_is_a_form_with_a_timeout(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(provider.login_endpoints, "exchange", exchange_slowly)
         started = time.monotonic()
         with pytest.raises(OSError, match=r"cannot reach .*/token: .*timed out"):
-            issuers.send(f"{provider.issuer}/token", form, {})
+            issuers.post_form(f"{provider.issuer}/token", form, {})
         assert time.monotonic() - started < 0.9

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.source_code import ArchiveEntry, pack
+from fairlead.source_code import ArchiveEntry, pack_entries
 from tests.bootstrap.containers import error_of, execute, mount, value_of
 from tests.cli.terminal import write
 
@@ -70,7 +70,9 @@ def test_another_python_version_is_reported(tmp_path: Path) -> None:
     packed = pack_script(tmp_path / "author", "def main():\n    pass\n")
     with tarfile.open(tmp_path / "author" / "packed.tar.gz") as archive:
         files = {name: archive.extractfile(name).read() for name in archive.getnames()}  # type: ignore[union-attr]
-    repacked = pack(ArchiveEntry(name, content) for name, content in {**files, ".python-version": b"3.7"}.items())
+    repacked = pack_entries(
+        ArchiveEntry(name, content) for name, content in {**files, ".python-version": b"3.7"}.items()
+    )
     call = packed | {"digest": f"sha256:{hashlib.sha256(repacked).hexdigest()}"}
     bootstrap = mount(tmp_path, repacked, **call)
     version = "{}.{}".format(*sys.version_info)

@@ -63,7 +63,7 @@ def make_fake_server(monkeypatch: pytest.MonkeyPatch, *nodes: Node, **fields: An
     tree = (Cluster(name="main", **fields), Project(name="forest", parent="cluster/main"))
     execution = registry.ExecutionOptions(ExecutorRegistry({"kubernetes": ManyNodesExecutor(*nodes)}))
     world = initialize_world(MemoryStore(), monkeypatch, execution=execution, tree=tree)
-    monkeypatch.setattr(command, "connect", lambda: FakeClient(world))
+    monkeypatch.setattr(command, "connect_to_server", lambda: FakeClient(world))
     return world
 
 

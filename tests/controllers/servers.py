@@ -10,7 +10,7 @@ from fairlead.controllers.executor_registry import ExecutorRegistry
 from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.controllers.work_queue import Process, log_failures
 from fairlead.model.records import RunRecord
-from fairlead.services import registry as composition
+from fairlead.services.registry import make_id
 from tests.contracts.executors import MemoryExecutor, MemoryRun
 from tests.services.executing import Platform
 
@@ -55,7 +55,7 @@ class Servers:
             registry,
             identity=ServerIdentity(name, f"host-{name}", f"http://{name}"),
             clock=world.clock,
-            make_id=composition.make_id,
+            make_id=make_id,
             publish=platform.notified.append,
         )
         return self.controllers[name]

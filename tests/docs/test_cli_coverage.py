@@ -7,14 +7,19 @@ from dataclasses import fields
 from fairlead.cli import NOUNS, app
 from fairlead.cli.compute import ComputeOptions
 from fairlead.cli.objects import ListOptions
-from fairlead.cli.project_objects import create, set_
+from fairlead.cli.project_objects import create_volume, set_secret
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "users" / "cli.md").read_text("utf-8")
 TABLE = [line for line in PAGE.splitlines() if line.startswith("| ")]
 OPTIONS = {
     *(field.name for kind in (ListOptions, ComputeOptions) for field in fields(kind)),
-    *(name for command in (create, set_) for name in inspect.signature(command).parameters if name != "name"),
+    *(
+        name
+        for command in (create_volume, set_secret)
+        for name in inspect.signature(command).parameters
+        if name != "name"
+    ),
     *("force", "parent", "print", "successor"),
 }
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.manifests.functions import escape
+from fairlead.manifests.functions import escape_references
 from fairlead.planning.plan import plan_run
 from tests.making import (
     CODE,
@@ -250,7 +250,7 @@ def expand(text: str) -> str:
 @example(text="$$$(")
 @given(st.text(alphabet="$()A b", max_size=12))
 def test_text_is_escaped_for_the_container(text: str) -> None:
-    assert expand(escape(text)) == text
+    assert expand(escape_references(text)) == text
 
 
 def test_a_plan_can_be_changed_without_changing_the_next_one() -> None:

@@ -32,7 +32,7 @@ def test_a_run_name_is_a_dns_label_that_starts_with_a_letter(function: str, run:
 
 @given(NAMES, NAMESPACE_PATTERNS)
 def test_a_namespace_is_a_dns_label(project: str, pattern: str) -> None:
-    namespace = names.namespace(project, pattern)
+    namespace = names.namespace_of(project, pattern)
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", namespace, re.ASCII)
     assert len(namespace) <= 63
     before, _, after = pattern.partition("{project}")
@@ -47,12 +47,12 @@ KUBERNETES_NAMESPACES = ["kube-system", "kube-public", "kube-node-lease", "Kube-
 @example(project="system", pattern="kube{project}")
 @given(NAMES | st.sampled_from(KUBERNETES_NAMESPACES), NAMESPACE_PATTERNS)
 def test_a_project_never_uses_a_namespace_of_kubernetes(project: str, pattern: str) -> None:
-    assert not names.namespace(project, pattern).startswith("kube-")
+    assert not names.namespace_of(project, pattern).startswith("kube-")
 
 
 def test_a_valid_project_name_is_used_unchanged_in_its_namespace() -> None:
-    assert names.namespace("forest", "{project}") == "forest"
-    assert names.namespace("forest", "ai-{project}-runs") == "ai-forest-runs"
+    assert names.namespace_of("forest", "{project}") == "forest"
+    assert names.namespace_of("forest", "ai-{project}-runs") == "ai-forest-runs"
 
 
 @example(one="forest", other="Forest", pattern="{project}")
@@ -63,7 +63,7 @@ def test_a_valid_project_name_is_used_unchanged_in_its_namespace() -> None:
 @example(one="ube-system", other="project-ube-system", pattern="k{project}")
 @given(NAMES, NAMES, NAMESPACE_PATTERNS)
 def test_different_projects_have_different_namespaces(one: str, other: str, pattern: str) -> None:
-    assert (names.namespace(one, pattern) == names.namespace(other, pattern)) == (one == other)
+    assert (names.namespace_of(one, pattern) == names.namespace_of(other, pattern)) == (one == other)
 
 
 @example(one=("a", "b-c"), other=("a-b", "c"))

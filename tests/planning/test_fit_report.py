@@ -1,7 +1,8 @@
 """Fit reports on real and hypothetical nodes."""
 
+from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate_cluster
 from fairlead.model.nodes import NodeTable
-from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate
+from tests.scheduling.nodes import make_node, make_scheduled_pod
 from tests.making import SERVED, make_policy, plan
 from tests.scheduling.nodes import make_node, make_scheduled_pod
 
@@ -54,7 +55,7 @@ def test_all_nodes_can_be_listed_with_the_best_match_first() -> None:
 
 def test_a_rejected_request_has_violations_and_an_unknown_verdict() -> None:
     planned = plan(ONE_GPU, make_policy(rules={"resources.gpu": {"max": 0}}))
-    report = build_report(planned, simulate(make_what_if_cluster().table, ["a"]))
+    report = build_report(planned, simulate_cluster(make_what_if_cluster().table, ["a"]))
     assert (report.verdict, report.room, report.nodes) == ("unknown", None, [])
     assert [violation["path"] for violation in report.violations] == ["resources.gpu.devices"]
     assert report.what_if.sentences == ["1 empty node like a: a+1"]

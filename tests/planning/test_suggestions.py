@@ -8,6 +8,7 @@ import pytest
 from fairlead.model.assets import ComputeResource, Policy
 from fairlead.model.nodes import NodeTable
 from fairlead.model.requests import RunRequest, merge
+from fairlead.model.requests import RunRequest, merge_patch
 from fairlead.model.scopes import Cluster
 from fairlead.planning.suggestions import OtherProject, find_suggestions
 from fairlead.resolution.drafts import Snapshot
@@ -154,7 +155,7 @@ def test_changes_are_merged_and_null_removes_values() -> None:
     }
     change = {"resources": {"gpu": {"type": None}, "mem": {"requests": "4Gi"}}, "node_selector": None, "replicas": 2}
     expected = {"resources": {"gpu": {"devices": 8}, "mem": {"requests": "4Gi"}}, "replicas": 2}
-    assert merge(values, change) == expected
+    assert merge_patch(values, change) == expected
     assert values["resources"]["gpu"]["type"] == "a100"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead.errors import NotFound, RequestRejected, RunFailed, Unreadable
-from fairlead.sdk import functions
 from fairlead.sdk.runs import Run
+from fairlead.source_code import pack_path
 from tests.processes.execution import Platform, find_processes, wait_for_end
 
 INVALID_CODE = [
@@ -127,7 +127,7 @@ def submit_unchecked(platform: Platform, text: str, handler: str | None) -> Run:
     folder = Path(platform.shared / "unchecked")
     folder.mkdir(exist_ok=True)
     (folder / "main.py").write_text(text)
-    packed = functions.pack_path(folder / "main.py")
+    packed = pack_path(folder / "main.py")
     definition: dict[str, Any] = {"name": "invalid", "source": packed.source, "code": packed.digest}
     connection = platform.project.api
     connection.put_bytes(f"/projects/default/code/{packed.digest}", packed.archive)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod
 from fairlead.model.plans import Plan, Suggestion
-from fairlead.model.requests import RunRequest, merge
+from fairlead.model.requests import RunRequest, merge_patch
 from fairlead.planning.plan import plan_run
 from fairlead.planning.suggestions import OtherProject, find_suggestions
 from fairlead.scheduling import quotas
@@ -110,7 +110,7 @@ def apply_suggestion(
     if suggestion.kind == "wait":
         remaining = NodeTable(_without_run(node, suggestion.run_id) for node in nodes)
         return plan(request, remaining, [allowance.without(suggestion.run_id) for allowance in queued_allowances])
-    return plan(RunRequest.model_validate(merge(request.to_data(), suggestion.change)), nodes, allowances_at_end)
+    return plan(RunRequest.model_validate(merge_patch(request.to_data(), suggestion.change)), nodes, allowances_at_end)
 
 
 def _without_run(node: Node, run_id: str | None) -> Node:

@@ -20,7 +20,7 @@ def queued(name: str, *, waited: float = 0.0, **requested: Any) -> QueuedRun:
 
 def admit(node: Node, *queue: QueuedRun) -> list[AdmissionDecision]:
     """The admission decisions for queued runs."""
-    return list(queue_order.admit(queue, node))
+    return list(queue_order.admit_runs(queue, node))
 
 
 def admitted_names(node: Node, *queue: QueuedRun) -> list[str]:

@@ -62,7 +62,7 @@ def make_reservation(group: str = GROUP) -> ScheduledPod:
 
 def check(pod_request: PodRequest, node: Node) -> list[Reason]:
     """The reasons from the GPU sharing check."""
-    share_check = gpu_sharing.prepare(pod_request, NodeTable([node]))
+    share_check = gpu_sharing.prepare_gpu_check(pod_request, NodeTable([node]))
     return [] if share_check is None else list(share_check(node))
 
 
@@ -72,8 +72,10 @@ def describe(pod_request: PodRequest, node: Node) -> str:
 
 
 def test_no_check_without_gpu_sharing() -> None:
-    assert gpu_sharing.prepare(make_pod_request(cpu=1), NodeTable([make_hami_node(), make_kai_node()])) is None
-    assert gpu_sharing.prepare(make_pod_request(gpu=1), NodeTable([make_kai_node()])) is None
+    assert (
+        gpu_sharing.prepare_gpu_check(make_pod_request(cpu=1), NodeTable([make_hami_node(), make_kai_node()])) is None
+    )
+    assert gpu_sharing.prepare_gpu_check(make_pod_request(gpu=1), NodeTable([make_kai_node()])) is None
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_whole_gpus_are_limited_by_devices_and_not_by_slots() -> None:
 
 def test_nodes_without_sharing_are_not_checked_for_whole_gpus() -> None:
     plain, shared = make_node(name="plain", gpu=4), make_hami_node()
-    share_check = gpu_sharing.prepare(make_pod_request(gpu=4), NodeTable([plain, shared]))
+    share_check = gpu_sharing.prepare_gpu_check(make_pod_request(gpu=4), NodeTable([plain, shared]))
     assert share_check is not None
     assert list(share_check(plain)) == []
     assert [reason.lasts for reason in share_check(shared)] == [True]

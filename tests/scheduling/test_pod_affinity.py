@@ -12,7 +12,7 @@ from fairlead.scheduling import evaluation, pod_affinity
 from fairlead.scheduling.filters import NodeFilter
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, Reason
-from fairlead.scheduling.selectors import merge_keys, selects
+from fairlead.scheduling.selectors import merge_label_keys, selects
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = {"matchLabels": {"app": "web"}}
@@ -56,7 +56,7 @@ def make_pod_request(app: str = "job", **fields: Any) -> PodRequest:
 
 def find_reasons(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Reason]]:
     """The reasons, by node, why the pod does not fit."""
-    check = pod_affinity.prepare(pod_request, table)
+    check = pod_affinity.prepare_affinity_check(pod_request, table)
     reasons_by_node = {node.name: list(check(node)) for node in table} if check else {}
     return {name: reasons for name, reasons in reasons_by_node.items() if reasons}
 
@@ -67,9 +67,12 @@ def find_causes(pod_request: PodRequest, table: NodeTable) -> dict[str, list[Cau
 
 
 def test_no_check_without_affinity_rules() -> None:
-    assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
+    assert pod_affinity.prepare_affinity_check(make_pod_request(), make_node_table({"node-1": [make_pod()]})) is None
     conflicts_with_web = make_pod(anti_affinity=(make_term(),))
-    assert pod_affinity.prepare(make_pod_request(), make_node_table({"node-1": [conflicts_with_web]})) is None
+    assert (
+        pod_affinity.prepare_affinity_check(make_pod_request(), make_node_table({"node-1": [conflicts_with_web]}))
+        is None
+    )
 
 
 def test_pod_affinity_requires_matching_pods_in_the_same_topology() -> None:
@@ -198,10 +201,10 @@ def test_reasons_have_the_order_of_the_checks() -> None:
 
 def test_match_label_keys_are_merged_into_the_selector() -> None:
     labels = {"app": "job", "version": "2"}
-    same = merge_keys(WEB, "In", ["version", "none"], labels)
+    same = merge_label_keys(WEB, "In", ["version", "none"], labels)
     assert same == {**WEB, "matchExpressions": [{"key": "version", "operator": "In", "values": ["2"]}]}
-    assert merge_keys(same, "In", ["version"], {"version": "3"}) == same  # keys are merged only once
-    assert merge_keys(None, "In", ["version"], labels) is None
+    assert merge_label_keys(same, "In", ["version"], {"version": "3"}) == same  # keys are merged only once
+    assert merge_label_keys(None, "In", ["version"], labels) is None
 
     old, new = (
         ScheduledPod("", None, {}, namespace="lab", labels={"app": "web", "version": version}) for version in ("1", "2")

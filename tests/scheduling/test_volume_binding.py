@@ -55,14 +55,16 @@ def find_reasons(
     claims_by_key = {("lab", name): claim for name, claim in claims.items()}
     storage_classes = {"local": LOCAL, "now": StorageClass()} if classes is None else classes
     table = NodeTable(nodes, SchedulingContext({}, claims_by_key, {disk.name: disk for disk in disks}, storage_classes))
-    check = volumes.prepare(PodRequest({}, namespace="lab", claims=tuple(claims) if mounts is None else mounts), table)
+    check = volumes.prepare_volume_check(
+        PodRequest({}, namespace="lab", claims=tuple(claims) if mounts is None else mounts), table
+    )
     assert check is not None
     return {node.name: reasons for node in table if (reasons := list(check(node)))}
 
 
 def test_no_volume_check_without_claims_or_cluster_data() -> None:
-    assert volumes.prepare(PodRequest({}), NodeTable((), SchedulingContext(claims={}))) is None
-    assert volumes.prepare(PodRequest({}, claims=("data",)), NodeTable()) is None
+    assert volumes.prepare_volume_check(PodRequest({}), NodeTable((), SchedulingContext(claims={}))) is None
+    assert volumes.prepare_volume_check(PodRequest({}, claims=("data",)), NodeTable()) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_claim_that_is_not_ready_excludes_every_node(claim: PersistentVolumeCl
 
 def test_a_claim_of_another_namespace_is_not_found() -> None:
     table = NodeTable([Node("node-1", {})], SchedulingContext({}, {("shop", "data"): BOUND}, {"disk": make_disk()}))
-    check = volumes.prepare(PodRequest({}, namespace="lab", claims=("data",)), table)
+    check = volumes.prepare_volume_check(PodRequest({}, namespace="lab", claims=("data",)), table)
     assert check is not None
     assert [reason.cause for reason in check(table.nodes[0])] == [Cause.CLAIM]
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from fairlead.errors import Unreadable
 from fairlead.sdk.api_client import ApiClient
-from fairlead.sdk.functions import PackedCode, pack_function, pack_path
-from fairlead.source_code import MAX_SOURCE_BYTES, SKIPPED
+from fairlead.sdk.functions import pack_function
+from fairlead.source_code import MAX_SOURCE_BYTES, SKIPPED, PackedCode, pack_path
 from tests.cli.terminal import write
 from tests.suites import examples
 

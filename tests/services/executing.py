@@ -31,7 +31,7 @@ TREE = (
     Project(name="lost"),
 )
 SERVER = "s1"
-CODE = source_code.pack([ArchiveEntry("train.py", b"def main():\n    pass\n")])
+CODE = source_code.pack_entries([ArchiveEntry("train.py", b"def main():\n    pass\n")])
 DIGEST = f"sha256:{hashlib.sha256(CODE).hexdigest()}"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from fairlead.source_code import ArchiveEntry, PackedCode, pack
+from fairlead.source_code import ArchiveEntry, PackedCode, pack_entries
 from tests.ui.browsing import PHONE, BrowserErrors, Browsing, check_accessibility
 from tests.ui.running import submit_like, wait
 from tests.ui.sites import Site
@@ -36,7 +36,7 @@ def run(site: Site, name: str, **request: Any) -> dict[str, Any]:
 
 def send(page: Page, site: Site, source: str, *entries: ArchiveEntry) -> str:
     """Upload code to the project and return its digest."""
-    packed = PackedCode(pack(list(entries)), source)
+    packed = PackedCode(pack_entries(list(entries)), source)
     headers = {"Authorization": f"Bearer {site.token}", "Content-Type": "application/gzip"}
     response = page.request.put(f"/api/v1/projects/default/code/{packed.digest}", data=packed.archive, headers=headers)
     assert response.ok, response.text()

@@ -16,7 +16,7 @@ from fairlead.cli.objects import (
     Json,
     ObjectCommands,
     WithListOptions,
-    connect,
+    connect_to_server,
     forced,
     gather,
     print_item,
@@ -127,7 +127,7 @@ def add(
         raise Unreadable("--in-cluster cannot be combined with a kubeconfig", "remove --in-cluster or the kubeconfig")
     # Loaded before the cluster is created, so that nothing changes if the kubeconfig is unreadable.
     loaded = None if in_cluster else _load(kubeconfig, context, as_json)
-    server = connect()
+    server = connect_to_server()
     connection = {"connection": "in_cluster"} if in_cluster else {}
     # The kubeconfig is sent in a separate request, because it is stored encrypted, not as part of the cluster.
     created = server.post(CLUSTERS.path, {"name": name, **connection, **(options or ClusterOptions()).fields})
@@ -151,15 +151,14 @@ def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_
     changes = (options or ClusterOptions()).fields
     if not changes:
         raise Unreadable("nothing to change", "set an option, such as --server-url https://...")
-    answer = connect().patch(CLUSTERS.at(name), changes, **forced(force))
+    answer = connect_to_server().patch(CLUSTERS.at(name), changes, **forced(force))
     return print_done(f"cluster {answer['name']} is at revision {answer['revision']}", answer, as_json)
 
 
-# The underscore avoids a clash with `connect`, which returns the API client. The command is called `connect`.
-def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = None, as_json: Json = False) -> int:
+def connect(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = None, as_json: Json = False) -> int:
     """Replace a cluster's kubeconfig and check the cluster."""
     loaded = _load(kubeconfig, context, as_json)
-    server = connect()
+    server = connect_to_server()
     sent = _send(server, name, loaded)
     if not as_json:
         print(f"connected cluster {name}")
@@ -168,7 +167,7 @@ def connect_(name: str, /, *, kubeconfig: Kubeconfig = None, context: Context = 
 
 def check(name: str, /, *, as_json: Json = False) -> int:
     """Check whether a cluster is ready for runs, and print a hint for each problem. Creates a short-lived pod."""
-    return _check(connect(), name, as_json)
+    return _check(connect_to_server(), name, as_json)
 
 
 def rbac(
@@ -189,7 +188,7 @@ def rbac(
     # This works without a server: an administrator may grant permissions before installing one.
     cluster, projects = Cluster(name="main"), list(namespace_of)
     if name is not None:
-        server = connect()
+        server = connect_to_server()
         place = server.get(CLUSTERS.at(name))
         cluster = Cluster.model_validate({"name": place["name"], "parent": place["parent"], **place["details"]})
         projects = projects or _list_projects(server, cluster)
@@ -200,7 +199,7 @@ def rbac(
     if namespace_of:
         # With permissions only in individual namespaces, the server cannot create new ones.
         cluster = cluster.model_copy(update={"create_namespaces": False})
-    namespaces = [names.namespace(project, cluster.namespace) for project in projects]
+    namespaces = [names.namespace_of(project, cluster.namespace) for project in projects]
     values = {"name": f" {name}" if name else "", "add": cluster.name}
     print(HOW_TO.format(account=kubernetes_rbac.ACCOUNT, system=kubernetes_rbac.SYSTEM, **values), end="")
     if not cluster.create_namespaces and not namespaces:
@@ -246,7 +245,7 @@ def _list_projects(server: ApiClient, cluster: Cluster) -> list[str]:
     return ScopeTree(parents).projects_in(cluster.scope)
 
 
-clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect_, check, rbac, CLUSTERS.rm)
+clusters = gather("clusters", CLUSTERS.ls, CLUSTERS.show, add, edit, connect, check, rbac, CLUSTERS.rm)
 
 
 @dataclass(frozen=True)
@@ -261,12 +260,14 @@ class ScopeCommands(ObjectCommands):
         parent
             The parent scope, such as cluster/local. Default: platform.
         """
-        answer = connect().post(self.path, {"name": name} if parent is None else {"name": name, "parent": parent})
+        answer = connect_to_server().post(
+            self.path, {"name": name} if parent is None else {"name": name, "parent": parent}
+        )
         return print_done(f"created {self.one} {name} in {answer['parent']}", answer, as_json)
 
     def move(self, name: str, parent: str, /, *, force: Force = False, as_json: Json = False) -> int:
         """Move a scope and everything in it to another parent."""
-        answer = connect().patch(self.at(name), {"parent": parent}, **forced(force))
+        answer = connect_to_server().patch(self.at(name), {"parent": parent}, **forced(force))
         return print_done(f"moved {self.one} {name} to {parent}", answer, as_json)
 
 
@@ -278,31 +279,31 @@ projects, departments = (
 )
 
 
-def ls(*, list_options: WithListOptions = None, as_json: Json = False) -> int:
+def list_policies(*, list_options: WithListOptions = None, as_json: Json = False) -> int:
     """List the scopes that have a policy."""
     return print_list("/policies", POLICY_COLUMNS, "policies", list_options, as_json)
 
 
-def show(scope: str, /, *, as_json: Json = False) -> int:
+def show_policy(scope: str, /, *, as_json: Json = False) -> int:
     """Show a scope's policy."""
-    return print_item(connect().get(_at(scope)), as_json)
+    return print_item(connect_to_server().get(_policy_path(scope)), as_json)
 
 
-def effective(scope: str, /, *, as_json: Json = False) -> int:
+def show_effective_policy(scope: str, /, *, as_json: Json = False) -> int:
     """Show a scope's effective policy, with the source of each part."""
-    answer = connect().get(f"{_at(scope)}/effective")
+    answer = connect_to_server().get(f"{_policy_path(scope)}/effective")
     if as_json:
         return print_item(answer, as_json)
-    return print_items(list_parts(answer), PARTS, "rules", as_json)
+    return print_items(list_policy_parts(answer), PARTS, "rules", as_json)
 
 
-def rm(scope: str, /, *, force: Force = False, as_json: Json = False) -> int:
+def delete_policy(scope: str, /, *, force: Force = False, as_json: Json = False) -> int:
     """Delete a scope's policy. Policies of parent scopes still apply."""
-    connect().delete(_at(scope), **forced(force))
+    connect_to_server().delete(_policy_path(scope), **forced(force))
     return print_done(f"deleted policy of {scope}", None, as_json)
 
 
-def list_parts(effective: Row) -> Iterator[Row]:
+def list_policy_parts(effective: Row) -> Iterator[Row]:
     """Table rows for an effective policy."""
     for path, rule in effective["rules"].items():
         for bound, entries in rule.items():
@@ -338,7 +339,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _at(scope: str) -> str:
+def _policy_path(scope: str) -> str:
     """The URL path of a scope's policy."""
     mistakes = [Violation(*mistake) for mistake in collect_mistakes("scope", parse_scope, scope)]
     if mistakes:
@@ -347,4 +348,4 @@ def _at(scope: str) -> str:
     return f"/policies/{PLATFORM}/{PLATFORM}" if scope == PLATFORM else f"/policies/{scope}"
 
 
-policy = gather("policy", ls, show, effective, rm)
+policy = gather("policy", ls=list_policies, show=show_policy, effective=show_effective_policy, rm=delete_policy)

@@ -15,7 +15,7 @@ from fairlead.cli.objects import (
     ListOptions,
     ObjectCommands,
     WithListOptions,
-    connect,
+    connect_to_server,
     forced,
     gather,
     print_item,
@@ -61,7 +61,7 @@ class Asset(ObjectCommands):
             The scope of the copy. Default: the original's scope.
         """
         change = {"name": new} if scope is None else {"name": new, "scope": scope}
-        answer = connect().post(self.at(name, "copy"), change)
+        answer = connect_to_server().post(self.at(name, "copy"), change)
         return print_done(f"copied {self.one} {name} to {new}", answer, as_json)
 
     def archive(
@@ -74,21 +74,21 @@ class Asset(ObjectCommands):
         successor
             The replacement for requests that still refer to the archived object.
         """
-        answer = connect().post(self.at(name, "archive"), {"successor": successor}, **forced(force))
+        answer = connect_to_server().post(self.at(name, "archive"), {"successor": successor}, **forced(force))
         after = f"; {successor} replaces it" if successor else ""
         return print_done(f"archived {self.one} {name}{after}", answer, as_json)
 
     def restore(self, name: str, /, *, force: Force = False, as_json: Json = False) -> int:
         """Restore an archived object."""
-        answer = connect().post(self.at(name, "restore"), {}, **forced(force))
+        answer = connect_to_server().post(self.at(name, "restore"), {}, **forced(force))
         return print_done(f"restored {self.one} {name}", answer, as_json)
 
     def explain(self, name: str, /, *, as_json: Json = False) -> int:
         """Explain what a pod gets, and what may kill it."""
-        record = connect().get(self.at(name))
+        record = connect_to_server().get(self.at(name))
         fields = {field: record[field] for field in WRITTEN if record.get(field) is not None}
         # The server explains only drafts, which forms need before saving, so the stored object is sent as a draft.
-        answer = connect().post(f"{self.path}/check", fields)
+        answer = connect_to_server().post(f"{self.path}/check", fields)
         if as_json:
             return print_item(answer, as_json)
         print_sentences(Sentence(**sentence) for sentence in answer["sentences"])
@@ -96,7 +96,7 @@ class Asset(ObjectCommands):
 
     def revisions(self, name: str, /, *, as_json: Json = False) -> int:
         """List revisions, newest first."""
-        return print_items(connect().get(self.at(name, "revisions")), REVISIONS, "revisions", as_json)
+        return print_items(connect_to_server().get(self.at(name, "revisions")), REVISIONS, "revisions", as_json)
 
     def workloads(self, name: str, /, *, list_options: WithListOptions = None, as_json: Json = False) -> int:
         """List active runs that use an object."""
@@ -160,7 +160,7 @@ def ls(
 ) -> int:
     """List compute resources, and how many runs of each could start now."""
     list_options = list_options or ListOptions()
-    records = list(islice(connect().list(COMPUTE.path, **list_options.parameters), list_options.limit))
+    records = list(islice(connect_to_server().list(COMPUTE.path, **list_options.parameters), list_options.limit))
     # The number of runs depends on the cluster and is not part of the record, so it takes a second request.
     fits = _count_fits(project, cluster)
     offers = [fits.get(item["name"], UNKNOWN) for item in records]
@@ -182,14 +182,14 @@ def create(name: str | None = None, /, *, options: WithOptions = None, as_json: 
     fields = options.fields | ({} if name is None else {"name": name})
     if options.amounts:
         fields["requirements"] = _with_amounts(options.amounts, fields.get("requirements", {}))
-    answer = connect().post(COMPUTE.path, fields)
+    answer = connect_to_server().post(COMPUTE.path, fields)
     return print_done(f"created {COMPUTE.one} {answer['name']} in {answer['scope']}", answer, as_json)
 
 
 def edit(name: str, /, *, options: WithOptions = None, force: Force = False, as_json: Json = False) -> int:
     """Change a compute resource. Omitted settings keep their values."""
     options = options or ComputeOptions()
-    fields, server, revision = options.fields, connect(), None
+    fields, server, revision = options.fields, connect_to_server(), None
     if options.amounts:
         present = server.get(COMPUTE.at(name))
         # PATCH replaces requirements as a whole, so send the revision to detect concurrent changes.
@@ -205,7 +205,7 @@ def _count_fits(project: str | None, cluster: str | None) -> dict[str, Item]:
     """How many more runs of each compute resource fit now, by name."""
     parameters = {name: value for name, value in (("project", project), ("cluster", cluster)) if value is not None}
     try:
-        clusters = connect().get("/capacity", **(parameters or {"project": DEFAULT_PROJECT}))
+        clusters = connect_to_server().get("/capacity", **(parameters or {"project": DEFAULT_PROJECT}))
     except NotFound:
         if parameters:
             raise

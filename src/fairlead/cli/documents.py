@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.output import count, print_violations
+from fairlead.cli.output import format_count, print_violations
 from fairlead.errors import RequestRejected
 from fairlead.files import documents, yamls
 from fairlead.model.plans import Violation
@@ -111,7 +111,7 @@ def _write(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
         file = folder / name
         if chosen:
             file.write_text(yamls.format_documents(chosen), "utf-8")
-            print(f"{file}: {count(len(chosen), 'document')}")
+            print(f"{file}: {format_count(len(chosen), 'document')}")
         # A file from an earlier export would bring deleted objects back with the next apply.
         elif file.exists():
             file.unlink()
@@ -124,4 +124,4 @@ def _print_changes(applied: dict[str, Any]) -> None:
         print(f"{change['action']:<10}{change['kind']} {change['name']}")
     same = len(applied["changes"]) - len(changes)
     ending = " (dry run)" if applied["dry_run"] else ""
-    print(f"{count(len(changes), 'change')}, {same} unchanged{ending}")
+    print(f"{format_count(len(changes), 'change')}, {same} unchanged{ending}")

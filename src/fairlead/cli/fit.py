@@ -12,8 +12,8 @@ from cyclopts import Parameter
 
 from fairlead.cli.clusters import PROJECTS
 from fairlead.cli.local_planning import Files, LocalConfig, load_config, plan_alone
-from fairlead.cli.objects import Project, connect
-from fairlead.cli.output import count, format_cell, format_table, print_violations, print_warnings
+from fairlead.cli.objects import Project, connect_to_server
+from fairlead.cli.output import format_cell, format_count, format_table, print_violations, print_warnings
 from fairlead.cli.project_objects import DEFAULT
 from fairlead.cli.run_command import (
     Arguments,
@@ -86,7 +86,7 @@ def print_placed(changes: JSON, placed: Sequence[JSON]) -> int:
     """Print whether pending pods fit. Return the exit code, 0 if all of them do."""
     _print_changes(changes)
     fitting = sum(pod["verdict"] == NOW for pod in placed)
-    print(f"{fitting} of {count(len(placed), 'pending pod')} would be scheduled now")
+    print(f"{fitting} of {format_count(len(placed), 'pending pod')} would be scheduled now")
     if placed:
         print()
         rows = [([pod["pod"], pod["verdict"], pod["node"]], pod["reasons"]) for pod in placed]
@@ -104,8 +104,8 @@ def _print_rest(report: JSON, shown: int) -> None:
     now = report["verdict"] == NOW
     rest = sum(report["counts"].values()) - (report["counts"][NOW] if now else shown)
     if rest:
-        others = f"{count(rest, 'other')} {'does' if rest == 1 else 'do'} not"
-        print(f"{others if now else count(rest, 'more node')}: use --all-nodes to see why")
+        others = f"{format_count(rest, 'other')} {'does' if rest == 1 else 'do'} not"
+        print(f"{others if now else format_count(rest, 'more node')}: use --all-nodes to see why")
 
 
 def _refuse(violations: Iterable[JSON]) -> int:
@@ -122,7 +122,7 @@ def _sum_up(report: JSON) -> str:
     # The report contains only the closest nodes. Empty names let format_list count the others.
     names = format_list([*named, *[""] * (fitting - len(named))], most=MAX_NAMED)
     runs = f"such run{'' if report['room'] == 1 else 's'}"
-    return f"fits on {fitting} of {count(total, 'node')} ({names}); room for {_show_room(report)} {runs}"
+    return f"fits on {fitting} of {format_count(total, 'node')} ({names}); room for {_show_room(report)} {runs}"
 
 
 def _choose_nearest(report: JSON) -> Sequence[JSON]:
@@ -137,7 +137,7 @@ def _choose_nearest(report: JSON) -> Sequence[JSON]:
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
     later, never = counts["later"], counts["never"]
-    return f"{count(sum(counts.values()), 'node')}, {counts[NOW]} fit now, {later} later and {never} never"
+    return f"{format_count(sum(counts.values()), 'node')}, {counts[NOW]} fit now, {later} later and {never} never"
 
 
 def _show_verdict(offer: JSON) -> str:
@@ -226,7 +226,7 @@ def fit(
         return print_violations(config.violations)
     print_warnings(inventory.warnings)
     config = _know_gpus(config, inventory.table)
-    what_if_cluster = fit_reports.simulate(inventory.table, add_nodes, without, cluster=config.snapshot.cluster)
+    what_if_cluster = fit_reports.simulate_cluster(inventory.table, add_nodes, without, cluster=config.snapshot.cluster)
     if pending:
         return _print_pending(inventory, what_if_cluster, config.snapshot.cluster, as_json=as_json)
     if parsed is None:
@@ -283,7 +283,7 @@ def _ask_server(
         "without": list(without),
         "all_nodes": all_nodes,
     }
-    return _print_result(connect().post("/fit", body), all_nodes=all_nodes, as_json=as_json)
+    return _print_result(connect_to_server().post("/fit", body), all_nodes=all_nodes, as_json=as_json)
 
 
 def _print_result(report: dict[str, Any], *, all_nodes: bool, as_json: bool) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from fairlead.cli.output import count, print_sentences, print_violations, print_warnings
+from fairlead.cli.output import format_count, print_sentences, print_violations, print_warnings
 from fairlead.files import documents, snapshots, yamls
 from fairlead.files.documents import Document, Library
 from fairlead.model import explanations
@@ -197,7 +197,8 @@ def lint(folder: Path, /, *, explain: Annotated[bool, Parameter(negative=(), sho
         print_sentences(trial.sentences)
     print_warnings(warnings)
     if not violations:
-        print(f"{count(len(resources), 'compute resource')}: {count(len(warnings), 'warning')}, no violations")
+        checked = format_count(len(resources), "compute resource")
+        print(f"{checked}: {format_count(len(warnings), 'warning')}, no violations")
     return print_violations(violations)
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from fairlead.cli.objects import Json, connect, gather, print_items
-from fairlead.cli.output import Item, count, print_table
+from fairlead.cli.objects import Json, connect_to_server, gather, print_items
+from fairlead.cli.output import Item, format_count, print_table
 
 WORDS = {"cpu": "CPU", "memory": "MEM", "ephemeral-storage": "DISK", "pods": "PODS"}
 PODS = "pods"
@@ -22,7 +22,7 @@ Cluster = Annotated[str | None, Parameter(help="Only this cluster.")]
 
 def ls(*, cluster: Cluster = None, as_json: Json = False) -> int:
     """List nodes with their free resources."""
-    records = connect().get("/nodes", **_given(cluster=cluster))
+    records = connect_to_server().get("/nodes", **_given(cluster=cluster))
     # Kubernetes reports some resources, such as huge pages, as 0 on every node.
     has = [name for node in records for name, amount in node["capacity"].items() if amount != "0" and name != PODS]
     names = name_resources((*[name for name in WORDS if name != PODS], *has))
@@ -47,7 +47,7 @@ def capacity(
 
     Unavailable nodes accept no new pods. LARGEST FREE is the largest amount that is free on a single node.
     """
-    clusters = connect().get("/capacity", **_given(project=project, cluster=cluster))
+    clusters = connect_to_server().get("/capacity", **_given(project=project, cluster=cluster))
     if as_json:
         print(json.dumps(clusters, indent=2))
     elif not clusters:
@@ -81,7 +81,7 @@ def _free(node: Item, names: Mapping[str, str]) -> dict[str, str]:
 def _count_runs(node: Item) -> str:
     """Count the visible runs and the other pods on a node."""
     runs, others = len(node["runs"]), node["others"]
-    return f"{runs} and {count(others, 'other')}" if others else str(runs)
+    return f"{runs} and {format_count(others, 'other')}" if others else str(runs)
 
 
 def _describe_taints(node: Item) -> list[str]:
@@ -96,7 +96,7 @@ def _summarize(entry: Item) -> str:
     if entry["total"] is None:
         return str(entry["error"])
     unavailable = entry["total"]["unavailable"]
-    columns = count(entry["total"]["nodes"], "node")
+    columns = format_count(entry["total"]["nodes"], "node")
     columns += f", {unavailable} unavailable" if unavailable else ""
     return columns + (", autoscaled" if entry["autoscaled"] else "")
 

@@ -85,25 +85,25 @@ class ObjectCommands:
 
     def show(self, name: str, /, *, as_json: Json = False) -> int:
         """Show one object."""
-        return print_item(connect().get(self.at(name)), as_json)
+        return print_item(connect_to_server().get(self.at(name)), as_json)
 
     def rename(self, old: str, new: str, /, *, force: Force = False, as_json: Json = False) -> int:
         """Rename an object and update all references."""
-        answer = connect().patch(self.at(old), {"name": new}, **forced(force))
+        answer = connect_to_server().patch(self.at(old), {"name": new}, **forced(force))
         return print_done(f"renamed {self.one} {old} to {new}", answer, as_json)
 
     def rm(self, name: str, /, *, force: Force = False, as_json: Json = False) -> int:
         """Delete an object that is not in use."""
-        connect().delete(self.at(name), **forced(force))
+        connect_to_server().delete(self.at(name), **forced(force))
         return print_done(f"deleted {self.one} {name}", None, as_json)
 
     def require(self, name: str) -> None:
         """Raise `NotFound` with similar names if the object does not exist."""
         try:
-            connect().get(self.at(name))
+            connect_to_server().get(self.at(name))
         except NotFound:
             # Names are loaded only after a failure, because listing them takes another request.
-            known = [item["name"] for item in islice(connect().list(self.path), MAX_PAGE)]
+            known = [item["name"] for item in islice(connect_to_server().list(self.path), MAX_PAGE)]
             hint = f"create it: fairlead {self.one}s create {name}"
             raise NotFound(f"{self.one} {name!r} does not exist", suggest_names(name, known, hint)) from None
 
@@ -115,15 +115,17 @@ class ObjectCommands:
         return "/".join((self.path, quote(name, safe="", errors="surrogateescape"), *further))
 
 
-def gather(name: str, *commands: Callable[..., int]) -> App:
-    """Build the command group for a kind of object."""
-    app = App(name=name)
+def gather(group: str, *commands: Callable[..., int], **named_commands: Callable[..., int]) -> App:
+    """Build the command group for a kind of object. Commands without a name are called like their function."""
+    app = App(name=group)
     for command in commands:
         app.command(command)
+    for name, command in named_commands.items():
+        app.command(command, name=name)
     return app
 
 
-def connect() -> api_client.ApiClient:
+def connect_to_server() -> api_client.ApiClient:
     """The API client for the configured server."""
     return api_client.find_api_client()
 
@@ -137,7 +139,7 @@ def print_list(path: str, columns: Columns, many: str, list_options: ListOptions
     """Print a list from the API as a table or as JSON. Return the exit code."""
     list_options = list_options or ListOptions()
     return print_items(
-        islice(connect().list(path, **list_options.parameters), list_options.limit), columns, many, as_json
+        islice(connect_to_server().list(path, **list_options.parameters), list_options.limit), columns, many, as_json
     )
 
 

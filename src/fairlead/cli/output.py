@@ -29,19 +29,19 @@ def print_error(error: FairleadError) -> int:
     users = error.used_by if isinstance(error, Conflict) else []
     # Objects that block the operation are listed between the message and the hint.
     message, *hint = error.terminal_text.splitlines()
-    print("\n".join([message, *(f"  {_name(user)}" for user in users), *hint]), file=sys.stderr)
+    print("\n".join([message, *(f"  {_describe_user(user)}" for user in users), *hint]), file=sys.stderr)
     return 1
 
 
 def print_violations(violations: Sequence[Violation]) -> int:
     """Print violations to stderr. Return the exit code, 1 if there are any."""
-    _print("violation", violations)
+    _print_findings("violation", violations)
     return 1 if violations else 0
 
 
 def print_warnings(warnings: Sequence[PlanWarning]) -> None:
     """Print warnings to stderr."""
-    _print("warning", warnings)
+    _print_findings("warning", warnings)
 
 
 def print_sentences(sentences: Iterable[Sentence]) -> None:
@@ -68,18 +68,18 @@ def write_log(data: bytes, *, to_stderr: bool) -> None:
     stream.flush()
 
 
-def count(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Format a count with its noun, such as `no runs` or `2 runs`."""
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-def _print(noun: str, findings: Sequence[Finding]) -> None:
+def _print_findings(noun: str, findings: Sequence[Finding]) -> None:
     if findings:
         lines = [f"  {line}" for item in findings for line in format_finding(item)]
-        print("\n".join([count(len(findings), noun), *lines]), file=sys.stderr)
+        print("\n".join([format_count(len(findings), noun), *lines]), file=sys.stderr)
 
 
-def _name(user: Mapping[str, Any]) -> str:
+def _describe_user(user: Mapping[str, Any]) -> str:
     """Describe an object that prevents a deletion, with its scope unless the name contains it."""
     kind, name, scope = (user.get(part, "") for part in ("kind", "name", "scope"))
     return f"{kind} {name}" if scope in ("", name, f"{kind}/{name}") else f"{kind} {name} of {scope}"
@@ -88,7 +88,7 @@ def _name(user: Mapping[str, Any]) -> str:
 def print_table(items: Iterable[Item], columns: Columns) -> None:
     """Print items as a table, with times as ages."""
     now = datetime.now(UTC)
-    rows = [[format_cell(_read(item, place), now) for place in columns.values()] for item in items]
+    rows = [[format_cell(_read_cell(item, place), now) for place in columns.values()] for item in items]
     # Programs that read a pipe need complete values.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n".join(format_table([list(columns), *rows], width)))
@@ -102,7 +102,7 @@ def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> lis
         # Shrink only the widest column, so that short columns such as names stay complete.
         while sum(widths) > spare and max(widths) > NARROWEST:
             widths[widths.index(max(widths))] -= 1
-    return [GAP.join(_fit(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [GAP.join(_fit_width(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def format_cell(value: Any, now: datetime) -> str:
@@ -125,7 +125,7 @@ def format_age(seconds: float) -> str:
     return f"{max(int(seconds), 0) // step}{unit}"
 
 
-def _read(item: Item, place: str | Callable[[Item], Any]) -> Any:
+def _read_cell(item: Item, place: str | Callable[[Item], Any]) -> Any:
     """Read the value of a column. Fields named `at` or `..._at` are times."""
     if callable(place):
         return place(item)
@@ -150,7 +150,7 @@ def _is_wide(letter: str) -> bool:
     return unicodedata.east_asian_width(letter) in "WF"
 
 
-def _fit(text: str, width: int) -> str:
+def _fit_width(text: str, width: int) -> str:
     if _width(text) > width:
         # Leave a cell for the ellipsis.
         while _width(text) >= width:

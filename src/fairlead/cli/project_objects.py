@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fairlead.cli.clusters import PROJECTS
-from fairlead.cli.objects import Json, ObjectCommands, Project, WithListOptions, connect, gather
+from fairlead.cli.objects import Json, ObjectCommands, Project, WithListOptions, connect_to_server, gather
 from fairlead.cli.output import Columns, Item, print_done
 from fairlead.errors import Unreadable
 from fairlead.sdk.functions import Schedule
@@ -60,8 +60,7 @@ VOLUMES = ProjectObject(
 )
 
 
-# The name has an underscore, because `set` is a builtin. The command is called `set`.
-def set_(
+def set_secret(
     name: str,
     /,
     *,
@@ -78,11 +77,11 @@ def set_(
         prompt on a terminal.
     """
     path = SECRETS.of(project).at(name)
-    answer = connect().put(path, {"value": _ask(name) if value is None else value})
+    answer = connect_to_server().put(path, {"value": _ask(name) if value is None else value})
     return print_done(f"set secret {name} in project {project or DEFAULT}", answer, as_json)
 
 
-def create(
+def create_volume(
     name: str,
     /,
     *,
@@ -104,7 +103,7 @@ def create(
         A description.
     """
     fields = {"name": name, "size": size, "storage_class": storage_class, "description": description}
-    answer = connect().post(VOLUMES.of(project).path, fields)
+    answer = connect_to_server().post(VOLUMES.of(project).path, fields)
     return print_done(f"created volume {name} in project {project or DEFAULT}", answer, as_json)
 
 
@@ -125,8 +124,8 @@ def _ask(name: str) -> str:
 
 
 functions = gather("functions", FUNCTIONS.ls, FUNCTIONS.show, FUNCTIONS.rm)
-secrets = gather("secrets", SECRETS.ls, set_, SECRETS.rm)
-volumes = gather("volumes", VOLUMES.ls, create, VOLUMES.rm)
+secrets = gather("secrets", SECRETS.ls, SECRETS.rm, set=set_secret)
+volumes = gather("volumes", VOLUMES.ls, VOLUMES.rm, create=create_volume)
 
 
 def _describe_next(item: Item) -> str:
@@ -157,25 +156,25 @@ SCHEDULES = ProjectObject(
 )
 
 
-def pause(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
+def pause_schedule(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
     """Pause a schedule."""
-    answer = connect().post(SCHEDULES.of(project).at(name, "pause"), None)
+    answer = connect_to_server().post(SCHEDULES.of(project).at(name, "pause"), None)
     return print_done(f"paused schedule {name}", answer, as_json)
 
 
-def resume(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
+def resume_schedule(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
     """Resume a schedule from its next due time. Runs that were due during the pause are skipped."""
-    answer = connect().post(SCHEDULES.of(project).at(name, "resume"), None)
+    answer = connect_to_server().post(SCHEDULES.of(project).at(name, "resume"), None)
     return print_done(f"resumed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
-def run(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
+def run_schedule(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
     """Submit a run of a schedule now, and print the run's ID."""
-    answer = connect().post(SCHEDULES.of(project).at(name, "run"), None)
+    answer = connect_to_server().post(SCHEDULES.of(project).at(name, "run"), None)
     return print_done(answer["id"], answer, as_json)
 
 
-def change(
+def change_schedule(
     name: str,
     /,
     *,
@@ -201,7 +200,7 @@ def change(
     """
     fields = {"cron": cron, "timezone": timezone, "missed": missed, "overlap": overlap}
     body = {part: value for part, value in fields.items() if value is not None}
-    answer = connect().patch(SCHEDULES.of(project).at(name), body)
+    answer = connect_to_server().patch(SCHEDULES.of(project).at(name), body)
     return print_done(f"changed schedule {name}, {describe_times(answer)}", answer, as_json)
 
 
@@ -216,4 +215,13 @@ def describe_created(schedule: Schedule) -> str:
     return f"created schedule {name}, {describe_times(schedule.data)}\n  -> fairlead schedules show {name}"
 
 
-schedules = gather("schedules", SCHEDULES.ls, SCHEDULES.show, change, pause, resume, run, SCHEDULES.rm)
+schedules = gather(
+    "schedules",
+    SCHEDULES.ls,
+    SCHEDULES.show,
+    SCHEDULES.rm,
+    change=change_schedule,
+    pause=pause_schedule,
+    resume=resume_schedule,
+    run=run_schedule,
+)

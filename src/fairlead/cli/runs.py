@@ -14,20 +14,19 @@ from fairlead.cli.objects import (
     ListOptions,
     ObjectCommands,
     WithListOptions,
-    connect,
+    connect_to_server,
     gather,
     print_item,
     print_items,
     print_list,
 )
-from fairlead.cli.output import Columns, Item, count, print_done, print_table, write_log
+from fairlead.cli.output import Columns, Item, format_count, print_done, print_table, write_log
 from fairlead.cli.run_command import follow
 from fairlead.errors import Conflict, Forbidden, NotFound, Unreadable
 from fairlead.model.quantities import NANOS, Quantity, QuantityFormat
 from fairlead.sdk import api_client
-from fairlead.sdk import runs as showing
 from fairlead.sdk.projects import get_run
-from fairlead.sdk.runs import choose
+from fairlead.sdk.runs import choose_suggestion, show_duration
 
 COLUMNS: Columns = {
     "ID": "id",
@@ -36,7 +35,7 @@ COLUMNS: Columns = {
     "REASON": "reason",
     "PROFILE": "compute_resource",
     "PROJECT": lambda run: run["scope"].partition("/")[2],
-    "TOOK": showing.show_duration,
+    "TOOK": show_duration,
     "AGE": "created_at",
 }
 FILES = {"PATH": "path", "BYTES": "size", "AGE": "modified_at"}
@@ -48,7 +47,7 @@ ATTEMPTS: Columns = {
     "MEMORY": lambda attempt: (
         str(Quantity(attempt["mem_bytes"] * NANOS, QuantityFormat.BINARY)) if attempt["mem_bytes"] else ""
     ),
-    "TOOK": showing.show_duration,
+    "TOOK": show_duration,
     "MESSAGE": "message",
 }
 EVENTS = {"AGE": "at", "STATE": "state", "REASON": "reason", "MESSAGE": "message"}
@@ -67,7 +66,7 @@ def find_id(text: str) -> str:
     if len(text) >= WHOLE_ID:
         return text
     # Messages show the end of an ID, because IDs begin with the time and recent ones look alike.
-    matches = [str(run["id"]) for run in islice(connect().list("/runs", search=text, limit=50), 50)]
+    matches = [str(run["id"]) for run in islice(connect_to_server().list("/runs", search=text, limit=50), 50)]
     ids = [run_id for run_id in matches if run_id.startswith(text) or run_id.endswith(text)]
     if len(ids) > 1:
         raise Conflict(
@@ -93,7 +92,10 @@ def ls(*, project: InProject = None, list_options: WithListOptions = None, as_js
 
 def show(run_id: str, /, *, as_json: Json = False) -> int:
     """Show a run and its events."""
-    run, events = connect().get(RUNS.at(find_id(run_id))), connect().get(RUNS.at(find_id(run_id), "events"))
+    run, events = (
+        connect_to_server().get(RUNS.at(find_id(run_id))),
+        connect_to_server().get(RUNS.at(find_id(run_id), "events")),
+    )
     run |= _find_url(run)
     if as_json:
         print(json.dumps({**run, "events": events}, indent=2))
@@ -102,16 +104,6 @@ def show(run_id: str, /, *, as_json: Json = False) -> int:
     print()
     print_table(events, EVENTS)
     return 0
-
-
-def _find_url(run: Item) -> dict[str, str]:
-    """The URL of a served run as a field; empty if the run has ended or the user may not call it."""
-    if run["action"] == "job" or not run["active"]:
-        return {}
-    try:
-        return {"url": connect().get(RUNS.at(run["id"], "url"))["url"]}
-    except (Conflict, Forbidden):
-        return {}
 
 
 def logs(
@@ -162,14 +154,14 @@ def stop(run_id: str, /, *, wait: Annotated[bool, Parameter(negative=())] = Fals
 def rm(run_id: str, /, *more: str, as_json: Json = False) -> int:
     """Delete runs that have ended, with their logs and files."""
     for each in (run_id, *more):
-        connect().delete(RUNS.at(find_id(each)))
-    return print_done(f"deleted {count(1 + len(more), 'run')}", None, as_json)
+        connect_to_server().delete(RUNS.at(find_id(each)))
+    return print_done(f"deleted {format_count(1 + len(more), 'run')}", None, as_json)
 
 
 def explain(run_id: str, /, *, as_json: Json = False) -> int:
     """Show all values of a run with their sources."""
     if as_json:
-        print(json.dumps(connect().get(RUNS.at(find_id(run_id), "explain")), indent=2))
+        print(json.dumps(connect_to_server().get(RUNS.at(find_id(run_id), "explain")), indent=2))
     else:
         print(get_run(find_id(run_id)).explain())
     return 0
@@ -205,7 +197,7 @@ def change(run_id: str, suggestion: str, /, *, as_json: Json = False) -> int:
         raise Conflict(
             f"run {run_id} is {why.data['state']} and has no suggestions", f"explain it: fairlead why {run_id}"
         )
-    chosen = choose(why.suggestions, int(suggestion))
+    chosen = choose_suggestion(why.suggestions, int(suggestion))
     done = why.apply(chosen)
     return print_done(f"run {done.id} replaces {run_id}: {chosen.message}", done.data, as_json)
 
@@ -213,7 +205,7 @@ def change(run_id: str, suggestion: str, /, *, as_json: Json = False) -> int:
 def result(run_id: str, /, *, as_json: Json = False) -> int:
     """Print the return value of a run."""
     if as_json:
-        print(json.dumps(connect().get(RUNS.at(find_id(run_id), "result")), indent=2))
+        print(json.dumps(connect_to_server().get(RUNS.at(find_id(run_id), "result")), indent=2))
         return 0
     matches = get_run(find_id(run_id)).result
     if isinstance(matches, bytes):
@@ -283,18 +275,28 @@ def open_(
     """
     is_page = "/" in what or not what  # run IDs contain no slash
     if is_page:
-        link, lasts = connect().post("/sessions/link", {"next": what}), "15 minutes"
+        link, lasts = connect_to_server().post("/sessions/link", {"next": what}), "15 minutes"
     else:
-        link, lasts = connect().post(RUNS.at(_find_run(what), "open"), None), "a minute"
+        link, lasts = connect_to_server().post(RUNS.at(_find_run(what), "open"), None), "a minute"
     if only_print:
         return print_done(link["url"], link, as_json)
-    if not api_client.show(link["url"]):
+    if not api_client.open_in_browser(link["url"]):
         print(f"no browser found: open this URL, which works once, within {lasts}", file=sys.stderr)
         return print_done(link["url"], link, as_json)
     # The query is left out, because it contains the one-time code.
     parts = urlsplit(link["url"])
     path = (what or "/") if is_page else "/"
     return print_done(f"opened {parts.scheme}://{parts.netloc}{path} in a browser", link, as_json)
+
+
+def _find_url(run: Item) -> dict[str, str]:
+    """The URL of a served run as a field; empty if the run has ended or the user may not call it."""
+    if run["action"] == "job" or not run["active"]:
+        return {}
+    try:
+        return {"url": connect_to_server().get(RUNS.at(run["id"], "url"))["url"]}
+    except (Conflict, Forbidden):
+        return {}
 
 
 def _find_run(text: str) -> str:

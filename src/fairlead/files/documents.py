@@ -101,6 +101,31 @@ def write_document(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": kind, **{name: value for name, value in data.items() if value not in (None, "", {}, [])}}
 
 
+def parse_object(model: type[StrictModel], data: Any, location: str, violations: list[Violation]) -> Any:
+    """Parse data into a model, or return None and add the violations."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        violations += [replace(violation, location=location) for violation in violations_of(error, model)]
+        return None
+
+
+def load_object(model: type[StrictModel], path: Path, violations: list[Violation], **defaults: Any) -> Any:
+    """Load a file with exactly one object, or return None and add the violations."""
+    loaded = yamls.load_file(path)
+    if isinstance(loaded, Violation):
+        violations.append(loaded)
+        return None
+    if len(loaded) != 1:
+        message = "is empty" if not loaded else f"has {len(loaded)} documents"
+        hint = "keep only one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
+        violations.append(Violation("", "yaml", message, hint, location=str(path)))
+        return None
+    # Anything other than a mapping is passed on, so that the model reports what was expected.
+    data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
+    return parse_object(model, data, str(path), violations)
+
+
 def _load_documents(
     file: Path, kind: str, documents: dict[tuple[str, str], Document], violations: list[Violation]
 ) -> None:
@@ -127,31 +152,6 @@ def _add(
         first = documents.setdefault((document.kind, document.name), document)
         if first is not document:
             violations.append(_duplicate(document, first))
-
-
-def parse_object(model: type[StrictModel], data: Any, location: str, violations: list[Violation]) -> Any:
-    """Parse data into a model, or return None and add the violations."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        violations += [replace(violation, location=location) for violation in violations_of(error, model)]
-        return None
-
-
-def load_object(model: type[StrictModel], path: Path, violations: list[Violation], **defaults: Any) -> Any:
-    """Load a file with exactly one object, or return None and add the violations."""
-    loaded = yamls.load_file(path)
-    if isinstance(loaded, Violation):
-        violations.append(loaded)
-        return None
-    if len(loaded) != 1:
-        message = "is empty" if not loaded else f"has {len(loaded)} documents"
-        hint = "keep only one document" if loaded else "add fields, for example resources: {mem: 8Gi}"
-        violations.append(Violation("", "yaml", message, hint, location=str(path)))
-        return None
-    # Anything other than a mapping is passed on, so that the model reports what was expected.
-    data = defaults | loaded[0] if isinstance(loaded[0], dict) else loaded[0]
-    return parse_object(model, data, str(path), violations)
 
 
 def _read(data: Any, default: str, location: str, violations: list[Violation]) -> Document | None:

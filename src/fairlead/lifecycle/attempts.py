@@ -168,6 +168,16 @@ def format_memory(amount: int) -> str:
     return describe_amount("memory", amount * NANOS)
 
 
+def join_cursor(attempt: int, position: int) -> int:
+    """The cursor of a position in the log of an attempt. For the first attempt it equals the position."""
+    return (attempt - 1) * POSITIONS + position
+
+
+def split_cursor(cursor: int) -> tuple[int, int]:
+    """Split a cursor into the attempt and the position in its log."""
+    return cursor // POSITIONS + 1, cursor % POSITIONS
+
+
 def _describe_end(run: RunRecord, reason: str, policy: RetryPolicy, total: int, retries_left: int) -> list[str]:
     messages = []
     if reason == OUT_OF_MEMORY and policy.grow is not None:
@@ -188,13 +198,3 @@ def _pause_after(reason: str, used: int) -> int:
 def _read_bytes(text: str | None) -> int | None:
     """An amount from a plan, in bytes; None if unset or unlimited."""
     return None if text is None or text == "unlimited" else Quantity.parse(text).units
-
-
-def join_cursor(attempt: int, position: int) -> int:
-    """The cursor of a position in the log of an attempt. For the first attempt it equals the position."""
-    return (attempt - 1) * POSITIONS + position
-
-
-def split_cursor(cursor: int) -> tuple[int, int]:
-    """Split a cursor into the attempt and the position in its log."""
-    return cursor // POSITIONS + 1, cursor % POSITIONS

@@ -12,7 +12,7 @@ from fairlead.model.quantities import Duration
 from fairlead.model.records import RunRecord
 from fairlead.model.runs import FINAL, Observation, Phase, State
 
-STOPPED_BY, REASON = "fairlead", "Idle"  # `stopped_by` and reason of runs that were stopped because they were idle
+STOPPED_BY, IDLE_REASON = "fairlead", "Idle"  # `stopped_by` and reason of runs that were stopped because they were idle
 BUSY_CORES = 0.05  # even idle notebook servers use a little CPU
 RECENT = timedelta(minutes=1)
 MIN_IDLE_TIMEOUT = Duration(300)  # the last use is only stored once per minute
@@ -154,12 +154,12 @@ def decide_stop(run: RunRecord, by: str) -> Decision:
 
 def decide_idle_stop(run: RunRecord) -> Decision:
     """Decide the next state of an idle run."""
-    return Decision(State.STOPPING, ExecutorAction.STOP, REASON, describe_idle(run.idle_seconds or 0))
+    return Decision(State.STOPPING, ExecutorAction.STOP, IDLE_REASON, describe_idle(run.idle_seconds or 0))
 
 
 def _describe_stopped(run: RunRecord) -> Decision:
     if run.stopped_by == STOPPED_BY and run.idle_seconds is not None:
-        return Decision(State.STOPPED, ExecutorAction.NONE, REASON, describe_idle(run.idle_seconds))
+        return Decision(State.STOPPED, ExecutorAction.NONE, IDLE_REASON, describe_idle(run.idle_seconds))
     return Decision(State.STOPPED, ExecutorAction.NONE, "Stopped", STOPPED.format(by=run.stopped_by))
 
 

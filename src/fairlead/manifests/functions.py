@@ -18,23 +18,23 @@ PULL_KEY = ".dockerconfigjson"  # the key that Kubernetes requires for type kube
 MAX_CONFIG_MAP_BYTES = 1_000_000  # Kubernetes allows 1 MiB of data
 
 
-def name_of(draft: Draft, suffix: str = "") -> str:
+def object_name(draft: Draft, suffix: str = "") -> str:
     """The name of a run's main object, or with a suffix, the name of another object."""
     return names.run_name(draft.function.name, draft.run_id) + (f"-{suffix}" if suffix else "")
 
 
 def render_metadata(draft: Draft, suffix: str = "", **annotated: str) -> dict[str, Any]:
     """Name, namespace, labels and annotations of an object."""
-    annotations = render_names(draft) | {f"{names.PREFIX}/{name}": text for name, text in annotated.items()}
+    annotations = render_name_annotations(draft) | {f"{names.PREFIX}/{name}": text for name, text in annotated.items()}
     metadata = {
-        "name": name_of(draft, suffix),
-        "namespace": names.namespace(draft.snapshot.project, draft.cluster.namespace),
+        "name": object_name(draft, suffix),
+        "namespace": names.namespace_of(draft.snapshot.project, draft.cluster.namespace),
         "labels": render_labels(draft),
     }
     return metadata | ({"annotations": annotations} if annotations else {})
 
 
-def render_names(draft: Draft) -> dict[str, str]:
+def render_name_annotations(draft: Draft) -> dict[str, str]:
     """Annotations with the full project and function names if these are not valid label values."""
     originals = {"project": draft.snapshot.project, "function": draft.function.name}
     return {f"{names.PREFIX}/{kind}-name": name for kind, name in originals.items() if names.label_value(name) != name}
@@ -58,18 +58,18 @@ def render_command(draft: Draft) -> dict[str, Any]:
     # An empty list in the request removes the function's arguments.
     args = function.args if draft.request.args is None else draft.request.args
     parts = {"command": COMMAND if function.kind == "python" else function.command, "args": args}
-    return {name: [escape(word) for word in words] for name, words in parts.items() if words}
+    return {name: [escape_references(word) for word in words] for name, words in parts.items() if words}
 
 
 def render_envs(draft: Draft) -> list[dict[str, Any]]:
     """Environment variables. Secrets are references to the run's Secret."""
     envs = draft.resolution.values("envs")
     secrets = draft.resolution.named("secrets")
-    source = name_of(draft, "secrets")
+    source = object_name(draft, "secrets")
     # The token is a reference, like the secrets: plans are shown and stored, so they must not contain it.
     secret_names = [*([RUN_TOKEN] if draft.calls_back else []), *secrets]
     return [
-        *({"name": name, "value": escape(value)} for name, value in envs.items()),
+        *({"name": name, "value": escape_references(value)} for name, value in envs.items()),
         *({"name": name, "valueFrom": {"secretKeyRef": {"name": source, "key": name}}} for name in secret_names),
     ]
 
@@ -162,6 +162,12 @@ def render_pull_references(draft: Draft) -> list[dict[str, str]]:
     return [{"name": manifest["metadata"]["name"]} for manifest in render_pull_secrets(draft)]
 
 
+def escape_references(text: str) -> str:
+    """Escape text so that Kubernetes does not expand $(NAME) in it."""
+    # Other text stays unchanged, so that manifests are readable: `$HOME` has no special meaning in Kubernetes.
+    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
+
+
 def _render_program(draft: Draft) -> dict[str, str]:
     code = draft.snapshot.code
     program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
@@ -171,9 +177,3 @@ def _render_program(draft: Draft) -> dict[str, str]:
     if code and code.function_server and draft.request.action == "serve" and not draft.function.command:
         program["function_server.py"] = code.function_server
     return program
-
-
-def escape(text: str) -> str:
-    """Escape text so that Kubernetes does not expand $(NAME) in it."""
-    # Other text stays unchanged, so that manifests are readable: `$HOME` has no special meaning in Kubernetes.
-    return text.replace("$", "$$") if "$(" in text or "$$" in text else text

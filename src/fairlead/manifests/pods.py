@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.manifests import functions, volumes
-from fairlead.manifests.functions import render_labels, render_names
+from fairlead.manifests.functions import render_labels, render_name_annotations
 from fairlead.model.names import HOME, PREFIX
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import GpuMemory, Percent, Quantity
@@ -20,7 +20,7 @@ REACHED = "reached"
 CALL_SECONDS = 10
 MAX_MESSAGE_LENGTH = 500  # the kubelet reads at most 4096 bytes
 # Writes a termination message that says whether the server responded, or contains the error.
-SCRIPT = f"""\
+PROBE_SCRIPT = f"""\
 import sys, urllib.request
 try:
     with urllib.request.urlopen(sys.argv[1], timeout={CALL_SECONDS}) as response:
@@ -65,7 +65,7 @@ def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> M
                 {
                     "name": "probe",
                     "image": cluster.python_image,
-                    "command": ["python3", "-c", SCRIPT, f"{cluster.server_url}/healthz"],
+                    "command": ["python3", "-c", PROBE_SCRIPT, f"{cluster.server_url}/healthz"],
                     "resources": {
                         # A namespace with a ResourceQuota rejects pods without requests and limits.
                         "requests": {"cpu": "50m", "memory": "64Mi"},
@@ -137,7 +137,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
     """The pod template of a Job or Deployment."""
     gpu = render_gpus(draft)
     metadata: dict[str, Any] = {"labels": render_labels(draft) | gpu.labels}
-    if annotations := render_names(draft) | gpu.annotations:
+    if annotations := render_name_annotations(draft) | gpu.annotations:
         metadata["annotations"] = annotations
     spec = {
         "restartPolicy": restart_policy,

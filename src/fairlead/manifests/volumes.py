@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fairlead.manifests.functions import name_of, render_metadata
+from fairlead.manifests.functions import object_name, render_metadata
 from fairlead.model.names import BOOTSTRAP, HOME, SHARED_MEMORY
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import Quantity
@@ -50,7 +50,7 @@ def _platform_volumes(draft: Draft) -> Iterator[tuple[Json, Json]]:
     # Many programs write a cache to their home folder, and most images have none that the run's user can write to.
     yield {"name": "fairlead-home", "emptyDir": {}}, {"name": "fairlead-home", "mountPath": HOME}
     if draft.function.kind == "python":
-        code = {"name": "fairlead-code", "configMap": {"name": name_of(draft, "code")}}
+        code = {"name": "fairlead-code", "configMap": {"name": object_name(draft, "code")}}
         yield code, {"name": "fairlead-code", "mountPath": BOOTSTRAP, "readOnly": True}
     # By default /dev/shm has 64 MiB, which is too little for PyTorch's data loaders.
     shm, limit = draft.resolution.value("resources", "shm"), draft.amount("mem", "limits")
@@ -74,7 +74,7 @@ def _render_mount(name: str, parts: Parts) -> Json:
 def _render_source(draft: Draft, name: str, parts: Parts) -> Json:
     match parts["volume_type"]:
         case "persistent_volume_claim":
-            return {"persistentVolumeClaim": {"claimName": name_of(draft, name)}}
+            return {"persistentVolumeClaim": {"claimName": object_name(draft, name)}}
         case "shared_volume":
             # The claim already exists and outlives the run, so its name does not depend on the run.
             return {"persistentVolumeClaim": {"claimName": parts["spec.claim_name"]}}
@@ -85,7 +85,7 @@ def _render_source(draft: Draft, name: str, parts: Parts) -> Json:
         case "secret":
             # Only this key is mounted, because the Secret also contains the run's other secrets.
             key = parts["spec.name"]
-            return {"secret": {"secretName": name_of(draft, "secrets"), "items": [{"key": key, "path": key}]}}
+            return {"secret": {"secretName": object_name(draft, "secrets"), "items": [{"key": key, "path": key}]}}
         case _:
             size = {"sizeLimit": str(parts["spec.size"])} if "spec.size" in parts else {}
             medium = {"medium": parts["spec.medium"]} if parts.get("spec.medium") else {}

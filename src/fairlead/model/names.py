@@ -66,7 +66,7 @@ class NameFormat:
         return text
 
 
-# Allows more than Kubernetes does: `slug` below derives valid object names from these names.
+# Allows more than Kubernetes does: `slug` derives valid object names from these names.
 NAME = NameFormat(
     "name",
     r"[A-Za-z0-9][A-Za-z0-9._+-]*",
@@ -252,7 +252,7 @@ def run_name(function: str, run_id: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def namespace(project: str, template: str) -> str:
+def namespace_of(project: str, template: str) -> str:
     """The namespace of a project, from the namespace template of its cluster."""
     before, _, after = template.partition(PROJECT)
     max_length = MAX_LABEL_LENGTH - len(before) - len(after)

@@ -220,6 +220,13 @@ def mistakes_of_validation(error: ValidationError, model: type[BaseModel]) -> li
     return mistakes
 
 
+def printable(part: object) -> str:
+    """A part of a path for messages: quoted and shortened if it is not plain text."""
+    # Keys come from users, so they could contain terminal escape sequences.
+    text = str(part)
+    return text if text and text.isprintable() and len(text) <= MAX_SHOWN_LENGTH else short_repr(text)
+
+
 def _translate(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Mistake]:
     # For an invalid key in a mapping, pydantic adds [key] to the path.
     parts = [printable(part) for part in details["loc"] if part != "[key]"]
@@ -297,13 +304,6 @@ def _model_in(annotation: Any) -> type[StrictModel] | None:
     if isclass(annotation):
         return annotation if issubclass(annotation, StrictModel) else None
     return next(filter(None, map(_model_in, get_args(annotation))), None)
-
-
-def printable(part: object) -> str:
-    """A part of a path for messages: quoted and shortened if it is not plain text."""
-    # Keys come from users, so they could contain terminal escape sequences.
-    text = str(part)
-    return text if text and text.isprintable() and len(text) <= MAX_SHOWN_LENGTH else short_repr(text)
 
 
 Flag = Annotated[bool, PlainValidator(parse_flag), WithJsonSchema({"type": "boolean"})]

@@ -271,7 +271,7 @@ class RunRequest(Requirements):
         return data
 
 
-def merge(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Apply a JSON merge patch (RFC 7386): null removes a field."""
     merged = dict(data)
     for name, value in change.items():
@@ -279,7 +279,7 @@ def merge(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
             merged.pop(name, None)
         elif isinstance(value, Mapping):
             before = merged.get(name)
-            merged[name] = merge(before if isinstance(before, Mapping) else {}, value)
+            merged[name] = merge_patch(before if isinstance(before, Mapping) else {}, value)
         else:
             merged[name] = value
     return merged

@@ -58,17 +58,17 @@ def check_storage_classes(draft: Draft) -> Iterator[Violation]:
         if allowed is not None and requested is not None and parts["volume_type"] in SIZED and requested not in allowed:
             path = f"volumes.{name}.spec.storage_class"
             setting = draft.resolution.setting("volumes", name, "spec.storage_class")
-            yield _reject(draft, path, "storage_classes", requested, allowed, setting.source if setting else None)
+            yield _reject_class(draft, path, "storage_classes", requested, allowed, setting.source if setting else None)
 
 
 def check_runtime_class(draft: Draft) -> Iterator[Violation]:
     """The runtime class must be allowed in the cluster."""
     allowed, setting = draft.cluster.runtime_classes, draft.resolution.setting("runtime_class")
     if allowed is not None and setting is not None and setting.value is not None and setting.value not in allowed:
-        yield _reject(draft, "runtime_class", "runtime_classes", setting.value, allowed, setting.source)
+        yield _reject_class(draft, "runtime_class", "runtime_classes", setting.value, allowed, setting.source)
 
 
-def _reject(
+def _reject_class(
     draft: Draft, path: str, rule: str, requested: str, allowed: Sequence[str], source: Source | None
 ) -> Violation:
     """The violation for a class that the cluster does not allow. It lists the allowed classes, most similar first."""
@@ -153,7 +153,7 @@ def check_stored_code(manifests: Sequence[Manifest], cluster: Cluster, size: int
         yield Violation("function.source", "size", message, hint)
 
 
-def check(draft: Draft) -> tuple[Violation, ...]:
+def check_request(draft: Draft) -> tuple[Violation, ...]:
     """All violations in a draft except those of policy rules."""
     return tuple(violation for rule in CHECKS for violation in rule(draft))
 
@@ -202,7 +202,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
     taken: dict[str, str] = {}
     if draft.resolution.value("resources", "shm"):
         # The platform mounts a volume there only if shared memory is requested.
-        taken[SHARED_MEMORY] = f"shared memory ({_source(draft.resolution.setting('resources', 'shm'))})"
+        taken[SHARED_MEMORY] = f"shared memory ({_source_of(draft.resolution.setting('resources', 'shm'))})"
     for name, parts in draft.resolution.named("volumes").items():
         path, setting_path = parts["mount_path"], f"volumes.{name}.mount_path"
         for folder in (HOME, BOOTSTRAP):
@@ -210,7 +210,7 @@ def check_mounts(draft: Draft) -> Iterator[Violation]:
             if path == folder or path.startswith(folder + "/"):
                 hint = "use another path, for example /data"
                 yield Violation(setting_path, "reserved", f"{path} is reserved for the platform", hint)
-        mine = f"volume {name} ({_source(draft.resolution.setting('volumes', name, 'mount_path'))})"
+        mine = f"volume {name} ({_source_of(draft.resolution.setting('volumes', name, 'mount_path'))})"
         other = taken.setdefault(path, mine)
         if other != mine:
             message = f"{other} and {mine} are both mounted at {path}"
@@ -221,7 +221,7 @@ def check_variables(draft: Draft) -> Iterator[Violation]:
     """A variable cannot be both an env and a secret."""
     for name in sorted(draft.resolution.named("envs").keys() & draft.resolution.named("secrets").keys()):
         env, secret = draft.resolution.setting("envs", name), draft.resolution.setting("secrets", name)
-        message = f"{name} is set both as an env ({_source(env)}) and as a secret ({_source(secret)})"
+        message = f"{name} is set both as an env ({_source_of(env)}) and as a secret ({_source_of(secret)})"
         yield Violation(f"envs.{name}", "env_and_secret", message, "remove or rename one of them")
 
 
@@ -296,13 +296,13 @@ def check_extended(draft: Draft) -> Iterator[Violation]:
 def check_placement(draft: Draft) -> Iterator[Violation]:
     """Node selector, node affinity and GPU type must not contradict each other."""
     required = draft.resolution.setting("affinity", layers.REQUIRED_NODES)
-    # The terms are counted from the layers, because `combine` stops multiplying them at the maximum.
+    # The terms are counted from the layers, because `combine_terms` stops multiplying them at the maximum.
     count = math.prod(len(layer.value) for layer in required.combined) if required else 0
     path = f"affinity.{layers.REQUIRED_NODES}"
     if count > layers.MAX_TERMS:
         message = f"the layers together have {count} terms; at most {layers.MAX_TERMS} are allowed"
         yield Violation(path, "length", message, "use fewer alternatives")
-    elif layers.is_impossible(draft.resolution.values("node_selector"), draft.required_nodes):
+    elif layers.is_impossible_placement(draft.resolution.values("node_selector"), draft.required_nodes):
         sources = dict.fromkeys(str(term.source) for term in (required.combined or (required,) if required else ()))
         other = f"node affinity (from {', '.join(sources)})" if sources else "GPU type"
         message = f"node selector and {other} contradict each other, so no node can match"
@@ -321,7 +321,7 @@ def check_amounts(draft: Draft) -> Iterator[Violation]:
             yield Violation(f"resources.{name}.limits", "range", message, "request less", source)
 
 
-def _source(setting: Setting | None) -> str:
+def _source_of(setting: Setting | None) -> str:
     return str(setting.source) if setting else ""
 
 

@@ -19,8 +19,8 @@ EXTENDED = "resources.extended"
 
 Parts = Mapping[str, Any]
 
-PATH = "resources.gpu"
-MEMORY = f"{PATH}.memory"
+GPU_PATH = "resources.gpu"
+GPU_MEMORY_PATH = f"{GPU_PATH}.memory"
 FRACTIONS: Mapping[int, str] = {25: "a quarter", 50: "half", 75: "three quarters"}
 
 Memory = Percent | GpuMemory
@@ -351,23 +351,23 @@ def _describe_consequence(path: str, parts: Parts, facts: Facts) -> Iterator[Sen
 
 def describe_gpus(facts: Facts) -> Iterator[Sentence]:
     """The GPUs of each pod."""
-    devices = facts.value(f"{PATH}.devices")
+    devices = facts.value(f"{GPU_PATH}.devices")
     if devices is None:
-        yield from describe_unset(facts, PATH, "GPUs are", "pods get none")
+        yield from describe_unset(facts, GPU_PATH, "GPUs are", "pods get none")
         return
-    memory, kind = facts.value(f"{MEMORY}.request"), facts.value(f"{PATH}.type")
+    memory, kind = facts.value(f"{GPU_MEMORY_PATH}.request"), facts.value(f"{GPU_PATH}.type")
     of_type = f" of type {kind}" if kind is not None else ""
     if devices == 0:
-        yield Sentence(PATH, "gets", "No GPU.")
-    elif facts.value(f"{PATH}.mig") is not None:
+        yield Sentence(GPU_PATH, "gets", "No GPU.")
+    elif facts.value(f"{GPU_PATH}.mig") is not None:
         yield from _describe_mig(facts, of_type)
     elif memory is None or memory == WHOLE_DEVICE:
-        yield Sentence(PATH, "gets", f"{devices} whole GPU{'s' if devices > 1 else ''}{of_type} per pod.")
+        yield Sentence(GPU_PATH, "gets", f"{devices} whole GPU{'s' if devices > 1 else ''}{of_type} per pod.")
     else:
         yield from _describe_share(facts, memory, of_type)
     if kind is not None and facts.cluster is not None:
-        yield Sentence(f"{PATH}.type", "note", _describe_type(kind, facts.cluster))
-    yield from describe_source(facts, PATH, facts.settings[f"{PATH}.devices"])
+        yield Sentence(f"{GPU_PATH}.type", "note", _describe_type(kind, facts.cluster))
+    yield from describe_source(facts, GPU_PATH, facts.settings[f"{GPU_PATH}.devices"])
 
 
 def _describe_type(kind: str, cluster: Cluster) -> str:
@@ -378,7 +378,7 @@ def _describe_type(kind: str, cluster: Cluster) -> str:
 
 
 def _describe_mig(facts: Facts, of_type: str) -> Iterator[Sentence]:
-    path, cluster = f"{PATH}.mig", facts.cluster
+    path, cluster = f"{GPU_PATH}.mig", facts.cluster
     if cluster is not None and (facts.is_local or not cluster.gpu_resource.startswith("nvidia.com/")):
         yield Sentence(path, "note", "The cluster does not support MIG and rejects the run.")
         return
@@ -386,22 +386,22 @@ def _describe_mig(facts: Facts, of_type: str) -> Iterator[Sentence]:
 
 
 def _describe_share(facts: Facts, memory: Memory, of_type: str) -> Iterator[Sentence]:
-    limit = facts.value(f"{MEMORY}.limit")
+    limit = facts.value(f"{GPU_MEMORY_PATH}.limit")
     limit = None if limit == memory else limit  # an equal limit adds nothing to the request
     sharing = None if facts.cluster is None else facts.cluster.gpu_sharing
     fraction = f"{_describe_fraction(memory)} of the memory of one GPU{of_type} per pod"
     if sharing == "none":
-        yield Sentence(MEMORY, "note", "The cluster has only whole GPUs and rejects requests for part of one.")
+        yield Sentence(GPU_MEMORY_PATH, "note", "The cluster has only whole GPUs and rejects requests for part of one.")
     elif sharing == "hami" and limit is not None:
         text = f"The cluster enforces the request as the limit and rejects the limit of {_format_memory(limit)}."
-        yield Sentence(f"{MEMORY}.limit", "note", text)
+        yield Sentence(f"{GPU_MEMORY_PATH}.limit", "note", text)
     elif sharing == "hami":
         # HAMi intercepts GPU memory allocations, so a program cannot use more than its share.
-        yield Sentence(MEMORY, "gets", f"Exactly {fraction}.")
-        yield Sentence(MEMORY, "risk", f"Above {_format_memory(memory)} the program runs out of GPU memory.")
+        yield Sentence(GPU_MEMORY_PATH, "gets", f"Exactly {fraction}.")
+        yield Sentence(GPU_MEMORY_PATH, "risk", f"Above {_format_memory(memory)} the program runs out of GPU memory.")
     else:
         up_to = "" if limit is None else f", up to {_format_memory(limit)} if free"
-        yield Sentence(MEMORY, "gets", f"{fraction[:1].upper()}{fraction[1:]}{up_to}.")
+        yield Sentence(GPU_MEMORY_PATH, "gets", f"{fraction[:1].upper()}{fraction[1:]}{up_to}.")
         # KAI uses GPU memory only for scheduling. Programs on the same GPU are not isolated from each other.
         yield from _describe_risk(memory, limit, enforced=sharing != "kai")
 
@@ -411,9 +411,9 @@ def _describe_risk(memory: Memory, limit: Memory | None, *, enforced: bool) -> I
     if not enforced:
         bounds = "share" if limit is None else "request and limit"
         text = f"The cluster does not enforce the {bounds}: pods on the same GPU may run out of GPU memory; {grows}."
-        yield Sentence(MEMORY, "risk", text)
+        yield Sentence(GPU_MEMORY_PATH, "risk", text)
     elif limit is not None:
-        yield Sentence(MEMORY, "risk", f"May be killed if another pod needs the GPU memory; {grows}.")
+        yield Sentence(GPU_MEMORY_PATH, "risk", f"May be killed if another pod needs the GPU memory; {grows}.")
 
 
 def _describe_fraction(memory: Memory) -> str:

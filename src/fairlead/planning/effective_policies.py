@@ -41,21 +41,21 @@ def _describe_rule(rule: EffectiveRule) -> Json:
     return {name: value for name, value in bounds.items() if value}
 
 
-def compare(before: Any, after: Any) -> list[Difference]:
+def find_differences(before: Any, after: Any) -> list[Difference]:
     """All differences, sorted by path. List entries with a name are matched by name."""
-    return sorted(_walk("", before, after), key=lambda difference: difference.path)
+    return sorted(_walk_differences("", before, after), key=lambda difference: difference.path)
 
 
-def _walk(path: str, before: Any, after: Any) -> Iterator[Difference]:
+def _walk_differences(path: str, before: Any, after: Any) -> Iterator[Difference]:
     old, new = _by_name(before), _by_name(after)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in {**old, **new}:
-            yield from _walk(f"{path}.{key}" if path else str(key), old.get(key), new.get(key))
+            yield from _walk_differences(f"{path}.{key}" if path else str(key), old.get(key), new.get(key))
     elif isinstance(old, Mapping) and new is None:
         # The value is compared with an empty mapping, so that each field that was added or removed has its own path.
-        yield from _walk(path, old, {})
+        yield from _walk_differences(path, old, {})
     elif isinstance(new, Mapping) and old is None:
-        yield from _walk(path, {}, new)
+        yield from _walk_differences(path, {}, new)
     elif before != after:
         yield Difference(path, before, after)
 

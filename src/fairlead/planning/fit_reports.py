@@ -57,11 +57,11 @@ class WhatIfCluster:
     def changes(self) -> WhatIfChanges:
         """The changes, with a description of each."""
         sentences = [
-            f"{_count(len(part.names), 'empty node')} like {part.like}: {_name(part.names)}"
+            f"{_count(len(part.names), 'empty node')} like {part.like}: {_format_names(part.names)}"
             for part in self.added_nodes
         ]
         if self.removed_nodes:
-            removed = f"without {_count(len(self.removed_nodes), 'node')}: {_name(self.removed_nodes)}"
+            removed = f"without {_count(len(self.removed_nodes), 'node')}: {_format_names(self.removed_nodes)}"
             pods = _count(self.removed_pods, "pod")
             verb = "is" if self.removed_pods == 1 else "are"
             detail = f"; {pods} there {verb} not rescheduled" if self.removed_pods else " (empty)"
@@ -69,7 +69,7 @@ class WhatIfCluster:
         return WhatIfChanges(list(self.added_nodes), list(self.removed_nodes), self.removed_pods, sentences)
 
 
-def simulate(
+def simulate_cluster(
     table: NodeTable, add: Sequence[str] = (), without: Sequence[str] = (), *, cluster: Cluster | None = None
 ) -> WhatIfCluster:
     """A cluster with nodes added (`2xNAME` or `NAME`) and removed. Raises `RequestRejected` with all errors.
@@ -87,7 +87,7 @@ def simulate(
     changed = table.copy()
     for name in removed:
         changed.remove(name)
-    added_nodes = tuple(_add(changed, known[each.like][0], each.count, table) for each in additions)
+    added_nodes = tuple(_add_nodes(changed, known[each.like][0], each.count, table) for each in additions)
     return WhatIfCluster(changed, added_nodes, tuple(sorted(removed)), sum(len(node.pods) for node in removed.values()))
 
 
@@ -157,7 +157,7 @@ def _check_names(field: str, names: Sequence[str], known: NodesByName) -> Iterat
             yield Violation(f"{field}.{at}", "unknown_node", message, suggest_names(name, known))
 
 
-def _add(table: NodeTable, like: Node, number: int, before: NodeTable) -> AddedNodes:
+def _add_nodes(table: NodeTable, like: Node, number: int, before: NodeTable) -> AddedNodes:
     # A removed node's name is not reused, because messages still mention it.
     free = (
         name
@@ -174,7 +174,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _name(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return format_list(names, most=MAX_NAMED)
 
 
@@ -252,7 +252,7 @@ class PlacementResult:
 
 def read_pending_pods(items: Iterable[JSON]) -> list[PendingPod]:
     """The pending pods among Kubernetes objects, in the order in which kube-scheduler considers them."""
-    pods = [_read(raw) for raw in items if raw["kind"] == "Pod" and is_pending(raw)]
+    pods = [_read_pending_pod(raw) for raw in items if raw["kind"] == "Pod" and is_pending(raw)]
     # Kubernetes timestamps are in UTC and have a fixed length, so they can be compared as text.
     return sorted(pods, key=lambda pod: (-pod.priority, pod.created_at, pod.name))
 
@@ -275,7 +275,7 @@ def schedule_all(
         if verdict == evaluation.NOW:
             node = min(
                 (table.nodes[at] for at in node_filter.feasible),
-                key=lambda node: (-_weigh(node, pod.pod_request), node.name),
+                key=lambda node: (-_score_node(node, pod.pod_request), node.name),
             )
             # kube-scheduler does not consider a gated pod, so it takes no capacity from the pods after it.
             if not pod.gates:
@@ -288,7 +288,7 @@ def schedule_all(
             yield PlacementResult(pod.name, verdict, None, [*gated, *reasons])
 
 
-def _read(raw: JSON) -> PendingPod:
+def _read_pending_pod(raw: JSON) -> PendingPod:
     meta, spec = raw["metadata"], raw["spec"]
     return PendingPod(
         name=f"{meta.get('namespace') or 'default'}/{meta['name']}",
@@ -300,7 +300,7 @@ def _read(raw: JSON) -> PendingPod:
     )
 
 
-def _weigh(node: Node, pod_request: PodRequest) -> float:
+def _score_node(node: Node, pod_request: PodRequest) -> float:
     """The score of kube-scheduler's LeastAllocated strategy: the mean free fraction after placing the pod."""
     free = [
         (node.free(name) - pod_request.amounts.get(name, 0)) / node.capacity[name]

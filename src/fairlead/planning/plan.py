@@ -18,7 +18,7 @@ from fairlead.resolution.layers import (
     Resolution,
     SettingGroup,
     Settings,
-    add,
+    add_layer,
     layer_values,
     resolve,
     single_setting,
@@ -44,11 +44,11 @@ def plan_run(
     _redirect(settings, snapshot)
     # Added last, because any layer may choose the compute resource, and its values override all layers.
     if (named := snapshot.compute_resources.get(Resolution(settings).value("profile"))) is not None:
-        add(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
+        add_layer(settings, snapshot.layer_of(Layer.COMPUTE_RESOURCE, named))
     # This comes before the checks, so that rules also apply to computed limits.
     _complete(settings, snapshot)
     plan_warnings.bound_growth(settings, snapshot)
-    add(settings, enforced.resolve_enforced(Resolution(settings), request, snapshot, run_id))
+    add_layer(settings, enforced.resolve_enforced(Resolution(settings), request, snapshot, run_id))
     resolution = Resolution(settings)
     draft = Draft(request, snapshot, resolution, run_id)
     overridden = plan_warnings.warn_overridden(resolution)
@@ -57,7 +57,7 @@ def plan_run(
     strict = [warning for warning in overridden if request.strict and warning.source != USER]
     violations = (
         *_as_violations(strict),
-        *checks.check(draft),
+        *checks.check_request(draft),
         # The layers are also passed, because `locked` is about which layer sets a value, not about the result.
         *policy_rules.check_rules(snapshot.rules, resolution, layers),
     )

@@ -9,7 +9,7 @@ from fairlead.model.plans import Layer, Setting, SourcedValue, Violation, format
 from fairlead.model.quantities import UNLIMITED
 from fairlead.model.resources import EXISTING, SIZED, WHOLE_DEVICE
 from fairlead.resolution.drafts import Draft
-from fairlead.resolution.layers import LayerValues, Resolution, path_of
+from fairlead.resolution.layers import LayerValues, Resolution, path_of_setting
 from fairlead.resolution.policy_merging import EffectiveRule
 
 SET_BY_COMPUTE_RESOURCE = "choose another compute resource, or ask an administrator"
@@ -134,7 +134,7 @@ def _requested_values(path: str, layers: Sequence[LayerValues]) -> Iterator[tupl
         if layer.source.layer in (Layer.USER, Layer.TEMPLATE):
             for group in layer.groups:
                 for part, value in group.values.items():
-                    setting_path = path_of(group.section, group.name, part)
+                    setting_path = path_of_setting(group.section, group.name, part)
                     # A whole device is the default, so users did not set it explicitly.
                     if value is not None and value != WHOLE_DEVICE and _is_at(path, setting_path):
                         yield setting_path, value, layer

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from fairlead.model.nodes import Amounts, Node, NodeTable
 from fairlead.model.plans import Suggestion
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
-from fairlead.model.requests import RunRequest, merge
+from fairlead.model.requests import RunRequest, merge_patch
 from fairlead.planning.capacity import count_additional, is_gpu
 from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
@@ -20,7 +20,7 @@ from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.filters import NodeFilter
 from fairlead.scheduling.pod_requests import PODS, PodRequest, read_pod_request
 from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaHolder
-from fairlead.scheduling.reasons import SIZES, describe_amount, name_resource, path_of
+from fairlead.scheduling.reasons import SIZES, describe_amount, name_resource, resource_path
 
 JSON = dict[str, Any]
 
@@ -107,7 +107,7 @@ class _SuggestionSearch:
         """Request less of one resource: a round amount that is free. The smallest reduction comes first."""
         suggestions: list[tuple[float, Suggestion]] = []
         for resource, amount in self.pod_request.amounts.items():
-            lower, path = self._find_largest(resource), path_of(resource)
+            lower, path = self._find_largest(resource), resource_path(resource)
             if resource == PODS or not lower or lower >= amount or (change := _lower(path, resource, lower)) is None:
                 continue
             if self._fits(change):
@@ -250,7 +250,7 @@ class _SuggestionSearch:
 
     def _limit_by_quotas(self, resource: str, amount: int) -> int:
         """The amount per pod, or less if the quotas do not allow that much."""
-        part = path_of(resource).removeprefix("resources.")
+        part = resource_path(resource).removeprefix("resources.")
         remaining = [allowance.remaining[part] for allowance in self.allowances if part in allowance.remaining]
         return min([amount, *(max(total, 0) * UNITS[part] // self.pod_request.count for total in remaining)])
 
@@ -262,7 +262,7 @@ class _SuggestionSearch:
 
     def _plan(self, change: JSON) -> _PlannedRequest | None:
         try:
-            changed = RunRequest.model_validate(merge(self.request.to_data(), change))
+            changed = RunRequest.model_validate(merge_patch(self.request.to_data(), change))
         except ValidationError:  # the change may contradict other fields of the request
             return None
         return _plan_request(changed, self.snapshot)

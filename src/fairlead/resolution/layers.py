@@ -27,7 +27,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 Settings = dict[str, dict[str, dict[str, Setting]]]
 
 
-def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
+def affinity_parts(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
     """The lists of terms of an affinity, by path such as `podAffinity.requiredDuring...`."""
     for kind, group in affinity.manifest.items():
         for name, terms in group.items():
@@ -36,7 +36,7 @@ def parts_of(affinity: Affinity) -> Iterator[tuple[str, list[Term]]]:
                 yield f"{kind}.{name}", list(term_list)
 
 
-def combine(part: str, weaker: Sequence[Term], stronger: Sequence[Term]) -> list[Term]:
+def combine_terms(part: str, weaker: Sequence[Term], stronger: Sequence[Term]) -> list[Term]:
     """Merge the terms of two layers: required nodes must match both, other terms are added."""
     if part == REQUIRED_NODES:
         # A check rejects plans with too many terms, so the large product is never needed.
@@ -47,12 +47,12 @@ def combine(part: str, weaker: Sequence[Term], stronger: Sequence[Term]) -> list
 def cross_terms(one: Sequence[Term], other: Sequence[Term]) -> list[Term]:
     """The conjunction of two node selectors: (a or b) and (c or d) is ac or ad or bc or bd."""
     # A term without conditions matches no node, and neither does its conjunction with another term.
-    crossed = [_join(left, right) for left in one if any(left.values()) for right in other if any(right.values())]
+    crossed = [_join_terms(left, right) for left in one if any(left.values()) for right in other if any(right.values())]
     # An empty term matches no node. The API server would reject an empty list.
     return _distinct(crossed) or [{}]
 
 
-def is_impossible(selector: Mapping[str, str], terms: Sequence[Term] | None) -> bool:
+def is_impossible_placement(selector: Mapping[str, str], terms: Sequence[Term] | None) -> bool:
     """Whether no set of labels can match both the selector and one of the terms."""
     return terms is not None and all(_contradicts(selector, term) for term in terms)
 
@@ -67,7 +67,7 @@ def render_affinity(parts: Mapping[str, Sequence[Term]]) -> dict[str, Any]:
     return affinity
 
 
-def _join(left: Term, right: Term) -> Term:
+def _join_terms(left: Term, right: Term) -> Term:
     joined = {name: list(conditions) for name, conditions in left.items() if conditions}
     for name, conditions in right.items():
         known = joined.get(name, [])
@@ -171,11 +171,11 @@ def resolve(layers: Iterable[LayerValues]) -> Settings:
     """Merge layers that are sorted by ascending precedence."""
     settings: Settings = {}
     for layer in layers:
-        add(settings, layer)
+        add_layer(settings, layer)
     return settings
 
 
-def add(settings: Settings, layer: LayerValues) -> None:
+def add_layer(settings: Settings, layer: LayerValues) -> None:
     """Merge one more layer, which overrides all layers before it."""
     source = layer.source
     for group in layer.groups:
@@ -183,13 +183,13 @@ def add(settings: Settings, layer: LayerValues) -> None:
         groups = settings.setdefault(section, {})
         old = groups.get(name)
         if old is None:
-            path = path_of(section, name)
+            path = path_of_setting(section, name)
             groups[name] = {
                 part: Setting(f"{path}.{part}" if part else path, value, source) for part, value in values.items()
             }
         elif section == "affinity":
             # Both are combined: a user who requires a zone must not remove an administrator's required affinity.
-            groups[name] = {"": _combine(old[""], group, source)}
+            groups[name] = {"": _combine_setting(old[""], group, source)}
         else:
             groups[name] = _override(old, group, source)
 
@@ -207,7 +207,7 @@ def groups_of(requirements: Requirements) -> Iterator[SettingGroup]:
     for toleration in requirements.tolerations:
         yield single_setting("tolerations", str(toleration), toleration.manifest)
     if requirements.affinity is not None:
-        for name, terms in parts_of(requirements.affinity):
+        for name, terms in affinity_parts(requirements.affinity):
             yield single_setting("affinity", name, terms)
     for name, volume in requirements.volumes.items():
         yield SettingGroup("volumes", name, _parts_of_volume(volume))
@@ -220,7 +220,7 @@ def groups_of(requirements: Requirements) -> Iterator[SettingGroup]:
             yield single_setting(name, "", value)
 
 
-def path_of(section: str, name: str, part: str = "") -> str:
+def path_of_setting(section: str, name: str, part: str = "") -> str:
     """The path of a setting, such as `resources.mem.requests`, `envs.HF_HOME` or `fs_group`."""
     path = f"{section}.{name}" if name else section
     return f"{path}.{part}" if part else path
@@ -230,7 +230,7 @@ def _override(old: Mapping[str, Setting], group: SettingGroup, source: Source) -
     """The group with the values of the new layer. Parts that only the old layer set stay visible, without a value."""
     # The whole group is replaced. Otherwise a default limit of 2Gi would apply to a request of 8Gi.
     overriding = {
-        part: Setting(path_of(group.section, group.name, part), value, source, _overridden_by(old.get(part)))
+        part: Setting(path_of_setting(group.section, group.name, part), value, source, _overridden_by(old.get(part)))
         for part, value in group.values.items()
     }
     for part, old_setting in old.items():
@@ -246,10 +246,10 @@ def _overridden_by(old: Setting | None) -> tuple[SourcedValue, ...]:
     return old.overridden if old.value is None else (SourcedValue(old.value, old.source), *old.overridden)
 
 
-def _combine(old: Setting, group: SettingGroup, source: Source) -> Setting:
+def _combine_setting(old: Setting, group: SettingGroup, source: Source) -> Setting:
     added = group.values[""]
     combined = (*(old.combined or (SourcedValue(old.value, old.source),)), SourcedValue(added, source))
-    return old._replace(value=combine(group.name, old.value, added), source=source, combined=combined)
+    return old._replace(value=combine_terms(group.name, old.value, added), source=source, combined=combined)
 
 
 def _groups_of_resources(resources: Resources) -> Iterator[SettingGroup]:

@@ -19,7 +19,7 @@ from fairlead.scheduling.reasons import (
     describe_pair,
     format_list,
     name_resource,
-    path_of,
+    resource_path,
 )
 
 MAX_NAMED_NODES = 4
@@ -302,7 +302,7 @@ def find_reasons(node_filter: NodeFilter, node: Node) -> Iterator[Reason]:
                 _explain(resource, amount, node, node_filter.table),
                 amount > node.capacity.get(resource, 0),
             )
-            yield Reason(Cause.AMOUNT, path_of(resource), message, resource, lasts)
+            yield Reason(Cause.AMOUNT, resource_path(resource), message, resource, lasts)
     for check in node_filter.checks:
         yield from check(node)
 

@@ -44,11 +44,13 @@ class NodeFilter:
         # Terms are JSON, which cannot be hashed. The check depends on nothing else in the request.
         key = repr((*about, pod_request.node_selector, pod_request.node_terms, pod_request.tolerations))
         # Cached: the check goes through all pods in the cluster, and suggestions filter the same table many times.
-        return table.cached(key, lambda: pod_affinity.prepare(pod_request, table))
+        return table.cached(key, lambda: pod_affinity.prepare_affinity_check(pod_request, table))
 
     @cached_property
     def _about_node(self) -> tuple[NodeCheck | None, ...]:
-        return volumes.prepare(self.pod_request, self.table), gpu_sharing.prepare(self.pod_request, self.table)
+        return volumes.prepare_volume_check(self.pod_request, self.table), gpu_sharing.prepare_gpu_check(
+            self.pod_request, self.table
+        )
 
     @property
     def _lasting(self) -> list[NodeCheck]:
@@ -163,7 +165,7 @@ class NodeFilter:
                 or pod_request.topology_spread
                 or pod_request.claims
             )
-            or gpu_sharing.prepare(pod_request, self.table) is not None
+            or gpu_sharing.prepare_gpu_check(pod_request, self.table) is not None
         )
 
     def _bound(self, room: int, positions: list[int]) -> int:

@@ -65,7 +65,7 @@ def read_gpu_allocations(annotations: Labels, labels: Labels) -> tuple[GpuAlloca
     return tuple(GpuAllocation(group, memory, percent) for group in groups if memory or percent)
 
 
-def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def prepare_gpu_check(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """A check for the GPU share that a pod requests, or None if it requests no share.
 
     Whole GPUs are also checked if HAMi shares them, because its nodes report each GPU once per possible share.

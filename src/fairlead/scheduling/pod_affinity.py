@@ -7,7 +7,7 @@ from fairlead.model.nodes import Labels, Node, NodeTable, ScheduledPod, Term
 from fairlead.scheduling import topology_spread
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
-from fairlead.scheduling.selectors import Selector, compile_selector, merge_keys, selects, show_pods
+from fairlead.scheduling.selectors import Selector, compile_selector, merge_label_keys, selects, show_selected_pods
 
 PATH = "affinity"
 HOSTNAME = "kubernetes.io/hostname"
@@ -37,9 +37,14 @@ class Matches(NamedTuple):
     node: str
 
 
-def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def prepare_affinity_check(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """A check for affinity, anti-affinity and topology spread, or None if none of them affect the pod."""
-    parts = (_prepare_affinity, _prepare_anti_affinity, _prepare_existing_anti_affinity, topology_spread.prepare)
+    parts = (
+        _prepare_affinity,
+        _prepare_anti_affinity,
+        _prepare_existing_anti_affinity,
+        topology_spread.prepare_spread_check,
+    )
     checks = [check for part in parts if (check := part(pod_request, table)) is not None]
 
     def check_all(node: Node) -> Iterator[Reason]:
@@ -141,14 +146,16 @@ def _read_terms(raw_terms: Sequence[Term], pod_request: PodRequest, table: NodeT
     terms = []
     for term in raw_terms:
         namespaces, selector = _find_namespaces(term, pod_request, table), _merge(term, pod_request.labels)
-        terms.append(AffinityTerm(term["topologyKey"], namespaces, compile_selector(selector), show_pods(selector)))
+        terms.append(
+            AffinityTerm(term["topologyKey"], namespaces, compile_selector(selector), show_selected_pods(selector))
+        )
     return terms
 
 
 def _merge(term: Term, labels: Labels) -> Selector | None:
     """The label selector of a term with its matchLabelKeys and mismatchLabelKeys."""
-    selector = merge_keys(term.get("labelSelector"), "In", term.get("matchLabelKeys") or (), labels)
-    return merge_keys(selector, "NotIn", term.get("mismatchLabelKeys") or (), labels)
+    selector = merge_label_keys(term.get("labelSelector"), "In", term.get("matchLabelKeys") or (), labels)
+    return merge_label_keys(selector, "NotIn", term.get("mismatchLabelKeys") or (), labels)
 
 
 def _find_namespaces(term: Term, pod_request: PodRequest, table: NodeTable) -> frozenset[str] | None:

@@ -190,7 +190,7 @@ class AdmissionSession:
         return AdmissionDecision(queued.run_id, False, "Unschedulable", describe_wait(queued.pod_request, self._node))
 
 
-def admit(queue: Sequence[QueuedRun], node: Node) -> Iterator[AdmissionDecision]:
+def admit_runs(queue: Sequence[QueuedRun], node: Node) -> Iterator[AdmissionDecision]:
     """The decision on each queued run, in order."""
     return map(AdmissionSession(node).decide, queue)
 

@@ -58,7 +58,7 @@ def name_resource(resource: str, amount: int = NANOS) -> str:
     return f"GPU{plural}" if resource.endswith("/gpu") else NAMES.get(resource, resource)
 
 
-def path_of(resource: str) -> str:
+def resource_path(resource: str) -> str:
     """The path of the request field that sets a resource."""
     # Each MIG profile is a separate resource in Kubernetes, but the request has one field for all of them.
     if resource.startswith("nvidia.com/mig-"):

@@ -226,12 +226,12 @@ def compile_selector(selector: Selector | None) -> Callable[[Labels], bool]:
     return lambda labels: labels.get(key) == value
 
 
-def is_empty(selector: Selector | None) -> bool:
+def selects_everything(selector: Selector | None) -> bool:
     """Whether a selector matches everything."""
     return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
-def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], labels: Labels) -> Selector | None:
+def merge_label_keys(selector: Selector | None, operator: str, keys: Iterable[str], labels: Labels) -> Selector | None:
     """Merge matchLabelKeys (operator In) or mismatchLabelKeys (NotIn) into a selector, with the pod's own label values.
 
     The API server merges them when a pod is created, so keys that are already merged are skipped.
@@ -249,7 +249,7 @@ def merge_keys(selector: Selector | None, operator: str, keys: Iterable[str], la
     return {**selector, "matchExpressions": [*requirements, *own]} if own else selector
 
 
-def show_pods(selector: Selector | None) -> str:
+def show_selected_pods(selector: Selector | None) -> str:
     """A description of the selected pods, for messages."""
     if selector is None:
         return "no pods"

@@ -7,7 +7,14 @@ from fairlead.model.nodes import Labels, Node, NodeTable, TaintSet, Term
 from fairlead.scheduling import selectors
 from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
-from fairlead.scheduling.selectors import Selector, compile_selector, is_empty, merge_keys, selects, show_pods
+from fairlead.scheduling.selectors import (
+    Selector,
+    compile_selector,
+    merge_label_keys,
+    selects,
+    selects_everything,
+    show_selected_pods,
+)
 
 HONOR = "Honor"
 
@@ -24,7 +31,7 @@ class SpreadConstraint:
     min_domains: int
     honors_affinity: bool  # nodes that the pod's node affinity excludes are not counted
     honors_taints: bool  # nodes with taints that the pod does not tolerate are not counted
-    counts: dict[str, int] = field(default_factory=dict)  # by domain; `prepare` fills it
+    counts: dict[str, int] = field(default_factory=dict)  # by domain; `prepare_spread_check` fills it
 
     @property
     def minimum(self) -> int:
@@ -32,7 +39,7 @@ class SpreadConstraint:
         return min(self.counts.values(), default=0) if len(self.counts) >= self.min_domains else 0
 
 
-def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def prepare_spread_check(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """A check for a pod's topology spread constraints, or None if it has none."""
     constraints = [_read_constraint(raw, pod_request) for raw in pod_request.topology_spread]
     if not constraints:
@@ -45,7 +52,7 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
                 if is_counted(node, taint_set, constraint):
                     value, count = node.labels[constraint.key], _count(constraint, pod_request.namespace, node)
                     constraint.counts[value] = constraint.counts.get(value, 0) + count
-    prepared = [(constraint, constraint.minimum, show_pods(constraint.selector)) for constraint in constraints]
+    prepared = [(constraint, constraint.minimum, show_selected_pods(constraint.selector)) for constraint in constraints]
 
     def check(node: Node) -> Iterator[Reason]:
         for constraint, minimum, pods in prepared:
@@ -60,7 +67,7 @@ def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
 
 
 def _read_constraint(raw: Term, pod_request: PodRequest) -> SpreadConstraint:
-    selector = merge_keys(raw.get("labelSelector"), "In", raw.get("matchLabelKeys") or (), pod_request.labels)
+    selector = merge_label_keys(raw.get("labelSelector"), "In", raw.get("matchLabelKeys") or (), pod_request.labels)
     return SpreadConstraint(
         key=raw["topologyKey"],
         max_skew=raw["maxSkew"],
@@ -91,7 +98,7 @@ def _compile_is_counted(pod_request: PodRequest) -> Callable[[Node, TaintSet, Sp
 
 
 def _count(constraint: SpreadConstraint, namespace: str, node: Node) -> int:
-    if is_empty(constraint.selector):
+    if selects_everything(constraint.selector):
         return 0  # kube-scheduler counts no pods for an empty selector
     selects_pod = constraint.selects
     selected = [pod for pod in node.pods if pod.namespace == namespace and selects_pod(pod.labels)]

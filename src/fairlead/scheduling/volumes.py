@@ -171,7 +171,7 @@ class MountedVolume(NamedTuple):
         return f"mounts claim {self.claim}, whose volume {self.volume.name} is"
 
 
-def prepare(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
+def prepare_volume_check(pod_request: PodRequest, table: NodeTable) -> NodeCheck | None:
     """A check for the volumes that a pod mounts, or None if it mounts none or the claims are unknown."""
     context = table.context
     if not pod_request.claims or context.claims is None:

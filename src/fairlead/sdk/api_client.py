@@ -196,7 +196,7 @@ def read_content(answer: httpx2.Response) -> Any:
     return answer.text if kind.startswith("text/") else answer.content
 
 
-def renew(api: ApiClient) -> ApiClient:
+def renew_client(api: ApiClient) -> ApiClient:
     """A client for the same server after a restart. The server's port may have changed."""
     # A configured server keeps its address. Only a local server, started with port 0, may get a different port.
     if os.environ.get("FAIRLEAD_URL"):
@@ -236,7 +236,7 @@ def _violation_of(data: Mapping[str, Any]) -> Violation:
     return Violation(data["path"], data["rule"], data["message"], data.get("hint"), known, data.get("location"))
 
 
-def show(url: str) -> bool:
+def open_in_browser(url: str) -> bool:
     """Open a URL in a browser. Return False if there is none."""
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in DISPLAYS):
         return False

@@ -11,12 +11,10 @@ from pydantic import ValidationError
 from fairlead.errors import NotFound, RequestRejected, Unreadable
 from fairlead.model.parsing import violations_of
 from fairlead.model.plans import Suggestion
-from fairlead.model.requests import RunRequest, merge
+from fairlead.model.requests import RunRequest, merge_patch
 from fairlead.sdk.api_client import ApiClient, path_of
 from fairlead.sdk.runs import Preview, Run, Runs
 from fairlead.source_code import PackedCode, check_code, pack_path
-
-__all__ = ["PackedCode", "check_handler", "pack_function", "pack_path"]
 
 MAX_LISTED = 50
 
@@ -102,12 +100,12 @@ class Schedule:
     @property
     def next_at(self) -> datetime | None:
         """The time of the next run; None while paused."""
-        return _moment(self.data["next_at"])
+        return _parse_time(self.data["next_at"])
 
     @property
     def last_at(self) -> datetime | None:
         """The time at which the schedule was last due."""
-        return _moment(self.data["last_at"])
+        return _parse_time(self.data["last_at"])
 
     @property
     def last_run(self) -> Run | None:
@@ -163,7 +161,7 @@ class Schedule:
         return f"<schedule {self.name} of project {self.project}: {self.data['cron']}, {when}>"
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
@@ -243,7 +241,7 @@ class Function:
             if suggestion.project is not None:
                 self._send_code(action, suggestion.project)
             place = path_of("projects", suggestion.project or self.project, "runs")
-            return Run(self._api, self._api.post(place, merge(request, suggestion.change)))
+            return Run(self._api, self._api.post(place, merge_patch(request, suggestion.change)))
 
         return Preview(f"{action} {self.name} in project {self.project}", data, submit)
 

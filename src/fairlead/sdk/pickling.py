@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from fairlead.errors import Unreadable
-from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack
+from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, PackedCode, TooLarge, pack_entries
 
 NAMELESS = "function"  # for lambdas and objects without a name
 INSTALLED = ("site-packages", "dist-packages")  # folders with installed packages, which images should contain
@@ -40,7 +40,7 @@ def pack_function(function: Callable[..., Any]) -> PackedCode:
     source = f"{name}.pkl"
     # Bytecode differs between Python versions. The bootstrap program refuses to load it in a different version.
     version = "{}.{}".format(*sys.version_info).encode()
-    archive = pack([ArchiveEntry(source, content), ArchiveEntry(".python-version", version), *_load_reader()])
+    archive = pack_entries([ArchiveEntry(source, content), ArchiveEntry(".python-version", version), *_load_reader()])
     return PackedCode(archive, source, handler=name)
 
 

@@ -8,9 +8,8 @@ from typing import Any, overload
 from fairlead.errors import Conflict, NotFound, Unreadable
 from fairlead.model.requests import PullPolicy, RetryReason
 from fairlead.sdk import api_client
-from fairlead.sdk import functions as packing
 from fairlead.sdk.api_client import ApiClient, path_of
-from fairlead.sdk.functions import Function, Schedule, pack_source
+from fairlead.sdk.functions import Function, Schedule, pack_function, pack_source
 from fairlead.sdk.runs import Run, Runs
 
 MAX_LISTED = 50
@@ -146,7 +145,7 @@ class Project:
 
     def _decorate(self, function: Callable[..., Any], fields: dict[str, Any]) -> Function:
         named = {"name": _name_of(function), **fields}
-        return Function(self.api, self.name, named, lambda _: packing.pack_function(function), function)
+        return Function(self.api, self.name, named, lambda _: pack_function(function), function)
 
     def __repr__(self) -> str:
         return f"<project {self.name} at {self.api.url}>"

@@ -93,7 +93,7 @@ def format_table(runs: Iterable[Mapping[str, Any]]) -> str:
 
 def cells_of(run: Mapping[str, Any]) -> list[str]:
     """The table cells for a run."""
-    return [show_duration(run) if name == "duration" else _show(run.get(name)) for name in COLUMNS]
+    return [show_duration(run) if name == "duration" else _format_cell(run.get(name)) for name in COLUMNS]
 
 
 def show_duration(run: Mapping[str, Any]) -> str:
@@ -107,7 +107,7 @@ def show_duration(run: Mapping[str, Any]) -> str:
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _show(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return str(value)[:19].replace("T", " ") if str(value).endswith("Z") else str(value)
@@ -163,7 +163,7 @@ class Preview:
 
     def apply(self, suggestion: Suggestion | int) -> "Run":
         """Submit the run with a suggestion applied: one of `fit.suggestions`, or its number, starting at 1."""
-        chosen = choose(self.fit.suggestions, suggestion)
+        chosen = choose_suggestion(self.fit.suggestions, suggestion)
         if self._submit is None or chosen.kind == "wait":
             raise Conflict(
                 "this suggestion is to wait and changes nothing",
@@ -173,7 +173,7 @@ class Preview:
 
     def explain(self) -> Text:
         """All values with their sources, all violations, and whether the run fits."""
-        lines, fit = explain(self.title, self.plan), "\n".join(describe_fit(self.plan.fit))
+        lines, fit = explain_plan(self.title, self.plan), "\n".join(describe_fit(self.plan.fit))
         return Text(f"{lines}\n\n{fit}" if fit else lines)
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ def describe_fit(fit: Fit) -> Iterator[str]:
     yield from describe_suggestions(fit.suggestions)
 
 
-def choose(suggestions: Sequence[Suggestion], suggestion: Suggestion | int) -> Suggestion:
+def choose_suggestion(suggestions: Sequence[Suggestion], suggestion: Suggestion | int) -> Suggestion:
     """Select a suggestion by number, starting at 1. Raise `NotFound` if it does not exist."""
     if isinstance(suggestion, Suggestion):
         return suggestion
@@ -209,7 +209,7 @@ def describe_suggestions(suggestions: Sequence[Suggestion]) -> Iterator[str]:
         yield from (f"  {number}. {suggestion.message}" for number, suggestion in enumerate(suggestions, 1))
 
 
-def explain(title: str, plan: Plan) -> str:
+def explain_plan(title: str, plan: Plan) -> str:
     """Describe a plan as text."""
     parts = [explanations.explain(plan, title)]
     if plan.violations:
@@ -433,7 +433,7 @@ class Run:
     def open(self) -> str:
         """Open the served run in a browser. Return the URL, which works once and expires after a minute."""
         url = str(self._api.post(path_of("runs", self.id, "open"), None)["url"])
-        api_client.show(url)
+        api_client.open_in_browser(url)
         return url
 
     def stop(self) -> "Run":
@@ -449,7 +449,7 @@ class Run:
     def explain(self) -> Text:
         """All values of the run with their sources."""
         plan = read_plan(self._api.get(path_of("runs", self.id, "explain")))
-        lines = explain(f"{self._data['action']} {self.function} in project {self.project}", plan)
+        lines = explain_plan(f"{self._data['action']} {self.function} in project {self.project}", plan)
         return Text("\n\n".join(filter(None, [lines, "\n".join(describe_fit(plan.fit))])))
 
     def why(self) -> "Why":
@@ -510,7 +510,7 @@ class Run:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.5)
-                self._api = api_client.renew(self._api)
+                self._api = api_client.renew_client(self._api)
 
     def _open(self, path: str, attempt: int | None) -> AbstractContextManager[Any]:
         return self._api.stream(path_of("runs", self.id, "files", path), **_without_none(attempt=attempt))
@@ -560,7 +560,7 @@ class Why(Text):
 
     def apply(self, suggestion: Suggestion | int) -> Run:
         """Apply a suggestion, given as an object or by number (from 1). Return the run that replaces this one."""
-        chosen = choose(self.suggestions, suggestion)
+        chosen = choose_suggestion(self.suggestions, suggestion)
         if chosen.kind == "wait":
             raise Conflict(
                 f"this suggestion changes nothing: {chosen.message}", "wait: the run starts when that run has ended"

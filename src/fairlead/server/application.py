@@ -19,7 +19,15 @@ from fairlead.server.http import problem_details, web_ui
 from fairlead.server.http.middleware import Metrics, Middleware
 from fairlead.server.http.parameters import BytesBody, JsonBody, ListParams
 from fairlead.server.http.request_context import CLUSTER_THREADS, OIDC_THREADS, THREADS
-from fairlead.server.http.routing import API, BYTES, COMPONENTS, REFERENCE, add_json_fields, dependants_of, refer
+from fairlead.server.http.routing import (
+    API,
+    BYTES,
+    COMPONENTS,
+    REFERENCE,
+    add_json_fields,
+    dependants_of,
+    schema_reference,
+)
 from fairlead.server.http.streaming import RunEvents
 from fairlead.server.proxy.http import ProxyConfig
 from fairlead.server.proxy.middleware import Proxy
@@ -152,7 +160,10 @@ def _complete_operation(operation: dict[str, Any], route: APIRoute, method: str)
 def _describe_body(body: JsonBody | BytesBody) -> dict[str, Any]:
     if isinstance(body, BytesBody):
         return {"required": True, "content": {media_type: {"schema": BYTES} for media_type in body.media_types}}
-    return {"required": body.required, "content": {"application/json": {"schema": refer(_schema_name(body))}}}
+    return {
+        "required": body.required,
+        "content": {"application/json": {"schema": schema_reference(_schema_name(body))}},
+    }
 
 
 def _body_schemas(routes: list[APIRoute]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def make_launch_spec(
     **fields: Any,
 ) -> LaunchSpec:
     """A run of a file with a function main, planned as the server plans it."""
-    code = source_code.pack([ArchiveEntry("train.py", source.encode())])
+    code = source_code.pack_entries([ArchiveEntry("train.py", source.encode())])
     request = {"function": PYTHON, "secrets": list(secrets or {}), **fields}
     snapshot = make_snapshot(
         cluster or make_cluster(name="here", executor="local"),

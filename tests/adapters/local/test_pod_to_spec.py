@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.adapters.local import allocation as pod_to_spec
 from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime, map_gid, write_code
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed
@@ -247,7 +246,7 @@ def test_invalid_interpreter_is_rejected(python: str) -> None:
 
 
 def test_nvml_is_none_without_the_gpu_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_to_spec, "find_spec", lambda _name: None)
+    monkeypatch.setattr(allocation, "find_spec", lambda _name: None)
     assert make_spec(allocation={"devices": ("GPU-1",)}).nvml is None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fairlead.adapters.local import orphans
 from fairlead.adapters.local import processes as procfs
+from fairlead.adapters.local import processes
 from fairlead.adapters.local.processes import CLOCK_TICKS, PAGE_SIZE, Process
 
 RUN = f"measured-{os.getpid()}"  # unique per test worker, because others run the same tests concurrently
@@ -29,44 +30,44 @@ def child() -> Iterator[int]:
     ) as started:
         assert started.stdout is not None
         started.stdout.readline()
-        while len(procfs.list_tree("/proc", started.pid)) < 2:
+        while len(processes.list_tree("/proc", started.pid)) < 2:
             pass
         yield started.pid
-        for process in procfs.list_tree("/proc", started.pid):
+        for process in processes.list_tree("/proc", started.pid):
             os.kill(process.pid, 9)
 
 
 def test_process_tree_is_found(child: int) -> None:
-    tree = procfs.list_tree("/proc", child)
+    tree = processes.list_tree("/proc", child)
     assert (tree[0].pid, tree[0].parent) == (child, os.getpid())
     assert tree[1].parent == child
-    own = procfs.list_tree("/proc", os.getpid())
+    own = processes.list_tree("/proc", os.getpid())
     assert own[0].pid == os.getpid()
     assert {process.pid for process in tree} <= {process.pid for process in own}
 
 
 def test_memory_and_cpu_time_are_measured(child: int) -> None:
-    own = procfs.list_tree("/proc", os.getpid())[0]
+    own = processes.list_tree("/proc", os.getpid())[0]
     assert 10 << 20 < own.resident < 10 << 30
     assert own.cpu_seconds > 0
-    tree = procfs.list_tree("/proc", child)
-    assert procfs.measure_memory("/proc", tree) == sum(process.resident for process in tree)
+    tree = processes.list_tree("/proc", child)
+    assert processes.measure_memory("/proc", tree) == sum(process.resident for process in tree)
 
 
 def test_shared_memory_is_counted_once_if_the_limit_would_be_exceeded(child: int) -> None:
-    tree = procfs.list_tree("/proc", child)
-    total = procfs.measure_memory("/proc", tree)
-    assert procfs.measure_memory("/proc", tree, limit=total) == total
-    proportional = procfs.measure_memory("/proc", tree, limit=total - 1)
+    tree = processes.list_tree("/proc", child)
+    total = processes.measure_memory("/proc", tree)
+    assert processes.measure_memory("/proc", tree, limit=total) == total
+    proportional = processes.measure_memory("/proc", tree, limit=total - 1)
     assert 0 < proportional < total
 
 
 def test_processes_are_found_by_the_run_id_in_their_environment(child: int) -> None:
-    found = orphans.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
+    found = processes.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
     assert child in found
     assert len(found) == 2
     assert os.getpid() not in found
-    assert orphans.list_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode()) == []
+    assert processes.list_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode()) == []
 
 
 def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
@@ -83,20 +84,20 @@ def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
 
 @pytest.mark.parametrize("name", ["python", "a b", "a) S 1 2", "(x)", "x\ny"])
 def test_any_process_name_is_parsed(tmp_path: Path, name: str) -> None:
-    assert procfs.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE_SIZE)]
+    assert processes.list_tree(make_proc(tmp_path, (7, 3, name)), 7) == [Process(7, 3, 3.0, 5 * PAGE_SIZE)]
 
 
 def test_only_descendants_are_listed(tmp_path: Path) -> None:
     proc = make_proc(tmp_path, (1, 0, "init"), (5, 1, "a"), (6, 5, "b"), (7, 6, "c"), (8, 1, "other"))
-    assert [process.pid for process in procfs.list_tree(proc, 5)] == [5, 6, 7]
-    assert procfs.list_tree(proc, 99) == []
-    assert procfs.list_tree(str(tmp_path / "none"), 1) == []
+    assert [process.pid for process in processes.list_tree(proc, 5)] == [5, 6, 7]
+    assert processes.list_tree(proc, 99) == []
+    assert processes.list_tree(str(tmp_path / "none"), 1) == []
 
 
 def test_process_that_ends_during_the_scan_is_skipped(tmp_path: Path) -> None:
     proc = make_proc(tmp_path, (5, 1, "a"))
     (tmp_path / "6").mkdir()
-    assert [process.pid for process in procfs.list_tree(proc, 5)] == [5]
+    assert [process.pid for process in processes.list_tree(proc, 5)] == [5]
 
 
 def test_disk_usage_counts_files_and_follows_no_symlink(tmp_path: Path) -> None:
@@ -105,20 +106,20 @@ def test_disk_usage_counts_files_and_follows_no_symlink(tmp_path: Path) -> None:
     (tmp_path / "home" / "deep" / "file").write_bytes(b"x" * (1 << 16))
     (tmp_path / "home" / "link").symlink_to(tmp_path / "large")
     (tmp_path / "home" / "loop").symlink_to(".")
-    assert 1 << 16 <= procfs.measure_disk(str(tmp_path / "home")) < 1 << 18
-    assert procfs.measure_disk(str(tmp_path / "none")) == 0
+    assert 1 << 16 <= processes.measure_disk(str(tmp_path / "home")) < 1 << 18
+    assert processes.measure_disk(str(tmp_path / "none")) == 0
 
 
 def test_sparse_file_counts_its_allocated_blocks(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 30)
-    assert procfs.measure_disk(str(tmp_path)) < 1 << 20
+    assert processes.measure_disk(str(tmp_path)) < 1 << 20
 
 
 def test_number_of_measured_files_is_limited(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"d{number}").mkdir()
         (tmp_path / f"d{number}" / "f").write_bytes(b"x" * 5000)
-    limited, complete = procfs.measure_disk(str(tmp_path), 12), procfs.measure_disk(str(tmp_path))
+    limited, complete = processes.measure_disk(str(tmp_path), 12), processes.measure_disk(str(tmp_path))
     assert 0 < limited < complete
-    assert procfs.count_oom_kills() >= 0
+    assert processes.count_oom_kills() >= 0

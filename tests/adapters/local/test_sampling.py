@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.adapters.local import processes
+from fairlead.adapters.local import sampling
 from fairlead.adapters.local.processes import RunProcess
 from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.specs import Spec, UserMapping
@@ -18,7 +18,7 @@ def check_memory(folder: Path, monkeypatch: pytest.MonkeyPatch, *measured: int) 
     identity = UserMapping(os.getuid(), os.getgid(), [])
     spec = Spec("r", "p", "train", "boot", ["true"], {}, "/", "/", identity, memory=LIMIT)
     amounts = iter(measured)
-    monkeypatch.setattr(processes, "measure_memory", lambda *_: next(amounts))
+    monkeypatch.setattr(sampling, "measure_memory", lambda *_: next(amounts))
     return ProcessSampler(folder, spec, RunProcess(os.getpid(), {}, -1, isolated=False)).check()
 
 

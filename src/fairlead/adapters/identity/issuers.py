@@ -67,20 +67,20 @@ def is_safe_url(url: str, *, plain: bool) -> bool:
     return is_safe and " " not in url
 
 
-def fetch(url: str) -> bytes:
+def fetch_document(url: str) -> bytes:
     """Fetch a document. Raises `OSError` if that fails."""
-    status, content = _request(url, None, HEADERS)
+    status, content = _send_request(url, None, HEADERS)
     if not 200 <= status < 300:
         raise OSError(f"{url} responded with status {status}")
     return content
 
 
-def send(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+def post_form(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
     """Post a form and return the response's status and body. Raises `OSError` if there is no response."""
-    return _request(url, urlencode(form).encode(), {**HEADERS, **headers})
+    return _send_request(url, urlencode(form).encode(), {**HEADERS, **headers})
 
 
-def _request(url: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+def _send_request(url: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
     # urllib also opens file: and ftp: URLs.
     if not is_safe_url(url, plain=True):
         raise OSError(f"{url!r} is not an https URL")
@@ -88,7 +88,7 @@ def _request(url: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[
     deadline = time.monotonic() + TIMEOUT_SECONDS
     try:
         with _opener_for(url).open(request, timeout=TIMEOUT_SECONDS) as response:
-            return response.status, _read(response, deadline)
+            return response.status, _read_response(response, deadline)
     except HTTPException as error:
         raise OSError(f"{url} sent an invalid HTTP response: {error!r}") from error
     except OSError as error:
@@ -110,7 +110,7 @@ def _opener_for(url: str) -> OpenerDirector:
     return build_opener(_NoRedirects)
 
 
-def _read(response: HTTPResponse, deadline: float) -> bytes:
+def _read_response(response: HTTPResponse, deadline: float) -> bytes:
     """Read the whole response before the deadline. The socket's timeout limits only each single read."""
     content = bytearray()
     # read1 returns what has arrived. read would wait for a full chunk, past the deadline if the issuer sends slowly.
@@ -175,11 +175,11 @@ def check_times(claims: Claims, now: datetime) -> None:
     """Check that a token is valid now."""
     expires = parse_end(claims)
     if now >= expires + LEEWAY:
-        raise Unauthenticated(f"the token expired at {_format(expires)}; it is now {_format(now)}", SIGN_IN)
+        raise Unauthenticated(f"the token expired at {_format_time(expires)}; it is now {_format_time(now)}", SIGN_IN)
     for name, text in (("nbf", "is not valid before"), ("iat", "was issued at")):
         begins = _timestamp(claims, name)
         if begins is not None and now < begins - LEEWAY:
-            message = f"the token {text} {_format(begins)} ({name}); it is now {_format(now)}"
+            message = f"the token {text} {_format_time(begins)} ({name}); it is now {_format_time(now)}"
             raise Unauthenticated(message, "check the clocks of this server and the identity provider")
 
 
@@ -237,7 +237,7 @@ def _timestamp(claims: Claims, name: str) -> datetime | None:
     return datetime.fromtimestamp(value, UTC)
 
 
-def _format(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -36,7 +36,7 @@ class OidcLogin:
         authenticator: OidcAuthenticator,
         client_id: str,
         client_secret: str | None = None,
-        send: Send = issuers.send,
+        send: Send = issuers.post_form,
     ) -> None:
         self._authenticator, self._send = authenticator, send
         self._client_id, self._client_secret = client_id, client_secret

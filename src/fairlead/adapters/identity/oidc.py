@@ -40,7 +40,7 @@ class OidcAuthenticator:
         user_claim: str = "sub",
         groups_claim: str = "groups",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        fetch: Fetch = issuers.fetch,
+        fetch: Fetch = issuers.fetch_document,
     ) -> None:
         if not (audience and user_claim and groups_claim):
             hint = "set oidc_audience, oidc_user_claim and oidc_groups_claim"

@@ -28,9 +28,9 @@ Groups = Mapping[str, str]  # API groups of a cluster with their preferred versi
 PATIENCE_SECONDS = 35.0  # so that the whole check takes less than a minute
 POD_SECONDS = 60  # deadline of the pod, in case the server is killed before it deletes the pod
 PAUSE_SECONDS = 0.25
-NAME = "callbacks"
+CALLBACKS = "callbacks"
 ENDED = ("Succeeded", "Failed")
-LIMITS = (
+NO_CALLBACKS = (
     "pods cannot call the server because the cluster has no server_url: code is limited to 1 MB and results to "
     "4000 bytes, and output files are not saved"
 )
@@ -58,12 +58,12 @@ def check_storage(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     elif not defaults:
         message = (
             "the cluster has no default storage class, so runs whose volumes do not specify one cannot start; "
-            f"available: {_list(classes)}"
+            f"available: {_format_names(classes)}"
         )
         annotation = f'{{"metadata":{{"annotations":{{"{DEFAULT_CLASS}":"true"}}}}}}'
         yield Check("storage", "warning", message, f"kubectl patch storageclass {min(classes)} -p '{annotation}'")
     else:
-        yield Check("storage", "ok", f"storage classes {_list(classes)}; {defaults[0]} is the default")
+        yield Check("storage", "ok", f"storage classes {_format_names(classes)}; {defaults[0]} is the default")
 
 
 def check_runtimes(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
@@ -71,7 +71,7 @@ def check_runtimes(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     items = api.list(path_of("node.k8s.io/v1", "runtimeclasses"))["items"]
     names = [item["metadata"]["name"] for item in items]
     yield from _check_allowed("runtime classes", "runtime_classes", cluster.runtime_classes, names)
-    yield Check("runtime classes", "ok", _list(names) if names else "only the default runtime")
+    yield Check("runtime classes", "ok", _format_names(names) if names else "only the default runtime")
 
 
 def check_gpus(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
@@ -84,7 +84,7 @@ def check_gpus(api: KubernetesClient, cluster: Cluster) -> Iterator[Check]:
     none = f"none of {len(nodes)} nodes has {cluster.gpu_resource}"
     if gpu_nodes or slices:
         total = sum(counts.get(cluster.gpu_resource, 0) for counts in devices)
-        mig = f"; MIG slices: {_list(slices)}" if slices else ""
+        mig = f"; MIG slices: {_format_names(slices)}" if slices else ""
         yield Check("gpus", "ok", f"{total} {cluster.gpu_resource} on {len(gpu_nodes)} of {len(nodes)} nodes{mig}")
     elif cluster.autoscaled:
         yield Check("gpus", "ok", f"{none} now; the autoscaler may add nodes that do")
@@ -133,7 +133,8 @@ def find_object(api: KubernetesClient, path: str) -> JSON | None:
 def _check_allowed(name: str, field: str, allowed: Sequence[str] | None, existing: Sequence[str]) -> Iterator[Check]:
     missing = [item for item in allowed or () if item not in existing]
     if missing:
-        message = f"{field} allows {_list(missing)}, but the cluster has {_list(existing) if existing else 'none'}"
+        found = _format_names(existing) if existing else "none"
+        message = f"{field} allows {_format_names(missing)}, but the cluster has {found}"
         yield Check(name, "problem", message, f"create the missing ones, or remove them from {field}")
 
 
@@ -146,9 +147,11 @@ def _check_types(cluster: Cluster, gpu_nodes: Sequence[JSON]) -> Iterator[Check]
         message = f"{unlabeled}: runs that request a GPU type cannot use them"
         yield Check("gpu types", "warning", message, "install GPU feature discovery, or set gpu_product_label")
     unmatched = [name for name, known in cluster.gpu_types.items() if not set(products) & set(known)]
-    available = _list({product for product in products if product is not None}) or "none"
+    available = _format_names({product for product in products if product is not None}) or "none"
     if unmatched and gpu_nodes:
-        message = f"no node has a product listed for {_list(unmatched)} in gpu_types; available products: {available}"
+        message = (
+            f"no node has a product listed for {_format_names(unmatched)} in gpu_types; available products: {available}"
+        )
         yield Check("gpu types", "warning", message, "use the product names from the node label")
 
 
@@ -171,12 +174,12 @@ def _check_kueue(api: KubernetesClient, cluster: Cluster, namespaces: Sequence[s
         namespace: find_object(api, path_of(version, "localqueues", namespace, queue)) for namespace in namespaces
     }
     if missing := [namespace for namespace, raw in objects.items() if raw is None]:
-        message = f"LocalQueue {queue} does not exist in {_list(missing)}: runs there must wait"
+        message = f"LocalQueue {queue} does not exist in {_format_names(missing)}: runs there must wait"
         yield Check("queueing", "problem", message, "create it for a ClusterQueue, or set kueue_queue to another queue")
     local_queues = {namespace: read_local_queue(raw) for namespace, raw in objects.items() if raw is not None}
     # Queues are stopped on purpose, so this is only a warning.
     if stopped := [namespace for namespace, local in local_queues.items() if local.stopped]:
-        message = f"LocalQueue {queue} is stopped in {_list(stopped)}: runs there must wait"
+        message = f"LocalQueue {queue} is stopped in {_format_names(stopped)}: runs there must wait"
         yield Check("queueing", "warning", message, "set its stopPolicy to None to resume it")
     has_problems = False
     for name in sorted({local.cluster_queue for local in local_queues.values()}):
@@ -208,7 +211,7 @@ def _devices_of(node: JSON) -> dict[str, int]:
     return {name: Quantity.parse(text).nanos // NANOS for name, text in allocatable.items() if "/" in name}
 
 
-def _list(names: Sequence[str] | set[str] | Mapping[str, object]) -> str:
+def _format_names(names: Sequence[str] | set[str] | Mapping[str, object]) -> str:
     ordered = sorted(names)
     more = f" and {len(ordered) - MAX_LISTED} more" if len(ordered) > MAX_LISTED else ""
     return ", ".join(ordered[:MAX_LISTED]) + more
@@ -225,21 +228,21 @@ def check_callbacks(
     """Use a pod in the first existing namespace to check whether pods can reach the server."""
     if cluster.server_url is None:
         hint = f"fairlead clusters edit {cluster.name} --server-url https://..., with an address that pods can reach"
-        yield Check(NAME, "warning", LIMITS, hint)
+        yield Check(CALLBACKS, "warning", NO_CALLBACKS, hint)
         return
-    namespace = next((name for name in namespaces if _exists(api, name)), None)
+    namespace = next((name for name in namespaces if _namespace_exists(api, name)), None)
     if namespace is None:
         message = f"cannot check whether pods can reach {cluster.server_url}: no project has a namespace yet"
-        yield Check(NAME, "warning", message, "create a project on the cluster, submit a run, then check again")
+        yield Check(CALLBACKS, "warning", message, "create a project on the cluster, submit a run, then check again")
         return
     try:
-        yield from _probe(api, cluster, namespace, patience, sleep)
+        yield from _run_probe(api, cluster, namespace, patience, sleep)
     except ApiError as error:
         message = f"the probe pod could not be created in {namespace}: {error}"
-        yield Check(NAME, "problem", message, "fix the reported cause; it also affects runs")
+        yield Check(CALLBACKS, "problem", message, "fix the reported cause; it also affects runs")
 
 
-def _probe(
+def _run_probe(
     api: KubernetesClient, cluster: Cluster, namespace: str, patience: float, sleep: Callable[[float], None]
 ) -> Iterator[Check]:
     name = f"fairlead-probe-{secrets.token_hex(4)}"
@@ -253,14 +256,14 @@ def _probe(
                 break
             sleep(PAUSE_SECONDS)
             pod = api.get(f"{path}/{name}")
-        yield _evaluate(pod, cluster, patience)
+        yield _evaluate_probe(pod, cluster, patience)
     finally:
         # If this fails, the pod ends on its own, and the next check deletes it.
         with contextlib.suppress(ApiError, Unavailable):
             api.delete(f"{path}/{name}", uid=created["metadata"]["uid"])
 
 
-def _exists(api: KubernetesClient, namespace: str) -> bool:
+def _namespace_exists(api: KubernetesClient, namespace: str) -> bool:
     raw = find_object(api, path_of("v1", "namespaces", name=namespace))
     return raw is not None and "deletionTimestamp" not in raw["metadata"]
 
@@ -272,17 +275,17 @@ def _delete_leftovers(api: KubernetesClient, path: str) -> None:
             api.delete(f"{path}/{pod['metadata']['name']}", uid=pod["metadata"]["uid"])
 
 
-def _evaluate(pod: JSON, cluster: Cluster, patience: float) -> Check:
+def _evaluate_probe(pod: JSON, cluster: Cluster, patience: float) -> Check:
     status = pod.get("status", {})
     container: JSON = next(iter(status.get("containerStatuses", ())), {})
     state = container.get("state", {})
     result = state.get("terminated", {}).get("message", "").strip()
     if status.get("phase") == "Succeeded" and result == REACHED:
-        return Check(NAME, "ok", f"pods can reach the server at {cluster.server_url}")
+        return Check(CALLBACKS, "ok", f"pods can reach the server at {cluster.server_url}")
     if status.get("phase") == "Succeeded" and result:
         message = f"pods cannot reach the server at {cluster.server_url}: {result}"
         hint = "check that the server listens there, and check network policies, firewalls and certificates"
-        return Check(NAME, "problem", message, hint)
+        return Check(CALLBACKS, "problem", message, hint)
     waiting = state.get("waiting") or state.get("terminated") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
     scheduled = conditions.get("PodScheduled", {})
@@ -293,10 +296,10 @@ def _evaluate(pod: JSON, cluster: Cluster, patience: float) -> Check:
     if status.get("phase") in ENDED:
         message = f"the probe pod for {cluster.server_url} failed ({cluster.python_image}): {detail}"
         hint = "check that python_image contains python3 and can run as a non-root user"
-        return Check(NAME, "problem", message, hint)
+        return Check(CALLBACKS, "problem", message, hint)
     message = f"the probe pod for {cluster.server_url} did not run within {patience:.0f} s: {detail}"
     hint = f"fix the reported cause; if {cluster.python_image} is still being pulled, check again"
-    return Check(NAME, "warning", message, hint)
+    return Check(CALLBACKS, "warning", message, hint)
 
 
 def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[str]) -> list[Check]:
@@ -314,7 +317,7 @@ def check_cluster(api: KubernetesClient, cluster: Cluster, projects: Sequence[st
         return [Check("connection", "problem", f"the cluster rejects the credentials: {error}", hint)]
     except (KeyError, TypeError, AttributeError):
         return [_not_kubernetes("it does not list API groups")]
-    namespaces = {name: names.namespace(name, cluster.namespace) for name in projects[:MAX_NAMESPACES]}
+    namespaces = {name: names.namespace_of(name, cluster.namespace) for name in projects[:MAX_NAMESPACES]}
     # If the server may create namespaces, it can create pods in all of them.
     probe_namespaces = [*namespaces.values(), *([SYSTEM] if cluster.create_namespaces else [])]
     parts: Sequence[tuple[str, Callable[[], Iterator[Check]]]] = (
@@ -371,7 +374,9 @@ def _check_permissions(api: KubernetesClient, cluster: Cluster, namespaces: Name
     ]
     with ThreadPoolExecutor(CONCURRENT_REVIEWS) as pool:
         allowed = list(pool.map(lambda permission: _is_allowed(api, *permission), required))
-    missing = [_describe(*permission) for permission, granted in zip(required, allowed, strict=True) if not granted]
+    missing = [
+        _describe_permission(*permission) for permission, granted in zip(required, allowed, strict=True) if not granted
+    ]
     if missing:
         more = f", and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
         message = f"missing: {', '.join(missing[:MAX_LISTED])}{more}"
@@ -393,7 +398,7 @@ def _is_allowed(api: KubernetesClient, permission: RbacRule, verb: str, namespac
     return bool(api.create(REVIEWS, body)["status"].get("allowed"))
 
 
-def _describe(permission: RbacRule, verb: str, namespace: str) -> str:
+def _describe_permission(permission: RbacRule, verb: str, namespace: str) -> str:
     return f"{verb} {permission.qualified_name}" + (f" in {namespace}" if namespace else "")
 
 

@@ -19,7 +19,7 @@ from fairlead.adapters.kubernetes.observing import ObservationContext
 from fairlead.adapters.kubernetes.reflectors import Reflector
 from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, find_endpoint
-from fairlead.adapters.kubernetes.views import ClusterView, RunView, SchedulingContextWatcher, belongs
+from fairlead.adapters.kubernetes.views import ClusterView, RunView, SchedulingContextWatcher, belongs_to
 from fairlead.adapters.logs import Masker
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.outcomes import find_peaks
@@ -285,7 +285,7 @@ class KubernetesExecutor:
         except ApiError as error:
             raise Unavailable(f"the pods of {view.main.name} cannot be listed: {error}") from error
         pods = [pod for raw in items if (pod := objects.read_pod(self.config.platform, raw)) is not None]
-        return replace(view, pods={pod.uid: pod for pod in pods if belongs(pod, view.main)})
+        return replace(view, pods={pod.uid: pod for pod in pods if belongs_to(pod, view.main)})
 
     def _observe_gone(self, run_id: str, view: RunView | None) -> Observation | None:
         """The state of a run without a Job or Deployment."""

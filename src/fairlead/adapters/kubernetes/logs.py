@@ -64,7 +64,7 @@ class LogBuffer:
         self._lock = threading.Lock()
         self._closed = False
         self._positions: dict[str, ReadPosition] = {}
-        self._pod = _read_first(file)  # the pod of the last line
+        self._pod = _read_first_pod(file)  # the pod of the last line
         end = 0
         with contextlib.suppress(ValueError):  # the file contains other data
             for piece in read_records(file, 0, ALL):
@@ -122,7 +122,7 @@ def first_pod_file(file: Path) -> Path:
     return file.with_suffix(".pod")
 
 
-def _read_first(file: Path) -> str:
+def _read_first_pod(file: Path) -> str:
     try:
         return first_pod_file(file).read_text("utf-8")
     except FileNotFoundError:
@@ -397,7 +397,7 @@ class Outcomes:
         with self.store.reading() as tx:
             content = load_file(tx, run_id, OUTCOME)
         if content is not None:
-            return self._remember(run_id, _read(content))
+            return self._remember(run_id, _parse_observation(content))
         if len(self._missing) > MAX_REMEMBERED:
             self._missing.clear()
         self._missing[run_id] = time.monotonic()
@@ -451,7 +451,7 @@ class Outcomes:
             return known
 
 
-def _read(content: bytes) -> Observation:
+def _parse_observation(content: bytes) -> Observation:
     fields = msgspec.json.decode(content)
     for name in ("started_at", "finished_at"):
         fields[name] = None if fields[name] is None else datetime.fromisoformat(fields[name])

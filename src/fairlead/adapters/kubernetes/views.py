@@ -61,7 +61,7 @@ class ClusterView:
             run = self._runs.get(run_id)
             if run is None:
                 return None
-            pods = {uid: pod for uid, pod in run.pods.items() if run.main is None or belongs(pod, run.main)}
+            pods = {uid: pod for uid, pod in run.pods.items() if run.main is None or belongs_to(pod, run.main)}
             return RunView(run.main, pods, run.disrupted)  # a copy, because watches change the original
 
     def run_ids(self) -> list[str]:
@@ -214,7 +214,7 @@ class ClusterView:
         return replace(pod.scheduled_pod, run_id=run_id_of(pod.run_id), name=name, project=project)
 
 
-def belongs(pod: ObservedPod, main: MainObject) -> bool:
+def belongs_to(pod: ObservedPod, main: MainObject) -> bool:
     """Whether a pod belongs to the main object. Labels are not enough, because users can set them on any pod."""
     return pod.namespace == main.namespace and (main.kind != "Job" or pod.owner == main.uid)
 
@@ -237,7 +237,7 @@ class SchedulingContextWatcher:
         self._lock = threading.Lock()
         self._reflectors = {
             resource: Reflector(
-                api, path_of(version, resource), partial(_read, read), partial(self._on_change, resource)
+                api, path_of(version, resource), partial(_read_entry, read), partial(self._on_change, resource)
             )
             for resource, (version, read) in RESOURCES.items()
         }
@@ -264,7 +264,7 @@ class SchedulingContextWatcher:
                 del self._values[resource][before.key]
 
 
-def _read(read: Callable[[JSON], Any], raw: JSON) -> WatchedEntry:
+def _read_entry(read: Callable[[JSON], Any], raw: JSON) -> WatchedEntry:
     meta = raw["metadata"]
     key = (meta["namespace"], meta["name"]) if "namespace" in meta else meta["name"]
     return WatchedEntry(meta["uid"], int(meta["resourceVersion"]), key, read(raw))

@@ -116,7 +116,7 @@ def read_boot_id() -> str:
 def find_isolation_error() -> str | None:
     """Return why runs cannot have namespaces of their own; None if they can."""
     # This runs in a separate process, because a process cannot leave the namespaces that it creates.
-    probe = "from fairlead.adapters.local import processes; processes.probe()"
+    probe = "from fairlead.adapters.local import processes; processes.check_namespaces()"
     completed = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     return None if completed.returncode == 0 else (completed.stderr.strip().splitlines() or ["the check failed"])[-1]
 

@@ -55,6 +55,15 @@ def build_outcome(
     return {**outcome, "message": outcome["message"].replace("\0", "\N{SYMBOL FOR NULL}")}
 
 
+def read_result_file(file: Path) -> dict[str, Any] | None:
+    """Read a small JSON file written by a run; None if there is none. A symbolic link is not followed."""
+    try:
+        with open(file, "rb", opener=_open_without_links) as content:
+            return parse_outcome(content.read(MAX_OUTCOME_BYTES + 1) or b"")  # None for an empty named pipe
+    except OSError:
+        return None
+
+
 def _describe(process_exit: ProcessExit, home: Path, masker: Masker) -> dict[str, Any]:
     code = process_exit.exit_code
     error = read_result_file(home / "error.json")
@@ -83,15 +92,6 @@ def _describe(process_exit: ProcessExit, home: Path, masker: Masker) -> dict[str
         result = read_result(read_result_file(home / "result.json"))
         return {**common, "phase": "succeeded", "reason": "", "message": "", "result": result}
     return {**common, "phase": "failed", "reason": "ExitCode", "message": ""}
-
-
-def read_result_file(file: Path) -> dict[str, Any] | None:
-    """Read a small JSON file written by a run; None if there is none. A symbolic link is not followed."""
-    try:
-        with open(file, "rb", opener=_open_without_links) as content:
-            return parse_outcome(content.read(MAX_OUTCOME_BYTES + 1) or b"")  # None for an empty named pipe
-    except OSError:
-        return None
 
 
 def _open_without_links(file: str, flags: int) -> int:

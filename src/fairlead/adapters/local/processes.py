@@ -44,7 +44,7 @@ def list_tree(proc: str, root_pid: int) -> list[Process]:
     except OSError:
         return []
     for name in names:
-        if name.isdigit() and (process := _read(proc, name)) is not None:
+        if name.isdigit() and (process := _read_process(proc, name)) is not None:
             children.setdefault(process.parent, []).append(process)
             if process.pid == root_pid:
                 tree.append(process)
@@ -100,7 +100,7 @@ def count_oom_kills() -> int:
     return 0
 
 
-def _read(proc: str, name: str) -> Process | None:
+def _read_process(proc: str, name: str) -> Process | None:
     try:
         with open(f"{proc}/{name}/stat", "rb") as file:
             # The program name is in parentheses and may contain any character.
@@ -181,7 +181,7 @@ class RunProcess:
             os.kill(self.init_pid, number)
 
 
-def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunProcess:
+def start_process(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunProcess:
     """Start a run. Errors are reported through the pipe. `lock` is closed in init, so only the supervisor holds it."""
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "report")}
     restart_pipe = os.pipe()
@@ -202,7 +202,7 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
             if _set_parent_death_signal(parent, isolated=spec.isolated):
                 _run_init(spec, folder, secrets, write_ends, restart_pipe[0])
         except BaseException as error:
-            _report(write_ends["report"], f"error {_describe(error)}")
+            _report(write_ends["report"], f"error {_describe_error(error)}")
         finally:
             os._exit(0)  # never return to the supervisor's code
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
@@ -210,6 +210,30 @@ def start(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) -> RunPr
         os.close(end)
     streams = {name: pipes[name][0] for name in ("stdout", "stderr")}
     return RunProcess(init_pid, streams, pipes["report"][0], spec.isolated, restart_pipe[1])
+
+
+def check_namespaces() -> None:
+    """Check that this machine supports namespaces for runs. Raises `OSError` if it does not."""
+    root = os.getuid() == 0
+    namespaces.unshare(namespaces.CLONE_NEWPID | (0 if root else namespaces.CLONE_NEWUSER))
+    if not root:
+        namespaces.map_ids("self", UserMapping(1000, 1000))
+    child = os.fork()
+    if child == 0:
+        try:
+            namespaces.unshare(namespaces.CLONE_NEWNS | namespaces.CLONE_NEWIPC)
+            namespaces.mount(None, "/", flags=namespaces.MS_REC | namespaces.MS_PRIVATE)
+            namespaces.mount("tmpfs", "/tmp", "tmpfs")
+            os.mkdir("/tmp/proc")
+            namespaces.mount("proc", "/tmp/proc", "proc")
+            if root:
+                namespaces.unshare(namespaces.CLONE_NEWUSER)
+        except OSError as error:
+            os.write(2, f"{_describe_error(error)}\n".encode())
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise SystemExit(1)
 
 
 def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
@@ -239,7 +263,7 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
         try:
             _exec_run(spec, secrets, request_fd=requests[1], reply_fd=replies[0])
         except BaseException as error:
-            _report(requests[1], _describe(error))
+            _report(requests[1], _describe_error(error))
         finally:
             os._exit(126)
     signal.signal(signal.SIGTERM, lambda *_: _forward_sigterm(pid))
@@ -289,7 +313,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     if spec.cpus:
         os.sched_setaffinity(0, spec.cpus)
     os.umask(0o002)  # other runs of the project may write to this run's files on shared volumes
-    _enter(spec.cwd)
+    _enter_folder(spec.cwd)
     # Ignored and blocked signals survive exec, and Python ignores SIGPIPE: `yes | head` would never end.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -305,7 +329,7 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
         raise OSError(error.errno, message) from None
 
 
-def _enter(folder: str) -> None:
+def _enter_folder(folder: str) -> None:
     try:
         os.chdir(folder)
     except OSError as error:
@@ -364,30 +388,8 @@ def _report(pipe: int, line: str) -> None:
     os.write(pipe, f"{line[:4000]}\n".encode("utf-8", "replace"))
 
 
-def _describe(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(f"{message}".split()) or type(error).__name__
 
 
-def probe() -> None:
-    """Check that this machine supports namespaces for runs. Raises `OSError` if it does not."""
-    root = os.getuid() == 0
-    namespaces.unshare(namespaces.CLONE_NEWPID | (0 if root else namespaces.CLONE_NEWUSER))
-    if not root:
-        namespaces.map_ids("self", UserMapping(1000, 1000))
-    child = os.fork()
-    if child == 0:
-        try:
-            namespaces.unshare(namespaces.CLONE_NEWNS | namespaces.CLONE_NEWIPC)
-            namespaces.mount(None, "/", flags=namespaces.MS_REC | namespaces.MS_PRIVATE)
-            namespaces.mount("tmpfs", "/tmp", "tmpfs")
-            os.mkdir("/tmp/proc")
-            namespaces.mount("proc", "/tmp/proc", "proc")
-            if root:
-                namespaces.unshare(namespaces.CLONE_NEWUSER)
-        except OSError as error:
-            os.write(2, f"{_describe(error)}\n".encode())
-            os._exit(1)
-        os._exit(0)
-    if os.waitpid(child, 0)[1]:
-        raise SystemExit(1)

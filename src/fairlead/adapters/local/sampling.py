@@ -13,8 +13,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from fairlead.adapters.local import processes as procfs
-from fairlead.adapters.local.processes import RunProcess
+from fairlead.adapters.local.processes import (
+    Process,
+    RunProcess,
+    list_tree,
+    measure_disk,
+    measure_memory,
+    measure_mount,
+)
 from fairlead.adapters.local.specs import USAGE, Spec
 from fairlead.errors import Unavailable
 from fairlead.model.runs import LaunchSpec
@@ -71,17 +77,17 @@ class ProcessSampler:
         """Return the peak usage."""
         return dict(self.peak)
 
-    def _measure(self) -> tuple[list[procfs.Process], int]:
-        processes = procfs.list_tree(self.process.proc, self.process.root_pid)[1:]  # excludes init
-        memory = procfs.measure_memory(self.process.proc, processes, self.spec.memory)
+    def _measure(self) -> tuple[list[Process], int]:
+        processes = list_tree(self.process.proc, self.process.root_pid)[1:]  # excludes init
+        memory = measure_memory(self.process.proc, processes, self.spec.memory)
         return processes, memory + self._measure_mounts()
 
     def _measure_mounts(self) -> int:
         """Return the number of bytes in the run's tmpfs mounts, which count as memory."""
         tmpfs_mounts = [mount for mount in self.spec.mounts if mount.source is None]
-        return sum(procfs.measure_mount(f"/proc/{self.process.init_pid}/root{mount.target}") for mount in tmpfs_mounts)
+        return sum(measure_mount(f"/proc/{self.process.init_pid}/root{mount.target}") for mount in tmpfs_mounts)
 
-    def _sample(self, processes: list[procfs.Process], memory: int) -> None:
+    def _sample(self, processes: list[Process], memory: int) -> None:
         now = time.monotonic()
         cpu = self._count_cpu(processes)
         self._measure_disk()
@@ -106,7 +112,7 @@ class ProcessSampler:
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(sample) + "\n")
 
-    def _count_cpu(self, processes: list[procfs.Process]) -> float:
+    def _count_cpu(self, processes: list[Process]) -> float:
         """Return the CPU seconds of all processes so far, including processes that have ended."""
         now = {process.pid: process.cpu_seconds for process in processes}
         self.ended_cpu += sum(seconds for pid, seconds in self.cpu_of.items() if pid not in now)
@@ -117,7 +123,7 @@ class ProcessSampler:
         started = time.monotonic()
         if started < self.disk_due:
             return
-        self.disk = procfs.measure_disk(self.spec.home)
+        self.disk = measure_disk(self.spec.home)
         self.disk_due = started + (time.monotonic() - started) * DISK_SHARE
 
     def _measure_gpus(self) -> Sample:
@@ -161,7 +167,7 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
     """Return the requested port, or a free one if none is requested. Raises `Unavailable` if it is taken."""
     taken = {spec.port: spec for spec in active if spec.port is not None}
     if requested is not None:
-        if requested not in taken and is_free(requested):
+        if requested not in taken and is_port_free(requested):
             return requested
         holder = taken.get(requested)
         is_visible = holder is not None and holder.project == launch.project  # do not reveal runs of other projects
@@ -170,12 +176,12 @@ def choose_port(launch: LaunchSpec, requested: int | None, active: Collection[Sp
     first = zlib.crc32(launch.run_id.encode()) % PORTS
     for number in range(PORTS):
         port = FIRST_PORT + (first + number) % PORTS
-        if port not in taken and is_free(port):
+        if port not in taken and is_port_free(port):
             return port
     raise Unavailable(f"all ports from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} on this machine are in use")
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     """Whether no program is listening on a port, on any address."""
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET

@@ -261,7 +261,7 @@ class Supervisor:
         self.selector.register(wake, selectors.EVENT_READ, None)
         # Write the state first: once the file exists, no supervisor starts the run again, even after a crash.
         self._write_state("starting")
-        self.process = processes.start(self.spec, self.folder, self.secrets, self.lock)
+        self.process = processes.start_process(self.spec, self.folder, self.secrets, self.lock)
         self.sampler = ProcessSampler(self.folder, self.spec, self.process)
         self.buffers = {
             name: LineBuffer(name, Masker(self.secrets.values()), self.log) for name in self.process.streams

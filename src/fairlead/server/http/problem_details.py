@@ -117,6 +117,14 @@ def render_known(error: FairleadError, request_id: str) -> Response:
     )
 
 
+def render_unknown(request_id: str, path: str, error: Exception) -> Response:
+    """The response for an unexpected exception, which is logged with its traceback."""
+    log.error("request failed", request_id=request_id, path=path[:500], exc_info=error)
+    # The exception text may contain secrets, so it appears only in the log.
+    detail = "internal error: see the server log for this request ID"
+    return render(500, "internal", detail, request_id)
+
+
 async def _handle_known(request: Request, error: Exception) -> Response:
     assert isinstance(error, FairleadError)
     return render_known(error, _request_id(request))
@@ -163,14 +171,6 @@ def _suggest(error_item: Mapping[str, Any]) -> str:
             return "write an integer"
         case _:
             return "see the parameters in /api/v1/openapi.json"
-
-
-def render_unknown(request_id: str, path: str, error: Exception) -> Response:
-    """The response for an unexpected exception, which is logged with its traceback."""
-    log.error("request failed", request_id=request_id, path=path[:500], exc_info=error)
-    # The exception text may contain secrets, so it appears only in the log.
-    detail = "internal error: see the server log for this request ID"
-    return render(500, "internal", detail, request_id)
 
 
 def _methods_at(request: Request) -> set[str]:

@@ -142,6 +142,11 @@ PublicContext = Annotated[RequestContext, Depends(unauthenticated)]
 OidcContext = Annotated[RequestContext, Depends(unauthenticated_oidc)]
 
 
+def etag_matches(header: str, tag: str) -> bool:
+    """Whether an If-None-Match header contains an ETag."""
+    return header.strip() == "*" or tag in (part.strip().removeprefix("W/") for part in header.split(","))
+
+
 def _read_bearer(request: Request) -> str | None:
     # The header takes precedence and needs no CSRF protection, because browsers do not add tokens on their own.
     header = request.headers.get("authorization")
@@ -155,11 +160,6 @@ def _read_bearer(request: Request) -> str | None:
     if session is not None and request.method not in SAFE_METHODS:
         _reject_cross_site(request)
     return session
-
-
-def etag_matches(header: str, tag: str) -> bool:
-    """Whether an If-None-Match header contains an ETag."""
-    return header.strip() == "*" or tag in (part.strip().removeprefix("W/") for part in header.split(","))
 
 
 def _reject_cross_site(request: Request) -> None:

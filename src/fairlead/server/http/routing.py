@@ -89,15 +89,15 @@ def _problem(status: int) -> dict[str, Any]:
     return {"description": TITLES[status], "content": {PROBLEM: {"schema": schema}}}
 
 
-def refer(model: str) -> Schema:
+def schema_reference(model: str) -> Schema:
     return {"$ref": REFERENCE.format(model=model)}
 
 
-def array_of(schema: Schema) -> Schema:
+def array_schema(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
-def _object(description: str, required: Mapping[str, Schema], /, **optional: Schema) -> Schema:
+def _object_schema(description: str, required: Mapping[str, Schema], /, **optional: Schema) -> Schema:
     return {
         "description": description,
         "type": "object",
@@ -106,12 +106,12 @@ def _object(description: str, required: Mapping[str, Schema], /, **optional: Sch
     }
 
 
-_SOURCE: Schema = {"anyOf": [refer("Source"), {"type": "null"}]}
+_SOURCE: Schema = {"anyOf": [schema_reference("Source"), {"type": "null"}]}
 _QUANTITY: Schema = {**TEXT, "description": "An amount in canonical form, such as 64Gi"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 
 COMPONENTS: Mapping[str, Schema] = {
-    "Problem": _object(
+    "Problem": _object_schema(
         "An error (RFC 9457). Programs use `code`, which never changes; `detail` is for people.",
         {
             "type": TEXT,
@@ -122,61 +122,72 @@ COMPONENTS: Mapping[str, Schema] = {
             "request_id": TEXT,
         },
         hint={**TEXT, "description": "How to fix it"},
-        violations=array_of(refer("Finding")),
-        used_by=array_of(refer("UsedBy")),
+        violations=array_schema(schema_reference("Finding")),
+        used_by=array_schema(schema_reference("UsedBy")),
         retry_after_seconds={"type": "integer"},
     ),
-    "UsedBy": _object(
+    "UsedBy": _object_schema(
         "An object that prevents a deletion: a run, a template, a policy or a scope.",
         {"kind": TEXT, "name": TEXT, "scope": TEXT},
         state={**TEXT, "description": "State, if the object is a run"},
     ),
-    "Finding": _object(
+    "Finding": _object_schema(
         "A violation or a warning: its path, rule, message, hint and the source of the rule.",
         {"path": TEXT, "rule": TEXT, "message": TEXT, "hint": {"type": ["string", "null"]}, "source": _SOURCE},
-        requested={**refer("EffectiveValue"), "description": "For a warning: the requested value that was overridden"},
+        requested={
+            **schema_reference("EffectiveValue"),
+            "description": "For a warning: the requested value that was overridden",
+        },
         location={**TEXT, "description": "The document that contains the problem"},
     ),
-    "Setting": _object(
+    "Setting": _object_schema(
         "A resolved value: its source, the values that it overrode or was combined with, and the reason.",
-        {"path": TEXT, "value": {}, "source": refer("Source"), "overridden": array_of(refer("EffectiveValue"))},
-        combined=array_of(refer("EffectiveValue")),
+        {
+            "path": TEXT,
+            "value": {},
+            "source": schema_reference("Source"),
+            "overridden": array_schema(schema_reference("EffectiveValue")),
+        },
+        combined=array_schema(schema_reference("EffectiveValue")),
         reason=TEXT,
     ),
-    "EffectiveRule": _object(
+    "EffectiveRule": _object_schema(
         "The effective rule for a path: its limits, each with its source.",
         {},
-        min=array_of(refer("EffectiveValue")),
-        max=array_of(refer("EffectiveValue")),
-        options=array_of(refer("EffectiveValue")),
-        required=refer("EffectiveValue"),
-        locked=refer("EffectiveValue"),
+        min=array_schema(schema_reference("EffectiveValue")),
+        max=array_schema(schema_reference("EffectiveValue")),
+        options=array_schema(schema_reference("EffectiveValue")),
+        required=schema_reference("EffectiveValue"),
+        locked=schema_reference("EffectiveValue"),
     ),
-    "EffectiveQuota": _object(
+    "EffectiveQuota": _object_schema(
         "The quota of a scope: its limits and their current usage.",
-        {"scope": TEXT, "used": refer("ScopeUsage")},
+        {"scope": TEXT, "used": schema_reference("ScopeUsage")},
         gpu=_COUNT,
         cpu=_QUANTITY,
         mem=_QUANTITY,
         runs=_COUNT,
     ),
-    "RoleAtScope": _object("A role in a scope.", {"role": refer("Role"), "scope": TEXT}),
+    "RoleAtScope": _object_schema("A role in a scope.", {"role": schema_reference("Role"), "scope": TEXT}),
 }
 # Fields of responses that are plain dictionaries in the code.
 FIELDS: Mapping[str, Mapping[str, Schema]] = {
-    "Findings": {"violations": array_of(refer("Finding")), "warnings": array_of(refer("Finding"))},
-    "RejectedItem": {"violations": array_of(refer("Finding"))},
-    "PlanView": {
-        "settings": array_of(refer("Setting")),
-        "warnings": array_of(refer("Finding")),
-        "violations": array_of(refer("Finding")),
-        "fit": refer("Fit"),
+    "Findings": {
+        "violations": array_schema(schema_reference("Finding")),
+        "warnings": array_schema(schema_reference("Finding")),
     },
-    "FitReport": {"violations": array_of(refer("Finding"))},
-    "CurrentUser": {"roles": array_of(refer("RoleAtScope"))},
+    "RejectedItem": {"violations": array_schema(schema_reference("Finding"))},
+    "PlanView": {
+        "settings": array_schema(schema_reference("Setting")),
+        "warnings": array_schema(schema_reference("Finding")),
+        "violations": array_schema(schema_reference("Finding")),
+        "fit": schema_reference("Fit"),
+    },
+    "FitReport": {"violations": array_schema(schema_reference("Finding"))},
+    "CurrentUser": {"roles": array_schema(schema_reference("RoleAtScope"))},
     "EffectivePolicy": {
-        "rules": {"type": "object", "additionalProperties": refer("EffectiveRule")},
-        "quotas": array_of(refer("EffectiveQuota")),
+        "rules": {"type": "object", "additionalProperties": schema_reference("EffectiveRule")},
+        "quotas": array_schema(schema_reference("EffectiveQuota")),
     },
 }
 # Fields that may be missing. All other fields of responses are always present.

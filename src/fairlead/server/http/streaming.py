@@ -98,7 +98,7 @@ def entry_to_json(entry: LogEntry) -> dict[str, Any]:
         return data | {"base64": base64.b64encode(entry.data).decode("ascii")}
 
 
-async def follow(
+async def follow_log(
     context: RequestContext, read: ReadPage, cursor: int | None, stream: str | None
 ) -> AsyncIterator[bytes]:
     """Log entries starting at a cursor, as server-sent events, until the log is complete."""
@@ -125,7 +125,7 @@ async def follow(
             await asyncio.sleep(LOG_POLL_SECONDS)
 
 
-async def read_raw(
+async def read_raw_log(
     context: RequestContext, read: ReadPage, cursor: int | None, stream: str | None
 ) -> AsyncIterator[bytes]:
     """The raw bytes of a log starting at a cursor, as far as it has been written."""

@@ -215,7 +215,7 @@ class ConnectionPool:
         try:
             async with self._slot(pool, run_id):
                 idle = None if fresh else self._take(pool, endpoint)
-                connection = idle or await connect(run_id, endpoint)
+                connection = idle or await connect_to_run(run_id, endpoint)
                 connection.requests += 1
                 try:
                     yield connection
@@ -276,7 +276,7 @@ class ConnectionPool:
             del self._pools[run_id]
 
 
-async def connect(run_id: str, endpoint: Endpoint) -> RunConnection:
+async def connect_to_run(run_id: str, endpoint: Endpoint) -> RunConnection:
     """Open a new connection to a run. Raises `Unavailable` if that fails."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):

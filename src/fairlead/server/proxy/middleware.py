@@ -67,7 +67,7 @@ class Proxy:
             try:
                 response = await self._forward(target, scope, receive, send_tracked)
             except FairleadError as error:
-                response = sign_in.explain(error, scope, target, self.hosts)
+                response = sign_in.render_error(error, scope, target, self.hosts)
             except OSError:  # raised by a WebSocket whose client has disconnected
                 return
             except Exception as error:

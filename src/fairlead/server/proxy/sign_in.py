@@ -83,7 +83,7 @@ def reject_cross_site(scope: Scope, target: Target, hosts: ServedHosts) -> None:
         )
 
 
-def explain(error: FairleadError, scope: Scope, target: Target, hosts: ServedHosts) -> Response:
+def render_error(error: FairleadError, scope: Scope, target: Target, hosts: ServedHosts) -> Response:
     """The response for an error: a page for a browser that opens a run, problem+json for other clients."""
     problem = render_known(error, scope["request_id"])
     is_browser = target.is_own_host and scope["type"] == "http" and scope["method"] == "GET"

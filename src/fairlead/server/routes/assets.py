@@ -68,7 +68,7 @@ def asset_routes(
     @router.post(f"{path}/check", name=f"check_{one}", **responses(Findings, writing=True))
     async def check(context: Context, asset: body) -> Response:
         """Check an object without saving it: violations, warnings, and what each pod would get."""
-        return await context.respond(lambda call: _sort(pick(context.services).check(call, asset)))
+        return await context.respond(lambda call: _sort_findings(pick(context.services).check(call, asset)))
 
     @router.get(f"{path}/{{name}}", name=f"show_{one}", **responses(kind))
     async def show(context: Context, name: str) -> Response:
@@ -120,7 +120,7 @@ def asset_routes(
     return router
 
 
-def _sort(checked: AssetCheck) -> Findings:
+def _sort_findings(checked: AssetCheck) -> Findings:
     violations = [finding_data(item) for item in checked.findings if isinstance(item, Violation)]
     warnings = [finding_data(item) for item in checked.findings if not isinstance(item, Violation)]
     return Findings(violations, warnings, list(checked.sentences))
@@ -138,7 +138,7 @@ compute_resources_router = asset_routes(
 @compute_resources_router.get(
     "/compute-resources/{name}/templates", name="list_compute_resource_templates", **responses(list[TemplateRecord])
 )
-async def templates(context: Context, name: str) -> Response:
+async def list_compute_resource_templates(context: Context, name: str) -> Response:
     """List the templates that use a compute resource."""
     return await context.respond(context.services.compute_resources.templates, name)
 

@@ -26,7 +26,7 @@ from fairlead.services.runs.serving import OpenedUrl, ServedUrl
 from fairlead.services.transactions.unit_of_work import Call
 
 CHUNK_BYTES = 256 * 1024
-MAX_CURSOR = 2**62  # a cursor also contains the attempt number, see model/columns.py
+MAX_CURSOR = 2**62  # a cursor also contains the attempt number, see lifecycle/attempts.py
 MAX_ATTEMPT = 2**31 - 1  # PostgreSQL integers have 32 bits
 
 # A server-sent event: a log entry with `text` or `base64`, or the end of the log.
@@ -111,11 +111,11 @@ async def read_logs(
         await context.run_in_thread(read, cursor, 1)  # errors must be found before the stream starts
         if is_head(context.request):
             return Response(media_type="text/event-stream")
-        return streaming.send_events(streaming.follow(context, read, cursor, stream))
+        return streaming.send_events(streaming.follow_log(context, read, cursor, stream))
     # Needed for raw as well, although raw reads the page again: errors must be found before the response starts.
     page = await context.run_in_thread(read, cursor, streaming.PAGE_BYTES)
     if format == "raw":
-        body = streaming.read_raw(context, read, cursor, stream)
+        body = streaming.read_raw_log(context, read, cursor, stream)
         return StreamingResponse(body, media_type="application/octet-stream")
     entries = [streaming.entry_to_json(entry) for entry in page.entries if stream in (None, entry.stream)]
     return await context.respond(lambda _call: LogView(entries, page.cursor, page.complete))
@@ -192,7 +192,7 @@ async def put_code(context: Context, project: str, digest: str, archive: Archive
 
 
 @router.get("/nodes", name="list_nodes", **responses(list[NodeView]))
-async def nodes(context: Context, cluster: str | None = None) -> Response:
+async def list_nodes(context: Context, cluster: str | None = None) -> Response:
     """List the nodes of all clusters that you can view, or of one cluster, with total and free resources."""
     return await context.respond(context.services.executions.nodes, cluster)
 
@@ -210,13 +210,13 @@ async def upload_file(context: RunContext, run_id: str, path: str, file: UploadB
 
 
 @router.get("/runs/{run_id}/url", name="show_run_url", **responses(ServedUrl, conflicts=True))
-async def url(context: Context, run_id: str) -> Response:
+async def show_url(context: Context, run_id: str) -> Response:
     """Show the URL at which programs can call a run, whether browsers can open it, and whether the run is ready."""
     return await context.respond(context.services.serving.describe_url, run_id, context.request.app.state.hosts)
 
 
 @router.post("/runs/{run_id}/open", name="open_run", **responses(OpenedUrl, writing=True))
-async def open_(context: Context, run_id: str) -> Response:
+async def open_run(context: Context, run_id: str) -> Response:
     """Create a URL that signs a browser in to a run as you, once and within a minute."""
     return await context.respond(context.services.serving.open, run_id, context.request.app.state.hosts)
 
@@ -226,7 +226,7 @@ _STREAM["responses"][200]["content"] = {"text/event-stream": {"schema": CHANGE_E
 
 
 @router.get("/events", name="watch_events", **_STREAM)
-async def watch(context: Context, project: str | None = None) -> Response:
+async def watch_events(context: Context, project: str | None = None) -> Response:
     """Stream changes to runs as server-sent events: `run` with the changed run, `deleted` with the ID of a deleted one.
 
     The first event is `ready`: no changes after it are missed. `reload` means that too much has changed: read the lists

@@ -154,7 +154,7 @@ FitBody = Annotated[FitRequest, Depends(JsonBody(FitRequest))]
 
 
 @router.post("/fit", name="check_fit", **responses(FitReport, writing=True))
-async def fit(context: Context, body: FitBody) -> Response:
+async def check_fit(context: Context, body: FitBody) -> Response:
     """Check whether a request would start now, later or never, and why. Nodes can be added or left out."""
     return await context.respond(
         context.services.fit_checks.check,

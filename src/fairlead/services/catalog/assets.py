@@ -13,7 +13,7 @@ from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Finding, Sentence, Violation
 from fairlead.model.records import JSON, SETTINGS, AssetRecord, PolicyRecord, RevisionRecord, RunRecord, SettingsRecord
 from fairlead.model.scopes import PLATFORM, Permission
-from fairlead.planning.effective_policies import compare
+from fairlead.planning.effective_policies import find_differences
 from fairlead.planning.linting import LintResult
 from fairlead.ports import ConfigPart
 from fairlead.services.transactions.pages import ListQuery, load_page
@@ -134,7 +134,7 @@ class Assets(Generic[AssetT]):
                     message = f"revision {number} of {self.noun} {name} does not exist"
                     raise NotFound(message, f"use a revision from 1 to {record.revision}")
             before, after = (revision.content for revision in revisions if revision is not None)
-            return compare(before, after)
+            return find_differences(before, after)
 
     def workloads(self, call: Call, name: str, query: ListQuery) -> Page[RunRecord]:
         """List the runs that use an asset: only active ones, unless the query filters by `active` or `state`."""

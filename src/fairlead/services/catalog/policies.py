@@ -134,6 +134,19 @@ class Policies:
         return unit.save(record, after, "policy.edit", policy.scope, policy.scope)
 
 
+def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
+    """Raise `RequestRejected` if the default compute resource is not available in the scope."""
+    if profile is None:
+        return
+    record = unit.tx.get(ComputeResourceRecord, name=profile)
+    if record is None or record.archived or record.scope not in unit.organization.tree.path(scope):
+        message = f"compute resource {short_repr(profile)} is not available in {scope}"
+        hint = suggest_names(
+            profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.visible_scopes(), limit=1000))
+        )
+        raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
+
+
 def _load_usage(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], ScopeUsage]:
     """Return a function that sums the usage of runs in a scope. Each of `scopes` is inside the previous one.
 
@@ -152,19 +165,6 @@ def _load_usage(unit: UnitOfWork, scopes: Sequence[str]) -> Callable[[str], Scop
         )
 
     return sum_usage
-
-
-def check_profile(unit: UnitOfWork, profile: str | None, scope: str) -> None:
-    """Raise `RequestRejected` if the default compute resource is not available in the scope."""
-    if profile is None:
-        return
-    record = unit.tx.get(ComputeResourceRecord, name=profile)
-    if record is None or record.archived or record.scope not in unit.organization.tree.path(scope):
-        message = f"compute resource {short_repr(profile)} is not available in {scope}"
-        hint = suggest_names(
-            profile, (item.name for item in unit.tx.find(ComputeResourceRecord, *unit.visible_scopes(), limit=1000))
-        )
-        raise RequestRejected([Violation("defaults.profile", "unknown_profile", message, hint)])
 
 
 def _evaluate_draft(unit: UnitOfWork, draft: Policy) -> PolicyImpact:

@@ -116,6 +116,16 @@ def load_profiles(tx: Transaction, context: PlanningContext) -> list[str]:
     return sorted(record.name for record in records)
 
 
+def compute_resource_of(record: ComputeResourceRecord) -> ComputeResource:
+    """Convert a record to its model."""
+    return ComputeResource.model_validate(_shared_fields(record, ComputeResource))
+
+
+def template_of(record: TemplateRecord) -> Template:
+    """Convert a record to its model."""
+    return Template.model_validate(_shared_fields(record, Template))
+
+
 def _referenced_names(context: PlanningContext, request: RunRequest) -> Iterator[tuple[str, str]]:
     if request.template is not None:
         yield "template", request.template
@@ -161,16 +171,6 @@ def _add(context: PlanningContext, kind: str, record: AssetRecord) -> None:
     elif isinstance(record, TemplateRecord):
         context.templates[record.name] = template_of(record)
     context.records[kind, record.name] = record
-
-
-def compute_resource_of(record: ComputeResourceRecord) -> ComputeResource:
-    """Convert a record to its model."""
-    return ComputeResource.model_validate(_shared_fields(record, ComputeResource))
-
-
-def template_of(record: TemplateRecord) -> Template:
-    """Convert a record to its model."""
-    return Template.model_validate(_shared_fields(record, Template))
 
 
 def _shared_fields(record: AssetRecord, model: type[NamedRequirements]) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def _find_locations(unit: UnitOfWork) -> dict[str, tuple[str, str, str]]:
     for record_id, scope, name in objects:
         cluster = find_cluster(organization.clusters.values(), organization.tree.path(scope))
         record = organization.scopes.get(cluster.scope)
-        namespace = names.namespace(scope.partition("/")[2], cluster.namespace)
+        namespace = names.namespace_of(scope.partition("/")[2], cluster.namespace)
         # Without a connection, nothing has been created on the cluster, so the object can still be moved.
         location = (record.id, namespace) if record is not None and _may_have_executed(unit, cluster) else ("", "")
         locations[record_id] = (*location, name)

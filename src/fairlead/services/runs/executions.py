@@ -271,7 +271,9 @@ class Executions:
             for each in sorted(visible, key=lambda each: each.name):
                 executor = self.executors.find(each) if cluster in (None, each.name) else None
                 table = None if executor is None else find_visible_nodes(unit, executor)
-                views += [] if table is None else [_view_of(node, table, each) for node in sorted(table, key=_name_of)]
+                views += (
+                    [] if table is None else [_view_of_node(node, table, each) for node in sorted(table, key=_name_of)]
+                )
             return views
 
     def find_executor(self, call: Call, run_id: str) -> tuple[Executor | None, RunRecord]:
@@ -286,6 +288,35 @@ class Executions:
 
     def _find_attempt(self, unit: UnitOfWork, run: RunRecord, attempt: int | None) -> AttemptHandle:
         return find_attempt(unit, self.executors, self.server_id, run, attempt)
+
+
+def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
+    """Return an executor's nodes with the names of visible runs only; None if they are unknown."""
+    try:
+        return load_visible_nodes(unit, executor)
+    except Unavailable:
+        return None
+
+
+def load_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
+    """Return an executor's nodes with the names of visible runs only. Raises `Unavailable` if they are unknown."""
+    return executor.nodes().visible_to(cache(lambda project: unit.permissions.sees(f"project/{project}")))
+
+
+def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
+    """Return a run. Raises `NotFound` if it is not visible, `Forbidden` if the caller lacks the permission."""
+    record = unit.tx.get(RunRecord, id=run_id)
+    if record is None or not unit.permissions.sees(record.scope):
+        raise NotFound(f"run {short_repr(run_id)} does not exist")
+    unit.require(permission, record.scope, f"run {short_repr(run_id)}")
+    return record
+
+
+def is_unscheduled(run: RunRecord) -> bool:
+    """Whether a run is waiting in the server's queue or for a node on its cluster."""
+    return (run.state == State.QUEUED and run.server_id is None) or (
+        run.state == State.PENDING and run.reason in UNSCHEDULED_REASONS
+    )
 
 
 def _resolve_cursor(run: RunRecord, cursor: int | None, attempt: int | None) -> tuple[int, int]:
@@ -334,20 +365,7 @@ def _invalid_cursor(cursor: int, problem: str) -> RequestRejected:
     return RequestRejected([violation])
 
 
-def find_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable | None:
-    """Return an executor's nodes with the names of visible runs only; None if they are unknown."""
-    try:
-        return load_visible_nodes(unit, executor)
-    except Unavailable:
-        return None
-
-
-def load_visible_nodes(unit: UnitOfWork, executor: Executor) -> NodeTable:
-    """Return an executor's nodes with the names of visible runs only. Raises `Unavailable` if they are unknown."""
-    return executor.nodes().visible_to(cache(lambda project: unit.permissions.sees(f"project/{project}")))
-
-
-def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
+def _view_of_node(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
     runs = [pod.run_id for pod in node.pods if table.visible_name(pod) is not None]
     return NodeView(
         name=node.name,
@@ -369,22 +387,6 @@ def _view_of(node: Node, table: NodeTable, cluster: Cluster) -> NodeView:
 
 def _name_of(node: Node) -> str:
     return node.name
-
-
-def find_run(unit: UnitOfWork, run_id: str, permission: Permission = Permission.VIEW) -> RunRecord:
-    """Return a run. Raises `NotFound` if it is not visible, `Forbidden` if the caller lacks the permission."""
-    record = unit.tx.get(RunRecord, id=run_id)
-    if record is None or not unit.permissions.sees(record.scope):
-        raise NotFound(f"run {short_repr(run_id)} does not exist")
-    unit.require(permission, record.scope, f"run {short_repr(run_id)}")
-    return record
-
-
-def is_unscheduled(run: RunRecord) -> bool:
-    """Whether a run is waiting in the server's queue or for a node on its cluster."""
-    return (run.state == State.QUEUED and run.server_id is None) or (
-        run.state == State.PENDING and run.reason in UNSCHEDULED_REASONS
-    )
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ class FitChecks:
                     reason = f"the nodes of {cluster.scope} are currently unavailable"
                 quota_reasons = quotas.apply_quotas(Fit(), requested, allowances).reasons
                 return fit_reports.report_violations(plan, *quota_reasons, reason)
-            hypothetical = fit_reports.simulate(table, add_nodes, without, cluster=cluster)
+            hypothetical = fit_reports.simulate_cluster(table, add_nodes, without, cluster=cluster)
             report = fit_reports.build_report(
                 plan, hypothetical, autoscaled=cluster.autoscaled, all_nodes=all_nodes, allowances=allowances
             )
@@ -240,7 +240,7 @@ def find_queue_position(executor: Executor | None, run: RunRecord) -> QueuePosit
     return observation.queue_position()
 
 
-def describe(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
+def describe_position(unit: UnitOfWork, queue_position: QueuePosition | None) -> list[str]:
     """Describe a queue position in sentences, with the names of visible runs only."""
     # A queue may contain thousands of runs from a few projects.
     sees = cache(lambda project: unit.permissions.sees(f"project/{project}"))
@@ -286,7 +286,7 @@ class Explanations:
                 else unit.tx.count(RunRecord, *WAITING, *queue.conditions, Condition("queue_key", "<", run.queue_key))
             )
             events = unit.tx.find(EventRecord, Condition("run_id", "=", run_id), by="revision")
-            queue_details = describe(unit, queue_position)
+            queue_details = describe_position(unit, queue_position)
         message = "; ".join(fit.reasons) or run.message
         position = 0 if queue is None else ahead + 1
         in_queue = "" if queue is None else f"number {position} {queue.description}"

@@ -20,7 +20,7 @@ from fairlead.model.requests import Function, RunRequest, parse_digest
 from fairlead.model.scopes import Permission
 from fairlead.services.transactions.pages import ListQuery, load_page, parse_field
 from fairlead.services.transactions.unit_of_work import Call, UnitOfWork, UnitOfWorkFactory
-from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, NoSuchName, PackedCode, check_code, pack
+from fairlead.source_code import MAX_SOURCE_BYTES, ArchiveEntry, NoSuchName, PackedCode, check_code, pack_entries
 
 MAX_SHOWN_BYTES = 256 * 1024  # per file; larger files are not shown in the web UI
 MAX_FILES = 1000
@@ -227,7 +227,7 @@ def _pack(content: bytes, definition: FunctionDefinition) -> PackedCode:
     except Unreadable as error:
         path = "handler" if isinstance(error, NoSuchName) else "text"
         raise RequestRejected([Violation(path, "python", str(error), error.hint)]) from error
-    return PackedCode(pack([ArchiveEntry(source, content)]), source)
+    return PackedCode(pack_entries([ArchiveEntry(source, content)]), source)
 
 
 def _find(unit: UnitOfWork, scope: str, name: str, permission: Permission) -> FunctionRecord:

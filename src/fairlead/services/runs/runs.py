@@ -19,7 +19,7 @@ from fairlead.model.nodes import NodeTable
 from fairlead.model.parsing import short_repr, violations_of
 from fairlead.model.plans import Fit, Plan, Suggestion, Violation
 from fairlead.model.records import JSON, AuditRecord, EventRecord, PlanRecord, RunRecord, ScheduleRecord
-from fairlead.model.requests import Function, RunRequest, merge
+from fairlead.model.requests import Function, RunRequest, merge_patch
 from fairlead.model.runs import FINAL, State
 from fairlead.model.scopes import Permission
 from fairlead.planning.checks import check_stored_code
@@ -182,7 +182,7 @@ class Runs:
             unit.require(Permission.RUN, scope, scope)
             plan = unit.tx.get(PlanRecord, id=run_id)
             old_request: JSON = {} if plan is None else plan.request
-            request = _parse(merge(old_request, change))
+            request = _parse(merge_patch(old_request, change))
             _check_change(old_request, change, request, moves=scope != before.scope)
             # Code is stored separately for each project.
             copy_code(unit, before.scope, scope, request.function.code)

@@ -47,11 +47,6 @@ NO_HOSTS = "browsers cannot open it: served_host is not set on this server"
 SET_HOST = "set served_host to a domain with a wildcard DNS record for this server, such as apps.example.com"
 
 
-def _must_record_use(run: RunRecord, now: datetime) -> bool:
-    """Whether the last recorded use was too long ago, or is in the future because a clock was ahead."""
-    return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < USE_RECORDED_EVERY
-
-
 @dataclass(frozen=True)
 class ServedHosts:
     """URLs of runs: under the server URL for programs, on a separate host per run for browsers."""
@@ -257,6 +252,11 @@ def _authenticate(unit: UnitOfWork, claims: Claims) -> tuple[UnitOfWork, TokenRe
     principal = Principal(claims.user, groups, "run-session" if token is None else f"{token.purpose}:{token.name}")
     permissions = unit.organization.permissions_of(principal)
     return replace(unit, principal=principal, permissions=permissions), token
+
+
+def _must_record_use(run: RunRecord, now: datetime) -> bool:
+    """Whether the last recorded use was too long ago, or is in the future because a clock was ahead."""
+    return run.last_used_at is None or not timedelta(0) <= now - run.last_used_at < USE_RECORDED_EVERY
 
 
 def _mark_redeemed(unit: UnitOfWork, digest: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from fairlead.errors import Changed, Conflict, Forbidden, NotFound, RevisionMissing, Unauthenticated
-from fairlead.model import scopes as permissions
 from fairlead.model.assets import Policy
 from fairlead.model.columns import Condition
 from fairlead.model.parsing import printable
@@ -29,7 +28,16 @@ from fairlead.model.records import (
     TokenRecord,
 )
 from fairlead.model.resources import Requirements
-from fairlead.model.scopes import PLATFORM, Cluster, Permission, Permissions, Role, ScopeTree, read_cluster
+from fairlead.model.scopes import (
+    PLATFORM,
+    Cluster,
+    Permission,
+    Permissions,
+    Role,
+    ScopeTree,
+    permissions_of,
+    read_cluster,
+)
 from fairlead.ports import OWN_USERS, Authenticator, Clock, ConfigPart, MakeId, Principal, Store, Transaction
 from fairlead.scheduling.queue_order import QuotaLimits
 
@@ -134,9 +142,7 @@ class Organization:
         """Return a user's permissions."""
         if principal not in self._permissions:
             grants = ((grant.subject, grant.role, grant.scope) for grant in self.grants)
-            self._permissions[principal] = permissions.permissions_of(
-                principal.user, principal.groups, grants, self.tree
-            )
+            self._permissions[principal] = permissions_of(principal.user, principal.groups, grants, self.tree)
         return self._permissions[principal]
 
     def has_cached_token(self, text: str) -> bool:
@@ -408,12 +414,6 @@ class UnitOfWorkFactory:
         return organization
 
 
-def _permissions_for(organization: Organization, principal: Principal, call: Call) -> Permissions:
-    if call.trusted:
-        return Permissions(organization.tree, {PLATFORM: frozenset({Role.ADMIN})})
-    return organization.permissions_of(principal)
-
-
 def reject_reserved_user(principal: Principal) -> None:
     """Raise `Unauthenticated` if the identity provider reports a user name that is reserved for the server.
 
@@ -448,3 +448,9 @@ def retry_on_conflict(call: Call, operation: Callable[[], ResponseT]) -> Respons
             if call.revision is not None:
                 raise
     return operation()
+
+
+def _permissions_for(organization: Organization, principal: Principal, call: Call) -> Permissions:
+    if call.trusted:
+        return Permissions(organization.tree, {PLATFORM: frozenset({Role.ADMIN})})
+    return organization.permissions_of(principal)
