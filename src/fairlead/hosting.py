@@ -1,4 +1,4 @@
-"""A server's data folder, listening socket and private files."""
+"""A server's data folder, listening socket, private files and logging."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Packs code into reproducible archives: sorted names, no timestamps, no owners."""
+"""Packs code into reproducible archives (sorted, no timestamps, no owners), and checks it without executing it."""
 
 import ast
 import gzip

@@ -1,4 +1,4 @@
-"""The log file of a run: the output of each stream with timestamps, in order of arrival. Standard library only.
+"""The log file of a run: output with timestamps, in order of arrival, with secrets masked. Standard library only.
 
 A record is a header (magic bytes, nanoseconds, stream, length) followed by the data. A cursor is the offset of a
 record in the file.

@@ -1,4 +1,4 @@
-"""`fairlead clusters`: register, connect and check clusters."""
+"""`fairlead clusters`, `projects`, `departments` and `policy`: scopes, their policies, and connections to clusters."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""`fairlead compute`: compute resources."""
+"""`fairlead compute` and `fairlead templates`: compute resources, templates, and the commands that both share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

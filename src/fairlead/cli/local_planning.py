@@ -1,4 +1,4 @@
-"""Plan runs from configuration files, for commands that need no server."""
+"""`fairlead preview` and `fairlead compute lint`: plan and check requests from files, without a server."""
 
 import json
 import sys

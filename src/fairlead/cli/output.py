@@ -1,4 +1,4 @@
-"""Print results, errors, violations and warnings."""
+"""Print results, errors, violations, warnings, and tables that fit the terminal."""
 
 import json
 import shutil

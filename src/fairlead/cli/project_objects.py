@@ -1,4 +1,4 @@
-"""`fairlead functions`, `fairlead secrets` and `fairlead volumes`: objects of a project."""
+"""`fairlead functions`, `secrets`, `volumes` and `schedules`: objects of a project."""
 
 import getpass
 import sys

@@ -1,4 +1,7 @@
-"""`fairlead run`: submit a program, follow its log, and exit with its exit code."""
+"""`fairlead run`: submit a program, follow its log and exit with its exit code.
+
+Also the options and files that describe a request, for run, fit and preview.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`fairlead runs`: list, follow, explain, change and stop runs."""
+"""`fairlead runs` and `fairlead open`: list, follow, explain, change, stop and open runs."""
 
 import json
 import sys

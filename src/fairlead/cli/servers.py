@@ -1,4 +1,4 @@
-"""`fairlead up` and `fairlead keys`: start the server program or one of its maintenance commands."""
+"""`fairlead up`, `keys` and `completion`: start the server or a maintenance command, and print completion scripts."""
 
 import importlib.util
 import os

@@ -1,4 +1,7 @@
-"""A server's background tasks: runs, schedules, the watched folder, retention and idle shutdown."""
+"""A server's background tasks: runs, schedules, the watched folder, retention and idle shutdown.
+
+Also the clock for decisions that cannot be undone, such as deleting data.
+"""
 
 import contextlib
 import threading

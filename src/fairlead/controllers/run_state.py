@@ -1,4 +1,4 @@
-"""Saves changes to runs, with their events, outcomes and attempts, and claims runs within their quotas."""
+"""Saves changes to runs, with their events, outcomes and attempts, and claims queued runs within their quotas."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,7 @@
-"""Reconciles runs: claims, observes, starts and stops them. `lifecycle.lifecycle` makes the decisions."""
+"""Reconciles runs: claims, observes, starts and stops them. `lifecycle.lifecycle` makes the decisions.
+
+Also loads launch specs for executors, and stops idle runs.
+"""
 
 import threading
 from collections.abc import Callable, Iterator

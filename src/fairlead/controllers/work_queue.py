@@ -1,4 +1,4 @@
-"""Keyed work queue that reconciles runs in parallel."""
+"""Keyed work queue that reconciles runs in parallel and logs failures."""
 
 import threading
 from collections.abc import Callable

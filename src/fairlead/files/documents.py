@@ -1,4 +1,4 @@
-"""YAML documents in files: compute resources, templates, policies and scopes."""
+"""Reads files: YAML documents with compute resources, templates, policies and scopes, and the code of functions."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence

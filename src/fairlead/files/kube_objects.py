@@ -1,4 +1,7 @@
-"""Pydantic models of the parts of Kubernetes objects that fitting reads, so that it can rely on their types."""
+"""Pydantic models of the parts of Kubernetes objects that fitting reads, so that it can rely on their types.
+
+Validation reports all errors at once.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache

@@ -1,4 +1,7 @@
-"""Loads kubeconfigs like kubectl: merges several files and embeds certificates and tokens from other files."""
+"""Loads kubeconfigs like kubectl: merges files, embeds certificates and tokens, and converts a context to a connection.
+
+Messages never contain values that may be secret.
+"""
 
 import base64
 import binascii

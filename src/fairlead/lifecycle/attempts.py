@@ -1,4 +1,4 @@
-"""A run's attempts: their execution IDs, and whether to retry."""
+"""A run's attempts: their execution IDs and log cursors, and whether to retry."""
 
 import re
 from collections.abc import Mapping, Sequence

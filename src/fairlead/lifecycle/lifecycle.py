@@ -1,4 +1,7 @@
-"""The state machine of runs: decides the next state from the stored run and its executor's observation."""
+"""The state machine of runs: decides the next state from the stored run and its executor's observation.
+
+Also decides whether a run is idle, and parses the outcomes that runs write, which are untrusted input.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Manifests for a run's function: command, environment, code and secrets."""
+"""Manifests for a run's function: metadata, command, environment, code and secrets."""
 
 import base64
 import json

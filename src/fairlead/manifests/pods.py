@@ -1,4 +1,4 @@
-"""The pod template of a run: one container with the resolved settings."""
+"""The pod template of a run with its GPU requests, and the test pod for `fairlead clusters check`."""
 
 import marshal
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Compute resources, templates and defaults: reusable requirements."""
+"""Compute resources, templates, defaults and policies, and the effective policy of a scope."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""List columns: how to read each value from a record, and how to parse filter values."""
+"""List columns, with how to read and parse their values, and list queries and pages."""
 
 import string
 from collections.abc import Callable, Iterator, Mapping

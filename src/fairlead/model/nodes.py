@@ -1,4 +1,7 @@
-"""Nodes and the pods on them, as the scheduler sees them. Amounts are integers in nano-units, as in `Quantity`."""
+"""Nodes, pods and storage as the scheduler sees them, and positions in a cluster's queues.
+
+Amounts are integers in nano-units, as in `Quantity`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy

@@ -1,4 +1,4 @@
-"""The plan for a request: settings with their sources, warnings, violations, manifests and fit."""
+"""The plan for a request: settings with their sources, warnings, violations, manifests and fit. Also fit reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A project's functions, secrets and volumes, as users write them."""
+"""A project's functions, secrets and volumes, requests for API tokens, and connections to clusters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

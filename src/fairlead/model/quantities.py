@@ -1,4 +1,4 @@
-"""Kubernetes quantities, GPU memory and percentages, computed exactly without floating point."""
+"""Kubernetes quantities, GPU memory, durations and numbers: exact values without floating point, and their parsers."""
 
 import math
 import re

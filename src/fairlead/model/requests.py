@@ -1,4 +1,4 @@
-"""Requests for runs: a function, an action and requirements."""
+"""Requests for runs: a function, an action, requirements, retries and a schedule."""
 
 import math
 import posixpath

@@ -1,4 +1,4 @@
-"""Requested resources: CPU, memory, disk, GPUs, shared memory and extended resources."""
+"""Compute requirements: resources, volumes, variables, placement and other settings of a run's pods."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""Types that the server and its executors exchange: observations, launch specs, logs and endpoints."""
+"""Run states, and types that the server and its executors exchange: observations, launch specs, logs and endpoints."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The organization tree: platform > cluster > department > project, and cluster configuration."""
+"""The organization tree (platform > cluster > department > project), cluster configuration, roles and permissions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Checks requests for combinations that cannot work, regardless of policies."""
+"""Checks requests for combinations that cannot work, in general, for an action or on a cluster. Not policies."""
 
 import difflib
 import marshal

@@ -1,4 +1,4 @@
-"""Descriptions of CPU, memory, disk and other amounts: the reservation, the limit, and what happens above it."""
+"""Describes plans in sentences: what each pod gets, where it may run and what may stop it, on each cluster."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The effective policy of a scope: each rule, switch, factor, default and quota with its source."""
+"""The effective policy of a scope, with the source of each part, and differences between two versions of data."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

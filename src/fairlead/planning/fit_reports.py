@@ -1,4 +1,4 @@
-"""Reports on whether a request fits on a cluster, either as it is or with what-if changes."""
+"""Reports on whether requests and pending pods fit on a cluster, either as it is or with what-if changes."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Warnings about plans: overridden values, and settings with surprising effects."""
+"""Warnings about plans: overridden values, settings with surprising effects, and limits of the local executor."""
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Checks resolved settings against policy rules."""
+"""Checks resolved settings against policy rules and switches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Resolution: merge the layers of settings in order of precedence, and record which values were overridden."""
+"""Resolution: merge the layers of settings in order of precedence, combine affinities, and record overridden values."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

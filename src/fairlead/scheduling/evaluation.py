@@ -1,4 +1,4 @@
-"""Verdicts on whether a run fits on a cluster's nodes now, later or never, with reasons."""
+"""Verdicts on whether a run fits on a cluster's nodes now, later or never, with reasons and a summary sentence."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Sized

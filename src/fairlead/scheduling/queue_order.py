@@ -1,4 +1,7 @@
-"""Queue order: priority, then age, within quota limits."""
+"""Queue order and admission: runs start by priority, then age, within quota limits.
+
+Smaller runs backfill until an older run has waited too long.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Reads nodes and pods from Kubernetes JSON, from a watch or `kubectl get nodes,pods -o json`."""
+"""Reads nodes, pods and storage from Kubernetes JSON, from a watch or `kubectl get -o json`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Reasons why a node cannot run a pod, modeled on kube-scheduler's filter plugins."""
+"""Reasons why a node cannot run a pod, modeled on kube-scheduler's filter plugins, and formats for their messages."""
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Kubernetes label selectors for pods, namespaces and volumes."""
+"""Node selectors, node affinity, taints, host ports and label selectors, as kube-scheduler evaluates them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

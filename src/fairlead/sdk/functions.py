@@ -1,4 +1,4 @@
-"""A project's functions: code, commands or images that can be run."""
+"""A project's functions (code, commands or images that can be run) and schedules."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

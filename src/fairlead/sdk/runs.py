@@ -1,4 +1,4 @@
-"""Plans and fit reports from the API as Python objects."""
+"""Runs, their plans and fit reports: wait for runs, read logs and results, stop, change and explain them."""
 
 import base64
 import html

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.adapters.local import allocation
 from fairlead.adapters.local.allocation import Runtime, build_spec, find_runtime, map_gid, write_code
 from fairlead.adapters.local.specs import Mount, Spec, UserMapping
 from fairlead.errors import FairleadError, StartFailed

@@ -1,4 +1,4 @@
-"""Opens the database engines: a SQLite file with one writer at a time, or a PostgreSQL server."""
+"""Opens the database engines, SQLite with one writer at a time or PostgreSQL, and translates database errors."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Builds SQL for conditions, searches and pages that can use the indexes."""
+"""Builds SQL for lists: conditions, searches, sort orders with their indexes, and pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields

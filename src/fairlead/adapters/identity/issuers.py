@@ -1,4 +1,4 @@
-"""Reads and caches an issuer's metadata and signing keys."""
+"""An OpenID Connect issuer: requests to it, its metadata and signing keys (cached), and checks of token claims."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Checks of cluster capabilities: storage, runtime classes, GPUs, queues and the metrics API."""
+"""Checks whether a cluster is set up for runs: connection, permissions, namespaces, capabilities and callbacks."""
 
 import contextlib
 import re

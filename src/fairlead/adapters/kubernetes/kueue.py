@@ -1,4 +1,4 @@
-"""Kueue's queues, watched on the cluster: their order, their quota and its usage."""
+"""Kueue's queues, watched on the cluster: order, quotas and usage, and messages for Jobs that are not admitted yet."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Logs of runs on a cluster: streamed while someone reads them, and saved before their pods are deleted."""
+"""Logs and outcomes of runs on a cluster: read while their pods exist, and saved before these are deleted."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""Derives the state of a run from its Kubernetes objects: phase, reason and message."""
+"""Derives the state of a run from its Kubernetes objects: phase, reason, message and readiness."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -2,6 +2,7 @@
 
 The Job or Deployment is created first, suspended. It owns the other objects, so that deleting it deletes them. Then it
 is released. Objects have fixed names and are only created if missing, so starting a run is idempotent.
+Also lists and removes the claims of shared volumes, which outlive runs, and finds the endpoint of a served run.
 """
 
 import base64

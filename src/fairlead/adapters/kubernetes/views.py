@@ -1,4 +1,4 @@
-"""The current state of a cluster: the objects of each run, warnings about them, and the nodes."""
+"""The current state of a cluster: the objects of each run, warnings, nodes, and storage that affects scheduling."""
 
 import threading
 from collections import OrderedDict

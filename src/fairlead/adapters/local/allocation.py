@@ -1,4 +1,4 @@
-"""Allocates a user ID, cores, GPUs and a port to a run, and prepares its folder."""
+"""Allocates a user ID, cores, GPUs and a port to a run, prepares its folder and writes its specification."""
 
 import base64
 import json

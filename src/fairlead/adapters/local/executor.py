@@ -1,4 +1,7 @@
-"""Executes runs as processes on this machine, each with a supervisor that survives server restarts."""
+"""Executes runs as processes on this machine, each with a supervisor that survives server restarts.
+
+Linux only: epoll and inotify report changes, instead of polling.
+"""
 
 import contextlib
 import ctypes

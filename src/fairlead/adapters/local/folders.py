@@ -1,4 +1,7 @@
-"""Reads and writes the files in a run's folder."""
+"""Reads and writes the files in a run's folder, and lists and opens its output files.
+
+Symbolic links in the output are not followed, so no file outside the folder is read.
+"""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Detects this machine's resources and whether it can isolate runs."""
+"""Detects and checks this machine's resources and whether it can isolate runs."""
 
 import functools
 import os

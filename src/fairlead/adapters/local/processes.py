@@ -1,7 +1,7 @@
-"""Starts a run's process under an init process, which reaps its children and reports its exit status.
+"""Starts a run's process under an init process, and measures, finds and kills the processes of runs.
 
-Standard library only. Process tree: supervisor, init, run. If the supervisor is killed, the kernel also kills init,
-and with init all processes in its PID namespace, if it has one.
+Standard library only. Process tree: supervisor, init, run. Init reaps its children and reports the exit status. If the
+supervisor is killed, the kernel also kills init, and with init all processes in its PID namespace, if it has one.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Samples a run's resource usage and checks it against the run's limits.
+"""Samples a run's resource usage, checks it against the run's limits, and chooses TCP ports for runs.
 
 Standard library only, plus pynvml if the run has GPUs.
 """

@@ -1,4 +1,4 @@
-"""Request bodies: FastAPI dependencies for strict JSON, raw bytes and spooled files."""
+"""FastAPI dependencies for request bodies (strict JSON, raw bytes, spooled files) and for query parameters of lists."""
 
 import json
 import re

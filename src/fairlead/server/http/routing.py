@@ -1,4 +1,7 @@
-"""Routes that reject unknown query parameters and document all their responses."""
+"""Routes that reject unknown query parameters and document all their responses.
+
+Includes OpenAPI schemas of response fields that are plain dictionaries in the code.
+"""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Streams changes to runs as server-sent events."""
+"""Streams logs and changes to runs, as server-sent events or raw bytes, and the event bus for these changes."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Connection pool for runs: a limited number of HTTP/1.1 connections per run, reused while idle."""
+"""Byte streams and a connection pool for runs: a limited number of HTTP/1.1 connections per run, reused while idle."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,7 @@
-"""Headers of proxied requests: runs do not receive Fairlead credentials, and responses cannot affect other hosts."""
+"""Targets, headers and links of proxied requests.
+
+Runs do not receive Fairlead credentials, and their responses cannot affect other hosts.
+"""
 
 import re
 from collections.abc import Iterable, Iterator

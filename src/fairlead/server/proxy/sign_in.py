@@ -1,4 +1,7 @@
-"""Browser sign-in on a run's host: a one-time code in the URL is exchanged for a session cookie."""
+"""Browser sign-in on a run's host: a one-time code in the URL is exchanged for a session cookie.
+
+During long requests, permissions are checked again and the run is marked as used.
+"""
 
 import html
 import time

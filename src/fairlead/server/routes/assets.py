@@ -1,4 +1,4 @@
-"""Routes shared by compute resources and templates."""
+"""Routes for compute resources and templates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

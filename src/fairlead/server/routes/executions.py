@@ -1,4 +1,4 @@
-"""Routes for the execution of runs: logs, usage, attempts, events, results, files and code."""
+"""Routes for executions: logs, usage, attempts, events, results, files, code, nodes and URLs of served runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

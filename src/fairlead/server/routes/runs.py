@@ -1,4 +1,4 @@
-"""Routes for runs."""
+"""Routes for runs, fit checks and capacity."""
 
 import time
 from collections.abc import Mapping

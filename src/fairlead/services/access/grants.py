@@ -1,4 +1,4 @@
-"""Roles granted to users and groups in scopes."""
+"""Roles granted to users and groups in scopes, and the audit log."""
 
 from collections.abc import Iterator
 

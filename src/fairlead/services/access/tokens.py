@@ -1,4 +1,4 @@
-"""API tokens, sign-in links and browser sessions. Only digests are stored, and a token is shown only once."""
+"""API tokens, sign-in links, browser sessions, OpenID Connect sign-in and the first token. Only digests are stored."""
 
 import hmac
 import secrets

@@ -1,4 +1,4 @@
-"""Base class for compute resources and templates: named objects in a scope, with their revision history."""
+"""Base class for compute resources and templates: named objects in a scope, with revisions and renaming."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

@@ -1,4 +1,4 @@
-"""Compute resources: named hardware presets for runs."""
+"""Compute resources (named hardware presets) and templates (default values) for runs."""
 
 from collections.abc import Iterator
 from dataclasses import replace

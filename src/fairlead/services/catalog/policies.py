@@ -1,4 +1,4 @@
-"""Policies of scopes, the effective policy of a scope, and the impact of a draft."""
+"""Policies of scopes, effective policies, the impact of a draft, and platform-wide settings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

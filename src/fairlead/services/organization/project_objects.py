@@ -1,4 +1,4 @@
-"""Shared volumes of projects."""
+"""Shared volumes and secrets of projects. Secret values are encrypted, passed to runs and never shown."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Logs, usage, output files, results and events of runs, and the nodes that execute them."""
+"""Executions of runs: attempts, logs, usage, files, results, events, uploads, nodes and the feed of changes."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence

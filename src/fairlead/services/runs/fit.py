@@ -1,4 +1,4 @@
-"""Suggestions that would make a run fit now, limited to what the caller may see and do."""
+"""Checks whether runs fit, explains why they wait, and suggests changes, limited to what the caller may see and do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Functions stored in projects, with their code: created explicitly, or saved when a run submits a new function."""
+"""Functions and their code, stored in projects explicitly or when a run submits a new function."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""Pagination: loads one page of records, with filters, search, sort order and a cursor for the next page."""
+"""Pagination: parses filters and sort order, and loads one page of records with a cursor for the next page."""
 
 import base64
 import binascii

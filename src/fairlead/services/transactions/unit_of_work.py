@@ -1,4 +1,4 @@
-"""The context of a request to a service: credentials, address, If-Match and Idempotency-Key."""
+"""Unit of work: one transaction with the caller, their permissions, revision checks, idempotency and the audit log."""
 
 import contextlib
 import hashlib
