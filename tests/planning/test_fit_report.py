@@ -1,8 +1,7 @@
 """Fit reports on real and hypothetical nodes."""
 
-from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate_cluster
 from fairlead.model.nodes import NodeTable
-from tests.scheduling.nodes import make_node, make_scheduled_pod
+from fairlead.planning.fit_reports import MAX_ROOM, WhatIfCluster, build_report, simulate_cluster
 from tests.making import SERVED, make_policy, plan
 from tests.scheduling.nodes import make_node, make_scheduled_pod
 

@@ -7,7 +7,6 @@ import pytest
 
 from fairlead.model.assets import ComputeResource, Policy
 from fairlead.model.nodes import NodeTable
-from fairlead.model.requests import RunRequest, merge
 from fairlead.model.requests import RunRequest, merge_patch
 from fairlead.model.scopes import Cluster
 from fairlead.planning.suggestions import OtherProject, find_suggestions

@@ -110,8 +110,6 @@ def read_records(file: Path, start: int, max_bytes: int) -> Iterator[LogRecord]:
             yield LogRecord(nanoseconds, STREAMS[stream], reader.read(length), start)
 
 
-
-
 class Masker:
     """Masks one stream. Buffers output that may be the beginning of a secret or of a UTF-8 character."""
 

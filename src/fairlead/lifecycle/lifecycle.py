@@ -42,7 +42,6 @@ ACTIVE_STATES = {
 }
 
 
-
 def is_unused(idle_seconds: int, last_used_at: datetime | None, started_at: datetime | None, now: datetime) -> bool:
     """Whether the URL of a started run has not been used for at least `idle_seconds`."""
     # A workspace that is still waiting for a node is not idle.

@@ -25,7 +25,6 @@ KILL_ALL = signal.SIGUSR1  # tells init to kill all other processes in its PID n
 OOM_SCORE_ADJ = 500  # if the machine runs out of memory, the kernel kills runs first
 
 
-
 class Process(NamedTuple):
     """A process, from /proc/<pid>/stat."""
 
@@ -391,5 +390,3 @@ def _report(pipe: int, line: str) -> None:
 def _describe_error(error: BaseException) -> str:
     message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(f"{message}".split()) or type(error).__name__
-
-
