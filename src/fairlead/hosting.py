@@ -33,8 +33,10 @@ def lock_data_folder(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 # A client that checks whether a server is running holds the lock for a moment.
                 if attempt == ATTEMPTS - 1:
-                    message = f"a server is already running on {folder}"
-                    raise FairleadError(message, "use that server, stop it, or set data to another folder") from None
+                    message = f"another server is already using the data folder {folder}"
+                    raise FairleadError(
+                        message, "use that server, stop it, or set FAIRLEAD_DATA to another folder"
+                    ) from None
                 time.sleep(PAUSE_SECONDS)
         yield
 
@@ -74,7 +76,9 @@ def check_platform(folder: Path, platform_id: str) -> None:
         write_private(file, platform_id)
     elif file.read_text("utf-8").strip() != platform_id:
         message = f"{folder} contains runs and volumes that belong to another database"
-        raise FairleadError(message, "set data to another folder, or set database to the one used with this folder")
+        raise FairleadError(
+            message, "set FAIRLEAD_DATA to another folder, or FAIRLEAD_DATABASE to the database used with this folder"
+        )
 
 
 def write_private(file: Path, text: str) -> None:

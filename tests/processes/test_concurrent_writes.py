@@ -229,7 +229,7 @@ def test_second_server_on_a_data_folder_is_rejected_without_affecting_the_first(
     first = machine.up()
     ended = machine.app("up", "--port", "0", "--data", str(first.data), seconds=15)
     assert ended.code == 1, ended
-    assert ended.err.startswith(f"error: a server is already running on {first.data}\n")
+    assert ended.err.startswith(f"error: another server is already using the data folder {first.data}\n")
     with first.client() as client:
         assert client.get("/me").status_code == 200
     assert (first.data / "server.json").exists()

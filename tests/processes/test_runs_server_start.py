@@ -80,7 +80,7 @@ def test_second_server_on_the_same_data_folder_exits_with_a_reason(machine: Mach
     arguments = [sys.executable, "-m", "fairlead.app", "up", "--port", "0", "--data", str(machine.folder / "data")]
     processes = [machine.start(*arguments) for _ in range(2)]
     (ended,) = until(lambda: [process for process in processes if process.poll() is not None])
-    assert "a server is already running on" in ended.output[1]
+    assert "another server is already using the data folder" in ended.output[1]
     (serving,) = (process for process in processes if process is not ended)
     until(lambda: "listening on" in serving.output[0])
     assert serving.poll() is None

@@ -41,7 +41,7 @@ class NodeFilter:
             pod_request.labels,
             pod_request.namespace,
         )
-        # Terms are JSON, which cannot be hashed. The check depends on nothing else in the request.
+        # The text is the key, because terms are dicts, which are not hashable. The check needs no other fields.
         key = repr((*about, pod_request.node_selector, pod_request.node_terms, pod_request.tolerations))
         # Cached: the check goes through all pods in the cluster, and suggestions filter the same table many times.
         return table.cached(key, lambda: pod_affinity.prepare_affinity_check(pod_request, table))

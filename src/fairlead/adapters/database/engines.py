@@ -223,7 +223,7 @@ def translate_errors(operation: str) -> Iterator[None]:
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorname", "") == "SQLITE_NOTADB":
             raise FairleadError(
-                f"cannot {operation}: the file is not a database", "set data to another folder"
+                f"cannot {operation}: the file is not a database", "set FAIRLEAD_DATA to another folder"
             ) from error
         if error.connection_invalidated:
             raise Unavailable(f"cannot {operation}: the connection was lost", "try again in a moment") from error

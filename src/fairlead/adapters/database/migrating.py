@@ -29,7 +29,9 @@ def migrate(engine: sa.Engine, revision: str = "head") -> None:
             command.upgrade(_configuration(connection), revision)
         except CommandError as error:
             message = f"the database is at revision {before}, which this version does not support"
-            raise FairleadError(message, "start the Fairlead version that created it, or a newer version") from error
+            raise FairleadError(
+                message, "use the Fairlead version that last upgraded the database, or a later one"
+            ) from error
 
 
 def current_revision(engine: sa.Engine) -> str | None:

@@ -222,9 +222,9 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
         if len(launch.code) <= room:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
         if not _calls_back(launch):  # if it does, the pod downloads the code from the server
-            message = f"its code is {len(launch.code)} bytes long, but at most {room} bytes fit into a run's ConfigMap"
+            message = f"its code is {len(launch.code)} bytes long, but a run's ConfigMap holds at most {room}"
             raise StartFailed(
-                f"{message}: remove data from the code, or ask an administrator to set the cluster's server_url"
+                f"{message}: move data from the code to a volume, or ask an administrator to set the cluster's server_url"
             )
     return manifest
 

@@ -332,7 +332,7 @@ def _enter_folder(folder: str) -> None:
     try:
         os.chdir(folder)
     except OSError as error:
-        hint = "set data to a folder that every user can traverse, such as /var/lib/fairlead"
+        hint = "set FAIRLEAD_DATA to a folder that every user can traverse, such as /var/lib/fairlead"
         message = f"cannot enter {folder}: {os.strerror(error.errno or 0).lower()}; {hint}"
         raise OSError(error.errno, message) from None
 

@@ -170,7 +170,7 @@ def _reject_cross_site(request: Request) -> None:
     own = (f"{request.url.scheme}://{request.headers.get('host', '')}", request.app.state.url)
     if site not in (None, "same-origin", "none") or (site or origin) is None or origin not in (None, *own):
         message = "cross-site request: the session cookie is not accepted from other sites"
-        raise Problem(403, "foreign_site", message, "send the token in the Authorization header")
+        raise Problem(403, "foreign_site", message, "send a token in the Authorization header instead")
 
 
 def _read_if_match(header: str | None) -> tuple[int | None, str | None, bool]:

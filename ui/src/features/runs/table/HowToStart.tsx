@@ -1,4 +1,4 @@
-/** Explains how to start the first run: on the page, in Python or in a terminal. */
+/** Explains how to start the first run: in the web UI, in Python or in a terminal. */
 import { Anchor, Code, Stack } from "@mantine/core";
 import { Link } from "wouter";
 
@@ -7,7 +7,7 @@ export function HowToStart({ isMember }: { isMember: boolean }) {
   return (
     <Stack gap="xs" align="center">
       <span>
-        On this page:{" "}
+        Here:{" "}
         <Anchor component={Link} href="/new/run" fz="inherit" underline="always">
           New run
         </Anchor>
