@@ -322,7 +322,7 @@ def test_large_code_requires_a_server_url() -> None:
     large = replace(make_launch_spec("r1", cluster=cluster()), code=b"x" * (1 << 20))
     with pytest.raises(
         StartFailed,
-        match=r"its code is 1048576 bytes long, but at most [0-9]+ bytes fit into a run's ConfigMap: remove data",
+        match=r"its code is 1048576 bytes long, but a run's ConfigMap holds at most [0-9]+: move data",
     ):
         start(FakeApi(), large)
     api = FakeApi()

@@ -223,9 +223,8 @@ def _fill(manifest: JSON, launch: LaunchSpec) -> JSON:
             return {**manifest, "binaryData": {ARCHIVE: _encode(launch.code)}}
         if not _calls_back(launch):  # if it does, the pod downloads the code from the server
             message = f"its code is {len(launch.code)} bytes long, but a run's ConfigMap holds at most {room}"
-            raise StartFailed(
-                f"{message}: move data from the code to a volume, or ask an administrator to set the cluster's server_url"
-            )
+            hint = "move data from the code to a volume, or ask an administrator to set the cluster's server_url"
+            raise StartFailed(f"{message}: {hint}")
     return manifest
 
 
