@@ -325,7 +325,7 @@ def _difference(one: Amounts, other: Amounts) -> float:
 
 
 def _usage_by_run(node: Node, nodes: NodeTable) -> dict[str, tuple[str, dict[str, int]]]:
-    """The name and usage of each run on a node that the caller may see."""
+    """The name and usage of each run that the caller may see on a node."""
     usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
     names: dict[str, str] = {}
     for pod in node.pods:

@@ -112,7 +112,7 @@ class ApiClient:
                 # Following this redirect would send the caller's token to another endpoint on the host.
                 if _is_outside_run(onward.url, below):
                     message = f"run {run_id} redirects to {onward.url}, which is outside the run"
-                    raise FairleadError(message, "report this to the run's author")
+                    raise FairleadError(message, "report this to the run's owner")
                 answer = self._client.send(onward)
         if answer.is_success:
             return answer

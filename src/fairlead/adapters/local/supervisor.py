@@ -415,7 +415,7 @@ class Supervisor:
                 raise
             self.unsaved_phase, self.disk_was_full = phase, True
         if phase != "starting":
-            # Close stdout, because the server waits for its end of file.
+            # Close the stdout pipe, because the server waits for EOF on it.
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, sys.stdout.fileno())
             os.close(null)

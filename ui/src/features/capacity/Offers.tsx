@@ -23,7 +23,7 @@ export function Offers({ offers, choices }: Props) {
   return (
     <Card
       title="Compute resources"
-      about="How many more runs of each compute resource could start now."
+      about="How many more runs could start now with each compute resource."
       actions={
         <Select
           size="xs"

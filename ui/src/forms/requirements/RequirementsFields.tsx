@@ -14,7 +14,7 @@ interface Props {
   value: RequirementsDraft;
   onChange: (value: RequirementsDraft) => void;
   mayLimitGpuMemory: boolean;
-  /** List filters for the compute resources to select from. If missing, the field is hidden. */
+  /** Query filters for the list of compute resources to choose from. If omitted, the field is hidden. */
   profiles?: Record<string, string>;
   /** Suggested secret names. Users can enter others. */
   secrets?: string[];
