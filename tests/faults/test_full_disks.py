@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.local.folders import RunFolder
-from fairlead.adapters.local.orphans import list_processes_of
+from fairlead.adapters.local.orphans import find_processes_of
 from tests.faults.callers import RequestRecord, RetryingClient, submitting_runs
 from tests.faults.checking import Footprint, check_all, check_footprint
 from tests.faults.sites import Site, open_site
@@ -112,7 +112,7 @@ def find_delayed_runs(client: RetryingClient) -> list[dict[str, Any]]:
 
 def find_programs(run_id: str) -> list[int]:
     """A run's processes, excluding its supervisor."""
-    return list_processes_of(f"FAIRLEAD_RUN={run_id}".encode())
+    return list(find_processes_of(f"FAIRLEAD_RUN={run_id}".encode()))
 
 
 def is_supervised(site: Site, run_id: str) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from fairlead.adapters.local import allocation
 from fairlead.adapters.local.executor import LocalExecutor
 from fairlead.adapters.local.machines import GpuDevice, find_machine, find_memory, read_boot_id
-from fairlead.adapters.local.orphans import list_processes_of
+from fairlead.adapters.local.orphans import find_processes_of
 from fairlead.adapters.local.specs import SPEC, STATE, Spec, read_json, write_json
 from fairlead.errors import Unavailable
 from fairlead.model.quantities import Quantity
@@ -68,7 +68,7 @@ def test_run_with_a_killed_supervisor_fails_and_its_processes_end(bench: LocalBe
     assert (observation.phase, observation.reason, observation.stopped) == (Phase.FAILED, "SupervisorLost", False)
     assert observation.started_at is not None
     assert observation.finished_at is not None
-    wait_until(lambda: list_processes_of(b"FAIRLEAD_RUN=r-lost") == [])
+    wait_until(lambda: list(find_processes_of(b"FAIRLEAD_RUN=r-lost")) == [])
     assert bench.executor.nodes().nodes[0].pods == ()
 
 

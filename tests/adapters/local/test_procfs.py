@@ -61,11 +61,11 @@ def test_shared_memory_is_counted_once_if_the_limit_would_be_exceeded(child: int
 
 
 def test_processes_are_found_by_the_run_id_in_their_environment(child: int) -> None:
-    found = orphans.list_processes_of(f"FAIRLEAD_RUN={RUN}".encode())
+    found = list(orphans.find_processes_of(f"FAIRLEAD_RUN={RUN}".encode()))
     assert child in found
     assert len(found) == 2
     assert os.getpid() not in found
-    assert orphans.list_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode()) == []
+    assert list(orphans.find_processes_of(f"FAIRLEAD_RUN={RUN[:-1]}".encode())) == []
 
 
 def make_proc(folder: Path, *processes: tuple[int, int, str]) -> str:
