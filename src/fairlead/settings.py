@@ -1,6 +1,7 @@
 """Server settings from `fairlead.toml` and FAIRLEAD_ variables. Only `app.py` reads them."""
 
 import getpass
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -156,7 +157,11 @@ class Settings(BaseSettings):
     @property
     def local_user(self) -> str:
         """The user who starts the server, an administrator. The suffix is not allowed in names from an issuer."""
-        return f"{getpass.getuser()}{OWN_USERS}"
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError):  # a user ID without a name, which is common in containers
+            name = f"uid-{os.getuid()}"
+        return f"{name}{OWN_USERS}"
 
 
 def find_problems(settings: Settings) -> list[str]:

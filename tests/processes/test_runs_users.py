@@ -15,12 +15,12 @@ from tests.processes import execution
 from tests.processes.execution import Platform, find_processes, until, wait_for_end, wait_for_output
 from tests.processes.machines import CLIENT_OPTIONS, Launcher, Machine
 
-NOBODY = 65534
+USER_ID = 12_345  # an ordinary user: 65534 is the ID that the kernel shows for users without a mapping
 PYTHON = "/usr/bin/python3"  # other users might not have access to the virtual environment
 PACKAGES = f"PYTHONPATH={ROOT}/src:{next(path for path in sys.path if path.endswith('site-packages'))}"
-BYTECODE = ROOT / ".pytest_cache" / "bytecode-of-nobody"
+BYTECODE = ROOT / ".pytest_cache" / "bytecode-of-a-user"
 ENVIRONMENT = ("env", PACKAGES, f"PYTHONPYCACHEPREFIX={BYTECODE}")
-AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *ENVIRONMENT, PYTHON)
+AS_USER = ("setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups", *ENVIRONMENT, PYTHON)
 PROGRAM = ("-m", "fairlead.app")
 # The program on a simulated machine that forbids namespaces.
 PROGRAM_WITHOUT_NAMESPACES = (
@@ -50,15 +50,15 @@ def open_platform_as(launcher: Launcher, program: Sequence[str], owner: int) -> 
 
 
 @pytest.fixture(scope="module")
-def nobody(launcher: Launcher) -> Iterator[Platform]:
+def user(launcher: Launcher) -> Iterator[Platform]:
     """An unprivileged user's server."""
-    yield from open_platform_as(launcher, (*AS_NOBODY, *PROGRAM), NOBODY)
+    yield from open_platform_as(launcher, (*AS_USER, *PROGRAM), USER_ID)
 
 
 @pytest.fixture(scope="module")
-def bare_nobody(launcher: Launcher) -> Iterator[Platform]:
+def bare_user(launcher: Launcher) -> Iterator[Platform]:
     """An unprivileged user's server on a machine without namespaces."""
-    yield from open_platform_as(launcher, (*AS_NOBODY, *PROGRAM_WITHOUT_NAMESPACES), NOBODY)
+    yield from open_platform_as(launcher, (*AS_USER, *PROGRAM_WITHOUT_NAMESPACES), USER_ID)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def bare_root(launcher: Launcher) -> Iterator[Platform]:
     )
 
 
-@pytest.fixture(params=["nobody", "bare_nobody", "bare_root"])
+@pytest.fixture(params=["user", "bare_user", "bare_root"])
 def platform(request: pytest.FixtureRequest, launcher: Launcher) -> Platform:
     """Each of the three servers in turn."""
     opened: Platform = request.getfixturevalue(request.param)
@@ -101,6 +101,11 @@ def test_limits_are_enforced(platform: Platform) -> None:
     assert wait_for_end(hungry)["reason"] == "OOMKilled"
     assert wait_for_end(slow)["reason"] == "DeadlineExceeded"
     assert find_processes(hungry.id) == find_processes(slow.id) == []
+
+
+def test_kernel_kills_runs_before_other_processes(platform: Platform) -> None:
+    run = platform.shell("cat /proc/self/oom_score_adj")
+    assert (wait_for_end(run)["state"], run.logs()) == ("completed", "500\n")
 
 
 def test_served_function_is_restarted_when_it_exits(platform: Platform) -> None:
@@ -172,28 +177,28 @@ def test_secret_reaches_the_run_and_is_masked_in_logs(platform: Platform) -> Non
 
 
 def test_startup_message_describes_the_isolation_of_runs(
-    nobody: Platform, bare_nobody: Platform, bare_root: Platform
+    user: Platform, bare_user: Platform, bare_root: Platform
 ) -> None:
     messages = [
-        opened.server.process.output[0].split("runs ")[1].split("\n")[0].strip() for opened in (nobody, bare_nobody)
+        opened.server.process.output[0].split("runs ")[1].split("\n")[0].strip() for opened in (user, bare_user)
     ]
     assert messages[0] == "on this machine, as your user, which is also the server's"
     assert messages[1].startswith(f"{messages[0]}; volumes cannot be mounted (unshare: operation not permitted)")
     assert "each run as a separate user; volumes cannot be mounted" in bare_root.server.process.output[0]
 
 
-def test_volume_without_namespaces_fails_with_a_message(bare_nobody: Platform, bare_root: Platform) -> None:
+def test_volume_without_namespaces_fails_with_a_message(bare_user: Platform, bare_root: Platform) -> None:
     volume = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
-    for opened in (bare_nobody, bare_root):
+    for opened in (bare_user, bare_root):
         ended = wait_for_end(opened.shell("true", volumes=[volume]))
         assert (ended["state"], ended["reason"]) == ("failed", "StartFailed")
         assert ended["message"].startswith("cannot mount /data: this machine does not support mounts for runs")
 
 
-def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(nobody: Platform) -> None:
-    data = nobody.server.data
+def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(user: Platform) -> None:
+    data = user.server.data
     volume = {"volume_type": "empty_dir", "name": "data", "mount_path": "/data", "spec": {}}
-    run = nobody.shell(
+    run = user.shell(
         f"id -u; touch /data/x; cat {data}/token {data}/secret.key; ls {data}; umount {data};"
         f"cat /proc/1/root{data}/token; unshare -Urm sh -c 'umount -l {data}; cat {data}/token'; ls /data; true",
         volumes=[volume],
@@ -203,12 +208,10 @@ def test_unprivileged_server_hides_its_data_folder_and_supports_volumes(nobody: 
     assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "1234\nx\n"
 
 
-def test_root_inside_a_run_cannot_unmount_the_hidden_data_folder(nobody: Platform) -> None:
-    nobody.allow(allow_root=True)
-    data = nobody.server.data
-    run = nobody.shell(
-        f"id -u; umount -l {data}; umount {data}; cat {data}/token {data}/secret.key; true", run_as_user=0
-    )
+def test_root_inside_a_run_cannot_unmount_the_hidden_data_folder(user: Platform) -> None:
+    user.allow(allow_root=True)
+    data = user.server.data
+    run = user.shell(f"id -u; umount -l {data}; umount {data}; cat {data}/token {data}/secret.key; true", run_as_user=0)
     assert wait_for_end(run)["state"] == "completed"
     assert "".join(line.text for line in run.read_logs() if line.stream == "stdout") == "0\n"
 

@@ -41,14 +41,19 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
-def map_ids(pid: int | str, identity: UserMapping) -> None:
-    """Write the UID and GID maps of a process in a new user namespace."""
-    outer_uid = os.getuid() if identity.outer_uid is None else identity.outer_uid
-    outer_gid = os.getgid() if identity.outer_gid is None else identity.outer_gid
-    groups = {identity.gid: outer_gid, **dict(zip(identity.groups, identity.outer_groups, strict=False))}
-    if identity.outer_uid is None:
-        _write(f"/proc/{pid}/setgroups", "deny")  # the kernel requires this if the process is not root
-    _write(f"/proc/{pid}/uid_map", f"{identity.uid} {outer_uid} 1\n")
+def enter_user_namespace(identity: UserMapping, flags: int = 0) -> None:
+    """Move this process to a new user namespace in which the server's user has the IDs of the run."""
+    uid, gid = os.getuid(), os.getgid()  # read first: in the new namespace they are 65534 until they are mapped
+    unshare(CLONE_NEWUSER | flags)
+    _write("/proc/self/setgroups", "deny")  # the kernel requires this if the process is not root
+    _write("/proc/self/uid_map", f"{identity.uid} {uid} 1\n")
+    _write("/proc/self/gid_map", f"{identity.gid} {gid} 1\n")
+
+
+def map_ids(pid: int, identity: UserMapping) -> None:
+    """As root, map the IDs of a run in its new user namespace to IDs of the host."""
+    groups = dict(zip([identity.gid, *identity.groups], [identity.outer_gid, *identity.outer_groups], strict=True))
+    _write(f"/proc/{pid}/uid_map", f"{identity.uid} {identity.outer_uid} 1\n")
     _write(f"/proc/{pid}/gid_map", "".join(f"{inner} {outer} 1\n" for inner, outer in groups.items()))
 
 

@@ -185,10 +185,7 @@ def start_process(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) 
     pipes = {name: os.pipe() for name in ("stdout", "stderr", "report")}
     restart_pipe = os.pipe()
     if spec.isolated:
-        flags = namespaces.CLONE_NEWPID | (0 if os.getuid() == 0 else namespaces.CLONE_NEWUSER)
-        namespaces.unshare(flags)  # CLONE_NEWPID applies to children: the next child is process 1 of the namespace
-        if flags & namespaces.CLONE_NEWUSER:
-            namespaces.map_ids("self", spec.identity)
+        _enter_pid_namespace(spec.identity)
     # Block SIGTERM until init can forward it. Otherwise it would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     parent = os.getpid()
@@ -214,9 +211,7 @@ def start_process(spec: Spec, folder: Path, secrets: dict[str, str], lock: int) 
 def check_namespaces() -> None:
     """Check that this machine supports namespaces for runs. Raises `OSError` if it does not."""
     root = os.getuid() == 0
-    namespaces.unshare(namespaces.CLONE_NEWPID | (0 if root else namespaces.CLONE_NEWUSER))
-    if not root:
-        namespaces.map_ids("self", UserMapping(1000, 1000))
+    _enter_pid_namespace(UserMapping(1000, 1000))
     child = os.fork()
     if child == 0:
         try:
@@ -233,6 +228,14 @@ def check_namespaces() -> None:
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         raise SystemExit(1)
+
+
+def _enter_pid_namespace(identity: UserMapping) -> None:
+    """Create a PID namespace, whose process 1 will be the next child. Users other than root need a user namespace."""
+    if os.getuid() == 0:
+        namespaces.unshare(namespaces.CLONE_NEWPID)
+    else:
+        namespaces.enter_user_namespace(identity, namespaces.CLONE_NEWPID)
 
 
 def _run_init(spec: Spec, folder: Path, secrets: dict[str, str], pipes: dict[str, int], restart_fd: int) -> None:
@@ -290,6 +293,9 @@ def _run_once(spec: Spec, secrets: dict[str, str], report: int) -> None:
 def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: int) -> None:
     """Apply the run's user, limits and environment, then replace this process with its program."""
     os.setsid()
+    # Write this before the IDs change: afterwards the file belongs to root, and the process may not write to it.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE_ADJ), "ascii")
     if _has_own_ids(spec):
         namespaces.unshare(namespaces.CLONE_NEWUSER)
         os.write(request_fd, MAP_IDS)
@@ -306,8 +312,6 @@ def _exec_run(spec: Spec, secrets: dict[str, str], request_fd: int, reply_fd: in
     # Must be set here: it is not inherited from init, and the kernel clears it when the user changes.
     _set_parent_death_signal(os.getppid(), isolated=True)
     namespaces.prctl(namespaces.PR_SET_NO_NEW_PRIVS, 1)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE_ADJ), "ascii")
     os.nice(NICENESS)
     if spec.cpus:
         os.sched_setaffinity(0, spec.cpus)
