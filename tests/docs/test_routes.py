@@ -27,7 +27,7 @@ ALLOWED = {
     "its user": {Role.ADMIN},
 }
 # Routes without role checks, which have their own tests.
-WITHOUT_ROLE = {"the run itself", "what each document needs"}
+WITHOUT_ROLE = {"the run itself", "the role that each document requires"}
 REJECTED = (403, 404)
 
 
