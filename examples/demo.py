@@ -1,4 +1,4 @@
-"""`make demo`: a real training run on a temporary platform, whose server starts with the first command."""
+"""`make demo`: a real training run on a temporary server, which the first command starts."""
 
 import contextlib
 import inspect
@@ -37,10 +37,10 @@ def main() -> int:
         )
         run = cell(train)
 
-        print_heading("3. Its final settings, where each came from, and what it overrode")
+        print_heading("3. The run's settings, with their sources and overridden values")
         cell(lambda: print(run.explain()), source="print(run.explain())\n")
 
-        print_heading("4. Its result, files and resource usage")
+        print_heading("4. The run's result, files and resource usage")
         cell(lambda: show_results(run), source=body_of(show_results))
         print()
         codes.append(terminal("runs", "ls"))
@@ -99,7 +99,7 @@ def platform() -> Iterator[None]:
 
 
 def stop_server(data: Path) -> None:
-    """Stop the server of a data folder and wait until it has ended."""
+    """Stop the server that uses a data folder, and wait until it has exited."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, ChildProcessError):
         pid = json.loads((data / "server.json").read_text("utf-8"))["pid"]
         os.kill(pid, signal.SIGTERM)

@@ -45,7 +45,7 @@ def func(input1: object = None) -> dict[str, Any]:
 
 
 def expect(run: fl.Run, **expected: Any) -> None:
-    """Record what a run must find."""
+    """Record what a run is expected to return."""
     submitted.append((run, expected))
 
 
@@ -202,7 +202,7 @@ run = func.run(
 )
 expect(run, settings={"node_selector.kubernetes.io/os": "linux"})
 
-# No node has such a label: the request is rejected at once instead of waiting forever.
+# No node has such a label: the request is rejected immediately instead of waiting forever.
 try:
     func.run(node_selector=[{"key": "selectorKey", "value": "selectValue"}])
     missing: list[str] = []
@@ -232,4 +232,4 @@ def check(run: fl.Run, expected: Mapping[str, Any]) -> None:
 for run, expected in submitted:
     check(run, expected)
     print(f"{run.id[-8:]}  {run.data['state']}  as requested: {', '.join(expected)}")
-print(f"{len(submitted)} runs requested what the documentation shows, and got it")
+print(f"{len(submitted)} runs received what they requested")
