@@ -135,7 +135,7 @@ def test_policy_is_read_only_for_viewers_and_if_managed_by_files(page: Page, sit
     reader.goto("/policies/department/filed")
     expect(reader.get_by_text("Only editors of department/filed can change this policy.")).to_be_visible()
     expect(reader.get_by_role("main").get_by_role("button", name="Save")).to_have_count(0)
-    expect(effective(reader)).to_contain_text("Runs may not use root (ID 0), set here")
+    expect(effective(reader)).to_contain_text("Runs may not use the root user (ID 0), set here")
     page.goto("/policies/department/filed")
     expect(page.get_by_role("alert")).to_contain_text("Managed by git")
     expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(0)

@@ -62,7 +62,7 @@ export const theme = createTheme({
 
 /**
  * Enter in an open list selects an option and never submits the form. Mantine alone does not ensure this: under
- * load, it forgets which option is highlighted, or highlights none because the options appeared after the last key.
+ * load, it forgets which option is highlighted, or highlights none because the options appeared after the last keypress.
  */
 function selectOnEnter(event: KeyboardEvent<HTMLInputElement>) {
   const input = event.currentTarget;

@@ -30,10 +30,10 @@ export function SettingList({ settings }: { settings: Setting[] }) {
       <Items label="Settings" settings={others} />
       {enforced.length > 0 && (
         <Collapsible
-          title={enforced.length === 1 ? "1 platform default" : `${enforced.length} platform defaults`}
+          title={enforced.length === 1 ? "1 enforced setting" : `${enforced.length} enforced settings`}
           isOpen={query !== ""}
         >
-          <Items label="Platform defaults" settings={enforced} />
+          <Items label="Enforced settings" settings={enforced} />
         </Collapsible>
       )}
       {matches.length === 0 && (

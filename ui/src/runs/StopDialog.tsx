@@ -15,7 +15,7 @@ export function StopDialog({ run, onClose }: { run: Run; onClose: () => void }) 
       onConfirm={() => stopping.mutate(run.id, withNotice(`Stopping ${name}`, onClose))}
     >
       {run.started_at
-        ? "The run gets time to shut down, then is killed. Logs and files are kept. It can't be resumed."
+        ? "The run has time to shut down before it is killed. Its logs and files are kept, but it can't be resumed."
         : "The run has not started. It will be removed from the queue. You can run it again later."}
     </ConfirmDialog>
   );

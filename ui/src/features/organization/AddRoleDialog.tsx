@@ -54,7 +54,7 @@ function Fields({ draft, onChange }: { draft: Draft; onChange: (draft: Draft) =>
       />
       <TextField
         label={isGroup ? "Group name" : "User name"}
-        description={isGroup ? "As named by the identity provider" : "Sign-in name, e.g. ada@example.org"}
+        description={isGroup ? "Name in the identity provider" : "Sign-in name, e.g. ada@example.org"}
         required
         data-autofocus
         value={draft.name}

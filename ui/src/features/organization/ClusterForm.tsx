@@ -44,7 +44,7 @@ const TEXTS = {
   },
   server_url: {
     label: "Server URL",
-    description: "Server URL for pods. Leave empty if pods can't reach it.",
+    description: "URL at which pods reach this server. Leave empty if they can't.",
   },
   kai_queue: { label: "KAI queue", description: "Queue for pods scheduled by KAI" },
   kueue_queue: { label: "Kueue queue", description: "Local queue in each project namespace" },
@@ -69,7 +69,7 @@ const CHOICES = {
 
 const FLAGS = {
   create_namespaces: { label: "Create missing project namespaces" },
-  autoscaled: { label: "Autoscaled", description: "Do not reject runs for missing nodes" },
+  autoscaled: { label: "Autoscaled", description: "Accept runs that don't fit on any current node" },
 };
 
 interface EditProps {

@@ -1,4 +1,4 @@
-/** Sections of a policy as text, with the scope that sets each line. */
+/** Sections of a policy as text, with the source scope of each line. */
 import { Anchor, List, Stack, Text, Title } from "@mantine/core";
 import { Link } from "wouter";
 import { policyAddress } from "../../shell/addresses";
@@ -7,7 +7,7 @@ import type { SummaryLine, SummarySection } from "./summary";
 
 interface Props {
   sections: SummarySection[];
-  /** The page's scope. If missing, lines do not show which scope sets them. */
+  /** The page's scope. If missing, lines do not show their source scope. */
   currentScope?: string;
 }
 

@@ -67,7 +67,7 @@ const TEXTS: [string, string, string[]?][] = [
     ["persistent_volume_claim", "shared_volume", "config_map", "secret", "empty_dir", "ephemeral"],
   ],
   ["volumes.*.mount_path", "Mount path of {volume}"],
-  ["volumes.*.sub_path", "Sub path of {volume}"],
+  ["volumes.*.sub_path", "Subpath of {volume}"],
   ["volumes.*.read_only", "Read-only flag of {volume}", ["true", "false"]],
   ["volumes.*.spec.storage_class", "Storage class of {volume}"],
   ["volumes.*.spec.claim_name", "Claim of {volume}"],

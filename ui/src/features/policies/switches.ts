@@ -79,7 +79,7 @@ export const SWITCHES: Switch[] = [
   {
     name: "registries",
     title: "Registries",
-    about: "Allowed image name prefixes, matched up to a slash.",
+    about: "Allowed image name prefixes, matched by path segment.",
     example: "e.g. registry.example.org/ai",
   },
 ];
@@ -89,8 +89,8 @@ const DESCRIPTIONS: Record<string, string> = {
   "compute_resource optional": "Runs may omit the compute resource",
   "existing_volumes allow": "Runs may mount existing volumes and config maps",
   "existing_volumes block": "Runs may not mount existing volumes or config maps",
-  "allow_root true": "Runs may use root (ID 0)",
-  "allow_root false": "Runs may not use root (ID 0)",
+  "allow_root true": "Runs may use the root user (ID 0)",
+  "allow_root false": "Runs may not use the root user (ID 0)",
   "gpu_memory_limits true": "GPU memory limits may exceed requests",
   "gpu_memory_limits false": "GPU memory limits may not exceed requests",
   "never_fits refuse": "Runs too large for any node are rejected",

@@ -63,7 +63,7 @@ export function EditScheduleDialog({ item, onClose }: { item: Schedule; onClose:
         />
         <Select
           label="Overlapping runs"
-          description="If the previous run is still going"
+          description="If the previous run is still active"
           data={OVERLAP}
           value={overlap}
           onChange={(value) => setOverlap(value ?? "allow")}

@@ -35,7 +35,7 @@ export default function Tokens() {
         {...TEXTS}
         about={
           isAdmin
-            ? "API tokens and browser sessions. As an administrator you see everyone's."
+            ? "API tokens and browser sessions. As an administrator, you see everyone's."
             : "Your API tokens and browser sessions."
         }
         columns={COLUMNS}

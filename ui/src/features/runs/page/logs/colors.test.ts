@@ -43,7 +43,7 @@ describe("splitColors", () => {
 
 describe("strip", () => {
   it.each([`${ESC}[31mred${ESC}[0m plain`, `a\u0000b${ESC}[1mc`, "plain", `${ESC}]8;;https://a${ESC}\\link`])(
-    "leaves the same text of %j as its spans contain",
+    "returns the text of the spans of %j",
     (text) => {
       const spans = splitColors(text).map((span) => span.text);
       expect(strip(text)).toBe(spans.join(""));

@@ -1,4 +1,4 @@
-/** A run's request and limit for each resource, summed over all pods, as is the usage. */
+/** A run's request and limit for each resource. Like its usage, they are totals of all pods. */
 import type { Setting } from "../../../../api/plans";
 import { numberOf } from "../../../../format/amounts";
 
