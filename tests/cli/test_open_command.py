@@ -10,7 +10,7 @@ from tests.cli.terminal import Terminal
 from tests.processes.machines import FAIRLEAD, RunningServer, environment
 
 VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-NO_BROWSER = "no browser found: open this URL, which works once, within 15 minutes\n"
+NO_BROWSER = "no browser found; open this URL within 15 minutes (it works once)\n"
 
 
 @pytest.fixture

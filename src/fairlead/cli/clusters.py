@@ -183,7 +183,7 @@ def rbac(
     name
         A registered cluster. Default: print the permissions for the default settings, without contacting a server.
     namespace_of
-        A project, to grant permissions only in its namespace. Default: all namespaces.
+        Grant permissions only in the namespace of this project. Default: all namespaces.
     """
     # This works without a server: an administrator may grant permissions before installing one.
     cluster, projects = Cluster(name="main"), list(namespace_of)
@@ -218,7 +218,7 @@ def print_checks(checks: Sequence[dict[str, Any]]) -> None:
 
 
 def _load(kubeconfig: Path | None, context: str | None, as_json: bool) -> LoadedKubeconfig:
-    """Load the kubeconfig. If none was given, print which one was found."""
+    """Load the kubeconfig and, unless the output is JSON, print which one is used."""
     paths = kubeconfigs.find_paths(kubeconfig, os.environ.get("KUBECONFIG"), Path.home())
     loaded = kubeconfigs.load_kubeconfig(paths, context)
     if not as_json:

@@ -112,7 +112,7 @@ def _write(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
         if chosen:
             file.write_text(yamls.format_documents(chosen), "utf-8")
             print(f"{file}: {format_count(len(chosen), 'document')}")
-        # A file from an earlier export would bring deleted objects back with the next apply.
+        # Otherwise the next apply would re-create deleted objects from the file of an earlier export.
         elif file.exists():
             file.unlink()
             print(f"{file}: removed")

@@ -141,7 +141,7 @@ def _describe_counts(counts: Mapping[str, int]) -> str:
 
 
 def _show_verdict(offer: JSON) -> str:
-    return "refused" if offer["violations"] else str(offer["verdict"])
+    return "rejected" if offer["violations"] else str(offer["verdict"])
 
 
 def _show_room(report: JSON) -> str:

@@ -98,7 +98,7 @@ def plan_request(request: RunRequest, folder: Path, config: LocalConfig) -> Plan
 
 
 def _point_to_options(violations: Iterable[Violation], library: Library) -> Iterator[Violation]:
-    """Name the missing option if a name is unknown because no files were given."""
+    """If a name is unknown because no files were given, suggest the option for these files."""
     # Without any files, listing the known names would be pointless.
     options = {"unknown_profile": ("ComputeResource", "--compute"), "unknown_template": ("Template", "--templates")}
     for violation in violations:

@@ -45,7 +45,7 @@ class ListOptions:
         ),
     ] = ()
     limit: Annotated[
-        int | None, Parameter(validator=validators.Number(gte=1), help="Maximum number of items. Default: all.")
+        int | None, Parameter(validator=validators.Number(gte=1), help="Maximum number of items.")
     ] = None
 
     @property
@@ -116,7 +116,7 @@ class ObjectCommands:
 
 
 def gather(group: str, *commands: Callable[..., int], **named_commands: Callable[..., int]) -> App:
-    """Build the command group for a kind of object. Commands without a name are called like their function."""
+    """Build the command group for a kind of object. Unnamed commands are named after their functions."""
     app = App(name=group)
     for command in commands:
         app.command(command)

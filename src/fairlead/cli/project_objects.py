@@ -169,7 +169,7 @@ def resume_schedule(name: str, /, *, project: Project = DEFAULT, as_json: Json =
 
 
 def run_schedule(name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-    """Submit a run of a schedule now, and print the run's ID."""
+    """Submit a schedule's run now, and print the run's ID."""
     answer = connect_to_server().post(SCHEDULES.of(project).at(name, "run"), None)
     return print_done(answer["id"], answer, as_json)
 

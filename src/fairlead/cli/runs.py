@@ -271,7 +271,7 @@ def open_(
     what
         A web UI path, such as /policies, or a run ID.
     only_print
-        Print the URL instead. It works once, within 15 minutes for the web UI or 1 minute for a run.
+        Print the URL instead. It works once and expires after 15 minutes, or after 1 minute for a run.
     """
     is_page = "/" in what or not what  # run IDs contain no slash
     if is_page:
@@ -281,7 +281,7 @@ def open_(
     if only_print:
         return print_done(link["url"], link, as_json)
     if not api_client.open_in_browser(link["url"]):
-        print(f"no browser found: open this URL, which works once, within {lasts}", file=sys.stderr)
+        print(f"no browser found; open this URL within {lasts} (it works once)", file=sys.stderr)
         return print_done(link["url"], link, as_json)
     # The query is left out, because it contains the one-time code.
     parts = urlsplit(link["url"])

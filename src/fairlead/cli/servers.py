@@ -53,7 +53,7 @@ def rotate(*, data: str | None = None, database: str | None = None) -> int:
 
 
 def forget(*, data: str | None = None, database: str | None = None) -> int:
-    """Delete old keys that no secret needs. Keep a copy of them as long as you may restore old database backups.
+    """Delete old keys that no secret uses. Keep a copy if you may need to restore an old database backup.
 
     Parameters
     ----------
