@@ -66,3 +66,9 @@ def test_starting_the_command_does_not_load_large_packages(tmp_path: Path) -> No
     check = "import sys, fairlead.cli; sys.exit(str({'pydantic', 'yaml', 'fastapi', 'sqlalchemy'} & set(sys.modules)))"
     process = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
     assert process.stderr.strip() == "set()"
+
+
+def test_help_of_shared_commands_names_the_kind_of_object(tmp_path: Path) -> None:
+    assert "List projects." in run(tmp_path, "projects", "--help").out
+    assert "Show a compute resource." in run(tmp_path, "compute", "show", "--help").out
+    assert "LARGEST FREE" in run(tmp_path, "nodes", "capacity", "--help").out

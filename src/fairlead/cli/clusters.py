@@ -253,7 +253,7 @@ class ScopeCommands(ObjectCommands):
     """Commands for a kind of scope."""
 
     def create(self, name: str, /, *, parent: str | None = None, as_json: Json = False) -> int:
-        """Create a scope.
+        """Create an object.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class ScopeCommands(ObjectCommands):
         return print_done(f"created {self.one} {name} in {answer['parent']}", answer, as_json)
 
     def move(self, name: str, parent: str, /, *, force: Force = False, as_json: Json = False) -> int:
-        """Move a scope and everything in it to another parent."""
+        """Move an object and everything in it to another parent."""
         answer = connect_to_server().patch(self.at(name), {"parent": parent}, **forced(force))
         return print_done(f"moved {self.one} {name} to {parent}", answer, as_json)
 

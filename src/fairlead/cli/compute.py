@@ -53,7 +53,7 @@ class Asset(ObjectCommands):
     """Commands for objects with revisions: compute resources and templates."""
 
     def copy(self, name: str, new: str, /, *, scope: str | None = None, as_json: Json = False) -> int:
-        """Create a copy.
+        """Copy an object.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Asset(ObjectCommands):
         return 0
 
     def revisions(self, name: str, /, *, as_json: Json = False) -> int:
-        """List revisions, newest first."""
+        """List the revisions of an object, newest first."""
         return print_items(connect_to_server().get(self.at(name, "revisions")), REVISIONS, "revisions", as_json)
 
     def workloads(self, name: str, /, *, list_options: WithListOptions = None, as_json: Json = False) -> int:

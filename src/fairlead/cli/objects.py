@@ -44,9 +44,7 @@ class ListOptions:
             negative=(), show_default=False, help="COLUMN=VALUE, such as 'mem_request=>=32Gi'. Repeat to combine."
         ),
     ] = ()
-    limit: Annotated[
-        int | None, Parameter(validator=validators.Number(gte=1), help="Maximum number of items.")
-    ] = None
+    limit: Annotated[int | None, Parameter(validator=validators.Number(gte=1), help="Maximum number of items.")] = None
 
     @property
     def parameters(self) -> dict[str, list[str]]:
@@ -84,7 +82,7 @@ class ObjectCommands:
         return print_list(self.path, self.columns, f"{self.one}s", list_options, as_json)
 
     def show(self, name: str, /, *, as_json: Json = False) -> int:
-        """Show one object."""
+        """Show an object."""
         return print_item(connect_to_server().get(self.at(name)), as_json)
 
     def rename(self, old: str, new: str, /, *, force: Force = False, as_json: Json = False) -> int:
@@ -119,10 +117,19 @@ def gather(group: str, *commands: Callable[..., int], **named_commands: Callable
     """Build the command group for a kind of object. Unnamed commands are named after their functions."""
     app = App(name=group)
     for command in commands:
-        app.command(command)
+        app.command(command, help=_describe(command))
     for name, command in named_commands.items():
         app.command(command, name=name)
     return app
+
+
+def _describe(command: Callable[..., int]) -> str | None:
+    """The help of a shared command, with the kind of object in place of `object`. None: use the docstring."""
+    shared_by = getattr(command, "__self__", None)
+    if shared_by is None:
+        return None
+    line = (command.__doc__ or "").partition("\n")[0]
+    return line.replace("an object", f"a {shared_by.one}").replace("object", shared_by.one)
 
 
 def connect_to_server() -> api_client.ApiClient:

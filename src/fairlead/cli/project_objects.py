@@ -35,11 +35,11 @@ class ProjectObject:
         return self.of(project).ls(list_options=list_options, as_json=as_json)
 
     def show(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-        """Show one object."""
+        """Show an object."""
         return self.of(project).show(name, as_json=as_json)
 
     def rm(self, name: str, /, *, project: Project = DEFAULT, as_json: Json = False) -> int:
-        """Delete one object."""
+        """Delete an object."""
         return self.of(project).rm(name, as_json=as_json)
 
 

@@ -293,7 +293,9 @@ def run(
     project: Project = DEFAULT,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), show_default=False)] = False,
     preview: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    as_json: Json = False,
+    as_json: Annotated[
+        Json, Parameter(help="Print the run and its result as JSON at the end. Logs go to stderr.")
+    ] = False,
 ) -> int:
     """Run a program with the requested compute, follow its log, and exit with its exit code.
 
@@ -308,8 +310,6 @@ def run(
         Print the run ID and exit without waiting.
     preview
         Show the plan without submitting the run.
-    as_json
-        Print the run and its result as JSON at the end. Logs go to stderr.
     """
     options = options or RequestOptions()
     if function is not None:  # then all positional arguments are passed to the function

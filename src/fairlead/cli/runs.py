@@ -113,7 +113,9 @@ def logs(
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=(), show_default=False)] = False,
     cursor: Annotated[int | None, Parameter(show_default=False)] = None,
     attempt: Attempt = None,
-    as_json: Json = False,
+    as_json: Annotated[
+        Json, Parameter(help="Print each chunk as a line of JSON with its time, stream and cursor.")
+    ] = False,
 ) -> int:
     """Print the log of a run.
 
@@ -123,8 +125,6 @@ def logs(
         Follow the log until the run ends.
     cursor
         Start at this cursor, as printed by --json; 0 is the start of the first attempt.
-    as_json
-        Print each chunk as a line of JSON with its time and stream.
     """
     for line in get_run(find_id(run_id)).read_logs(follow=follow, cursor=cursor, attempt=attempt):
         if as_json:
