@@ -1,16 +1,13 @@
-"""Pydantic models of the parts of Kubernetes objects that fitting reads, so that it can rely on their types.
-
-Validation reports all errors at once.
-"""
+"""The fields of Kubernetes objects that `scheduling` reads, with their types, and checks of objects against them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
-from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator
+from pydantic_core import core_schema as types
 
 from fairlead.model.parsing import MAX_MISTAKES, field_error, printable, short_repr, suggest_names
 from fairlead.model.plans import Violation
@@ -20,21 +17,16 @@ JSON = dict[str, Any]
 
 # Preferred terms are ignored: they affect the choice among nodes, but not whether a pod fits.
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-MAX_PRIORITY = 2**31  # priorities are int32 in Kubernetes
-MAX_PORT = 65535
-# These texts appear in terminal messages, so control characters and line separators are rejected.
-PLAIN, PRINTABLE = r"^[!-~]*$", r"^[^\p{C}\p{Zl}\p{Zp}]*$"
+INT32 = 2**31
 
-# Messages by pydantic error type.
+# Messages by pydantic error type: pydantic's own messages describe Python types.
 MESSAGES = {
     "missing": "is missing",
     "string_type": "must be text",
     "string_unicode": "must be text",
     "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must be text without {without}",
+    "string_pattern_mismatch": "must be text without control characters",
     "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
     "list_type": "must be a list",
     "too_short": "must not be empty",
     "bool_type": "must be true or false",
@@ -44,17 +36,11 @@ MESSAGES = {
     "less_than_equal": "must be at most {le}",
 }
 RULES = {"missing": "required", "literal_error": "options"}
-WITHOUT = {PLAIN: "spaces and non-ASCII characters", PRINTABLE: "control characters"}
 
 
 @lru_cache(maxsize=4096)  # clusters repeat the same few amounts
 def _parse(amount: str) -> int:
     return Quantity.parse(amount).nanos
-
-
-def _is_counted(name: str) -> bool:
-    """Whether the API server accepts only integers, as for pods and extended resources."""
-    return name == "pods" or ("/" in name and "kubernetes.io/" not in name)
 
 
 def _check_amount(value: Any) -> Any:
@@ -69,82 +55,17 @@ def _check_amount(value: Any) -> Any:
 
 
 def _check_whole(amounts: JSON) -> JSON:
+    """The API server accepts only integers for pods and extended resources."""
     for name, value in amounts.items():
-        if _is_counted(name) and _parse(str(value)) % NANOS:
-            raise field_error(
-                "amount", f"must be a whole number, found {short_repr(value)}", "use an integer", path=name
-            )
+        if (name == "pods" or ("/" in name and "kubernetes.io/" not in name)) and _parse(str(value)) % NANOS:
+            message = f"must be a whole number, found {short_repr(value)}"
+            raise field_error("amount", message, "use an integer", path=name)
     return amounts
 
 
-Text = Annotated[str, Field(pattern=PRINTABLE)]
-Plain = Annotated[str, Field(pattern=PLAIN)]
-Name = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=253)]  # a DNS name
-Key = Annotated[str, Field(pattern=PLAIN, min_length=1, max_length=317)]  # prefix (253), slash, name (63)
-Labels = dict[Plain, Annotated[str, Field(pattern=PLAIN, max_length=63)]]
-Amounts = Annotated[dict[Plain, Annotated[Any, PlainValidator(_check_amount)]], AfterValidator(_check_whole)]
-Port = Annotated[int, Field(ge=0, le=MAX_PORT)]
-PositiveInt = Annotated[int, Field(ge=1, le=MAX_PRIORITY)]
-Priority = Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
-Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-LabelOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
-NodeOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-
-
-class KubeModel(BaseModel):
-    """Base class of the models: types are strict, and unknown fields are ignored."""
-
-    # Strict, because fitting reads the original JSON and relies on its types. Validators are built on first use,
-    # because most commands do not need them.
-    model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel, defer_build=True)
-
-
-class KubeMetadata(KubeModel):
-    """The metadata of an object."""
-
-    name: Name
-    namespace: Plain | None = None
-    labels: Labels | None = None
-    annotations: dict[str, str] | None = None
-    creation_timestamp: Text | None = None
-    deletion_timestamp: Text = ""  # not null: fitting only checks whether the field is present
-    uid: Text | None = None
-
-
-class KubeObject(KubeModel):
-    """An object of any kind."""
-
-    metadata: KubeMetadata
-
-
-class KubeStatus(KubeModel):
-    """The status of a claim or volume."""
-
-    phase: Text | None = None
-
-
-class KubeLabelRequirement(KubeModel):
-    """A requirement of a label selector."""
-
-    key: Key
-    operator: LabelOperator
-    values: list[Text] | None = None
-
-
-class KubeNodeRequirement(KubeModel):
-    """A requirement of a node selector term."""
-
-    key: Key
-    operator: NodeOperator
-    values: list[Text] | None = None
-
-
-Requirement = TypeVar("Requirement", KubeLabelRequirement, KubeNodeRequirement)
-
-
-def _check_values(requirement: Requirement) -> Requirement:
+def _check_values(requirement: JSON) -> JSON:
     """Check the number of values that an operator requires."""
-    operator, values = requirement.operator, requirement.values or ()
+    operator, values = requirement["operator"], requirement.get("values") or ()
     if operator in ("Exists", "DoesNotExist"):
         valid, wanted = not values, "no values"
     elif operator in ("Gt", "Lt"):
@@ -157,287 +78,167 @@ def _check_values(requirement: Requirement) -> Requirement:
     return requirement
 
 
-KubeLabelRequirements = list[Annotated[KubeLabelRequirement, AfterValidator(_check_values)]]
-KubeNodeRequirements = list[Annotated[KubeNodeRequirement, AfterValidator(_check_values)]]
-
-
-class KubeLabelSelector(KubeModel):
-    """A label selector."""
-
-    match_labels: dict[Plain, Text] = Field(default_factory=dict)
-    match_expressions: KubeLabelRequirements | None = None
-
-
-class KubeNodeTerm(KubeModel):
-    """A node selector term; all requirements must match."""
-
-    match_expressions: KubeNodeRequirements | None = None
-    match_fields: KubeNodeRequirements | None = None
-
-
-class KubeNodeTerms(KubeModel):
-    """A node selector; one term must match."""
-
-    node_selector_terms: list[KubeNodeTerm] | None = None
-
-
-class KubePodTerm(KubeModel):
-    """A pod affinity term."""
-
-    topology_key: Key
-    label_selector: KubeLabelSelector | None = None
-    namespace_selector: KubeLabelSelector | None = None
-    namespaces: list[Plain] | None = None
-    match_label_keys: list[Plain] | None = None
-    mismatch_label_keys: list[Plain] | None = None
-
-
-class KubePodTerms(KubeModel):
-    """Pod affinity or anti-affinity; all terms must match."""
-
-    required: list[KubePodTerm] | None = Field(None, alias=REQUIRED)
-
-
-class KubeNodeAffinity(KubeModel):
-    """Node affinity."""
-
-    required: KubeNodeTerms | None = Field(None, alias=REQUIRED)
-
-
-class KubeAffinity(KubeModel):
-    """The affinity of a pod."""
-
-    node_affinity: KubeNodeAffinity | None = None
-    pod_affinity: KubePodTerms | None = None
-    pod_anti_affinity: KubePodTerms | None = None
-
-
-class KubeSpreadConstraint(KubeModel):
-    """A topology spread constraint."""
-
-    topology_key: Key
-    max_skew: PositiveInt
-    min_domains: PositiveInt | None = None
-    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
-    label_selector: KubeLabelSelector | None = None
-    match_label_keys: list[Plain] | None = None
-    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
-    node_taints_policy: Literal["Honor", "Ignore"] | None = None
-
-
-class KubeTaint(KubeModel):
-    """A taint of a node."""
-
-    key: Key
-    value: Text | None = None
-    effect: Effect
-
-
-class KubeNodeSpec(KubeModel):
-    """The spec of a node."""
-
-    taints: list[KubeTaint] | None = None
-    unschedulable: bool | None = None
-
-
-class KubeNodeStatus(KubeModel):
-    """The status of a node."""
-
-    allocatable: Amounts | None = None
-
-
-class KubeNode(KubeObject):
-    """A node."""
-
-    spec: KubeNodeSpec | None = None
-    status: KubeNodeStatus | None = None
-
-
-class KubeResources(KubeModel):
-    """Resource requests and limits."""
-
-    requests: Amounts | None = None
-    limits: Amounts | None = None
-
-
-class KubeContainerPort(KubeModel):
-    """A port of a container."""
-
-    container_port: Port | None = None
-    host_port: Port | None = None
-    host_ip: Text | None = Field(None, alias="hostIP")
-    protocol: Text | None = None
-
-
-class KubeContainer(KubeModel):
-    """One container of a pod."""
-
-    name: Text = ""
-    resources: KubeResources | None = None
-    ports: list[KubeContainerPort] | None = None
-    restart_policy: Text | None = None  # Always makes an init container a sidecar, whose requests count differently
-
-
-class KubeClaimSource(KubeModel):
-    """A volume source that refers to a claim."""
-
-    claim_name: Name
-
-
-class KubePodVolume(KubeModel):
-    """A volume of a pod."""
-
-    name: Name
-    persistent_volume_claim: KubeClaimSource | None = None
-
-
-class KubeToleration(KubeModel):
-    """A toleration of a pod."""
-
-    key: Text | None = None
-    operator: Literal["Exists", "Equal", "Lt", "Gt", ""] | None = None  # "" means Equal
-    value: Text | None = None
-    effect: Effect | Literal[""] | None = None
-
-
-class KubeSchedulingGate(KubeModel):
-    """A scheduling gate of a pod."""
-
-    name: Text
-
-
-class KubePodSpec(KubeModel):
-    """The spec of a pod."""
-
-    containers: Annotated[list[KubeContainer], Field(min_length=1)]
-    init_containers: list[KubeContainer] | None = None
-    resources: KubeResources | None = None
-    overhead: Amounts | None = None
-    node_name: Plain | None = None
-    node_selector: dict[Plain, Text] | None = None
-    affinity: KubeAffinity | None = None
-    tolerations: list[KubeToleration] | None = None
-    topology_spread_constraints: list[KubeSpreadConstraint] | None = None
-    volumes: list[KubePodVolume] | None = None
-    scheduler_name: Text | None = None
-    scheduling_gates: list[KubeSchedulingGate] | None = None  # a pod with gates is not scheduled, even if it fits
-    priority: Priority | None = None  # pending pods are scheduled in this order
-    host_network: bool | None = None
-
-
-class KubeContainerStatus(KubeModel):
-    """The status of a container."""
-
-    name: Text
-    resources: KubeResources | None = None
-    allocated_resources: Amounts | None = None  # may differ from the spec while a pod is resized in place
-
-
-class KubePodCondition(KubeModel):
-    """A condition of a pod."""
-
-    type: Text
-    reason: Text | None = None
-
-
-class KubePodStatus(KubeModel):
-    """The status of a pod."""
-
-    phase: Text | None = None
-    conditions: list[KubePodCondition] | None = None
-    container_statuses: list[KubeContainerStatus] | None = None
-    init_container_statuses: list[KubeContainerStatus] | None = None
-
-
-class KubePod(KubeObject):
-    """A pod."""
-
-    spec: KubePodSpec
-    status: KubePodStatus | None = None
-
-
-class KubeStorageSpec(KubeModel):
-    """Fields that the specs of claims and volumes share."""
-
-    storage_class_name: Text | None = None
-    access_modes: list[Text] | None = None
-    volume_mode: Text | None = None
-    volume_attributes_class_name: Text | None = None
-
-
-class KubeClaimSpec(KubeStorageSpec):
-    """The spec of a PersistentVolumeClaim."""
-
-    volume_name: Text | None = None
-    resources: KubeResources | None = None
-    selector: KubeLabelSelector | None = None
-
-
-class KubeClaim(KubeObject):
-    """A PersistentVolumeClaim."""
-
-    spec: KubeClaimSpec | None = None
-    status: KubeStatus | None = None
-
-
-class KubeClaimReference(KubeModel):
-    """The claim that a volume is bound to or reserved for."""
-
-    namespace: Text | None = None
-    name: Text | None = None
-    uid: Text | None = None
-
-
-class KubeVolumeNodeAffinity(KubeModel):
-    """The nodes from which a volume is accessible."""
-
-    required: KubeNodeTerms | None = None
-
-
-class KubeVolumeSpec(KubeStorageSpec):
-    """The spec of a PersistentVolume."""
-
-    capacity: Amounts | None = None
-    claim_ref: KubeClaimReference | None = None
-    node_affinity: KubeVolumeNodeAffinity | None = None
-
-
-class KubeVolume(KubeObject):
-    """A PersistentVolume."""
-
-    spec: KubeVolumeSpec | None = None
-    status: KubeStatus | None = None
-
-
-class KubeTopologyRequirement(KubeModel):
-    """A topology label and its allowed values."""
-
-    key: Key
-    values: list[Text]
-
-
-class KubeTopologyTerm(KubeModel):
-    """A topology selector term; all requirements must match."""
-
-    match_label_expressions: list[KubeTopologyRequirement] | None = None
-
-
-class KubeStorageClass(KubeObject):
-    """A StorageClass."""
-
-    provisioner: Text | None = None
-    volume_binding_mode: Text | None = None
-    allowed_topologies: list[KubeTopologyTerm] | None = None
-
-
-KINDS: Mapping[str, type[KubeModel]] = {
-    "Node": KubeNode,
-    "Pod": KubePod,
-    "PersistentVolumeClaim": KubeClaim,
-    "PersistentVolume": KubeVolume,
-    "StorageClass": KubeStorageClass,
-    "Namespace": KubeObject,
+def _object(required: Mapping[str, CoreSchema], /, **optional: Any) -> CoreSchema:
+    """A mapping. Optional fields may be null; other fields are ignored."""
+    fields = {name: types.typed_dict_field(schema) for name, schema in required.items()}
+    for name, schema in optional.items():
+        is_field = schema["type"] == "typed-dict-field"
+        fields[name] = schema if is_field else _not_null(types.nullable_schema(schema))
+    return types.typed_dict_schema(fields)
+
+
+def _list(items: CoreSchema, at_least: int = 0) -> CoreSchema:
+    return types.list_schema(items, min_length=at_least)
+
+
+def _options(*names: str) -> CoreSchema:
+    return types.literal_schema(list(names))
+
+
+def _not_null(schema: CoreSchema) -> types.TypedDictField:
+    return types.typed_dict_field(schema, required=False)
+
+
+# These texts appear in terminal messages, so control characters and line separators are rejected.
+TEXT = types.str_schema(pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")
+NAME = types.str_schema(pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$", min_length=1)
+FLAG = types.bool_schema()
+TEXTS = _list(TEXT)
+LABELS = types.dict_schema(TEXT, TEXT)
+AMOUNTS = types.no_info_after_validator_function(
+    _check_whole, types.dict_schema(TEXT, types.no_info_plain_validator_function(_check_amount))
+)
+PORT = types.int_schema(ge=0, le=65535)
+POSITIVE = types.int_schema(ge=1, le=INT32)
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def _requirements(*operators: str) -> CoreSchema:
+    schema = _object({"key": NAME, "operator": _options(*operators)}, values=TEXTS)
+    return _list(types.no_info_after_validator_function(_check_values, schema))
+
+
+NODE_REQUIREMENTS = _requirements(*LABEL_OPERATORS, "Gt", "Lt")
+NODE_SELECTOR = _object(
+    {}, nodeSelectorTerms=_list(_object({}, matchExpressions=NODE_REQUIREMENTS, matchFields=NODE_REQUIREMENTS))
+)
+LABEL_SELECTOR = _object({}, matchLabels=LABELS, matchExpressions=_requirements(*LABEL_OPERATORS))
+POD_TERMS = _list(
+    _object(
+        {"topologyKey": NAME},
+        labelSelector=LABEL_SELECTOR,
+        namespaceSelector=LABEL_SELECTOR,
+        namespaces=TEXTS,
+        matchLabelKeys=TEXTS,
+        mismatchLabelKeys=TEXTS,
+    )
+)
+SPREAD_CONSTRAINTS = _list(
+    _object(
+        {"topologyKey": NAME, "maxSkew": POSITIVE},
+        minDomains=POSITIVE,
+        whenUnsatisfiable=_not_null(_options("DoNotSchedule", "ScheduleAnyway")),
+        labelSelector=LABEL_SELECTOR,
+        matchLabelKeys=TEXTS,
+        nodeAffinityPolicy=_options("Honor", "Ignore"),
+        nodeTaintsPolicy=_options("Honor", "Ignore"),
+    )
+)
+RESOURCES = _object({}, requests=AMOUNTS, limits=AMOUNTS)
+CONTAINER = _object(
+    {},
+    name=TEXT,
+    resources=RESOURCES,
+    ports=_list(_object({}, containerPort=PORT, hostPort=PORT, hostIP=TEXT, protocol=TEXT)),
+    restartPolicy=TEXT,  # Always makes an init container a sidecar, whose requests count differently
+)
+CONTAINER_STATUSES = _list(_object({"name": TEXT}, resources=RESOURCES, allocatedResources=AMOUNTS))
+POD_SPEC = _object(
+    {"containers": _list(CONTAINER, at_least=1)},
+    initContainers=_list(CONTAINER),
+    resources=RESOURCES,
+    overhead=AMOUNTS,
+    nodeName=TEXT,
+    nodeSelector=LABELS,
+    affinity=_object(
+        {},
+        nodeAffinity=_object({}, **{REQUIRED: NODE_SELECTOR}),
+        podAffinity=_object({}, **{REQUIRED: POD_TERMS}),
+        podAntiAffinity=_object({}, **{REQUIRED: POD_TERMS}),
+    ),
+    tolerations=_list(
+        _object(
+            {},
+            key=TEXT,
+            operator=_options("Exists", "Equal", "Lt", "Gt", ""),
+            value=TEXT,
+            effect=_options(*EFFECTS, ""),
+        )
+    ),
+    topologySpreadConstraints=SPREAD_CONSTRAINTS,
+    volumes=_list(_object({"name": NAME}, persistentVolumeClaim=_object({"claimName": NAME}))),
+    schedulerName=TEXT,
+    schedulingGates=_list(_object({"name": TEXT})),  # a pod with gates is not scheduled, even if it fits
+    priority=types.int_schema(ge=-INT32, le=INT32),  # pending pods are scheduled in this order
+    hostNetwork=FLAG,
+)
+POD_STATUS = _object(
+    {},
+    phase=TEXT,
+    conditions=_list(_object({"type": TEXT}, reason=TEXT)),
+    containerStatuses=CONTAINER_STATUSES,
+    initContainerStatuses=CONTAINER_STATUSES,
+)
+STORAGE = {"storageClassName": TEXT, "accessModes": TEXTS, "volumeMode": TEXT, "volumeAttributesClassName": TEXT}
+STATUS = _object({}, phase=TEXT)
+TOPOLOGIES = _list(_object({}, matchLabelExpressions=_list(_object({"key": NAME, "values": TEXTS}))))
+METADATA = {
+    "metadata": _object(
+        {"name": NAME},
+        namespace=TEXT,
+        labels=LABELS,
+        annotations=types.dict_schema(types.str_schema(), types.str_schema()),
+        creationTimestamp=TEXT,
+        deletionTimestamp=_not_null(TEXT),  # not null, because its presence means that the object is being deleted
+        uid=TEXT,
+    )
 }
+KINDS: Mapping[str, CoreSchema] = {
+    "Node": _object(
+        METADATA,
+        spec=_object(
+            {},
+            taints=_list(_object({"key": NAME, "effect": _options(*EFFECTS)}, value=TEXT)),
+            unschedulable=FLAG,
+        ),
+        status=_object({}, allocatable=AMOUNTS),
+    ),
+    "Pod": _object({**METADATA, "spec": POD_SPEC}, status=POD_STATUS),
+    "PersistentVolumeClaim": _object(
+        METADATA,
+        spec=_object({}, **STORAGE, volumeName=TEXT, resources=RESOURCES, selector=LABEL_SELECTOR),
+        status=STATUS,
+    ),
+    "PersistentVolume": _object(
+        METADATA,
+        spec=_object(
+            {},
+            **STORAGE,
+            capacity=AMOUNTS,
+            claimRef=_object({}, namespace=TEXT, name=TEXT, uid=TEXT),
+            nodeAffinity=_object({}, required=NODE_SELECTOR),
+        ),
+        status=STATUS,
+    ),
+    "StorageClass": _object(METADATA, provisioner=TEXT, volumeBindingMode=TEXT, allowedTopologies=TOPOLOGIES),
+    "Namespace": _object(METADATA),
+}
+
+
+@cache  # built on first use, because it takes milliseconds
+def _validator(kind: str) -> SchemaValidator:
+    return SchemaValidator(KINDS[kind])
 
 
 def check_objects(objects: Iterable[JSON], location: str, alternative: str) -> list[Violation]:
@@ -460,7 +261,8 @@ def name_object(raw: JSON) -> str:
 
 def _check(raw: JSON, location: str, alternative: str) -> Iterator[Violation]:
     try:
-        KINDS[raw["kind"]].model_validate(raw)
+        # Strict, because `scheduling` reads the original JSON and relies on its types.
+        _validator(raw["kind"]).validate_python(raw, strict=True)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             for at, rule, message, hint in _translate(details):
@@ -475,10 +277,7 @@ def _translate(details: ErrorDetails) -> Iterator[tuple[str, str, str, str]]:
         for inner, rule, message, hint in context["mistakes"]:
             yield _format_path((*at, inner) if inner else at), rule, message, hint
         return
-    # Pydantic's own messages describe Python types.
-    problem = MESSAGES.get(kind, "is not valid in Kubernetes").format(
-        **context, without=WITHOUT.get(context.get("pattern", ""))
-    )
+    problem = MESSAGES.get(kind, "is not valid in Kubernetes").format(**context)
     message = problem if kind == "missing" else f"{problem}, found {found}"
     hint = "add it" if kind == "missing" else "fix it"
     if kind == "literal_error":
