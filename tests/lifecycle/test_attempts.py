@@ -45,12 +45,12 @@ def make_run(attempt: int = 1, mem: int = 0, **fields: Any) -> RunRecord:
     return make(RunRecord, RUN, attempt=attempt, mem_bytes=mem, server_id="s1", state="running", **fields)
 
 
-def run_failures(requested: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, int]]:
+def run_failures(requested: dict[str, Any], *reasons: str, objects: tuple[Any, ...] = ()) -> list[tuple[int, float]]:
     """Memory of, and pause before, each attempt after the first, if attempts fail for these reasons."""
     retry_policy, memory_history, next_attempts = (
         retry_policy_of(requested, *objects),
         list[int](),
-        list[tuple[int, int]](),
+        list[tuple[int, float]](),
     )
     mem = quotas.count_resources(plan(requested, *objects).settings).mem_bytes
     for reason in reasons:

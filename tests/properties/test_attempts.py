@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.lifecycle import lifecycle
-from fairlead.lifecycle.attempts import MAX_GROWTHS, MAX_PAUSE_SECONDS, AttemptHistory, RetryPolicy
+from fairlead.lifecycle.attempts import BACKOFF, MAX_GROWTHS, AttemptHistory, RetryPolicy
 from fairlead.lifecycle.lifecycle import RETRYING, Decision, ExecutorAction
 from fairlead.model.records import RunRecord
 from fairlead.model.requests import RetryReason
@@ -117,4 +117,4 @@ def test_messages_contain_the_failure_and_the_next_attempt(policy: RetryPolicy, 
         if decision.failure is not None:
             assert f"attempt {run.attempt} failed ({decision.failure.reason}): " in decision.message
             assert f"attempt {run.attempt + 1}" in decision.failure.retry.message
-            assert 0 <= timedelta(seconds=decision.failure.retry.pause_seconds).total_seconds() <= MAX_PAUSE_SECONDS
+            assert 0 <= timedelta(seconds=decision.failure.retry.pause_seconds).total_seconds() <= BACKOFF.longest

@@ -17,6 +17,7 @@ import anyio
 import structlog
 import watchfiles
 
+from fairlead.backoff import Backoff
 from fairlead.controllers.retention import EVERY_SECONDS, Retention
 from fairlead.controllers.runs import RunController
 from fairlead.controllers.work_queue import log_failures
@@ -35,7 +36,7 @@ SCHEDULES_EVERY_SECONDS = 1.0  # the longest possible delay of a scheduled run
 RETRY_MILLISECONDS = 5_000  # also the longest time until a replaced folder is noticed
 
 CHECK_SECONDS = 5.0  # the longest pause between two checks
-FIRST_RETRY_SECONDS = 1.0
+BACKOFF = Backoff(1.0, EVERY_SECONDS)
 
 STEP = timedelta(minutes=1)  # ordinary clock corrections are smaller
 # A clock that was behind stays ahead of the counter once it is corrected, so it must be trusted eventually. A day
@@ -194,11 +195,11 @@ def shut_down_when_idle(
 
 async def _apply_retention(retention: Retention) -> None:
     """Delete expired data periodically. Retry with backoff after a failure, such as a disconnected cluster."""
-    retry_seconds = FIRST_RETRY_SECONDS
+    failures = 0
     while True:
         succeeded = await anyio.to_thread.run_sync(retention.sweep)
-        await anyio.sleep(EVERY_SECONDS if succeeded else retry_seconds)
-        retry_seconds = FIRST_RETRY_SECONDS if succeeded else min(retry_seconds * 2, EVERY_SECONDS)
+        await anyio.sleep(EVERY_SECONDS if succeeded else BACKOFF.pause(failures))
+        failures = 0 if succeeded else failures + 1
 
 
 async def _submit_schedules(scheduler: Scheduler) -> None:

@@ -409,7 +409,7 @@ class RunController:
 
     def _shorten_retry_delays(self, now: datetime) -> None:
         """Immediately retry runs whose retry time is too far ahead because the clock was set back."""
-        latest = now + timedelta(seconds=attempts.MAX_PAUSE_SECONDS)
+        latest = now + timedelta(seconds=attempts.BACKOFF.longest)
         with self.store.reading() as tx:
             delayed = tx.find(RunRecord, Condition("active", "=", True), Condition("retry_at", ">", latest))
         for run in delayed:

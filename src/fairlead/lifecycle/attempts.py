@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, get_args
 
+from fairlead.backoff import Backoff
 from fairlead.model.plans import Layer
 from fairlead.model.quantities import MAXIMUM, NANOS, Quantity
 from fairlead.model.records import PlanRecord, RunRecord
@@ -21,7 +22,7 @@ OUT_OF_MEMORY = "OOMKilled"
 # lost node, need no pause.
 PROGRAM_FAILURE = "ExitCode"
 # The pause doubles with each retry. These are also the kubelet's defaults for crashing containers.
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 10, 300
+BACKOFF = Backoff(10, 300)
 MAX_GROWTHS = 20  # a factor close to 1 would otherwise cause many retries
 STEP = 2**20  # memory grows to a multiple of this many bytes, so that amounts stay readable
 
@@ -131,7 +132,7 @@ class NextAttempt:
     """The next attempt of a run: its memory, the pause before it, and a message."""
 
     mem_bytes: int
-    pause_seconds: int
+    pause_seconds: float
     message: str
 
 
@@ -157,8 +158,8 @@ def decide_next(run: RunRecord, reason: str, history: AttemptHistory) -> NextAtt
     # Attempts with more memory are in addition to the retries.
     total = 1 + policy.retries + growths
     if retries_left > 0 and reason in policy.retry_on:
-        pause = _pause_after(reason, policy.retries - retries_left)
-        starts = f"starts in {pause} s" if pause else "starts now"
+        pause = BACKOFF.pause(policy.retries - retries_left) if reason == PROGRAM_FAILURE else 0
+        starts = f"starts in {pause:g} s" if pause else "starts now"
         return NextAttempt(run.mem_bytes, pause, f"attempt {number} of {total} {starts}")
     return NoRetry("; ".join(_describe_end(run, reason, policy, total, retries_left)))
 
@@ -189,10 +190,6 @@ def _describe_end(run: RunRecord, reason: str, policy: RetryPolicy, total: int, 
     elif total > 1:
         messages.append(f"that was attempt {run.attempt} of {total}")
     return messages
-
-
-def _pause_after(reason: str, used: int) -> int:
-    return min(FIRST_PAUSE_SECONDS * 2**used, MAX_PAUSE_SECONDS) if reason == PROGRAM_FAILURE else 0
 
 
 def _read_bytes(text: str | None) -> int | None:

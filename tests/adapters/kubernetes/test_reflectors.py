@@ -12,6 +12,7 @@ import pytest
 from fairlead.adapters.kubernetes import reflectors
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
 from fairlead.adapters.kubernetes.reflectors import Reflector
+from fairlead.backoff import Backoff
 from fairlead.errors import Unavailable
 from fairlead.model.runs import JSON
 
@@ -92,7 +93,7 @@ class Script:
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the backoff."""
-    monkeypatch.setattr(reflectors, "MIN_PAUSE", 0.0)
+    monkeypatch.setattr(reflectors, "BACKOFF", Backoff(0.0, 0.0))
 
 
 def read(raw: JSON) -> ParsedObject | None:
@@ -255,8 +256,7 @@ def test_deleted_object_does_not_return_with_a_late_response() -> None:
 
 
 def test_backoff_grows_during_errors_and_resets_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
-    monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
+    monkeypatch.setattr(reflectors, "BACKOFF", Backoff(1.0, 10.0))
     now, pauses = [0.0], list[float]()
     monkeypatch.setattr(time, "monotonic", lambda: sum(now))
     advance = partial(now.append, 100.0)
@@ -271,8 +271,7 @@ def test_backoff_grows_during_errors_and_resets_afterwards(monkeypatch: pytest.M
 
 
 def test_expired_version_after_an_outage_lists_without_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
-    monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
+    monkeypatch.setattr(reflectors, "BACKOFF", Backoff(1.0, 10.0))
     pauses: list[float] = []
     script = Script(("10",), *[Unavailable("no answer")] * 6, GONE, ("20",))
     monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)
@@ -286,8 +285,7 @@ def test_expired_version_after_an_outage_lists_without_a_long_pause(monkeypatch:
     "end", [(), (Unavailable("the connection broke"),), (GONE,)], ids=["ends", "breaks", "is lost"]
 )
 def test_watches_that_end_at_once_are_slowed_down(monkeypatch: pytest.MonkeyPatch, end: tuple[Exception, ...]) -> None:
-    monkeypatch.setattr(reflectors, "MIN_PAUSE", 1.0)
-    monkeypatch.setattr(reflectors, "MAX_PAUSE", 10.0)
+    monkeypatch.setattr(reflectors, "BACKOFF", Backoff(1.0, 10.0))
     pauses: list[float] = []
     script = Script(("10",), *[step for _ in range(6) for step in ([end, ("10",)] if GONE in end else [end])])
     monkeypatch.setattr(script.reflector._stopped, "wait", pauses.append)

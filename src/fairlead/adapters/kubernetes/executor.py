@@ -21,6 +21,7 @@ from fairlead.adapters.kubernetes.sampling import PodMetricsSampler
 from fairlead.adapters.kubernetes.starting import PLURALS, Starter, find_endpoint
 from fairlead.adapters.kubernetes.views import ClusterView, RunView, SchedulingContextWatcher, belongs_to
 from fairlead.adapters.logs import Masker
+from fairlead.backoff import Backoff
 from fairlead.errors import NotFound, StartFailed, Unavailable
 from fairlead.lifecycle.outcomes import find_peaks
 from fairlead.manifests.functions import read_secret_names
@@ -38,7 +39,7 @@ VERSIONS = {"Job": "batch/v1", "Deployment": "apps/v1"}
 ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 REMOVED = "its Job or Deployment was deleted, but its pods are still running"
 MAX_EXPLAINED = 1000
-FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0  # seconds between attempts to start a run
+BACKOFF = Backoff(2.0, 60.0)  # between attempts to start a run
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class KubernetesExecutor:
         self._stopping: set[str] = set()  # stopped by this server; without objects, they count as stopped, not lost
         self._deleted: set[str] = set()  # deleted runs whose objects still exist
         self._secrets: dict[str, tuple[str, ...]] = {}
-        self._delayed: dict[str, tuple[float, float, str]] = {}  # by run ID: time of the next attempt, pause, error
+        self._delayed: dict[str, tuple[float, int, str]] = {}  # by run ID: time of the next attempt, failures, error
         self._explained: dict[str, tuple[str, str]] = {}  # by pod: the scheduler's message and our explanation
         for target in (*(reflector.run for reflector in self._reflectors), self.sampler.run):
             threading.Thread(target=target, name=f"cluster {cluster.name}", daemon=True).start()
@@ -331,14 +332,14 @@ class KubernetesExecutor:
 
     def _require_retry_time(self, run_id: str) -> None:
         """Raise `Unavailable` if it is too early to repeat a failed start."""
-        retry_at, _, error = self._delayed.get(run_id, (0.0, 0.0, ""))
+        retry_at, _, error = self._delayed.get(run_id, (0.0, 0, ""))
         if time.monotonic() < retry_at:
             raise Unavailable(error)
 
     def _delay(self, run_id: str, error: Unavailable) -> None:
-        _, pause, _ = self._delayed.get(run_id, (0.0, FIRST_PAUSE / 2, ""))
-        pause = min(max(pause * 2, error.retry_after_seconds), MAX_PAUSE)
-        self._delayed[run_id] = time.monotonic() + pause, pause, str(error)
+        _, failures, _ = self._delayed.get(run_id, (0.0, 0, ""))
+        pause = max(BACKOFF.pause(failures), min(error.retry_after_seconds, BACKOFF.longest))
+        self._delayed[run_id] = time.monotonic() + pause, failures + 1, str(error)
 
     def _mask(self, observation: Observation, run_id: str) -> Observation:
         """The observation with secrets masked and without NUL characters, which PostgreSQL cannot store."""

@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import structlog
 
 from fairlead.adapters.kubernetes.clients import ApiError, KubernetesClient
+from fairlead.backoff import Backoff
 from fairlead.errors import Unavailable
 from fairlead.model.runs import JSON
 
 log = structlog.get_logger()
 
-MIN_PAUSE, MAX_PAUSE = 0.2, 10.0  # the longest pause is also the longest delay after an outage
+BACKOFF = Backoff(0.2, 10.0)  # the longest pause is also the longest delay after an outage
 WATCH_SECONDS = (240, 480)  # random duration of a watch, so that watches do not end at the same time
 MAX_REMEMBERED = 1000  # deleted objects, in case a response about one of them arrives after its deletion
 # The resource version has expired, or the resource does not exist: a new list is required.
@@ -69,16 +70,16 @@ class Reflector(Generic[Watched]):
 
     def run(self) -> None:
         """List and watch until `stop` is called."""
-        pause = MIN_PAUSE
+        failures = 0
         while not self._stopped.is_set():
             resumes = bool(self._version)
             self._follow()
             # No backoff is needed if the watch was open longer than the last pause, however it ended, or if the version
             # to resume from has expired, as after an outage: the server is up, and only a new list is needed.
             lasted = 0.0 if self._opened_at is None else time.monotonic() - self._opened_at
-            responsive = lasted > pause or (resumes and not self._version)
-            pause = MIN_PAUSE if responsive else min(pause * 2, MAX_PAUSE)
-            self._stopped.wait(pause * random.uniform(0.5, 1.5))
+            responsive = lasted > BACKOFF.pause(failures) or (resumes and not self._version)
+            failures = 0 if responsive else failures + 1
+            self._stopped.wait(BACKOFF.pause(failures) * random.uniform(0.5, 1.5))
 
     def stop(self) -> None:
         """Make `run` return after the next event."""

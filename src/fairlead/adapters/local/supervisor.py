@@ -25,8 +25,9 @@ from fairlead.adapters.local.outcomes import ProcessExit, build_outcome
 from fairlead.adapters.local.sampling import ProcessSampler
 from fairlead.adapters.local.specs import LOCK, LOG, OUTCOME, SOCKET, STATE, Spec, write_json
 from fairlead.adapters.logs import LogWriter, Masker
+from fairlead.backoff import Backoff
 
-FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
+BACKOFF = Backoff(1.0, 60.0)
 BACKOFF_RESET_SECONDS = 60.0  # after being ready for this long, a run restarts with the shortest backoff again
 PROBE_SECONDS = 5.0  # how often a ready run is probed
 FIRST_PROBE_SECONDS, SHARE = 0.1, 20  # the longer a run takes to become ready, the less often it is probed
@@ -67,7 +68,7 @@ class ServeState:
         self.address: str | None = None
         self.exits = 0
         self.restart_at: float | None = None
-        self._backoff = FIRST_BACKOFF
+        self._restarts = 0  # since the run was last ready for BACKOFF_RESET_SECONDS
         self._started, self._probe_at, self._failures = now, now, 0
         self._ready_since: float | None = None
 
@@ -99,13 +100,13 @@ class ServeState:
     def record_exit(self, reason: str, message: str, now: float) -> None:
         """Record that the process exited, and schedule its restart with exponential backoff."""
         if self._ready_since is not None and now - self._ready_since >= BACKOFF_RESET_SECONDS:
-            self._backoff = FIRST_BACKOFF
-        self.exits += 1
-        self.restart_at, self.address, self._ready_since = now + self._backoff, None, None
+            self._restarts = 0
+        pause = BACKOFF.pause(self._restarts)
+        self.exits, self._restarts = self.exits + 1, self._restarts + 1
+        self.restart_at, self.address, self._ready_since = now + pause, None, None
         self.phase, self.reason = "degraded", reason if reason in ENFORCED_REASONS else "CrashLoopBackOff"
         self._exit_message = f"{message}; it has exited {describe_times(self.exits)}"
-        self.message = f"{self._exit_message} and will restart in {self._backoff:g} s"
-        self._backoff = min(2 * self._backoff, MAX_BACKOFF)
+        self.message = f"{self._exit_message} and will restart in {pause:g} s"
 
     def is_restart_due(self, now: float) -> bool:
         """Whether the process should be restarted now."""
