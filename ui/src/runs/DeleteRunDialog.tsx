@@ -1,7 +1,6 @@
 import { type Run, useDeleteRun } from "../api/runs";
 import { shortName } from "../format/runs";
-import { ConfirmDialog } from "../shell/ConfirmDialog";
-import { withNotice } from "../shell/notices";
+import { DeleteDialog } from "../shell/DeleteDialog";
 
 interface Props {
   run: Run;
@@ -13,14 +12,8 @@ export function DeleteRunDialog({ run, onClose, onDeleted }: Props) {
   const deleting = useDeleteRun();
   const name = shortName(run);
   return (
-    <ConfirmDialog
-      title={`Delete ${name}?`}
-      submitLabel="Delete"
-      change={deleting}
-      onClose={onClose}
-      onConfirm={() => deleting.mutate(run, withNotice(`Deleted ${name}`, onDeleted))}
-    >
+    <DeleteDialog name={name} target={run} deleting={deleting} onClose={onClose} onDeleted={onDeleted}>
       Logs, files, results and history are deleted permanently. The function is kept.
-    </ConfirmDialog>
+    </DeleteDialog>
   );
 }

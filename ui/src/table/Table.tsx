@@ -13,12 +13,11 @@ const ROW_HEIGHT = 41;
 const MINUTE_MS = 60_000;
 const SKELETONS = ["a", "b", "c", "d", "e", "f"];
 
-export interface TableProps<Item> {
+export interface TableProps<Item extends { id: string }> {
   label: string;
   columns: Column<Item>[];
   view: View;
   list: List<Item>;
-  keyOf: (item: Item) => string;
   nameOf: (item: Item) => string;
   selected?: Item | null;
   onSelect?: (item: Item | null) => void;
@@ -26,12 +25,11 @@ export interface TableProps<Item> {
   empty: ReactNode;
 }
 
-export function Table<Item>({
+export function Table<Item extends { id: string }>({
   label,
   columns,
   view,
   list,
-  keyOf,
   nameOf,
   selected,
   onSelect,
@@ -93,10 +91,10 @@ export function Table<Item>({
           {above > 0 && <Gap height={above} span={span} />}
           {visible.map((row) => {
             const item = list.items[row.index]!;
-            const isSelected = selected != null && keyOf(selected) === keyOf(item);
+            const isSelected = selected != null && selected.id === item.id;
             return (
               <tr
-                key={keyOf(item)}
+                key={item.id}
                 aria-rowindex={row.index + 1}
                 data-selected={isSelected || undefined}
                 onClick={(event) => {

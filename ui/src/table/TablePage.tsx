@@ -9,7 +9,7 @@ import { SearchBox } from "./SearchBox";
 import { Table, type TableProps } from "./Table";
 import classes from "./TablePage.module.css";
 
-interface Props<Item> extends Omit<TableProps<Item>, "empty" | "label"> {
+interface Props<Item extends { id: string }> extends Omit<TableProps<Item>, "empty" | "label"> {
   title: string;
   about: string;
   /** Buttons for the whole table, such as "New token". */
@@ -24,7 +24,7 @@ interface Props<Item> extends Omit<TableProps<Item>, "empty" | "label"> {
   nouns: string;
 }
 
-export function TablePage<Item>({
+export function TablePage<Item extends { id: string }>({
   title,
   about,
   actions,
@@ -79,9 +79,9 @@ function EmptyTable({
   nouns,
   view,
 }: {
-  emptyState: Props<unknown>["emptyState"];
+  emptyState: Props<never>["emptyState"];
   nouns: string;
-  view: Props<unknown>["view"];
+  view: Props<never>["view"];
 }) {
   return (
     <Stack align="center" gap={6} py={56} px="md" ta="center">

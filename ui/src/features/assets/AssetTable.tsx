@@ -6,11 +6,12 @@ import { Link } from "wouter";
 import { useIsEditor } from "../../api/currentUser";
 import { useList } from "../../api/lists";
 import type { Column } from "../../table/columns";
+import { useSelection } from "../../table/selection";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { type Action, Actions } from "./Actions";
 import { ArchiveDialog } from "./ArchiveDialog";
-import { DeleteDialog } from "./DeleteDialog";
+import { DeleteAssetDialog } from "./DeleteAssetDialog";
 import { RenameDialog } from "./RenameDialog";
 import type { Asset, AssetKind } from "./requests";
 
@@ -26,9 +27,8 @@ export function AssetTable({ kind, columns, ...texts }: Props) {
   const view = useView(kind.nouns, columns, "name");
   const list = useList(kind.apiPath, view.query);
   const items = list.items as Asset[];
-  const [selectedId, setSelectedId] = useState<string | null>(null);
   const [dialog, setDialog] = useState<Action | null>(null);
-  const selected = items.find((item) => item.id === selectedId) ?? null;
+  const { selected, select } = useSelection(items);
   const close = () => setDialog(null);
   return (
     <>
@@ -38,11 +38,10 @@ export function AssetTable({ kind, columns, ...texts }: Props) {
         columns={columns}
         view={view}
         list={{ ...list, items }}
-        keyOf={(item) => item.id}
         nameOf={(item) => item.name}
         selected={selected}
         onSelect={(item) => {
-          setSelectedId(item?.id ?? null);
+          select(item);
           close();
         }}
         actions={<NewButton kind={kind} />}
@@ -51,12 +50,12 @@ export function AssetTable({ kind, columns, ...texts }: Props) {
       {selected && dialog === "rename" && <RenameDialog kind={kind} item={selected} onClose={close} />}
       {selected && dialog === "archive" && <ArchiveDialog kind={kind} item={selected} onClose={close} />}
       {selected && dialog === "delete" && (
-        <DeleteDialog
+        <DeleteAssetDialog
           kind={kind}
           item={selected}
           onClose={close}
           onDeleted={() => {
-            setSelectedId(null);
+            select(null);
             close();
           }}
         />

@@ -33,7 +33,6 @@ function AuditTable() {
         columns={columns}
         view={view}
         list={list}
-        keyOf={(entry) => entry.id}
         nameOf={(entry) => entry.action}
         actions={<ExportButton query={view.query} />}
       />

@@ -1,5 +1,4 @@
-import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { withNotice } from "../../shell/notices";
+import { DeleteDialog } from "../../shell/DeleteDialog";
 import { type FunctionRecord, useDeleteFunction } from "./requests";
 
 interface Props {
@@ -11,14 +10,15 @@ interface Props {
 export function DeleteFunctionDialog({ item, onClose, onDeleted }: Props) {
   const deleting = useDeleteFunction();
   return (
-    <ConfirmDialog
-      title={`Delete ${item.name}?`}
-      submitLabel="Delete"
-      change={deleting}
+    <DeleteDialog
+      name={item.name}
+      noticeName={`function ${item.name}`}
+      target={item}
+      deleting={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, withNotice(`Deleted function ${item.name}`, onDeleted))}
+      onDeleted={onDeleted}
     >
       It will no longer be available in {item.scope}. Existing runs keep their code.
-    </ConfirmDialog>
+    </DeleteDialog>
   );
 }

@@ -2,11 +2,11 @@
 import { Button } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
-import { useState } from "react";
 import { useOwnProjects } from "../../api/currentUser";
 import { useList } from "../../api/lists";
 import { functionAddress } from "../../shell/addresses";
 import { useNavigate } from "../../shell/useNavigate";
+import { useSelection } from "../../table/selection";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";
@@ -21,8 +21,7 @@ export default function Functions() {
   const items: FunctionRecord[] = list.items;
   const isMember = (useOwnProjects() ?? []).length > 0;
   const [isNew, { open, close }] = useDisclosure();
-  const [selectedId, setSelectedId] = useState<string | null>(null);
-  const selected = items.find((item) => item.id === selectedId) ?? null;
+  const { selected, select } = useSelection(items);
   return (
     <>
       <TablePage<FunctionRecord>
@@ -38,10 +37,9 @@ export default function Functions() {
         columns={COLUMNS}
         view={view}
         list={{ ...list, items }}
-        keyOf={(item) => item.id}
         nameOf={(item) => item.name}
         selected={selected}
-        onSelect={isMember ? (item) => setSelectedId(item?.id ?? null) : undefined}
+        onSelect={isMember ? select : undefined}
         actions={
           isMember && (
             <Button leftSection={<IconPlus size={16} />} onClick={open}>

@@ -64,7 +64,6 @@ export function RunsTab({ item }: { item: FunctionRecord }) {
         columns={columns}
         view={view}
         list={list}
-        keyOf={(run) => run.id}
         nameOf={shortName}
         empty={
           <Text size="sm" c="dimmed" ta="center" py="xl">

@@ -13,7 +13,7 @@ import { notify } from "../../shell/notices";
 import { Foot } from "../../shell/Page";
 import { ProblemAlert } from "../../shell/Problem";
 import { useNavigate } from "../../shell/useNavigate";
-import { DeleteDialog } from "./DeleteDialog";
+import { DeletePolicyDialog } from "./DeletePolicyDialog";
 import { findMistakes, type PolicyDraft, readPolicy, writePolicy } from "./drafts";
 import { ImpactCard, summarizeImpact, withoutViolations } from "./ImpactCard";
 import { PolicyForm } from "./PolicyForm";
@@ -137,7 +137,7 @@ export function Editor({ scope, original, effective }: Props) {
       </PolicyLayout>
       <UnsavedChangesGuard isDirty={isDirty} />
       {isDeleting && base && (
-        <DeleteDialog
+        <DeletePolicyDialog
           policy={base}
           force={Boolean(base.managed_by)}
           onClose={() => setDeleting(false)}

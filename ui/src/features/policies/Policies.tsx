@@ -22,7 +22,6 @@ export default function Policies() {
         columns={COLUMNS}
         view={view}
         list={list}
-        keyOf={(item) => item.id}
         nameOf={(item) => item.scope}
         emptyState={{
           title: "No policies yet",

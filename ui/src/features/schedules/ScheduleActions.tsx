@@ -5,7 +5,7 @@ import { useState } from "react";
 import { useMay } from "../../api/currentUser";
 import { ActionButton, DangerButton } from "../../shell/actions";
 import { runAddress } from "../../shell/addresses";
-import { ConfirmDialog } from "../../shell/ConfirmDialog";
+import { DeleteDialog } from "../../shell/DeleteDialog";
 import { notify, withNotice } from "../../shell/notices";
 import { useNavigate } from "../../shell/useNavigate";
 import { EditScheduleDialog } from "./EditScheduleDialog";
@@ -54,22 +54,23 @@ export function ScheduleActions({ item }: { item: Schedule }) {
       </ActionButton>
       <DangerButton onClick={() => setDialog("delete")}>Delete</DangerButton>
       {dialog === "edit" && <EditScheduleDialog item={item} onClose={close} />}
-      {dialog === "delete" && <DeleteDialog item={item} onClose={close} />}
+      {dialog === "delete" && <DeleteScheduleDialog item={item} onClose={close} />}
     </>
   );
 }
 
-function DeleteDialog({ item, onClose }: { item: Schedule; onClose: () => void }) {
+function DeleteScheduleDialog({ item, onClose }: { item: Schedule; onClose: () => void }) {
   const deleting = useDeleteSchedule();
   return (
-    <ConfirmDialog
-      title={`Delete ${item.name}?`}
-      submitLabel="Delete"
-      change={deleting}
+    <DeleteDialog
+      name={item.name}
+      noticeName={`schedule ${item.name}`}
+      target={item}
+      deleting={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(item, withNotice(`Deleted schedule ${item.name}`, onClose))}
+      onDeleted={onClose}
     >
       No more runs will start on this schedule. Existing runs are kept.
-    </ConfirmDialog>
+    </DeleteDialog>
   );
 }

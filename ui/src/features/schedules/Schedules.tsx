@@ -1,11 +1,11 @@
 /** Table of schedules. */
 import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import { useState } from "react";
 import { Link } from "wouter";
 import { useOwnProjects } from "../../api/currentUser";
 import { useList } from "../../api/lists";
 import { newRunAddress } from "../../shell/addresses";
+import { useSelection } from "../../table/selection";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";
@@ -16,8 +16,7 @@ export default function Schedules() {
   const view = useView("schedules", COLUMNS, "name");
   const list = useList(SCHEDULES, view.query);
   const isMember = (useOwnProjects() ?? []).length > 0;
-  const [selectedId, setSelectedId] = useState<string | null>(null);
-  const selected = list.items.find((item) => item.id === selectedId) ?? null;
+  const { selected, select } = useSelection(list.items);
   return (
     <TablePage<Schedule>
       title="Schedules"
@@ -32,10 +31,9 @@ export default function Schedules() {
       columns={COLUMNS}
       view={view}
       list={list}
-      keyOf={(item) => item.id}
       nameOf={(item) => item.name}
       selected={selected}
-      onSelect={isMember ? (item) => setSelectedId(item?.id ?? null) : undefined}
+      onSelect={isMember ? select : undefined}
       actions={
         isMember && (
           <Button component={Link} href={newRunAddress({})} leftSection={<IconPlus size={16} />}>

@@ -5,10 +5,11 @@ import { useState } from "react";
 import { useMay } from "../../api/currentUser";
 import { useList } from "../../api/lists";
 import { ActionButton, DangerButton } from "../../shell/actions";
+import { useSelection } from "../../table/selection";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";
-import { DeleteDialog } from "./DeleteDialog";
+import { DeleteSecretDialog } from "./DeleteSecretDialog";
 import { SECRETS, type Secret } from "./requests";
 import { SecretDialog } from "./SecretDialog";
 
@@ -25,9 +26,8 @@ export function SecretTable({ project, projects, onChoose }: Props) {
   const list = useList(SECRETS, view.query, { project });
   const may = useMay();
   const isMember = may("member", `project/${project}`);
-  const [selectedId, setSelectedId] = useState<string | null>(null);
   const [dialog, setDialog] = useState<Dialog>(null);
-  const selected = list.items.find((item) => item.id === selectedId) ?? null;
+  const { selected, select } = useSelection(list.items);
   const close = () => setDialog(null);
   return (
     <>
@@ -42,10 +42,9 @@ export function SecretTable({ project, projects, onChoose }: Props) {
         columns={COLUMNS}
         view={view}
         list={list}
-        keyOf={(item) => item.id}
         nameOf={(item) => item.name}
         selected={selected}
-        onSelect={isMember ? (item) => setSelectedId(item?.id ?? null) : undefined}
+        onSelect={isMember ? select : undefined}
         actions={
           <Group gap="xs">
             <Select
@@ -70,7 +69,7 @@ export function SecretTable({ project, projects, onChoose }: Props) {
         <SecretDialog project={project} secret={selected} onClose={close} />
       )}
       {selected && dialog === "delete" && (
-        <DeleteDialog project={project} secret={selected} onClose={close} />
+        <DeleteSecretDialog project={project} secret={selected} onClose={close} />
       )}
     </>
   );

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useMay } from "../../api/currentUser";
 import { useList } from "../../api/lists";
 import { DangerButton } from "../../shell/actions";
+import { useSelection } from "../../table/selection";
 import { TablePage } from "../../table/TablePage";
 import { useView } from "../../table/views";
 import { COLUMNS } from "./columns";
@@ -25,9 +26,8 @@ export default function Tokens() {
   const isAdmin = useMay()("admin", "platform");
   const view = useView("tokens", COLUMNS, "-created_at");
   const list = useList(TOKENS, view.query);
-  const [selectedId, setSelectedId] = useState<string | null>(null);
   const [dialog, setDialog] = useState<"new" | "revoke" | null>(null);
-  const selected = list.items.find((token) => token.id === selectedId) ?? null;
+  const { selected, select } = useSelection(list.items);
   const close = () => setDialog(null);
   return (
     <>
@@ -41,10 +41,9 @@ export default function Tokens() {
         columns={COLUMNS}
         view={view}
         list={list}
-        keyOf={(token) => token.id}
         nameOf={(token) => token.name}
         selected={selected}
-        onSelect={(token) => setSelectedId(token?.id ?? null)}
+        onSelect={select}
         actions={
           <Button leftSection={<IconPlus size={16} />} onClick={() => setDialog("new")}>
             New token
@@ -58,7 +57,7 @@ export default function Tokens() {
           token={selected}
           onClose={close}
           onRevoked={() => {
-            setSelectedId(null);
+            select(null);
             close();
           }}
         />

@@ -1,7 +1,6 @@
 /** The table of all visible runs, updated live. */
 import { Button, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
-import { useState } from "react";
 import { Link } from "wouter";
 import { useMay, useOwnProjects } from "../../../api/currentUser";
 import { useList } from "../../../api/lists";
@@ -9,6 +8,7 @@ import type { Run } from "../../../api/runs";
 import { shortName } from "../../../format/runs";
 import { COLUMNS } from "../../../runs/columns";
 import { RunActions } from "../../../runs/RunActions";
+import { useSelection } from "../../../table/selection";
 import { TablePage } from "../../../table/TablePage";
 import { useView } from "../../../table/views";
 import { HowToStart } from "./HowToStart";
@@ -18,8 +18,7 @@ export default function Runs() {
   const view = useView("runs", COLUMNS, "-created_at");
   const list = useList("/api/v1/runs", view.query);
   const isMember = (useOwnProjects() ?? []).length > 0;
-  const [selectedId, setSelectedId] = useState<string | null>(null);
-  const selected = list.items.find((run) => run.id === selectedId) ?? null;
+  const { selected, select } = useSelection(list.items);
   return (
     <TablePage<Run>
       title="Runs"
@@ -30,10 +29,9 @@ export default function Runs() {
       columns={COLUMNS}
       view={view}
       list={list}
-      keyOf={(run) => run.id}
       nameOf={shortName}
       selected={selected}
-      onSelect={isMember ? (run) => setSelectedId(run?.id ?? null) : undefined}
+      onSelect={isMember ? select : undefined}
       actions={
         isMember && (
           <Button component={Link} href="/new/run" leftSection={<IconPlus size={16} />}>

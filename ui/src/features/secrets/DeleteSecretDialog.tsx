@@ -1,6 +1,5 @@
 import { List, Loader, Stack, Text } from "@mantine/core";
-import { ConfirmDialog } from "../../shell/ConfirmDialog";
-import { withNotice } from "../../shell/notices";
+import { DeleteDialog } from "../../shell/DeleteDialog";
 import { ProblemAlert } from "../../shell/Problem";
 import { type Secret, useDeleteSecret, useSecretUsers } from "./requests";
 
@@ -11,15 +10,16 @@ interface Props {
 }
 
 /** Lists what still uses the secret. Deletion is not blocked, because a leak may require immediate deletion. */
-export function DeleteDialog({ project, secret, onClose }: Props) {
+export function DeleteSecretDialog({ project, secret, onClose }: Props) {
   const deleting = useDeleteSecret(project);
   return (
-    <ConfirmDialog
-      title={`Delete ${secret.name}?`}
-      submitLabel="Delete"
-      change={deleting}
+    <DeleteDialog
+      name={secret.name}
+      noticeName={`${secret.name} from ${project}`}
+      target={secret}
+      deleting={deleting}
       onClose={onClose}
-      onConfirm={() => deleting.mutate(secret, withNotice(`Deleted ${secret.name} from ${project}`, onClose))}
+      onDeleted={onClose}
     >
       <Stack gap="sm">
         <Text size="sm">
@@ -27,7 +27,7 @@ export function DeleteDialog({ project, secret, onClose }: Props) {
         </Text>
         <SecretUsers project={project} secret={secret.name} />
       </Stack>
-    </ConfirmDialog>
+    </DeleteDialog>
   );
 }
 
