@@ -6,10 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fairlead.model.nodes import Node, NodeTable, ScheduledPod, Taint
-from fairlead.scheduling import evaluation, queue_order
+from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
 from fairlead.scheduling.pod_requests import PodRequest
-from fairlead.scheduling.queue_order import PATIENCE_SECONDS, QueuedRun
+from fairlead.scheduling.queue_order import PATIENCE_SECONDS, AdmissionSession, QueuedRun
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda n: n * 10**9))
@@ -43,7 +43,7 @@ def queues(draw: st.DrawFn) -> list[QueuedRun]:
 def test_admitted_runs_never_exceed_the_capacity(queue: list[QueuedRun], node: Node) -> None:
     pod_requests = {queued.run_id: queued.pod_request for queued in queue}
     before = {resource: node.free(resource) for resource in node.capacity}
-    for decision in queue_order.admit_runs(queue, node):
+    for decision in map(AdmissionSession(node).decide, queue):
         if decision.admitted:
             node = replace(
                 node, pods=(*node.pods, ScheduledPod(decision.run_id, "", pod_requests[decision.run_id].amounts))
@@ -54,7 +54,7 @@ def test_admitted_runs_never_exceed_the_capacity(queue: list[QueuedRun], node: N
 
 @given(queues(), NODES)
 def test_each_run_has_one_decision_in_order_and_waiting_runs_have_a_reason(queue: list[QueuedRun], node: Node) -> None:
-    decisions = list(queue_order.admit_runs(queue, node))
+    decisions = list(map(AdmissionSession(node).decide, queue))
     assert [decision.run_id for decision in decisions] == [queued.run_id for queued in queue]
     for decision in decisions:
         assert decision.admitted or (decision.reason and decision.message)
@@ -62,7 +62,7 @@ def test_each_run_has_one_decision_in_order_and_waiting_runs_have_a_reason(queue
 
 @given(queues(), NODES)
 def test_never_fits_means_infeasible_on_an_empty_node(queue: list[QueuedRun], node: Node) -> None:
-    for queued, decision in zip(queue, queue_order.admit_runs(queue, node), strict=True):
+    for queued, decision in zip(queue, map(AdmissionSession(node).decide, queue), strict=True):
         assert (decision.reason == "NeverFits") == (
             not NodeFilter(queued.pod_request, NodeTable([node])).feasible_when_empty
         )
@@ -71,14 +71,14 @@ def test_never_fits_means_infeasible_on_an_empty_node(queue: list[QueuedRun], no
 @given(queues(), NODES)
 def test_a_run_that_waited_too_long_is_not_overtaken(queue: list[QueuedRun], node: Node) -> None:
     blocked = False
-    for queued, decision in zip(queue, queue_order.admit_runs(queue, node), strict=True):
+    for queued, decision in zip(queue, map(AdmissionSession(node).decide, queue), strict=True):
         assert not (blocked and decision.admitted)
         blocked = blocked or (decision.reason == "Unschedulable" and queued.waited_seconds > PATIENCE_SECONDS)
 
 
 @given(queues(), NODES)
 def test_the_first_run_is_admitted_if_it_fits(queue: list[QueuedRun], node: Node) -> None:
-    decisions = list(queue_order.admit_runs(queue[:1], node))
+    decisions = list(map(AdmissionSession(node).decide, queue[:1]))
     for queued, decision in zip(queue, decisions, strict=False):
         assert decision.admitted == (
             not list(evaluation.find_reasons(NodeFilter(queued.pod_request, NodeTable([node])), node))

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from fairlead.model.nodes import Node
-from fairlead.scheduling import queue_order
-from fairlead.scheduling.queue_order import PATIENCE_SECONDS, AdmissionDecision, QueuedRun
+from fairlead.scheduling.queue_order import PATIENCE_SECONDS, AdmissionDecision, AdmissionSession, QueuedRun
 from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 LONGER_THAN_PATIENCE = PATIENCE_SECONDS + 0.001
@@ -20,7 +19,7 @@ def queued(name: str, *, waited: float = 0.0, **requested: Any) -> QueuedRun:
 
 def admit(node: Node, *queue: QueuedRun) -> list[AdmissionDecision]:
     """The admission decisions for queued runs."""
-    return list(queue_order.admit_runs(queue, node))
+    return list(map(AdmissionSession(node).decide, queue))
 
 
 def admitted_names(node: Node, *queue: QueuedRun) -> list[str]:

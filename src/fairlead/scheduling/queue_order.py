@@ -3,7 +3,7 @@
 Smaller runs backfill until an older run has waited too long.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -191,11 +191,6 @@ class AdmissionSession:
         if queued.waited_seconds > PATIENCE_SECONDS:
             self._blocking = queued
         return AdmissionDecision(queued.run_id, False, "Unschedulable", describe_wait(queued.pod_request, self._node))
-
-
-def admit_runs(queue: Sequence[QueuedRun], node: Node) -> Iterator[AdmissionDecision]:
-    """The decision on each queued run, in order."""
-    return map(AdmissionSession(node).decide, queue)
 
 
 def describe_wait(pod_request: PodRequest, node: Node) -> str:
