@@ -32,8 +32,9 @@ from fairlead.adapters.local.machines import describe_isolation, find_machine
 from fairlead.controllers import background
 from fairlead.controllers.background import Scheduler, StableClock, WatchedFolder
 from fairlead.controllers.executor_registry import ExecutorRegistry
+from fairlead.controllers.launch_specs import load_secret_values
 from fairlead.controllers.retention import Retention
-from fairlead.controllers.runs import RunController, ServerIdentity, load_secret_values
+from fairlead.controllers.runs import RunController, ServerIdentity
 from fairlead.errors import FairleadError
 from fairlead.model.records import ScopeRecord
 from fairlead.model.scopes import PLATFORM

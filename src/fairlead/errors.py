@@ -1,22 +1,22 @@
 """Every error that Fairlead raises on purpose.
 
 FairleadError
-├─ Unreadable                             the text cannot be parsed; carries a hint
-│  ├─ source_code.TooLarge                the code is larger than the limit
-│  └─ source_code.NoSuchName              the file does not define the function to call
-├─ RequestRejected                        the request breaks rules; carries every violation
-├─ Unauthenticated                        the caller is not authenticated
-├─ Forbidden                              the caller may see the object but lacks permission for this operation
-├─ NotFound                               no such object, or the caller may not see it
-├─ Conflict                               the object is in use, its name is taken, or its state has changed
-│  ├─ Changed                             the object is not at the revision in If-Match
-│  └─ RevisionMissing                     replacing an object requires If-Match
-├─ Unavailable                            the request cannot be served now; retry after `retry_after_seconds`
-├─ StartFailed                            the executor can never start the run; retrying is pointless
-├─ RunFailed                              the run whose result was requested did not complete
-├─ controllers.runs.LaunchInputMissing    the plan, code or a secret of the run was deleted before it started
-├─ adapters.kubernetes.clients.ApiError   the Kubernetes API server rejected the request
-└─ server.http.problem_details.Problem    an HTTP error from the server itself, with its own status and code
+├─ Unreadable                                   the text cannot be parsed; carries a hint
+│  ├─ source_code.TooLarge                      the code is larger than the limit
+│  └─ source_code.NoSuchName                    the file does not define the function to call
+├─ RequestRejected                              the request breaks rules; carries every violation
+├─ Unauthenticated                              the caller is not authenticated
+├─ Forbidden                                    the caller may see the object but lacks permission for this operation
+├─ NotFound                                     no such object, or the caller may not see it
+├─ Conflict                                     the object is in use, its name is taken, or its state has changed
+│  ├─ Changed                                   the object is not at the revision in If-Match
+│  └─ RevisionMissing                           replacing an object requires If-Match
+├─ Unavailable                                  the request cannot be served now; retry after `retry_after_seconds`
+├─ StartFailed                                  the executor can never start the run; retrying is pointless
+├─ RunFailed                                    the run whose result was requested did not complete
+├─ controllers.launch_specs.LaunchInputMissing  the plan, code or a secret of the run was deleted before it started
+├─ adapters.kubernetes.clients.ApiError         the Kubernetes API server rejected the request
+└─ server.http.problem_details.Problem          an HTTP error from the server itself, with its own status and code
 
 An error whose name includes a module is defined in that module, next to the code that raises it.
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.adapters.keyrings import AesKeyring, parse_keys
-from fairlead.controllers.runs import LaunchInputMissing, load_launch_spec, load_secret_values
+from fairlead.controllers.launch_specs import LaunchInputMissing, load_launch_spec, load_secret_values
 from fairlead.manifests.functions import RUN_TOKEN
 from fairlead.model import explanations
 from fairlead.model.quantities import Quantity
