@@ -17,11 +17,11 @@ from typing import Any
 
 from fairlead.adapters.kubernetes.objects import ObservedNode, ObservedPod
 from fairlead.adapters.kubernetes.views import ClusterView
-from fairlead.model.nodes import Amounts, Node, NodeTable, ScheduledPod, Taint
+from fairlead.model.nodes import Amounts, Node, NodeTable, PodRequest, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PODS, PodRequest
+from fairlead.scheduling.pod_requests import PODS
 
 SIZES = (100, 1000, 5000, 20000)
 PODS_EACH = 30

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.model.nodes import Amounts, HostPort, Node, NodeTable, SharedGpu
+from fairlead.model.nodes import Amounts, GpuShare, HostPort, Node, NodeTable, SharedGpu
 from fairlead.model.quantities import NANOS
 from fairlead.planning import capacity
 from fairlead.planning.capacity import MAX_PLACED, LargestBlock, count_additional, gpu_type_of, group_of
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import GpuShare
 from tests.scheduling.nodes import make_amounts, make_node, make_pod_request, make_scheduled_pod
 
 EKS, INSTANCE, POOL = "eks.amazonaws.com/nodegroup", "node.kubernetes.io/instance-type", "pool"

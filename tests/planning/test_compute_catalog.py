@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from fairlead.model.assets import ComputeResource, Policy
+from fairlead.model.nodes import PodRequest
 from fairlead.model.plans import Violation
 from fairlead.model.scopes import Cluster
 from fairlead.planning.compute_catalog import find_pod_request
-from fairlead.scheduling.pod_requests import PodRequest
 from tests.making import make_cluster, make_compute_resource, make_policy, make_snapshot
 from tests.scheduling.nodes import make_amounts
 

@@ -9,11 +9,13 @@ from hypothesis.strategies import SearchStrategy
 
 from fairlead.model.nodes import (
     GpuAllocation,
+    GpuShare,
     HostPort,
     Node,
     NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodRequest,
     ScheduledPod,
     SchedulingContext,
     SharedGpu,
@@ -21,7 +23,7 @@ from fairlead.model.nodes import (
     Taint,
 )
 from fairlead.model.quantities import NANOS
-from fairlead.scheduling.pod_requests import PODS, GpuShare, PodRequest
+from fairlead.scheduling.pod_requests import PODS
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", PODS)
 UNITS = {"memory": 2**30 * NANOS}

@@ -5,10 +5,9 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod, Taint
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, Taint
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.queue_order import PATIENCE_SECONDS, AdmissionSession, QueuedRun
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")

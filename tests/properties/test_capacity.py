@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Amounts, Node, NodeTable, ScheduledPod, Taint
+from fairlead.model.nodes import Amounts, Node, NodeTable, PodRequest, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS
 from fairlead.planning import capacity
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.pod_requests import PodRequest
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6).map(lambda number: number * NANOS))

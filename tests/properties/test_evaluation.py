@@ -7,11 +7,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, NodeTable, SchedulingContext
+from fairlead.model.nodes import Node, NodeTable, PodRequest, SchedulingContext
 from fairlead.scheduling import evaluation, selectors
 from fairlead.scheduling.evaluation import LATER, NEVER, NOW
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.pod_requests import PODS, PodRequest
+from fairlead.scheduling.pod_requests import PODS
 from tests.properties.clusters import (
     EMPTY,
     SCHEDULING_CONTEXTS,

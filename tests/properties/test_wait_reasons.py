@@ -6,12 +6,11 @@ from dataclasses import replace
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod, Taint, taint_set_of
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, Taint, taint_set_of
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import evaluation, selectors
 from fairlead.scheduling.evaluation import explain_no_fit
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import describe_amount, name_resource
 from tests.properties.clusters import RESOURCES, TAINTS, TOLERATIONS, UNITS
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.model.nodes import Node, ScheduledPod, Taint
+from fairlead.model.nodes import Node, PodRequest, ScheduledPod, Taint
 from fairlead.model.quantities import NANOS, Quantity
-from fairlead.scheduling.pod_requests import PODS, PodRequest
+from fairlead.scheduling.pod_requests import PODS
 
 NAMES = {"mem": "memory", "disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}
 

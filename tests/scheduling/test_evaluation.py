@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod
 from fairlead.model.quantities import NANOS
 from fairlead.planning.plan import plan_run
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PodRequest, read_pod_request
+from fairlead.scheduling.pod_requests import read_pod_request
 from fairlead.scheduling.reasons import show_amount
 from tests.making import PYTHON, make_cluster, make_request, make_snapshot, plan
 from tests.scheduling.nodes import make_amounts, make_node, make_pod_request, make_scheduled_pod

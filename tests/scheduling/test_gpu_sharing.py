@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead.model.nodes import GpuAllocation, Node, NodeTable, ScheduledPod, SharedGpu
+from fairlead.model.nodes import GpuAllocation, GpuShare, Node, NodeTable, PodRequest, ScheduledPod, SharedGpu
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import gpu_sharing
-from fairlead.scheduling.pod_requests import GpuShare, PodRequest
 from fairlead.scheduling.readers import read_cluster
 from fairlead.scheduling.reasons import Cause, Reason
 from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod

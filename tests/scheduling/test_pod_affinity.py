@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod, SchedulingContext, Taint
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, SchedulingContext, Taint
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import evaluation, pod_affinity
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, Reason
 from fairlead.scheduling.selectors import merge_label_keys, selects
 

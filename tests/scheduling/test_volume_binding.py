@@ -9,13 +9,13 @@ from fairlead.model.nodes import (
     NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodRequest,
     ScheduledPod,
     SchedulingContext,
     StorageClass,
 )
 from fairlead.model.quantities import Quantity
 from fairlead.scheduling import volumes
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.readers import read_claim, read_class, read_scheduling_context, read_volume
 from fairlead.scheduling.reasons import Cause, Reason
 

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.model.nodes import Node, NodeTable
+from fairlead.model.nodes import Node, NodeTable, PodRequest
 from fairlead.scheduling.evaluation import explain_no_fit
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PodRequest
 from tests.scheduling.nodes import make_node, make_pod_request, make_scheduled_pod
 
 NOT_READY = "node.kubernetes.io/not-ready:NoExecute"

@@ -8,9 +8,10 @@ from fairlead.controllers.run_state import AdmissionPass, RunStateWriter, load_a
 from fairlead.controllers.work_queue import log_failures
 from fairlead.lifecycle.attempts import execution_of
 from fairlead.manifests.attempts import manifests_of
+from fairlead.model.nodes import PodRequest
 from fairlead.model.records import PlanRecord, RunRecord
 from fairlead.ports import Executor, Executors, Notify, Store, Transaction
-from fairlead.scheduling.pod_requests import PodRequest, read_pod_request
+from fairlead.scheduling.pod_requests import read_pod_request
 from fairlead.scheduling.queue_order import QUOTA, AdmissionSession, QueuedRun
 
 AddToQueue = Callable[[Executor, str], None]  # adds a run to a cluster's work queue

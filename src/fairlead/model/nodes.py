@@ -52,6 +52,35 @@ class GpuAllocation(NamedTuple):
     percent: int = 0
 
 
+@dataclass(frozen=True)
+class GpuShare:
+    """A fraction of one GPU's memory, in MiB or percent. `provider` is `kai` or `hami`."""
+
+    provider: str
+    memory: int = 0
+    percent: int = 0
+
+
+@dataclass(frozen=True)
+class PodRequest:
+    """The requirements that one pod has for its node."""
+
+    amounts: Amounts
+    node_selector: Labels = field(default_factory=dict)
+    node_terms: tuple[Term, ...] | None = None  # one of them must match; None: every node matches
+    tolerations: tuple[Term, ...] = ()
+    node_name: str = ""
+    ports: tuple[HostPort, ...] = ()
+    namespace: str = ""
+    labels: Labels = field(default_factory=dict)
+    pod_affinity: tuple[Term, ...] = ()
+    pod_anti_affinity: tuple[Term, ...] = ()
+    topology_spread: tuple[Term, ...] = ()
+    claims: tuple[str, ...] = ()
+    gpu_share: GpuShare | None = None
+    count: int = 1  # number of identical pods in the run
+
+
 # Slots save memory: a large cluster has tens of thousands of pods.
 @dataclass(frozen=True, slots=True)
 class ScheduledPod:

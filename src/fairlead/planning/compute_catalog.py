@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.model.assets import ComputeResource, Switches
+from fairlead.model.nodes import PodRequest
 from fairlead.model.plans import Plan, Violation
 from fairlead.model.requests import WORKLOAD_TYPES, RunRequest
 from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
-from fairlead.scheduling.pod_requests import PodRequest, read_pod_request
+from fairlead.scheduling.pod_requests import read_pod_request
 
 # A plan needs a function, but the function does not affect the result.
 PLACEHOLDER_FUNCTIONS: Mapping[str, Mapping[str, Any]] = {

@@ -9,14 +9,14 @@ from typing import Any
 
 from fairlead.errors import RequestRejected
 from fairlead.model import explanations
-from fairlead.model.nodes import Node, NodeTable
+from fairlead.model.nodes import Node, NodeTable, PodRequest
 from fairlead.model.parsing import short_repr, suggest_names
 from fairlead.model.plans import AddedNodes, Fit, FitReport, NodeFit, Plan, Violation, WhatIfChanges
 from fairlead.model.scopes import Cluster
 from fairlead.planning.capacity import gpu_type_of, group_of
 from fairlead.scheduling import evaluation, quotas, selectors
 from fairlead.scheduling.filters import NodeFilter, place
-from fairlead.scheduling.pod_requests import PodRequest, read_pod, read_pod_request
+from fairlead.scheduling.pod_requests import read_pod, read_pod_request
 from fairlead.scheduling.quotas import Allowance, QuotaAmounts
 from fairlead.scheduling.readers import ENDED
 from fairlead.scheduling.reasons import format_list

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fairlead.model.nodes import Amounts, Node, NodeTable
+from fairlead.model.nodes import Amounts, Node, NodeTable, PodRequest
 from fairlead.model.plans import Suggestion
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.requests import RunRequest, merge_patch
@@ -18,7 +18,7 @@ from fairlead.planning.plan import NO_RUN, plan_run
 from fairlead.resolution.drafts import Snapshot
 from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PODS, PodRequest, read_pod_request
+from fairlead.scheduling.pod_requests import PODS, read_pod_request
 from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaHolder
 from fairlead.scheduling.reasons import SIZES, describe_amount, name_resource, resource_path
 

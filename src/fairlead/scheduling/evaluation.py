@@ -6,12 +6,12 @@ from dataclasses import replace
 from heapq import nsmallest
 from itertools import chain, islice
 
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod, Taint, taint_set_of
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, Taint, taint_set_of
 from fairlead.model.plans import Fit, Violation
 from fairlead.model.quantities import NANOS
 from fairlead.scheduling import selectors
 from fairlead.scheduling.filters import Columns, NodeFilter
-from fairlead.scheduling.pod_requests import PODS, PodRequest
+from fairlead.scheduling.pod_requests import PODS
 from fairlead.scheduling.reasons import (
     Cause,
     Reason,

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nlargest
 
-from fairlead.model.nodes import Node, NodeTable, ScheduledPod, TaintSet
+from fairlead.model.nodes import Node, NodeTable, PodRequest, ScheduledPod, TaintSet
 from fairlead.scheduling import gpu_sharing, pod_affinity, selectors, volumes
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import NodeCheck
 
 MAX_PODS_PER_NODE = 10_000  # more than any node allows; the kubelet's default is 110

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from fairlead.model.nodes import GpuAllocation, Labels, Node, NodeTable, SharedGpu
+from fairlead.model.nodes import GpuAllocation, GpuShare, Labels, Node, NodeTable, PodRequest, SharedGpu
 from fairlead.model.quantities import NANOS
-from fairlead.scheduling.pod_requests import PODS, GpuShare, PodRequest, read_kai_share
+from fairlead.scheduling.pod_requests import PODS, read_kai_share
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason, describe_amount
 
 GPU = "nvidia.com/gpu"

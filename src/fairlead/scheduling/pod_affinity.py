@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from fairlead.model.nodes import Labels, Node, NodeTable, ScheduledPod, Term
+from fairlead.model.nodes import Labels, Node, NodeTable, PodRequest, ScheduledPod, Term
 from fairlead.scheduling import topology_spread
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
 from fairlead.scheduling.selectors import Selector, compile_selector, merge_label_keys, selects, show_selected_pods
 

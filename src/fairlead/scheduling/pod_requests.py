@@ -1,10 +1,9 @@
-"""The requirements that a pod has for its node: resources, affinity, tolerations, volumes and GPU shares."""
+"""Reads from Kubernetes JSON what a pod requires from its node: resources, affinity, volumes and GPU shares."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.model.nodes import Amounts, HostPort, Labels, Term
+from fairlead.model.nodes import Amounts, GpuShare, HostPort, Labels, PodRequest, Term
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
 
@@ -126,35 +125,6 @@ def _max(parts: Sequence[Amounts]) -> dict[str, int]:
 def _parse(text: Any) -> int:
     # The API server rounds every quantity up to a multiple of 0.001.
     return -(-Quantity.parse(str(text)).nanos // MILLICORE) * MILLICORE
-
-
-@dataclass(frozen=True)
-class GpuShare:
-    """A fraction of one GPU's memory, in MiB or percent. `provider` is `kai` or `hami`."""
-
-    provider: str
-    memory: int = 0
-    percent: int = 0
-
-
-@dataclass(frozen=True)
-class PodRequest:
-    """The requirements that one pod has for its node."""
-
-    amounts: Amounts
-    node_selector: Labels = field(default_factory=dict)
-    node_terms: tuple[Term, ...] | None = None  # one of them must match; None: every node matches
-    tolerations: tuple[Term, ...] = ()
-    node_name: str = ""
-    ports: tuple[HostPort, ...] = ()
-    namespace: str = ""
-    labels: Labels = field(default_factory=dict)
-    pod_affinity: tuple[Term, ...] = ()
-    pod_anti_affinity: tuple[Term, ...] = ()
-    topology_spread: tuple[Term, ...] = ()
-    claims: tuple[str, ...] = ()
-    gpu_share: GpuShare | None = None
-    count: int = 1  # number of identical pods in the run
 
 
 def read_pod_request(manifests: Sequence[Manifest]) -> PodRequest:

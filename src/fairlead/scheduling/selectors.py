@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fairlead.model.nodes import HostPort, Labels, Node, Taint, TaintSet, Term, taint_set_of
-from fairlead.scheduling.pod_requests import PodRequest
+from fairlead.model.nodes import HostPort, Labels, Node, PodRequest, Taint, TaintSet, Term, taint_set_of
 from fairlead.scheduling.reasons import Cause, Reason
 
 INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)  # unlike Go, int() also accepts underscores and spaces

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fairlead.model.nodes import Labels, Node, NodeTable, TaintSet, Term
+from fairlead.model.nodes import Labels, Node, NodeTable, PodRequest, TaintSet, Term
 from fairlead.scheduling import selectors
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
 from fairlead.scheduling.selectors import (
     Selector,

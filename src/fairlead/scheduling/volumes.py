@@ -10,11 +10,11 @@ from fairlead.model.nodes import (
     NodeTable,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodRequest,
     SchedulingContext,
     StorageClass,
     Term,
 )
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import Cause, NodeCheck, Reason
 from fairlead.scheduling.selectors import selects, show_expression
 

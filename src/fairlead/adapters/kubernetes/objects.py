@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fairlead.model.names import PREFIX, RUN_LABEL
-from fairlead.model.nodes import Node, ScheduledPod
+from fairlead.model.nodes import Node, PodRequest, ScheduledPod
 from fairlead.model.runs import JSON
 from fairlead.scheduling import pod_requests, readers
-from fairlead.scheduling.pod_requests import PodRequest
 
 PLATFORM_LABEL = f"{PREFIX}/platform"  # several platforms may share a cluster
 RELEASED = f"{PREFIX}/released"  # annotation set once all objects of a run exist

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from fairlead.errors import Unavailable
 from fairlead.model.columns import Condition
-from fairlead.model.nodes import Amounts, NodeTable
+from fairlead.model.nodes import Amounts, NodeTable, PodRequest
 from fairlead.model.plans import Violation
 from fairlead.model.records import ComputeResourceRecord
 from fairlead.model.requests import RunRequest
@@ -15,7 +15,6 @@ from fairlead.planning.capacity import NO_GPU
 from fairlead.ports import Executors, Generation
 from fairlead.scheduling import evaluation
 from fairlead.scheduling.filters import NodeFilter
-from fairlead.scheduling.pod_requests import PodRequest
 from fairlead.scheduling.reasons import show_amount
 from fairlead.services.catalog.snapshots import Snapshots, compute_resource_of
 from fairlead.services.runs.executions import load_visible_nodes
