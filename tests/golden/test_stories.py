@@ -13,6 +13,7 @@ from fairlead.files import documents
 from fairlead.model import explanations
 from fairlead.model.requests import Function
 from tests.golden import stories
+from tests.manifests.demands import check_demand
 from tests.validity import check_manifests
 
 # Strings that go-yaml (kubectl) parses as numbers or booleans, and PyYAML as text.
@@ -44,6 +45,13 @@ def test_every_folder_is_a_story() -> None:
 @pytest.mark.parametrize("story", RENDERED)
 def test_golden_manifests_are_valid(story: str) -> None:
     assert check_manifests(load_manifests(story), claims=CLAIMS, config_maps=CONFIG_MAPS) == []
+
+
+@pytest.mark.parametrize("story", RENDERED)
+def test_the_demand_contains_what_the_manifests_contain(story: str) -> None:
+    plan = stories.plan_story(story).plan
+    assert plan is not None
+    check_demand(plan.manifests, plan.demand)
 
 
 @pytest.mark.parametrize("story", RENDERED)

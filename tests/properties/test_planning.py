@@ -20,6 +20,7 @@ from fairlead.model.scopes import Cluster
 from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from tests.making import CONTAINER, make_snapshot, values
+from tests.manifests.demands import check_demand
 from tests.properties.strategies import (
     GARBAGE,
     POLICIES,
@@ -60,6 +61,15 @@ def test_a_plan_has_violations_or_valid_manifests(requested: Any, snapshot: Snap
     assert all(violation.message and violation.rule for violation in planned.violations)
     existing = ["theirs", "data", "out", "v" * 63]
     assert check_manifests(planned.manifests, claims=existing, config_maps=["settings"]) == []
+
+
+@slow
+@given(REQUESTS, snapshots(POLICIES.map(with_all_switches)))
+def test_the_demand_contains_what_the_manifests_contain(requested: Any, snapshot: Snapshot) -> None:
+    planned = make_plan(requested, snapshot)
+    assert (planned.demand is not None) == bool(planned.manifests)
+    if planned.demand is not None:
+        check_demand(planned.manifests, planned.demand)
 
 
 @slow

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.model import names
 from fairlead.model.names import BOOTSTRAP, SECRET_NAME
-from fairlead.model.plans import Manifest
+from fairlead.model.plans import FunctionCall, Manifest
 from fairlead.resolution.drafts import Draft
 
 # -u: output is unbuffered, so it appears in the log immediately and is not lost when the process is killed.
@@ -114,19 +114,18 @@ def available_bytes(program: Manifest) -> int:
     return MAX_CONFIG_MAP_BYTES - sum(len(text.encode()) for text in program["data"].values())
 
 
-def render_call(draft: Draft) -> str:
-    """The call that the bootstrap makes, as JSON: function, inputs and port."""
+def build_call(draft: Draft) -> FunctionCall:
+    """The call that the bootstrap makes: function, inputs and port."""
     function, code = draft.function, draft.snapshot.code
-    call = {
-        "action": draft.request.action,
-        "source": function.source,
-        "handler": function.handler,
-        "command": function.command,
-        "inputs": draft.request.inputs,
-        "port": draft.port,
-        "digest": function.code or (code.digest if code else ""),
-    }
-    return json.dumps(call)
+    return FunctionCall(
+        action=draft.request.action,
+        source=function.source,
+        handler=function.handler,
+        command=function.command,
+        inputs=draft.request.inputs,
+        port=draft.port,
+        digest=function.code or (code.digest if code else ""),
+    )
 
 
 def render_secret(draft: Draft) -> Iterator[Manifest]:
@@ -170,7 +169,7 @@ def escape_references(text: str) -> str:
 
 def _render_program(draft: Draft) -> dict[str, str]:
     code = draft.snapshot.code
-    program = {"bootstrap.py": code.bootstrap if code else "", "call.json": render_call(draft)}
+    program = {"bootstrap.py": code.bootstrap if code else "", "call.json": json.dumps(vars(build_call(draft)))}
     if code and code.sidecar and draft.cluster.executor == "kubernetes":
         program["sidecar.py"] = code.sidecar
     # Included only if the run needs it, because all programs count toward the ConfigMap's size.

@@ -1,12 +1,14 @@
 """The pod template of a run with its GPU requests, and the test pod for `fairlead clusters check`."""
 
 import marshal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.manifests import functions, volumes
 from fairlead.manifests.functions import render_labels, render_name_annotations
 from fairlead.model.names import HOME, PREFIX
+from fairlead.model.nodes import GpuShare
 from fairlead.model.plans import Manifest
 from fairlead.model.quantities import GpuMemory, Percent, Quantity
 from fairlead.model.scopes import Cluster
@@ -82,10 +84,11 @@ def render_probe(cluster: Cluster, namespace: str, name: str, seconds: int) -> M
 class GpuParts:
     """The parts of a pod manifest that request GPUs."""
 
-    resources: dict[str, str] = field(default_factory=dict)
+    resources: dict[str, int] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     scheduler: str | None = None
+    share: GpuShare | None = None
 
 
 def render_gpus(draft: Draft) -> GpuParts:
@@ -93,44 +96,44 @@ def render_gpus(draft: Draft) -> GpuParts:
     cluster, sharing = draft.cluster, draft.cluster.gpu_sharing if draft.devices else "none"
     # A single scheduler must assign all GPUs of a cluster, or two schedulers could assign the same GPU.
     chosen = "kai" if cluster.queueing == "kai" else sharing
+    share = _gpu_share(draft.gpu_memory, sharing)
     return GpuParts(
-        resources=_render_gpu_resources(draft) if draft.devices else {},
-        annotations=_render_kai(draft) if sharing == "kai" else {},
+        resources=_render_gpu_resources(draft, share) if draft.devices else {},
+        annotations=_render_kai(draft, share) if share is not None and sharing == "kai" else {},
         # KAI schedules a pod only if it names a queue, even if it uses no GPUs.
         labels={"kai.scheduler/queue": cluster.kai_queue} if chosen == "kai" else {},
         scheduler=SCHEDULERS.get(chosen),
+        share=share,
     )
 
 
-def _render_gpu_resources(draft: Draft) -> dict[str, str]:
-    cluster, memory = draft.cluster, draft.gpu_memory
+def _gpu_share(memory: Percent | GpuMemory | None, sharing: str) -> GpuShare | None:
+    if memory is None or sharing not in SCHEDULERS:
+        return None
+    if isinstance(memory, Percent):
+        return GpuShare(sharing, percent=memory.value)
+    # HAMi and KAI count in MiB. The amount is rounded up, so that the pod gets at least what it requested.
+    return GpuShare(sharing, memory=-(-memory.units // MEBIBYTE))
+
+
+def _render_gpu_resources(draft: Draft, share: GpuShare | None) -> dict[str, int]:
+    resource = draft.cluster.gpu_resource
     if draft.mig is not None:
         # Resource names cannot contain a plus sign. NVIDIA's device plugin replaces it in the same way.
-        return {f"nvidia.com/mig-{draft.mig.replace('+', '.')}": "1"}
-    if memory is None:
-        return {cluster.gpu_resource: str(draft.devices)}
-    if cluster.gpu_sharing == "kai":
+        return {f"nvidia.com/mig-{draft.mig.replace('+', '.')}": 1}
+    if share is None:
+        return {resource: draft.devices}
+    if share.provider == "kai":
         return {}  # KAI rejects pods that request both a device and a share
-    if isinstance(memory, Percent):
-        return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem-percentage": str(memory.value)}
-    return {cluster.gpu_resource: "1", f"{cluster.gpu_resource}mem": _mebibytes(memory)}
+    part = {"mem-percentage": share.percent} if share.percent else {"mem": share.memory}
+    return {resource: 1} | {f"{resource}{suffix}": amount for suffix, amount in part.items()}
 
 
-def _render_kai(draft: Draft) -> dict[str, str]:
-    memory, limit = draft.gpu_memory, draft.gpu_memory_limit
-    if memory is None:
-        return {}
-    if isinstance(memory, Percent):
-        # KAI schedules by these annotations. The limit is only informational: KAI does not enforce it.
-        share = {"gpu-fraction": f"{memory.value / 100:g}"}
-    else:
-        share = {"gpu-memory": _mebibytes(memory)}
-    return share | ({f"{PREFIX}/gpu-memory-limit": str(limit)} if limit is not None else {})
-
-
-def _mebibytes(memory: GpuMemory) -> str:
-    # HAMi and KAI count in MiB. The amount is rounded up, so that the pod gets at least what it requested.
-    return str(-(-memory.units // MEBIBYTE))
+def _render_kai(draft: Draft, share: GpuShare) -> dict[str, str]:
+    # KAI schedules by these annotations. The limit is only informational: KAI does not enforce it.
+    part = {"gpu-fraction": f"{share.percent / 100:g}"} if share.percent else {"gpu-memory": str(share.memory)}
+    limit = draft.gpu_memory_limit
+    return part | ({f"{PREFIX}/gpu-memory-limit": str(limit)} if limit is not None else {})
 
 
 def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
@@ -159,7 +162,7 @@ def render_pod_template(draft: Draft, restart_policy: str) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in (None, {}, [])}}
 
 
-def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+def _render_container(draft: Draft, gpu_resources: Mapping[str, int]) -> dict[str, Any]:
     container = {
         "name": CONTAINER,
         **functions.render_image(draft),
@@ -183,9 +186,10 @@ def _render_container(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, 
     return container
 
 
-def _render_resources(draft: Draft, gpu_resources: dict[str, str]) -> dict[str, Any]:
+def _render_resources(draft: Draft, gpu_resources: Mapping[str, int]) -> dict[str, Any]:
     # Kubernetes requires equal requests and limits for GPUs and other extended resources.
-    requests, limits = dict(gpu_resources), dict(gpu_resources)
+    requests = {name: str(amount) for name, amount in gpu_resources.items()}
+    limits = dict(requests)
     for name, kubernetes_name in RESOURCES.items():
         for part, amounts in (("requests", requests), ("limits", limits)):
             amount = draft.amount(name, part)

@@ -1,10 +1,15 @@
-"""The plan for a request: settings with their sources, warnings, violations, manifests and fit. Also fit reports."""
+"""The plan for a request: settings with their sources, warnings, violations, manifests, demand and fit.
+
+Also fit reports.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
+
+from fairlead.model.nodes import PodRequest
 
 Manifest = dict[str, Any]  # a Kubernetes object as plain JSON, because typed classes would drop fields they do not know
 
@@ -130,14 +135,59 @@ class Fit:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
+class RunResources(NamedTuple):
+    """The requested resources of all pods of a run. Part of a GPU counts as a whole GPU."""
+
+    gpus: int = 0
+    cpu_millicores: int = 0
+    mem_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """The call that the bootstrap makes in the container: a handler of a Python function, or its command."""
+
+    action: str
+    source: str | None
+    handler: str | None
+    command: tuple[str, ...]
+    inputs: Mapping[str, Any]
+    port: int | None
+    digest: str  # of the code; empty if there is none
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run needs: the request of each pod and the number of pods, secrets, volumes and the function call.
+
+    The manifests contain the same, but only executors read those. Everything else reads this.
+    """
+
+    pod_request: PodRequest
+    resources: RunResources  # the amounts that count toward quotas
+    secrets: tuple[str, ...] = ()  # the project's secrets that become variables or files
+    pull_secrets: tuple[str, ...] = ()
+    needs_token: bool = False  # whether its pods call the server, so that they need a run token
+    call: FunctionCall | None = None  # None for containers with their own program
+
+    @property
+    def volumes(self) -> tuple[str, ...]:
+        """The project's shared volumes that the run mounts."""
+        return self.pod_request.claims
+
+
 @dataclass(frozen=True)
 class Plan:
-    """The result of planning a request. A plan with violations has no manifests."""
+    """The result of planning a request. A plan with violations has no manifests.
+
+    `demand` is set if the request is valid, even if a policy rejects it because it never fits.
+    """
 
     settings: tuple[Setting, ...]
     warnings: tuple[PlanWarning, ...] = ()
     violations: tuple[Violation, ...] = ()
     manifests: tuple[Manifest, ...] = ()
+    demand: Demand | None = None
     fit: Fit = field(default_factory=Fit)
 
 

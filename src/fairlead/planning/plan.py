@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from fairlead.manifests import rendering
+from fairlead.manifests import demands, rendering
 from fairlead.model.nodes import NodeTable
 from fairlead.model.plans import Fit, Layer, Plan, PlanWarning, Setting, Source, SourcedValue, Violation
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity
@@ -24,7 +24,6 @@ from fairlead.resolution.layers import (
     single_setting,
 )
 from fairlead.scheduling import evaluation
-from fairlead.scheduling.pod_requests import read_pod_request
 
 # The smallest step of a computed limit: a millicore, a byte.
 STEPS: Mapping[str, int] = {"cpu": MILLICORE, "mem": NANOS, "disk": NANOS}
@@ -65,11 +64,12 @@ def plan_run(
     # Only the rendered object shows whether all settings together are too large.
     if manifests and (too_large := tuple(checks.check_size(manifests[0]))):
         violations, manifests = too_large, ()
+    demand = demands.build_demand(draft) if manifests else None
     fit, never = Fit(), tuple[Violation, ...]()
-    if nodes is not None and manifests:
-        pod_request = read_pod_request(manifests)
-        fit = evaluation.evaluate(pod_request, nodes, autoscaled=snapshot.cluster.autoscaled)
-        never = tuple(evaluation.explain_never_fits(pod_request, nodes)) if fit.verdict == evaluation.NEVER else ()
+    if nodes is not None and demand is not None:
+        fit = evaluation.evaluate(demand.pod_request, nodes, autoscaled=snapshot.cluster.autoscaled)
+        if fit.verdict == evaluation.NEVER:
+            never = tuple(evaluation.explain_never_fits(demand.pod_request, nodes))
     switch = snapshot.switches["never_fits"]
     if never and switch.value == "refuse":
         violations, manifests, never = tuple(replace(violation, source=switch.source) for violation in never), (), ()
@@ -82,6 +82,7 @@ def plan_run(
         ),
         violations=tuple(sorted(violations, key=lambda violation: violation.path)),
         manifests=manifests,
+        demand=demand,
         fit=fit,
     )
 

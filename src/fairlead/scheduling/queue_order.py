@@ -10,12 +10,13 @@ from typing import Any, Self
 from fairlead.model.assets import Quota
 from fairlead.model.columns import Condition
 from fairlead.model.nodes import Node, NodeTable, PodRequest
+from fairlead.model.plans import RunResources
 from fairlead.model.runs import State
 from fairlead.model.scopes import PLATFORM, ScopeTree
 from fairlead.scheduling import evaluation, quotas
 from fairlead.scheduling.filters import NodeFilter, place
 from fairlead.scheduling.pod_requests import PODS
-from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage, RunResources
+from fairlead.scheduling.quotas import UNITS, Allowance, QuotaAmounts, QuotaShortage
 from fairlead.scheduling.reasons import describe_amount, name_resource
 
 MILLISECONDS_PER_POINT = 3_600_000  # one point of priority is worth an hour of waiting

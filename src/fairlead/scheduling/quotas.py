@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fairlead.model.assets import Quota, ScopeUsage
 from fairlead.model.columns import MAX_INTEGER
-from fairlead.model.plans import Fit, Setting
+from fairlead.model.plans import Fit, RunResources, Setting
 from fairlead.model.quantities import MILLICORE, NANOS, Quantity, QuantityFormat
 from fairlead.model.records import RunRecord
 from fairlead.scheduling.evaluation import LATER, NOW
@@ -17,14 +17,6 @@ from fairlead.scheduling.reasons import describe_amount, describe_pair
 UNITS = {"gpu": NANOS, "cpu": MILLICORE, "mem": NANOS, "runs": NANOS}
 RESOURCES = {"gpu": "gpu", "cpu": "cpu", "mem": "memory", "runs": "runs"}
 NOUNS = {"gpu": "GPU", "cpu": "CPU core", "mem": "memory", "runs": "run"}
-
-
-class RunResources(NamedTuple):
-    """The requested resources of all pods of a run. Part of a GPU counts as a whole GPU."""
-
-    gpus: int = 0
-    cpu_millicores: int = 0
-    mem_bytes: int = 0
 
 
 class QuotaAmounts(NamedTuple):

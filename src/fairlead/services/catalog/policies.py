@@ -9,7 +9,7 @@ from fairlead.model import explanations
 from fairlead.model.assets import Defaults, EffectivePolicy, Policy, ScopeUsage
 from fairlead.model.columns import Condition, Page, Query
 from fairlead.model.parsing import short_repr, suggest_names
-from fairlead.model.plans import Violation
+from fairlead.model.plans import RunResources, Violation
 from fairlead.model.records import (
     JSON,
     SETTINGS,
@@ -27,7 +27,6 @@ from fairlead.planning.plan import plan_run
 from fairlead.resolution.drafts import Snapshot
 from fairlead.scheduling import quotas
 from fairlead.scheduling.queue_order import ADMITTED, COUNTED_BY
-from fairlead.scheduling.quotas import RunResources
 from fairlead.services.catalog.snapshots import build_planning_context, compute_resource_of, resolve_names, template_of
 from fairlead.services.transactions.pages import ListQuery, load_page
 from fairlead.services.transactions.unit_of_work import Call, Organization, UnitOfWork, UnitOfWorkFactory
