@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from fairlead.model import records
+from fairlead.model.nodes import PodRequest
+from fairlead.model.plans import Demand, RunResources
+from fairlead.model.quantities import NANOS
 from fairlead.ports import Store
 
 NOW = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
@@ -54,7 +57,7 @@ _REQUIRED_FIELDS: Mapping[type, dict[str, Any]] = {
         "request": {"function": {"name": "train"}},
         "user": "ada",
     },
-    records.PlanRecord: {"request": {}, "plan": {}},
+    records.PlanRecord: {"request": {}, "plan": {}, "demand": Demand(PodRequest({"pods": NANOS}), RunResources())},
     records.EventRecord: {"run_id": "run-1", "at": NOW, "state": "queued", "reason": "", "message": ""},
     records.OutcomeRecord: {"result": None, "error": None, "usage": {}},
     records.RunFileRecord: {"run_id": "run-1", "path": "log", "size": 2, "modified_at": NOW},

@@ -19,8 +19,10 @@ from fairlead.adapters.database.migrating import FOLDER, HEAD, current_revision,
 from fairlead.adapters.database.stores import DatabaseStore
 from fairlead.adapters.database.tables import metadata
 from fairlead.errors import FairleadError
-from fairlead.model.records import FunctionRecord
+from fairlead.model import explanations
+from fairlead.model.records import FunctionRecord, PlanRecord
 from fairlead.ports import Generation
+from tests.golden import stories
 
 pytestmark = [
     pytest.mark.every_store,
@@ -152,6 +154,25 @@ def test_a_migration_creates_functions_of_existing_runs(empty: sa.Engine, empty_
         "serve": ("container", {"kind": "container", "image": "a:1"}),
     }
     assert functions["train"].runs == 2
+
+
+def test_a_migration_reads_the_demands_of_existing_plans(empty: sa.Engine, empty_url: str) -> None:
+    migrate(empty, "0009")
+    tables = _reflect(empty).tables
+    plans = {story: plan for story in stories.STORIES if (plan := stories.plan_story(story).plan) and plan.demand}
+    assert len(plans) > 50  # many kinds of requests, not just a few
+    with empty.begin() as connection:
+        connection.execute(sa.insert(tables["places"]), _make_row(tables["places"]))
+        for run_id, plan in plans.items():
+            assert plan.demand is not None
+            amounts = plan.demand.resources._asdict()
+            connection.execute(sa.insert(tables["runs"]), _make_row(tables["runs"]) | {"id": run_id} | amounts)
+            row = {"id": run_id, "request": {}, "plan": explanations.to_data(plan)}
+            connection.execute(sa.insert(tables["plans"]), row)
+    migrate(empty)
+    with contextlib.closing(DatabaseStore(empty_url)) as store, store.reading() as tx:
+        demands = {record.id: record.demand for record in tx.find(PlanRecord)}
+    assert demands == {run_id: plan.demand for run_id, plan in plans.items()}
 
 
 @EACH_APPEND_ONLY_TABLE

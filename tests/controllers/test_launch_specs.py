@@ -65,9 +65,11 @@ def test_missing_secret_is_reported() -> None:
 def test_later_attempt_has_its_own_token_and_objects() -> None:
     store, run_id = MemoryStore(), "0198c0de" * 4
     requested = {"function": PYTHON, "resources": {"mem": "4Gi"}, "secrets": ["HF_TOKEN"]}
-    planned = explanations.to_data(plan(requested, make_cluster(server_url="https://fairlead.example"), run_id=run_id))
+    planned = plan(requested, make_cluster(server_url="https://fairlead.example"), run_id=run_id)
+    assert planned.demand is not None
     run = make(RunRecord, run_id, scope=HOME, attempt=2, mem_bytes=6 * 2**30)
-    plan_record = PlanRecord(id=run_id, request=make_request(**requested).to_data(), plan=planned)
+    data = explanations.to_data(planned)
+    plan_record = PlanRecord(id=run_id, request=make_request(**requested).to_data(), plan=data, demand=planned.demand)
     add_records(store, *make_scopes(), run, plan_record, make_secret("HF_TOKEN", b"hf"))
     with store.reading() as tx:
         launch = load_launch_spec(tx, KEYRING, run)

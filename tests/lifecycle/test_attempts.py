@@ -31,8 +31,9 @@ def make_plan_record(requested: dict[str, Any], *objects: Any) -> PlanRecord:
     """The stored plan of a run."""
     planned = plan(requested, *objects, run_id=RUN)
     assert not planned.violations, planned.violations
+    assert planned.demand is not None
     data = json.loads(json.dumps(explanations.to_data(planned)))
-    return PlanRecord(id=RUN, request=make_request(**requested).to_data(), plan=data)
+    return PlanRecord(id=RUN, request=make_request(**requested).to_data(), plan=data, demand=planned.demand)
 
 
 def retry_policy_of(requested: dict[str, Any], *objects: Any) -> RetryPolicy:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
+from fairlead.model.plans import Demand
+
 JSON = dict[str, Any]
 SETTINGS = "settings"  # the ID of the only SettingsRecord
 
@@ -241,13 +243,14 @@ class ScheduleRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRecord:
-    """A run's request and plan, stored under the run ID. Immutable."""
+    """A run's request and plan, and the demand of its first attempt, stored under the run ID. Immutable."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
     id: str
     request: JSON
     plan: JSON
+    demand: Demand
 
 
 @dataclass(frozen=True, kw_only=True)

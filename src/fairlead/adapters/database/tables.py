@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from fairlead.model import records
+from fairlead.model.plans import Demand
 
 # Migrations refer to constraints by name. Without a convention, SQLite stores no names and PostgreSQL makes up its own.
 NAMING = {
@@ -32,6 +34,16 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class DemandJson(sa.types.TypeDecorator[Demand]):
+    """A demand, stored as JSON."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> Demand | None:
+        return None if value is None else msgspec.convert(value, Demand)
 
 
 # Both databases compare text by code point, so that cursors work the same on both.
@@ -254,6 +266,7 @@ plans = sa.Table(
     sa.Column("id", Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     _column("request", Json),
     _column("plan", Json),
+    _column("demand", DemandJson, server_default="{}"),
 )
 events = sa.Table(
     "events",

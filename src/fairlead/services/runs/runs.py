@@ -259,14 +259,16 @@ class Runs:
         self, unit: UnitOfWork, scope: str, request: RunRequest, planned: PlannedRun, *, schedule: str | None = None
     ) -> RunRecord:
         """Store a planned run. Raises `RequestRejected` if the plan has violations."""
-        if planned.plan.violations:
+        demand = planned.plan.demand
+        if planned.plan.violations or demand is None:
             raise RequestRejected(planned.plan.violations)
         record = self._describe_wait(
             build_run_record(unit, planned.run_id, scope, request, planned.plan, planned.context), planned
         )
         record = replace(record, schedule=schedule)
         unit.add(record, "run", record.id, scope)
-        unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=_without_fit(planned.data)))
+        plan = _without_fit(planned.data)
+        unit.tx.add(PlanRecord(id=record.id, request=request.to_data(), plan=plan, demand=demand))
         _add_event(unit, record)
         return record
 
